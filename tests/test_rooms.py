@@ -54,6 +54,7 @@ MACHINERY = {
         "ingest",
         "jobs",
         "process",
+        "runner",
         "tlog",
     },
     "service/http": {"edge"},

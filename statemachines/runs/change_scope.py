@@ -154,20 +154,23 @@ class Violation(NamedTuple):
     file: int | None = None
 
 
-_FILES = (*ASSISTANT_FILES, *CI_FILES, *HOOK_FILES, *EDITOR_FILES, *BUILD_FILES, *PACKAGE_FILES)
-_PROTECTED_DIRECTORIES = frozenset(
-    (
-        *ASSISTANT_DIRECTORIES,
-        *CI_DIRECTORIES,
-        *HOOK_DIRECTORIES,
-        *EDITOR_DIRECTORIES,
-        *BUILD_DIRECTORIES,
-        *PACKAGE_DIRECTORIES,
-    )
+PROTECTED_FILES = (*ASSISTANT_FILES, *CI_FILES, *HOOK_FILES, *EDITOR_FILES, *BUILD_FILES, *PACKAGE_FILES)
+"""Names and patterns of all files that a policy has to name one by one."""
+
+PROTECTED_DIRECTORIES = (
+    *ASSISTANT_DIRECTORIES,
+    *CI_DIRECTORIES,
+    *HOOK_DIRECTORIES,
+    *EDITOR_DIRECTORIES,
+    *BUILD_DIRECTORIES,
+    *PACKAGE_DIRECTORIES,
 )
+"""Names of all directories whose files a policy has to name one by one."""
+
+_DIRECTORIES = frozenset(PROTECTED_DIRECTORIES)
 # A proof names up to a thousand files: names are looked up, and patterns are one search.
-_PROTECTED_NAMES = frozenset(name for name in _FILES if "*" not in name)
-_PROTECTED_PATTERN = re.compile("|".join(fnmatch.translate(name) for name in _FILES if "*" in name))
+_PROTECTED_NAMES = frozenset(name for name in PROTECTED_FILES if "*" not in name)
+_PROTECTED_PATTERN = re.compile("|".join(fnmatch.translate(name) for name in PROTECTED_FILES if "*" in name))
 
 
 def is_plain(path: str) -> bool:
@@ -203,7 +206,7 @@ def within(path: str, allowed: list[str]) -> bool:
 def is_protected(path: str) -> bool:
     """Whether a file steers assistants, CI, hooks, editors, builds or dependency resolution. Case does not count."""
     *directories, name = path.casefold().split("/")
-    if not _PROTECTED_DIRECTORIES.isdisjoint(directories) or name in _PROTECTED_NAMES:
+    if not _DIRECTORIES.isdisjoint(directories) or name in _PROTECTED_NAMES:
         return True
     return _PROTECTED_PATTERN.match(name) is not None
 

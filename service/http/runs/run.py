@@ -13,6 +13,7 @@ from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.run import RunRow
 from schemas.kernel.published import body_schema
 from schemas.kernel.waiting import WaitQuery
+from schemas.runs.bounds import RunPolicy
 from schemas.runs.run import (
     RUNS_ORIGINS,
     CancelledRun,
@@ -39,6 +40,7 @@ from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, holder_of, on_ru
 from service.runs import commands
 from service.runs.commands.scope import Ran, RunScope
 from service.runs.reads import listed as reads
+from service.runs.reads.bundles import read_contract
 from service.runs.show import run as show_run
 from statemachines.kernel.machine import Stream
 from statemachines.runs.ledger import Amounts, plain
@@ -150,6 +152,26 @@ async def read_automation_run(call: Call[None, WaitQuery]) -> Answer:
     book = await reads.run(call.services.store, row.project_id, row.id)
     call.saw(book.run.state_revision)
     return Answer(200, show_run.run(book))
+
+
+@groups.AUTOMATION.operation(
+    method="GET",
+    path="/v1/automation-runs/{run_id}/policy",
+    operation_id="get_automation_run_policy",
+    summary="Read the policy that a run works under",
+    principals=RUNNER,
+    scope="runs:read",
+    subject=RUN_LOCATED,
+    responses={200: RunPolicy},
+    extension=True,
+    errors=(*_READ_ERRORS, "automation_disabled", "automation_paused"),
+)
+async def read_run_policy(call: Call[None, None]) -> Answer:
+    """Show a runner the policy of its run. Once an owner has withdrawn it, the runner is refused (G-114)."""
+    row: RunRow = call.subject
+    require_visible(call, row.automation_id)
+    contract = await read_contract(call.services.store, row.project_id)
+    return Answer(200, show_run.policy(row, contract))
 
 
 def show_updated(ran: Ran[Any], unit: Unit) -> Answer:
@@ -279,4 +301,4 @@ def _cancelled(ran: Ran[None], unit: Unit) -> Answer:
     return Answer(200, show_run.cancelled(as_of(ran.book, unit.now)))
 
 
-ENDPOINTS = [start_run, list_runs, read_automation_run, update_run, record_usage, cancel_run]
+ENDPOINTS = [start_run, list_runs, read_automation_run, read_run_policy, update_run, record_usage, cancel_run]

@@ -10,6 +10,7 @@ from typing import cast
 
 import msgspec
 
+from projections.runs.run import RunRow
 from schemas.contracts.outputs import (
     FunnelReviewOutput,
     OutputAutoMergeReceipt,
@@ -24,10 +25,14 @@ from schemas.contracts.outputs import (
 from schemas.contracts.playbook import AutoMerge, CodeDelivery, PlaybookRef, ReviewRequired
 from schemas.runs import grant as grant_wire
 from schemas.runs import run as run_wire
+from schemas.runs.bounds import RUN_POLICY_ORIGINS, RunPolicy
 from service.runs.show.next_step import next_step
 from service.runs.show.parts import approval, grant
-from statemachines.contracts.policy import Delivery
+from statemachines.contracts.authority import authority_of
+from statemachines.contracts.contract import Contract
+from statemachines.contracts.policy import Delivery, require_enabled
 from statemachines.reports import report as reports
+from statemachines.runs.change_scope import PROTECTED_DIRECTORIES, PROTECTED_FILES
 from statemachines.runs.events import FollowUp, OverdueCause, Proof, Sample, Verdict
 from statemachines.runs.ledger import Amounts, remaining
 from statemachines.runs.run import Run
@@ -133,6 +138,25 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
         idempotent_replay=idempotent_replay,
         next_action=next_step(book).words,
         origins=run_wire.RUN_ORIGINS,
+    )
+
+
+def policy(row: RunRow, contract: Contract) -> RunPolicy:
+    """Show the policy of a run as it was saved. Raises PauseInForce, AutomationOff."""
+    authority = authority_of(contract, row.automation_id)
+    require_enabled(authority, row.state.policy_sha256)
+    automation = contract.find(row.automation_id)
+    assert automation is not None, "an enabled automation is in the contract"
+    return RunPolicy(
+        run_id=row.id,
+        project_id=row.project_id,
+        automation_id=row.automation_id,
+        policy_sha256=authority.policy_sha256,
+        policy=msgspec.json.decode(automation.saved.policy),
+        protected_files=list(PROTECTED_FILES),
+        protected_directories=list(PROTECTED_DIRECTORIES),
+        next_action="Keep the change within scope. Run test_commands in their order.",
+        origins=RUN_POLICY_ORIGINS,
     )
 
 

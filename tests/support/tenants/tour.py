@@ -329,6 +329,7 @@ def read_chain(tenant: Tenant, shop: Shop, run_id: str) -> None:
     """Read what a repair leaves, as owner and as runner."""
     run = tenant.call("GET", f"/v1/automation-runs/{run_id}", None, shop.owner)
     receipt_id, case_id = run["trigger_receipt_id"], run["case_id"]
+    tenant.call("GET", f"/v1/automation-runs/{run_id}/policy", None, shop.runner)
     for secret in (shop.owner, shop.runner):
         tenant.call("GET", f"/v1/automation-runs/{run_id}/proof", None, secret)
         path, headers = f"/v1/automation-runs/{run_id}/tlog-proof", {"authorization": f"Bearer {secret}"}

@@ -1,0 +1,157 @@
+"""The command `service-runner`: its arguments, its environment, and its exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from service.runner.access import TOKENS, Unsuitable, read_access
+from service.runner.child import harden
+from service.runner.git import GitFailed, Store
+from service.runner.loop import Runner, RunnerSettings
+from service.runner.repair import Program
+from service.runner.service_calls import Service, ServiceRefused
+from service.runner.web import GaveUp
+
+DONE, FAILED, WRONG = 0, 1, 2
+RENEW_SECONDS = 300
+BEAT_PATIENCE = 30
+CREDENTIAL = "SERVICE_RUNNER_API_KEY"
+_DESCRIPTION = """\
+Repairs one error for one automation, and opens the one draft pull request. Start it again and again: each start goes on
+where the last one ended.
+"""
+_ENDING = f"""\
+environment:
+  SERVICE_URL             address of the service
+  {CREDENTIAL}  runner credential of the automation; goes to SERVICE_URL alone
+  SERVICE_PROJECT_ID      the project, in place of --project
+  GITHUB_TOKEN            token that may push and open pull requests at GitHub
+  GITLAB_TOKEN            the same for GitLab; each goes to its host alone
+
+CMD gets none of these. It runs in a clean copy of the default branch, with the evidence in the JSON file that
+SERVICE_EVIDENCE names. It may write a title into the file that SERVICE_TITLE_FILE names.
+
+exit codes: 0 it did its part, or there was nothing to do; 1 it was refused or failed, and says why; 2 used wrongly
+"""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The arguments."""
+    parser = argparse.ArgumentParser(
+        prog="service-runner",
+        description=_DESCRIPTION,
+        epilog=_ENDING,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--project", metavar="ID", default=os.environ.get("SERVICE_PROJECT_ID"), help="project of the automation")
+    add("--checkout", metavar="DIR", type=Path, default=Path(), help="a clone of the repository (default: here)")
+    add("--remote", default="origin", help="remote of the checkout, by its name or address (default: origin)")
+    add("--host", choices=list(TOKENS), help="the code host (default: told by the address of the repository)")
+    add(
+        "--host-api",
+        metavar="URL",
+        help="address of the host's REST interface (default: that of the repository's host)",
+    )
+    add("--approval", choices=["never", "always"], default="never",
+        help="ask an owner to approve the change before the draft is opened (default: never)")  # fmt: skip
+    add("--pass", dest="passed", metavar="NAME", action="append", default=[],
+        help="let CMD have this variable too, such as the key of a coding tool; may be repeated")  # fmt: skip
+    add(
+        "--timeout", metavar="SECONDS", type=_positive, help="time of CMD (default: a third of the contract's run time)"
+    )
+    add("--turns", metavar="N", type=_positive, default=1, help="turns to charge for CMD (default: 1)")
+    add("--cost-usd", metavar="USD", type=_amount, default=0.0, help="cost to charge for CMD (default: 0)")
+    add("--renew", metavar="SECONDS", type=_positive, default=RENEW_SECONDS,
+        help=f"renew the lease so often while CMD runs (default: {RENEW_SECONDS})")  # fmt: skip
+    add("--work-dir", metavar="DIR", type=Path, help="where working copies are made (default: the temporary directory)")
+    add("command", metavar="CMD", nargs="+", help="the program that repairs, after --")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def _amount(text: str) -> float:
+    amount = round(float(text), 6)
+    if not 0 <= amount < float("inf"):
+        raise ValueError
+    return amount
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run, and end with the exit code."""
+    parser = make_parser()
+    given = parser.parse_args(arguments)
+    url, credential = os.environ.get("SERVICE_URL"), os.environ.pop(CREDENTIAL, None)
+    if not (url and credential and given.project):
+        parser.error(f"SERVICE_URL, {CREDENTIAL} and --project are needed")
+    if not given.checkout.is_dir():
+        parser.error("--checkout is no directory")
+    access = read_access(given.host, given.host_api)
+    secret = {CREDENTIAL, *(name for names in TOKENS.values() for name in names)}
+    if secret & set(given.passed):
+        parser.error(f"--pass does not hand {', '.join(sorted(secret & set(given.passed)))} on")
+    signal.signal(signal.SIGTERM, _end)
+    harden()
+    try:
+        store = Store(given.checkout.resolve(), given.remote, given.work_dir)
+        settings = RunnerSettings(
+            Program(given.command, given.passed, given.timeout),
+            given.turns,
+            given.cost_usd,
+            given.approval == "always",
+            given.renew,
+            _say,
+        )
+        service = Service(url, credential, given.project)
+        beats = Service(url, credential, given.project, patience=BEAT_PATIENCE)
+        with _alone(store.home) as first:
+            if not first:
+                _say("Another start is at work in this checkout.")
+                sys.exit(DONE)
+            well = Runner(service, beats, store, access, settings).work()
+    except (ServiceRefused, GaveUp, GitFailed, Unsuitable) as failed:
+        _say(str(failed))
+        sys.exit(FAILED)
+    sys.exit(DONE if well else FAILED)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _end(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+    """End as a scheduler asks: CMD is killed on the way out, and the next start goes on."""
+    sys.exit(FAILED)
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[bool]:
+    """Whether this start works alone in the checkout. It keeps others out to its end."""
+    with (home / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,332 @@
+"""The loop: the next step of a run follows from the service, the remote and the code host. A crash loses nothing.
+
+Nothing here remembers a step. Every turn reads the run and takes the one missing step. The note beside the store has
+the rest: the commit, and the permission for the one call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from service.runner.access import HostAccess, host_of, remote_of
+from service.runner.bounds import Policy, read_policy
+from service.runner.change import Note, noted_runs
+from service.runner.child import Heartbeat
+from service.runner.git import GitFailed, Store
+from service.runner.pull import Draft, HostRefused, Pull
+from service.runner.repair import NoRepair, Program, RepairJob, branch_of, make
+from service.runner.service_calls import Json, Service, ServiceRefused
+from service.runner.web import GaveUp
+
+MAX_ATTEMPTS = 3
+MAX_REASON = 2000
+MAX_EVIDENCE_FILES = 20
+TEMPO = (1.0, 2.0, 4.0, 8.0, 10.0)
+
+HOPELESS = frozenset({"scope_violation", "budget_exhausted", "delivery_mode_mismatch", "approval_rejected"})
+"""Refusals for a person to look at. No other attempt in the run betters them."""
+
+
+class Stopped(Exception):
+    """The runner leaves a run as it is."""
+
+
+class Escalated(Exception):
+    """The run was handed to a person."""
+
+
+class RunnerSettings(NamedTuple):
+    """How this runner works."""
+
+    order: Program
+    turns: int
+    cost_usd: float
+    asks: bool
+    renew_seconds: float
+    say: Callable[[str], None]
+
+
+class Runner:
+    """Works the runs of one automation, in one checkout."""
+
+    def __init__(
+        self, service: Service, beats: Service, store: Store, access: HostAccess, settings: RunnerSettings
+    ) -> None:
+        self._service = service
+        self._beats = beats
+        self._store = store
+        self._access = access
+        self._settings = settings
+
+    def work(self) -> bool:
+        """Go on with every open run, or begin one. False if one of them stopped short. Raises GaveUp."""
+        runs = self._service.open_runs()
+        self._forget({run["run_id"] for run in runs})
+        if all(_waits_for(run) for run in runs):
+            begun = self._begin()
+            runs += [begun] if begun else []
+        if not runs:
+            self._settings.say("Nothing to do.")
+        well = True
+        for run in runs:
+            well = self._carry(run) and well
+        return well
+
+    def _forget(self, still_open: set[str]) -> None:
+        for run_id in noted_runs(self._store.home):
+            if run_id not in still_open:
+                self._store.forget(run_id)
+                Note(self._store.home, run_id).remove()
+
+    def _begin(self) -> Json | None:
+        """Claim the case of a receipt and start its run. Both may be repeated: there is one claim and one run."""
+        for receipt in self._service.receipts():
+            if receipt["case"] is None:
+                continue
+            claim = None
+            try:
+                claim = self._service.claim(receipt)
+                return self._service.start(receipt)
+            except ServiceRefused as refused:
+                if not refused.outdated:
+                    raise
+                self._settings.say(f"{receipt['receipt_id']} {refused}")
+                if claim is not None and refused.code != "receipt_already_consumed":
+                    self._give_back(claim)
+        return None
+
+    def _give_back(self, claim: Json) -> None:
+        try:
+            self._service.release(claim, "The run could not be started.")
+        except ServiceRefused as refused:
+            self._settings.say(f"{claim['claim_id']} {refused}")
+
+    def _carry(self, run: Json) -> bool:
+        """Take steps until the run needs no more of this runner. False if it stopped short."""
+        say = self._settings.say
+        try:
+            say(f"{run['run_id']} {self._until_it_waits(run)}")
+        except (ServiceRefused, Stopped, Escalated, GitFailed, HostRefused, ValueError) as stopped:
+            say(f"{run['run_id']} {stopped}")
+            return False
+        return True
+
+    def _until_it_waits(self, run: Json) -> str:
+        last: tuple[Any, ...] = ()
+        while True:
+            try:
+                waits_for = self._step(run)
+            except NoRepair as none:
+                self._escalate(run, str(none))
+            except ServiceRefused as refused:
+                if not refused.outdated:
+                    raise
+                if refused.code in HOPELESS:
+                    self._escalate(run, str(refused))
+                # The state is another one than we supposed: read it, and decide again. Once for each state.
+                run = self._service.run(run["run_id"])
+                place = (run["state_revision"], run["phase"], refused.code)
+                if run["finished_at"] is None and place == last:
+                    raise
+                last = place
+                continue
+            if waits_for is not None:
+                return waits_for
+            run = self._service.run(run["run_id"])
+
+    def _step(self, run: Json) -> str | None:
+        """Take the next step of a run. Returns the reason to wait, or None to go on."""
+        if run["finished_at"] is not None:
+            raise Stopped(f"ended as {run['status']}")
+        waits_for = _waits_for(run)
+        if waits_for is not None:
+            return waits_for
+        if run["phase"] == "human_review":
+            return self._await_person(run)
+        grants = [one for one in run["grants"] if one["kind"] == "draft_pr"]
+        grant = next((one for one in grants if one["status"] in ("authorized", "consumed", "settled")), None)
+        note = Note(self._store.home, run["run_id"])
+        return self._prepare(run, note) if grant is None else self._deliver(run, grant, note)
+
+    # ---- before the grant
+
+    def _prepare(self, run: Json, note: Note) -> str | None:
+        """Charge, repair, ask a person where one is wanted, and authorize the pull request."""
+        self._service.renew(run)
+        change = self._kept(run, note)
+        if change is None:
+            return self._repair(run, note)
+        asked = [one for one in run["approvals"] if one["action"] == "draft_pr"]
+        if asked and asked[-1]["status"] in ("rejected", "expired", "cancelled"):
+            raise NoRepair("A person did not approve the change.")
+        if not asked and self._settings.asks:
+            evidence = {
+                "head_sha": change["head_sha"],
+                "files_changed": change["files_changed"][:MAX_EVIDENCE_FILES],
+                "changed_files": len(change["files_changed"]),
+                "changed_lines": change["changed_lines"],
+                "tests_passed": len(change["tests"]),
+            }
+            body = {"action": "draft_pr", "summary": change["title"], "evidence": evidence}
+            self._service.step(run, "POST", "/approvals", body)
+            self._settings.say(f"{run['run_id']} asked a person to approve")
+            return None
+        self._service.step(run, "POST", "/actions/draft-pr/authorize", change)
+        return None
+
+    def _kept(self, run: Json, note: Note) -> Json | None:
+        """The change of this run, if its commit is here."""
+        change = note.change
+        return change if change is not None and self._store.has(run["run_id"], change["head_sha"]) else None
+
+    def _repair(self, run: Json, note: Note) -> str | None:
+        """Charge for one attempt, and make it. An unused charge is not repeated."""
+        told = self._service.policy(run)
+        policy = read_policy(told, run["policy_sha256"])
+        if policy.mode != "review_required":
+            raise NoRepair("The contract delivers by auto-merge, and this runner opens drafts for people alone.")
+        remote = remote_of(self._access, policy, self._store.url)
+        host_of(self._access, policy)  # A missing token is found before anything is charged.
+        if note.attempts >= MAX_ATTEMPTS:
+            raise NoRepair(f"{MAX_ATTEMPTS} attempts were broken off.")
+        seconds = self._seconds(run)
+        turns = self._settings.turns
+        if run["charges"]["turns"] < (note.attempts + 1) * turns:
+            cost = {"cost_usd": self._settings.cost_usd} if self._settings.cost_usd else {}
+            charge = {"turns": turns, "runtime_seconds": seconds, "label": "repair", **cost}
+            self._service.step(run, "POST", "/usage", charge)
+            return None
+        case = self._service.case(run)
+        base = self._store.prepare(remote, policy.base_branch)
+        self._settings.say(f"{run['run_id']} repairs {run['case_id']} on {base[:12]}")
+        job = RepairJob(run, told, policy, case, base, seconds)
+        change = make(self._settings.order, self._store, note, job, self._heartbeat(run))
+        what = f"{len(change['files_changed'])} files, {change['changed_lines']} lines"
+        self._settings.say(f"{run['run_id']} committed {change['head_sha'][:12]}: {what}")
+        return None
+
+    def _seconds(self, run: Json) -> int:
+        """The seconds of one attempt. By default all attempts together fit into the contract's time."""
+        wanted = self._settings.order.seconds or run["limits"]["max_runtime_seconds"] // MAX_ATTEMPTS
+        return int(max(1, min(wanted, run["limits"]["max_runtime_seconds"])))
+
+    def _heartbeat(self, run: Json) -> Heartbeat:
+        def beat() -> None:
+            try:
+                self._beats.renew(run)
+            except GaveUp as late:
+                self._settings.say(f"{run['run_id']} could not renew its lease yet: {late}")
+
+        return Heartbeat(beat, self._settings.renew_seconds)
+
+    def _await_person(self, run: Json) -> str | None:
+        """Wait until nobody has to decide any more, and keep the lease meanwhile."""
+        heartbeat = self._heartbeat(run)
+        beaten = time.monotonic()
+        tempo = iter(TEMPO)
+        pause = next(tempo)
+        while run["phase"] == "human_review" and run["finished_at"] is None:
+            if time.monotonic() - beaten >= heartbeat.seconds:
+                heartbeat.beat()
+                beaten = time.monotonic()
+            asked_at = time.monotonic()
+            latest, told = self._service.changed_run(run)
+            if latest["state_revision"] == run["state_revision"] and time.monotonic() - asked_at < pause:
+                time.sleep(min(told or pause, heartbeat.seconds))
+                pause = next(tempo, TEMPO[-1])
+            run = latest
+        return None
+
+    # ---- the grant and its one call
+
+    def _deliver(self, run: Json, grant: Json, note: Note) -> str | None:
+        """Use the grant once: push the branch, open the draft, report it. Without permission, only look."""
+        binding = grant["binding"]
+        change = self._kept(run, note)
+        here = change is not None and change["head_sha"] == binding["head_sha"]
+        if grant["status"] == "authorized":
+            if not here:
+                raise Stopped("has a grant for another runner's commit. That one goes on, or the lease ends the run.")
+            self._service.renew(run)
+            body = {"grant_id": grant["grant_id"]}
+            if self._service.step(run, "POST", "/actions/draft-pr/consume", body)["call_authorized"]:
+                note.allow_call(grant["grant_id"])
+            return None
+        self._service.renew(run)
+        policy = read_policy(self._service.policy(run), run["policy_sha256"])
+        pull = self._pull(run, policy, binding, may_call=here and note.may_call(grant["grant_id"]))
+        if pull.head_sha not in (None, binding["head_sha"]):
+            raise NoRepair("The pull request of this branch has another commit than the granted one.")
+        opened = {"number": pull.number, "url": pull.url, "head_sha": binding["head_sha"]}
+        self._service.step(run, "PATCH", "", {"status": "draft_pr_opened", "pull_request": opened})
+        self._settings.say(f"{run['run_id']} opened {pull.url}")
+        return None
+
+    def _pull(self, run: Json, policy: Policy, binding: Json, *, may_call: bool) -> Pull:
+        """Find the one pull request, or open it if this start may. Raises NoRepair."""
+        host = host_of(self._access, policy)
+        branch, base, sha = branch_of(run), policy.base_branch, binding["head_sha"]
+        found = host.find(branch, base)
+        if found is not None:
+            return found
+        if not may_call:
+            raise NoRepair("The grant was consumed, and there is no pull request. Nobody may open it now.")
+        remote = remote_of(self._access, policy, self._store.url)
+        pushed = self._store.pushed(remote, branch)
+        if pushed is None:
+            self._push(remote, branch, sha)
+        elif pushed != sha:
+            raise NoRepair("The branch of this run has another commit at the code host.")
+        self._service.renew(run)  # Refused if the run was cancelled or stopped meanwhile.
+        try:
+            return host.open(Draft(branch, base, sha, binding["title"], _body(run, binding)))
+        except HostRefused as refused:
+            if refused.final:
+                raise NoRepair(str(refused)) from refused
+            raise
+
+    def _push(self, remote: Any, branch: str, sha: str) -> None:
+        try:
+            self._store.push(remote, branch, sha)
+        except GitFailed:
+            if self._store.pushed(remote, branch) != sha:
+                raise
+
+    def _escalate(self, run: Json, reason: str) -> None:
+        """Hand the run to a person, and say so. Raises Escalated."""
+        status = "escalated"
+        for attempt in range(MAX_ATTEMPTS):
+            latest = self._service.run(run["run_id"])
+            if latest["finished_at"] is not None:
+                break
+            try:
+                self._service.step(latest, "PATCH", "", {"status": status, "reason": reason[:MAX_REASON]})
+            except ServiceRefused as refused:
+                if not refused.outdated or attempt == MAX_ATTEMPTS - 1:
+                    raise
+                # A person may have refused even that the run is handed over.
+                status = "failed" if refused.code == "approval_rejected" else status
+            else:
+                break
+        raise Escalated(f"{status}: {reason}")
+
+
+def _waits_for(run: Json) -> str | None:
+    """The reason to leave a run alone. None while there is something to do."""
+    if run["case_id"] is None:
+        return "has no case, and so nothing to repair"
+    if run["status"] == "draft_pr_opened":
+        return "waits for CI to prove the pull request and to record the deploy"
+    return "waits for the service to verify the deploy" if run["status"] == "verifying" else None
+
+
+def _body(run: Json, binding: Json) -> str:
+    """The text of the pull request. Nothing in it comes from telemetry."""
+    commands = "\n".join(f"    {test['command']}" for test in binding["tests"])
+    return (
+        f"This draft repairs case `{run['case_id']}`. A person reviews it, and merges it.\n\n"
+        f"It changes {len(binding['files_changed'])} files and {binding['changed_lines']} lines. These passed:\n\n"
+        f"{commands}\n\nAutomation-Run: {run['run_id']}\n"
+    )

@@ -1,0 +1,123 @@
+"""The service for a runner. Each write has its fence, and a key for its retries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+from service.runner.web import PATIENCE, Client, JsonAnswer, retry_after
+
+Json = dict[str, Any]
+WAIT_SECONDS = 60
+MAX_PAGES = 50
+CONFLICT, PRECONDITION_FAILED = 409, 412
+
+
+class ServiceRefused(Exception):
+    """A request was refused for good. `allowed_next` names the remaining operations."""
+
+    def __init__(self, answer: JsonAnswer) -> None:
+        error = answer.body.get("error", {}) if isinstance(answer.body, dict) else {}
+        self.status = answer.status
+        self.code = str(error.get("code", f"http_{answer.status}"))
+        details = error.get("details")
+        self.details: Json = details if isinstance(details, dict) else {}
+        left = self.details.get("allowed_next")
+        self.allowed_next = [str(one.get("operation_id")) for one in left or () if isinstance(one, dict)]
+        said = f"{self.code}: {error.get('message', '')} {error.get('next_action', '')}".strip()
+        super().__init__(
+            f"{said} Allowed next: {', '.join(self.allowed_next) or 'nothing'}." if left is not None else said
+        )
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the state is another one than the request supposed."""
+        return self.status in (CONFLICT, PRECONDITION_FAILED)
+
+
+def _in_progress(answer: JsonAnswer) -> bool:
+    return answer.status == CONFLICT and ServiceRefused(answer).code == "idempotency_in_progress"
+
+
+class Service:
+    """The operations of the loop."""
+
+    def __init__(self, base_url: str, credential: str, project_id: str, *, patience: float = PATIENCE) -> None:
+        self._client = Client(base_url, {"authorization": f"Bearer {credential}"}, patience=patience)
+        self._project = f"/v1/projects/{quote(project_id, safe='')}"
+
+    def _ask(self, method: str, path: str, body: Json | None = None, key: str | None = None) -> Json:
+        """Send one request to its answer. Raises ServiceRefused, GaveUp."""
+        headers = {"idempotency-key": key} if key else {}
+        return _told(self._client.ask(method, path, body, headers, again=_in_progress))
+
+    def _pages(self, path: str, member: str) -> Iterator[Json]:
+        cursor = ""
+        for _ in range(MAX_PAGES):
+            page = self._ask("GET", f"{path}{cursor}")
+            yield from page[member]
+            if not page.get("next_cursor"):
+                return
+            cursor = f"{'&' if '?' in path else '?'}cursor={quote(page['next_cursor'], safe='')}"
+
+    def open_runs(self) -> list[Json]:
+        """The open runs of the credential's automation, oldest first."""
+        found = self._pages(f"{self._project}/automation-runs", "runs")
+        return [run for run in found if run["finished_at"] is None][::-1]
+
+    def receipts(self) -> list[Json]:
+        """The receipts to begin a run with, claimed ones first."""
+        path = f"{self._project}/automation-trigger-receipts?status="
+        return [found for status in ("claimed", "issued") for found in self._pages(path + status, "trigger_receipts")]
+
+    def claim(self, receipt: Json) -> Json:
+        """Claim the exact revision of the receipt's case."""
+        case = receipt["case"]
+        wish = {"trigger_receipt_id": receipt["receipt_id"], "case_revision": case["case_revision"]}
+        return self._ask("POST", f"/v1/cases/{case['case_id']}/claims", wish, f"claim-{receipt['receipt_id']}")
+
+    def start(self, receipt: Json) -> Json:
+        """Start the one run of a receipt."""
+        wish = {"trigger_receipt_id": receipt["receipt_id"]}
+        return self._ask("POST", f"{self._project}/automation-runs", wish, f"start-{receipt['receipt_id']}")
+
+    def release(self, claim: Json, reason: str) -> None:
+        """Release a claim without a run."""
+        path = f"/v1/cases/{claim['case_id']}/claims/{claim['claim_id']}/release"
+        self._ask("POST", path, {"lease_epoch": claim["lease_epoch"], "reason": reason})
+
+    def run(self, run_id: str) -> Json:
+        """Read a run."""
+        return self._ask("GET", f"/v1/automation-runs/{run_id}")
+
+    def changed_run(self, run: Json) -> tuple[Json, float | None]:
+        """Read a run after its next change. An older service answers at once, and may name a pause."""
+        path = f"/v1/automation-runs/{run['run_id']}?wait={WAIT_SECONDS}&revision={run['state_revision']}"
+        answer = self._client.ask("GET", path, seconds=WAIT_SECONDS + 15)
+        return _told(answer), retry_after(answer)
+
+    def policy(self, run: Json) -> Json:
+        """Read the policy of a run."""
+        return self._ask("GET", f"/v1/automation-runs/{run['run_id']}/policy")
+
+    def case(self, run: Json) -> Json:
+        """Read the evidence of the claimed case."""
+        return self._ask("GET", f"/v1/cases/{run['case_id']}")
+
+    def renew(self, run: Json) -> Json:
+        """Extend the lease. ServiceRefused once the run must not go on."""
+        path = f"/v1/cases/{run['case_id']}/claims/{run['claim_id']}/renew"
+        return self._ask("POST", path, {"lease_epoch": run["lease_epoch"]})
+
+    def step(self, run: Json, method: str, step: str, body: Json) -> Json:
+        """Take a step of a run."""
+        fence = {"state_revision": run["state_revision"], "lease_epoch": run["lease_epoch"]}
+        key = f"{run['run_id']}:{step}:{run['state_revision']}"
+        return self._ask(method, f"/v1/automation-runs/{run['run_id']}{step}", fence | body, key)
+
+
+def _told(answer: JsonAnswer) -> Json:
+    if answer.status not in (200, 201, 202) or not isinstance(answer.body, dict):
+        raise ServiceRefused(answer)
+    return answer.body

@@ -1,0 +1,1 @@
+"""The runner to start with."""

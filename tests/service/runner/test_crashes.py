@@ -1,0 +1,73 @@
+"""A runner that dies at any step, or hears no answer, ends its run with one branch and one draft (R-AUT-29)."""
+
+from __future__ import annotations
+
+import signal
+
+import psutil
+import pytest
+
+from tests.service.runner.conftest import Open
+from tests.service.runner.test_loop import KINDS, assert_delivered
+from tests.support.runner.workplace import REPAIR
+
+pytestmark = pytest.mark.shares_server
+KILLED = -signal.SIGKILL
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_dies_around_every_request(opened: Open, kind: str) -> None:
+    """Before and after each write to the service and to the host, and after each read. Every start goes on."""
+    place = opened(kind)
+    place.faults.mode, place.faults.spared = "kill", ("/consume",)
+    codes = place.until_done()
+    assert_delivered(place)
+    assert set(codes) == {KILLED, 0}
+    assert len(codes) > 18, place.faults.kills
+    assert place.run()["charges"]["turns"] == 1, "the work was done once"
+    assert place.note()["attempts"] == 1
+
+
+@pytest.mark.parametrize("hook", ["pre-receive", "post-receive"])
+def test_it_dies_around_the_programs_and_the_push(opened: Open, hook: str) -> None:
+    """While the repair begins and ends, and before the push lands or after it. A repair left over is ended."""
+    place = opened()
+    flag, kill = f"{place.directory}/$1", f"kill -9 $(cat {place.pid_file})"
+    once = f"die() {{ [ -e {flag} ] || {{ touch {flag}; {kill}; $2; }}; }}"
+    if hook == "pre-receive":
+        place.repairs(f"{once}\ndie begun sleep\\ 900\n{REPAIR}\ndie ended sleep\\ 900")
+    place.on_push(hook, f"{once}\ndie receiving true\nexit 0")
+    codes = place.until_done()
+    assert_delivered(place)
+    killed = 3 if hook == "pre-receive" else 1
+    assert codes == [KILLED] * killed + [0]
+    assert place.run()["charges"]["turns"] == killed, "each repair that was begun is charged"
+    assert list(place.directory.glob("service-runner-*")) == []
+    assert [one.cmdline() for one in psutil.process_iter() if str(place.directory) in " ".join(one.cmdline())] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_hears_no_first_answer(opened: Open, kind: str) -> None:
+    """Each write is sent again with its key, and repeats nothing."""
+    place = opened(kind)
+    place.faults.mode, place.faults.spared = "lose", ("GET", "/consume")
+    assert place.start() == 0, place.output
+    assert_delivered(place)
+    assert len(place.faults.lost) > 6
+    assert place.run()["charges"]["turns"] == 1
+
+
+@pytest.mark.parametrize("mode", ["kill", "lose"])
+def test_who_was_not_told_that_it_may_call_only_looks(opened: Open, mode: str) -> None:
+    """The consume was carried out, and its answer is lost. Nobody opens anything, and a person is told (R-AUT-32)."""
+    place = opened()
+    place.faults.mode = mode  # type: ignore[assignment]
+    place.faults.only = ("/consume",)
+    if mode == "kill":
+        assert [place.start(), place.start()] == [KILLED, KILLED]
+    assert place.start() == 1, place.output
+    run = place.run()
+    assert (run["status"], run["phase"]) == ("escalated", "external_follow_up_required")
+    assert "Nobody may open it now." in run["reason"]
+    assert place.branches == []
+    assert place.host.pulls == []
