@@ -20,6 +20,7 @@ from service.http.discovery.facts import Described, operations
 from tests.support.guides import Block, Shell, anchors, blocks, links, open_shell
 from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.server import ServerFactory, ServerHandle
+from tests.support.weekly import Weekly
 
 
 def fetch(client: httpx2.Client, url: str) -> httpx2.Response:
@@ -105,6 +106,8 @@ def automate(shell: Shell, guide: str) -> None:
         shell.follow(block)
     verdict = json.loads(shell.type("cat verdict.json"))
     assert (verdict["status"], verdict["verification"]["outcome"]) == ("succeeded", "no_recurrence")
+    [report] = json.loads(shell.type("cat control.json"))["recent_reports"]
+    assert (report["visibility"], report["trust"]) == ("private", "untrusted")
     assert shell.type("python3 runner.py").strip() == ""
 
 
@@ -238,6 +241,33 @@ def test_a_runner_that_loses_every_first_answer_does_nothing_twice(
         assert len(run["approvals"]) == len(run["grants"]) == 1
         assert run["grants"][0]["status"] in {"consumed", "unresolved"}
         assert (run["status"], list(tmp_path.glob("*.pull.json"))) == ("escalated", [])
+
+
+@pytest.mark.shares_server
+@pytest.mark.parametrize(("begun", "kinds"), [(3, ["metric"]), (1, ["readiness_gap"])])
+def test_the_reviewer_of_the_guide_reports_the_sources_numbers(
+    shared_server: ServerHandle, tmp_path: Path, begun: int, kinds: list[str]
+) -> None:
+    """It loses the first answer to each request, and records one report all the same, with gaps below the minimum."""
+    with open_scene(shared_server) as scene, shared_server.client() as client:
+        weekly = Weekly(scene).begin(prior=[begun, 1, 1], current=[begun, 2, 2])
+        [program] = [
+            block.text for block in blocks(client.get("/v1/docs/automation").text) if block.file == "weekly.py"
+        ]
+        (tmp_path / "runner.py").write_text(program)
+        env = {
+            "SERVICE_URL": shared_server.base_url,
+            "SERVICE_RUNNER_API_KEY": scene.world.secrets["review"],
+            "PROJECT": scene.world.project_id,
+        }
+        for _ in range(2):  # the second start finds nothing to do
+            assert start(tmp_path, {**os.environ, **env}, LOSING) == 0
+        run = weekly.run()
+        assert run["status"] == "succeeded"
+        assert [finding["kind"] for finding in run["output"]["findings"]] == kinds
+        if kinds == ["metric"]:
+            [metric] = run["output"]["findings"]
+            assert (metric["prior_value"], metric["current_value"], metric["change"]) == (1, 2, 1)
 
 
 def texts_of(client: httpx2.Client, server: ServerHandle) -> dict[str, str]:
