@@ -32,6 +32,7 @@ DEFAULT_ENVIRONMENT = "production"
     max_body=MAX_INGEST_BYTES,
     responses={202: DeployAccepted},
     idempotency="optional",
+    headers=(PROOF_HEADER,),
     flows=frozenset({"onboarding", "automation"}),
 )
 async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:

@@ -65,9 +65,9 @@ class Operation(Access):
     is bytes, and `content_type` that of the success answer. `also_answers` are its further types.
     `sealed`: what is answered proves itself as it is, so nothing is said beside it. `quota_locked`: closed with 402
     while the project's account is over its quota (G-072). `tables`: its answer has rows and columns, and callers may
-    ask for these as CSV. `errors` are the codes particular to the operation, for the document; the common ones are
-    added. `same_origin`: a page of another origin is refused. `shown_body` describes a body for the handler to
-    decode. `refuses` maps statuses to the refusals of its protocol beside our envelope.
+    ask for these as CSV. `headers`: further request headers. `errors` are the codes particular to the operation, for
+    the document; the common ones are added. `same_origin`: a page of another origin is refused. `shown_body` describes
+    a body for the handler to decode. `refuses` maps statuses to the refusals of its protocol beside our envelope.
     """
 
     operation_id: str
@@ -98,6 +98,7 @@ class Operation(Access):
     sealed: bool = False
     quota_locked: bool = False
     tables: bool = False
+    headers: Sequence[str] = ()
     errors: Sequence[str] = ()
     same_origin: bool = False
     shown_body: Any = None

@@ -1,8 +1,12 @@
-"""The parameters of an operation in the schema document: of the path, of the query, and headers."""
+"""The parameters of an operation in the schema document: of the path, of the query, and headers.
+
+`Accept` is none of them: OpenAPI ignores a parameter of this name. The media types of the answers stand for it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from schemas.discovery.sdk import LANGUAGES
@@ -27,6 +31,8 @@ _PATH_PATTERNS: Mapping[str, Json] = {
 }
 _KEY = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
 _TAG = {"type": "string", "pattern": '^(W/)?"[!#-~]*"$'}
+_TAGS = {"type": "string", "examples": ['"b1946ac9"']}
+_PLAIN = {"type": "string"}
 
 
 def parameters_of(bound: Bound, area: str, words: Words, queries: Mapping[int, Json]) -> list[Json]:
@@ -77,7 +83,9 @@ def _headers(bound: Bound) -> list[Json]:
         found.append(header)
     if operation.if_match != "none":
         found.append(_header("If-Match", _TAG, required=operation.if_match == "required"))
-    return found
+    if HTTPStatus.NOT_MODIFIED in operation.responses:
+        found.append(_header("If-None-Match", _TAGS, required=False))
+    return found + [_header(name, _PLAIN, required=False) for name in operation.headers]
 
 
 def _header(name: str, schema: Json, *, required: bool) -> Json:

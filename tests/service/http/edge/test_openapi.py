@@ -158,7 +158,7 @@ def refuses_in_two_forms(operation: dict[str, Any], status: int) -> bool:
 
 
 def test_headers_are_those_of_the_table() -> None:
-    """If-Match and Idempotency-Key appear where, and as required as, the table says."""
+    """If-Match and Idempotency-Key appear where, and as required as, the table says; others where they are read."""
     for row in documented_operations():
         found = {
             p["name"]: p["required"] for p in OPERATIONS[row.method, row.path]["parameters"] if p["in"] == "header"
@@ -169,7 +169,20 @@ def test_headers_are_those_of_the_table() -> None:
             wanted["Idempotency-Key"] = row.idempotency_key == "required" and not stands_in
         if row.if_match:
             wanted["If-Match"] = row.if_match == "required"
+        if "304" in OPERATIONS[row.method, row.path]["responses"]:
+            wanted["If-None-Match"] = False
+        if row.path == "/v1/deploys/" and row.method == "POST":
+            wanted["X-Service-Onboarding-Proof"] = False
         assert found == wanted, row.path
+
+
+def test_what_accept_chooses_among_are_the_media_types_of_the_answer() -> None:
+    """OpenAPI ignores a parameter `Accept`: an operation that reads it declares each form of its answer."""
+    forms = {name: {*operation["responses"]["200"].get("content", {})} for name, operation in OPERATIONS.items()
+             if "200" in operation["responses"]}  # fmt: skip
+    assert forms["POST", "/v1/projects/{project_id}/analytics/query"] == {"application/json", "text/csv"}
+    assert forms["GET", "/"] == {"application/json", "text/markdown; charset=utf-8"}
+    assert not [p for operation in OPERATIONS.values() for p in operation["parameters"] if p["name"] == "Accept"]
 
 
 def test_a_key_in_the_body_is_enough() -> None:
