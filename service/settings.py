@@ -2,39 +2,37 @@
 
 `VARIABLES` is the whole list, in the order in which README shows it (`settings_table`). A secret may also come from
 a file named by `<VARIABLE>_FILE`. Without `SERVICE_DATABASE_URL` the service runs its embedded PostgreSQL, and secrets
-that are not given are made once in the data directory; with a database of your own each missing one is an error that
+that are not given are made once in the data directory. With a database of your own each missing one is an error that
 names it, because a second machine that made its own would not read what the first one sealed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import Any
 
 from service.embedded.layout import Layout
 from service.embedded.place import unfit
-from service.secretfiles import stored_secret
+from service.embedded.secretfiles import stored_secret
+from service.outsidesettings import OUTSIDE, OutsideSettings
 from service.settingvalues import (
     PLANS,
     RATE_LIMITS,
     BadValue,
     Plan,
+    Variable,
     commit_sha,
     database_url,
     flag,
-    header_text,
     http_url,
     key_32,
     log_level,
     names,
     networks,
     one_to,
-    path_part,
     plans,
     rate_limits,
     text,
@@ -52,7 +50,7 @@ class SettingsError(Exception):
         self.problems = problems
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(OutsideSettings, frozen=True, kw_only=True):
     """Everything that configures a process. `repr` shows no secret.
 
     `database_url` is always filled: in embedded mode (`embedded`) with the address of the server in `data_dir`.
@@ -75,17 +73,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     encryption_key: bytes | None
     signing_key: bytes | None
     signing_key_before: bytes | None
-    provider_client_id: str | None
-    provider_client_secret: str | None
-    provider_oauth_url: str
-    provider_us_url: str
-    provider_eu_url: str
-    provider_api_key: str | None
-    provider_organization: str | None
-    provider_api_url: str | None
-    payment_api_key: str | None
-    payment_api_base: str
-    payment_webhook_secret: str | None
     plans: dict[str, Plan]
     scrub_names: tuple[str, ...] | None
     new_cases_per_hour: int
@@ -103,23 +90,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         shown = {v.field: getattr(self, v.field) for v in VARIABLES if not v.secret}
         return f"Settings(embedded={self.embedded}, {', '.join(f'{k}={v!r}' for k, v in shown.items())})"
-
-
-class Variable(NamedTuple):
-    """One variable: its name, the field it fills, how its text is read, its default as text, and what it does.
-
-    `made` is the length in bytes of the secret that embedded mode makes when none is given; a variable that has it
-    is required with a database of your own. `optional` secrets accept the word `none`.
-    """
-
-    name: str
-    field: str
-    read: Callable[[str], Any]
-    default: str | None
-    doc: str
-    secret: bool = False
-    made: int = 0
-    optional: bool = True
 
 
 VARIABLES: tuple[Variable, ...] = (
@@ -220,96 +190,7 @@ VARIABLES: tuple[Variable, ...] = (
         "The signing key before the present one. For a day after the change, both sign.",
         secret=True,
     ),
-    Variable(
-        "SERVICE_PROVIDER_CLIENT_ID",
-        "provider_client_id",
-        text,
-        None,
-        "OAuth client at the analytics provider. Without it, the client is the service's own document at "
-        "`<base URL>/.well-known/oauth-client`, which needs a public https address in `SERVICE_BASE_URL`. Without "
-        "both, connecting answers 503.",
-    ),
-    Variable(
-        "SERVICE_PROVIDER_CLIENT_SECRET",
-        "provider_client_secret",
-        text,
-        None,
-        "Secret of that client, if it has one.",
-        secret=True,
-    ),
-    Variable(
-        "SERVICE_PROVIDER_OAUTH_URL",
-        "provider_oauth_url",
-        http_url,
-        "https://oauth.posthog.com",
-        "Address where people of both regions sign in to the provider. With a provider of your own, its address. It "
-        "may be private, and use http.",
-    ),
-    Variable(
-        "SERVICE_PROVIDER_US_URL",
-        "provider_us_url",
-        http_url,
-        "https://us.posthog.com",
-        "Address of the provider, US region. It may be private, and use http.",
-    ),
-    Variable(
-        "SERVICE_PROVIDER_EU_URL",
-        "provider_eu_url",
-        http_url,
-        "https://eu.posthog.com",
-        "Address of the provider, EU region. It may be private, and use http.",
-    ),
-    Variable(
-        "SERVICE_PROVIDER_API_KEY",
-        "provider_api_key",
-        header_text,
-        None,
-        "Your personal API key at the provider, with the scopes `project:write`, `query:read`, "
-        "`session_recording:read`, `feature_flag:read`, `survey:read` and `experiment:read`. Without it, provisioning "
-        "answers 503.",
-        secret=True,
-    ),
-    Variable(
-        "SERVICE_PROVIDER_ORGANIZATION",
-        "provider_organization",
-        path_part,
-        None,
-        "Id of your organization at the provider, in which projects are provisioned. Without it, provisioning answers "
-        "503.",
-    ),
-    Variable(
-        "SERVICE_PROVIDER_API_URL",
-        "provider_api_url",
-        http_url,
-        None,
-        "Address of the provider for that key. It may be private, and use http. Default: the US region.",
-    ),
-    Variable(
-        "SERVICE_PAYMENT_API_KEY",
-        "payment_api_key",
-        text,
-        None,
-        "Secret key at Stripe with write access to prices, customers, subscriptions, checkout and portal "
-        "sessions. Without it, checkout and portal answer 503.",
-        secret=True,
-    ),
-    Variable(
-        "SERVICE_PAYMENT_API_BASE",
-        "payment_api_base",
-        http_url,
-        "https://api.stripe.com",
-        "Address of Stripe.",
-    ),
-    Variable(
-        "SERVICE_PAYMENT_WEBHOOK_SECRET",
-        "payment_webhook_secret",
-        text,
-        None,
-        "Signing secret of Stripe's webhook endpoint `<base URL>/v1/billing/webhook`. Register the types "
-        "`checkout.session.completed` and `customer.subscription.created`, `.updated` and `.deleted`. Without it, "
-        "calls get a 401.",
-        secret=True,
-    ),
+    *OUTSIDE,
     Variable(
         "SERVICE_PLANS",
         "plans",

@@ -7,7 +7,7 @@ import binascii
 import re
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -39,6 +39,23 @@ NO = frozenset({"0", "false", "no", "off"})
 
 class BadValue(Exception):
     """The text of a setting cannot be used; the message never repeats the text, which may be a secret."""
+
+
+class Variable(NamedTuple):
+    """One variable: its name, the field it fills, how its text is read, its default as text, and what it does.
+
+    `made` is the length in bytes of the secret that embedded mode makes when none is given. A variable with it is
+    required with a database of your own. `optional` secrets accept the word `none`.
+    """
+
+    name: str
+    field: str
+    read: Callable[[str], Any]
+    default: str | None
+    doc: str
+    secret: bool = False
+    made: int = 0
+    optional: bool = True
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

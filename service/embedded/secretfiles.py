@@ -1,4 +1,4 @@
-"""Secrets that embedded mode makes for itself: one file each, readable by their owner alone."""
+"""Secrets made by embedded mode for itself: one file each, readable by their owner alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def stored_secret(layout: Layout, name: str, size: int) -> str:
 
 
 def _write_private(path: Path, content: bytes) -> None:
-    """Write a new file with mode 0600 and bring it to disk: a key that is lost makes sealed data unreadable."""
+    """Write a new file with mode 0600 and bring it to disk: a lost key makes sealed data unreadable."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
