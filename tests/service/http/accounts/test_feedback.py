@@ -16,6 +16,8 @@ from tests.support.api import Person, World, at_once, ok, refused, without_reque
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.ending import holding, left_of
 
+pytestmark = pytest.mark.shares_server
+
 PATH = "/v1/feedback"
 BODY = {"kind": "agent_discovered_bug", "fingerprint": "verify-500-on-empty-map", "title": "Verify fails"}
 DOCUMENTED = {"id", "kind", "fingerprint", "status", "occurrences", "created_at", "next_action"}

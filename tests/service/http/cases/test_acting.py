@@ -16,6 +16,8 @@ from tests.service.http.cases.test_case import listed, log
 from tests.support.api import World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 
+pytestmark = pytest.mark.shares_server
+
 BODIES: dict[str, dict[str, Any]] = {
     "resolve": {},
     "ignore": {},

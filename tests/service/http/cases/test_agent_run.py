@@ -11,6 +11,8 @@ from tests.service.http.cases.test_case import log
 from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 
+pytestmark = pytest.mark.shares_server
+
 
 async def test_runs_are_recorded_and_shown_newest_first(world: World, project):
     owner, project_id, dsn = project

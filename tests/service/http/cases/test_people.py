@@ -15,6 +15,8 @@ from tests.service.http.cases.test_case import log
 from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 
+pytestmark = pytest.mark.shares_server
+
 DAY = 86400
 
 

@@ -21,6 +21,8 @@ from tests.support.loop.contracts import contract_of
 from tests.support.loop.http_scene import HttpScene
 from tests.support.server import ServerHandle
 
+pytestmark = pytest.mark.shares_server
+
 # What sweeps write beside everything is not among them.
 TABLES = ("events", "automation_decisions", "trigger_receipts", "leases", "automation_contracts")
 
