@@ -27,7 +27,7 @@ from service.auth.uses import Uses
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.settings import Settings
-from statemachines.accounts.membership import Role, membership_id
+from statemachines.accounts.membership import Role, membership_id, role_named
 from statemachines.credentials.credential import RUNNER
 from statemachines.deletion.removal import KEPT_SECONDS
 from statemachines.kernel.machine import Rejection
@@ -149,7 +149,10 @@ class Authenticator:
         else:
             rows = []
         for text, status in rows:
-            standing = PrincipalStanding(None if text is None else Role(text), status != "active")
+            role = None if text is None else role_named(text)
+            if role is None and principal.kind is PrincipalKind.KEY:
+                continue  # A later release knows what that is.
+            standing = PrincipalStanding(role, status != "active")
             # What may refuse is not remembered: a member who has just become an owner is one.
             if standing.role in {None, Role.OWNER} and not standing.fenced:
                 if len(self._standings) >= CACHE_SIZE:

@@ -21,7 +21,7 @@ from service.auth.principals import Principal, PrincipalKind
 from service.auth.refusals import OwnerRequired, Unauthenticated
 from service.auth.secrets import equal
 from service.eventstore.declare.commands import Lookup, Unit
-from statemachines.accounts.membership import Role, membership_id
+from statemachines.accounts.membership import Role, membership_id, role_named
 from statemachines.accounts.person import AccountDeletionInProgress
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
@@ -116,7 +116,7 @@ def _role(unit: Unit, project_id: str, member: str) -> Role | None:
     """The role of a person in a project, under the gate. None without one."""
     membership = unit.row(MEMBERSHIPS, project_id, member)
     if membership is not None:
-        return Role(membership.role)
+        return role_named(membership.role)
     return None if unit.row(AUDITORS, project_id, member) is None else Role.AUDITOR
 
 

@@ -46,6 +46,11 @@ class Role(Enum):
     AUDITOR = "auditor"
 
 
+def role_named(text: str) -> Role | None:
+    """The role of a row. None for one of a later release, which gives no right here."""
+    return next((role for role in Role if role.value == text), None)
+
+
 class Status(Enum):
     """Where a membership stands. The role is part of the status: it decides what is possible."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
+import psycopg
 import pytest_asyncio
 
 from scripts.golden import kept
@@ -131,6 +132,16 @@ async def test_every_caller_is_let_in_where_the_table_says_so(everyone: Callers)
                 assert refusal == ("project_not_found" if caller == OUTSIDER else "owner_required"), where
             else:
                 assert refusal in {"principal_not_allowed", "scope_missing"}, where
+
+
+async def test_a_role_of_a_later_release_gives_no_right(everyone: Callers, database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as sql:
+        sql.execute("update memberships set role = 'reviewer' where role = 'member'")
+    for operation in (
+        one for one in OPERATIONS if one.operation_id in {"get_project_health", "pause_automation_contract"}
+    ):
+        assert await everyone.door_says(operation, "member") == "project_not_found"
+        assert await everyone.gates_say(operation, "member") == "project_not_found"
 
 
 async def test_the_gates_refuse_the_same_people(everyone: Callers) -> None:

@@ -55,7 +55,7 @@ def test_released_events_keep_their_shape():
         [
             membership.OwnerAdded("usr_1", 1_800_000_000),
             membership.MemberAdded("usr_1", 1_800_000_000),
-            membership.AuditorAdded("usr_1", 1_800_000_000),
+            membership.AuditorAdded("user_id_1", 1_800_000_000),
             membership.MembershipRemoved(1_800_000_001),
         ],
     )
@@ -79,6 +79,11 @@ def test_who_may_join():
 def test_a_membership_gives_a_role_while_it_stands():
     roles = {S.OWNER: Role.OWNER, S.MEMBER: Role.MEMBER, S.AUDITOR: Role.AUDITOR}
     assert {status: membership.role_of(status) for status in S} == {S.ABSENT: None, S.REMOVED: None, **roles}
+
+
+def test_a_role_that_nobody_knows_here_is_none():
+    assert [membership.role_named(role.value) for role in Role] == list(Role)
+    assert membership.role_named("reviewer") is None
 
 
 class MembershipMachine(RuleBasedStateMachine):
