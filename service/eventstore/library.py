@@ -53,16 +53,15 @@ AWAY_SECONDS = 60.0
 """The time for which a subscription waits for a database that is away."""
 
 _ERASED = b"null"
-_ENVELOPE = (
-    "e.stream_id, e.revision, e.topic, e.payload::text, e.project_id, e.recorded_at, e.actor_kind || ':' || e.actor_id"
-)
 _STREAM = (
-    f"select {_ENVELOPE} from events e where e.stream_id = %s "  # noqa: S608 - constants only
+    "select e.stream_id, e.revision, e.topic, e.payload::text, e.project_id, e.recorded_at, "
+    "e.actor_kind || ':' || e.actor_id from events e where e.stream_id = %s "
     "and e.revision > coalesce(%s::bigint, 0) and e.revision <= coalesce(%s::bigint, 9223372036854775807) "
     "order by e.project_id, e.revision"
 )
 _LOG = (
-    f"select {_ENVELOPE}, i.position from log_index i join events e on e.seq = i.seq "  # noqa: S608 - constants only
+    "select e.stream_id, e.revision, e.topic, e.payload::text, e.project_id, e.recorded_at, "
+    "e.actor_kind || ':' || e.actor_id, i.position from log_index i join events e on e.seq = i.seq "
     "where i.position > %s and i.position <= coalesce(%s::bigint, 9223372036854775807) "
     "and (cardinality(%s::text[]) = 0 or e.topic = any(%s::text[])) order by i.position limit %s"
 )
