@@ -56,6 +56,7 @@ MACHINERY = {
         "process",
         "runner",
         "tlog",
+        "testing",
     },
     "service/http": {"edge"},
 }

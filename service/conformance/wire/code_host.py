@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from service.conformance.wire.listener import Given, Heard, Listener
+from service.conformance.wire.listener import Given, Heard, LoopbackServer
 
 OWNER = "acme"
 NAME = f"{OWNER}/shop"
@@ -32,7 +32,7 @@ class CodeHost:
         self._token = token
         self._head_of = head_of
         self._lock = threading.Lock()
-        self._listener = Listener(self._serve)
+        self._listener = LoopbackServer(self._serve)
         self.url = self._listener.url
 
     def close(self) -> None:

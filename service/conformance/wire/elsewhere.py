@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.conformance.wire.listener import Given, Heard, Listener
+from service.conformance.wire.listener import Given, Heard, LoopbackServer
 
 
 class Elsewhere:
@@ -10,7 +10,7 @@ class Elsewhere:
 
     def __init__(self) -> None:
         self.visits: list[Heard] = []
-        self._listener = Listener(self._serve)
+        self._listener = LoopbackServer(self._serve)
         self.url = self._listener.url
 
     def close(self) -> None:

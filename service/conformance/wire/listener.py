@@ -69,7 +69,7 @@ class _Server(ThreadingHTTPServer):
         """A runner may die in the middle of a request: that is no error of the kit."""
 
 
-class Listener:
+class LoopbackServer:
     """Serves `answer`, whose None ends the connection without an answer."""
 
     def __init__(self, answer: Callable[[Heard], Given | None]) -> None:

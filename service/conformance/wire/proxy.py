@@ -10,10 +10,12 @@ from typing import NamedTuple
 import httpx2
 
 from service.conformance.wire.exchanges import Exchange, operation_of
-from service.conformance.wire.listener import HOP_BY_HOP, Given, Heard, Listener
+from service.conformance.wire.listener import HOP_BY_HOP, Given, Heard, LoopbackServer
 
 _NOT_PASSED_ON = HOP_BY_HOP | {"host", "accept-encoding", "expect"}
 _BAD_GATEWAY = 502
+LONGEST_SECONDS = 90
+"""A read may wait a minute for a change."""
 
 
 class Tampering(NamedTuple):
@@ -36,8 +38,8 @@ class FaultyProxy:
         self._service_url = service_url
         self._meet = meet
         self._lock = threading.Lock()
-        self._client = httpx2.Client(base_url=service_url, timeout=60)
-        self._listener = Listener(self._serve)
+        self._client = httpx2.Client(base_url=service_url, timeout=LONGEST_SECONDS)
+        self._listener = LoopbackServer(self._serve)
         self.url = self._listener.url
 
     def close(self) -> None:

@@ -7,10 +7,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant
 
 from projections.onboarding.lifecycle import OnboardingRow, fold
+from service.testing import onboarding_model as model
+from service.testing.walks import OnboardingWalk, Shown, agree
 from statemachines.kernel.if_match import IfMatchRequired, PreconditionFailed
 from statemachines.kernel.machine import Event, Recorded, Rejection, apply, permits, replay
 from statemachines.onboarding.lifecycle import (
@@ -44,7 +45,6 @@ from statemachines.onboarding.proof import (
 from statemachines.onboarding.stored import Receipt
 from tests.schemas.onboarding.test_lifecycle import RECEIPT
 from tests.statemachines.tables import check_released
-from tests.support import onboarding_model as model
 from tests.support.plans import history_body, make_plan, make_snapshot
 
 PROJECT = "proj_00000000000000000000000001"
@@ -98,21 +98,21 @@ class PureDriver:
         self.sessions = 0
         self.exercised: set[str] = set()
 
-    def tag(self, tag: model.Tag) -> str | None:
+    def tag(self, tag: model.SentTag) -> str | None:
         revision = self.state.revision
         return {
-            model.Tag.NONE: None,
-            model.Tag.CURRENT: self.state.etag,
-            model.Tag.PREVIOUS: make_etag(STREAM, revision - 1),
-            model.Tag.OLDER: make_etag(STREAM, revision - 2),
-            model.Tag.FUTURE: make_etag(STREAM, revision + 1),
-            model.Tag.FOREIGN: make_etag("onb_other", revision),
+            model.SentTag.NONE: None,
+            model.SentTag.CURRENT: self.state.etag,
+            model.SentTag.PREVIOUS: make_etag(STREAM, revision - 1),
+            model.SentTag.OLDER: make_etag(STREAM, revision - 2),
+            model.SentTag.FUTURE: make_etag(STREAM, revision + 1),
+            model.SentTag.FOREIGN: make_etag("onb_other", revision),
         }[tag]
 
-    def hash(self, hash_: model.Hash) -> str:
-        return self.state.plan_sha256 if hash_ is model.Hash.CURRENT else "0" * 64
+    def hash(self, hash_: model.SentHash) -> str:
+        return self.state.plan_sha256 if hash_ is model.SentHash.CURRENT else "0" * 64
 
-    def perform(self, step: model.Step) -> model.Answer:
+    def perform(self, step: model.Step) -> model.StepAnswer:
         """Decide, append as the store does, and say what HTTP would answer."""
         created = self.state.status is Status.ABSENT
         ok: bool | None = None
@@ -142,12 +142,12 @@ class PureDriver:
                     events, ok = verdict.events, verdict.ok
         except Rejection as refused:
             status = {"precondition_failed": 412, "if_match_required": 428, "onboarding_not_started": 404}
-            return model.Answer(status.get(refused.code, 409), refused.code)
+            return model.StepAnswer(status.get(refused.code, 409), refused.code)
         for event in events:
             self.state = apply(MACHINE, self.state, event)
         self.history += events
         fresh = (isinstance(step, model.Start) and created) or isinstance(step, model.Proof)
-        return model.Answer(201 if fresh else 200, ok=ok)
+        return model.StepAnswer(201 if fresh else 200, ok=ok)
 
     def exercise(self) -> None:
         assert self.state.session is not None
@@ -157,20 +157,24 @@ class PureDriver:
         assert self.state.session is not None
         self.now = self.state.session.expires_at
 
+    def show(self) -> Shown:
+        status = {"absent": "none"}.get(self.state.status.value, self.state.status.value)
+        plan = self.state.plan
+        return Shown(status, self.state.revision, "" if plan is None else plan.business_question)
 
-def agrees(driver: PureDriver, expected: model.Model) -> None:
+
+def agrees(driver: PureDriver, expected: model.OnboardingModel) -> None:
     """Assert that machine and model show the same."""
+    agree(driver, expected)
     state = driver.state
-    assert {"none": "absent"}.get(expected.status, expected.status) == state.status.value
-    assert state.revision == expected.revision
     if expected.status != "none":
         assert state.plan_sha256 == WISHES[expected.plan].sha256
     assert (state.receipt is not None) == (expected.status == "verified")
     assert (state.session is not None) == (expected.status in {"proving", "verified"})
 
 
-def reach(*steps: model.Step | model.Exercise | model.Expire) -> tuple[PureDriver, model.Model]:
-    driver, expected = PureDriver(), model.Model()
+def reach(*steps: model.Step | model.Exercise | model.Expire) -> tuple[PureDriver, model.OnboardingModel]:
+    driver, expected = PureDriver(), model.OnboardingModel()
     for step in steps:
         if isinstance(step, model.Exercise):
             driver.exercise()
@@ -184,10 +188,10 @@ def reach(*steps: model.Step | model.Exercise | model.Expire) -> tuple[PureDrive
     return driver, expected
 
 
-CURRENT, NONE = model.Tag.CURRENT, model.Tag.NONE
+CURRENT, NONE = model.SentTag.CURRENT, model.SentTag.NONE
 START = (model.Start(model.PLANS[0], NONE),)
 REPLACED = (*START, model.Start(model.PLANS[1], CURRENT))
-APPROVED = (*REPLACED, model.Approve(model.Hash.CURRENT, CURRENT))
+APPROVED = (*REPLACED, model.Approve(model.SentHash.CURRENT, CURRENT))
 PROVING = (*APPROVED, model.Proof(model.SNAPSHOTS[0], CURRENT))
 SITUATIONS = {
     "none": (),
@@ -243,49 +247,16 @@ def test_the_table_is_law_before_an_append(situation: str) -> None:
             assert driver.state is before
 
 
-class OnboardingWalk(RuleBasedStateMachine):
+class PureWalk(OnboardingWalk):
     """Random walks over all steps: machine and model agree all the way."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.driver, self.model = PureDriver(), model.Model()
+    driver: PureDriver
 
-    @rule(data=st.data())
-    def step(self, data: st.DataObject) -> None:
-        step = data.draw(st.sampled_from(self.model.steps()))
-        before = self.driver.state
-        expected, answer = self.model.after(step)
-        assert self.driver.perform(step) == answer
-        if expected == self.model:
-            assert self.driver.state == before
-        self.model = expected
-
-    @rule(data=st.data())
-    def step_forward(self, data: st.DataObject) -> None:
-        """Walk on purpose where few random steps lead: with the current tag and hash."""
-        forward = [
-            step
-            for step in self.model.steps()
-            if step.tag in {CURRENT, NONE} and getattr(step, "hash", model.Hash.CURRENT) is model.Hash.CURRENT
-        ]
-        step = data.draw(st.sampled_from(forward))
-        self.model, answer = self.model.after(step)
-        assert self.driver.perform(step) == answer
-
-    @precondition(lambda self: self.model.status == "proving")
-    @rule()
-    def exercise(self) -> None:
-        self.driver.exercise()
-        self.model = replace(self.model, proven=True)
-
-    @precondition(lambda self: self.model.status == "proving" and not self.model.expired)
-    @rule()
-    def expire(self) -> None:
-        self.driver.expire()
-        self.model = replace(self.model, expired=True)
+    def begin(self) -> PureDriver:
+        return PureDriver()
 
     @invariant()
-    def agree(self) -> None:
+    def agrees(self) -> None:
         agrees(self.driver, self.model)
 
     @invariant()
@@ -315,8 +286,8 @@ class OnboardingWalk(RuleBasedStateMachine):
             assert msgspec.json.decode(msgspec.json.encode(event), type=type(event)) == event
 
 
-OnboardingWalk.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
-TestOnboardingWalk = OnboardingWalk.TestCase
+PureWalk.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
+TestPureWalk = PureWalk.TestCase
 
 
 def test_one_stream_a_project() -> None:
