@@ -1,6 +1,6 @@
 """The storms at full size: kills, lost answers, rivals, twins, readers of the log, races of automation, two releases.
 
-    scripts/torture.py [store P1 … P27 releases deletion lists webhooks P25 P25-lists …] [--scale 0.2]
+    scripts/torture.py [store P1 … P27 releases deletion lists webhooks runners P25 P25-lists …] [--scale 0.2]
 
 Each runs a service of its own on an embedded PostgreSQL, checks every promise over what its clients saw (P8, that read
 models are the replay of their history, after each), and stops by itself. The exit code is 0 when all promises held.
@@ -22,7 +22,19 @@ sys.path.insert(0, str(ROOT))
 
 from service.embedded.layout import temporary_directory  # noqa: E402
 from tests.support.cluster import TestCluster  # noqa: E402
-from tests.torture import automation, bounds, deliveries, edge, endings, fairness, plans, releases, runs, schedules  # noqa: E402
+from tests.torture import (  # noqa: E402
+    automation,
+    bounds,
+    deliveries,
+    edge,
+    endings,
+    fairness,
+    plans,
+    releases,
+    runners,
+    runs,
+    schedules,
+)
 from tests.torture.neighbours import runs as neighbours  # noqa: E402
 from tests.torture.outsiders import runs as outsiders  # noqa: E402
 from tests.torture.runs import Size, Theatre  # noqa: E402
@@ -40,6 +52,7 @@ RUNS = {
     **deliveries.RUNS,
     **neighbours.RUNS,
     **outsiders.RUNS,
+    **runners.RUNS,
 }
 CHOICES = {**RUNS, **neighbours.EACH}
 FULL = {
@@ -55,6 +68,7 @@ FULL = {
     **deliveries.FULL,
     **neighbours.FULL,
     **outsiders.FULL,
+    **runners.FULL,
 }
 
 

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.shares_server
 
 SECONDS = 120.0
 AT_ONCE = 4
+MAIN = ("happy", "lost-answers", "lost-consume", "bounds", "lease")
+"""What the program of the guide plays here. `make torture` plays every scenario to every runner."""
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
@@ -27,10 +29,12 @@ def installation(shared_server: ServerHandle) -> ServiceUnderPlay:
 
 @pytest.fixture(scope="module")
 def reference_played(installation: ServiceUnderPlay, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
-    """How the reference fared in each scenario."""
+    """How the reference fared in the main scenarios."""
     directory = tmp_path_factory.mktemp("reference")
     command = command_of(reference(), directory)
-    played = play_all(SCENARIOS, installation, command, directory, timeout=SECONDS, at_once=AT_ONCE)
+    played = play_all(
+        [BY_NAME[name] for name in MAIN], installation, command, directory, timeout=SECONDS, at_once=AT_ONCE
+    )
     return {one.scenario.name: one for one in played}
 
 
@@ -52,7 +56,7 @@ def broken_played(installation: ServiceUnderPlay, tmp_path_factory: pytest.TempP
     return found | dict(map(one, moving))
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", MAIN)
 def test_the_program_of_the_guide_breaks_no_rule(name: str, reference_played: dict[str, Played]) -> None:
     assert reference_played[name].breaches == []
 
