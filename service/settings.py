@@ -73,6 +73,8 @@ class Settings(OutsideSettings, frozen=True, kw_only=True):
     encryption_key: bytes | None
     signing_key: bytes | None
     signing_key_before: bytes | None
+    witness_policy: Path | None
+    witness_allow_private: bool
     plans: dict[str, Plan]
     scrub_names: tuple[str, ...] | None
     new_cases_per_hour: int
@@ -189,6 +191,21 @@ VARIABLES: tuple[Variable, ...] = (
         None,
         "The signing key before the present one. For a day after the change, both sign.",
         secret=True,
+    ),
+    Variable(
+        "SERVICE_WITNESS_POLICY",
+        "witness_policy",
+        lambda value: Path(value).expanduser().absolute(),
+        None,
+        "File with a policy in the form of C2SP tlog-policy. The worker asks each witness in it that has an address to "
+        "cosign the log's checkpoints. Without it, nobody is asked.",
+    ),
+    Variable(
+        "SERVICE_WITNESS_ALLOW_PRIVATE",
+        "witness_allow_private",
+        flag,
+        "0",
+        "Witnesses may have private addresses, any port, and plain http.",
     ),
     *OUTSIDE,
     Variable(

@@ -57,6 +57,7 @@ MACHINERY = {
         "runner",
         "tlog",
         "testing",
+        "witness",
     },
     "service/http": {"edge"},
 }
@@ -221,6 +222,8 @@ UNJUDGED = {
     "tests/deploy/test_monitoring.py",  # speaks to Prometheus
     "tests/clients/test_payments.py",  # to a stand-in for the payment provider
     "tests/service/http/edge/test_pipeline.py",  # to operations of its own, which no document has
+    "tests/service/witness/test_cosigning.py",  # to a witness, which is no service of this interface
+    "tests/service/witness/test_litewitness.py",
     "tests/service/eventstore/test_upgrades.py",  # to an old database, with answers that an old release stored
 }
 

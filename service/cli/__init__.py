@@ -14,6 +14,8 @@ COMMANDS = {
     "doctor": ("doctor", "Check this installation for problems."),
     "db": ("database", "Migrate, back up and restore the database."),
     "events": ("events", "Read, export and verify the history."),
+    "log": ("log", "Show the signed log, and continue it after a restore."),
+    "witness": ("log.witnessing", "Cosign the logs of other installations."),
     "projections": ("projections", "Rebuild and verify the read models."),
     "machines": ("machines", "List and draw the state machines."),
     "pause": ("stops", "Stop every automation of the installation."),

@@ -31,6 +31,9 @@ from service.eventstore.schema.guards import serving_role
 from service.eventstore.schema.migrations import MigrationError, MigrationStanding
 from service.eventstore.schema.roles import check_parted
 from service.eventstore.schema.startup import server_problems
+from service.eventstore.tree.beside import CheckpointFile
+from service.eventstore.tree.growing import is_built
+from service.eventstore.tree.standing import judge, look
 from service.registry import machines
 from service.settings import Settings, SettingsError, load_settings, unknown_variables
 from service.settingvalues import YES
@@ -255,6 +258,7 @@ def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterat
     late = age > UNNUMBERED_SECONDS
     detail = f"{waiting} events wait for their position" + (f", {age} s by now: is a worker running?" if late else "")
     yield Finding("log", WARNING if late else OK, detail)
+    yield from _signed_log(connection, settings)
     yield _newer_streams(connection)
     damaged = damaged_streams(connection, MOST_NAMED)
     detail = (
@@ -266,6 +270,20 @@ def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterat
     named = ", ".join(f"{task} ({count})" for task, count in failed[:MOST_NAMED])
     detail = f"failed in the last week: {named}; `service jobs` lists and retries them" if failed else "none has failed"
     yield Finding("jobs", WARNING if failed else OK, detail)
+
+
+def _signed_log(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
+    """Whether the log is signed, and continues what was signed before (G-169)."""
+    seen = look(connection)
+    if (seen.signed_size or 0) < seen.size and not is_built(connection, seen.size):
+        yield Finding("signed log", WARNING, "the tree is being built; nothing is signed before it is whole")
+        return
+    standing = judge(connection, seen, CheckpointFile(settings.erasure_ledger))
+    if standing.signs:
+        yield Finding("signed log", OK, f"{seen.signed_size or 0} of {seen.size} events, as {seen.origin}")
+    else:
+        advice = "nothing is signed until `service log continue` begins a new origin"
+        yield Finding("signed log", WRONG, f"{standing.detail}; {advice}")
 
 
 def _installation_stop(connection: psycopg.Connection[Any]) -> Finding:

@@ -19,6 +19,7 @@ import structlog
 from procrastinate.exceptions import ConnectorException
 from psycopg_pool import PoolTimeout
 
+from service.egress.reach import CALLERS, OPERATOR
 from service.eventstore.connect.fulldisk import FULL_DISK
 from service.eventstore.connect.outage import OUTAGE
 from service.eventstore.log.reactor import Reactor
@@ -33,8 +34,10 @@ from service.process.children import die_with_parent, leave, wait_for_start
 from service.process.jobs import job_app
 from service.services import Services
 from service.settings import Settings, load_settings
+from service.tlog.policy import BadPolicy, parse_policy
 from service.webhooks.outbox.delivering import Deliverer
 from service.webhooks.outbox.queueing import OutboxReader
+from service.witness.asking import Asker, witnesses_of
 
 log = structlog.get_logger()
 
@@ -58,6 +61,8 @@ async def run(settings: Settings) -> None:
         for thread in (Sequencer(url), Reactor(url, reactions), OutboxReader(url), Notary(url, _signer(settings))):
             thread.start()
             stack.callback(thread.stop)
+        if (asker := _asker(settings, services)) is not None:
+            stack.push_async_callback(_end, asyncio.create_task(asker.run()))
         deliveries = asyncio.create_task(Deliverer(settings, services.store, services.guard).run())
         stack.push_async_callback(_end, deliveries)
         log.info("working", tasks=len(tasks), reactions=len(reactions))
@@ -76,6 +81,19 @@ def _signer(settings: Settings) -> Signer:
     """The keys for signing the log."""
     assert settings.signing_key is not None, "a process that serves has every secret"
     return Signer(settings.signing_key, CheckpointFile(settings.erasure_ledger), settings.signing_key_before)
+
+
+def _asker(settings: Settings, services: Services) -> Asker | None:
+    """Return the client of our witnesses. None without a policy. An unreadable one is an error in the log."""
+    if settings.witness_policy is None:
+        return None
+    try:
+        policy = parse_policy(settings.witness_policy.read_bytes())
+    except (OSError, BadPolicy) as error:
+        log.error("witness_policy_unreadable", path=str(settings.witness_policy), reason=str(error))  # noqa: TRY400
+        return None
+    reach = OPERATOR if settings.witness_allow_private else CALLERS
+    return Asker(services.store, services.guard, reach, witnesses_of(policy))
 
 
 async def _end(jobs: asyncio.Task[None]) -> None:

@@ -136,16 +136,20 @@ def check_inclusion(index: int, size: int, leaf: bytes, proof: Sequence[bytes], 
 def check_consistency(old: int, new: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> None:
     """Check by RFC 9162, section 2.1.4.2, that a tree is the beginning of another one. Raises ProofRefused.
 
-    An empty tree is the beginning of every tree. Its root is not looked at, as there is nothing to compare it with.
+    An empty tree, by its one root, is the beginning of every tree.
     """
     if not 0 <= old <= new:
         raise ProofRefused("The old tree is larger than the new one.")
-    _check_hashes((old_root, new_root, *proof))
-    if old in {0, new}:
-        if proof:
-            raise ProofRefused("The proof must be empty.")
-        if old and not hmac.compare_digest(old_root, new_root):
+    if old == 0 and old_root != EMPTY:
+        raise ProofRefused("The empty tree has another root.")
+    if old in {0, new} and proof:
+        raise ProofRefused("The proof must be empty.")
+    if old == new:
+        if not hmac.compare_digest(old_root, new_root):
             raise ProofRefused("Two trees of one size have different roots.")
+        return
+    _check_hashes((old_root, new_root, *proof))
+    if old == 0:
         return
     path = [old_root, *proof] if old & (old - 1) == 0 else list(proof)
     if not proof or not path:

@@ -103,18 +103,28 @@ class VerifierKey(NamedTuple):
         if len(value) != SIGNATURE_BYTES[self.kind]:
             raise BadSignature("The signature has another length than its type.")
         at = 0 if self.kind == ED25519 else int.from_bytes(value[:TIME_BYTES])
-        try:
-            if self.kind == ED25519:
-                Ed25519PublicKey.from_public_bytes(self.public_key).verify(value, text.encode())
-            elif self.kind == COSIGNED_ED25519:
-                key = Ed25519PublicKey.from_public_bytes(self.public_key)
-                key.verify(value[TIME_BYTES:], timed_text(text, at))
-            else:
+        match self.kind:
+            case 0x01:
+                message = text.encode()
+            case 0x04:
+                message = timed_text(text, at)
+            case _:
                 message = cosigned_message(self.name, at, parse_checkpoint(text))
-                MLDSA44PublicKey.from_public_bytes(self.public_key).verify(value[TIME_BYTES:], message)
-        except (InvalidSignature, ValueError) as error:
-            raise BadSignature(f"A signature of {self.name} is not its own.") from error
+        if not verifies(self.kind, self.public_key, value if self.kind == ED25519 else value[TIME_BYTES:], message):
+            raise BadSignature(f"A signature of {self.name} is not its own.")
         return at
+
+
+def verifies(kind: int, public_key: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether a signature over a message is that of a key. False for whatever is no key and no signature."""
+    try:
+        if kind == COSIGNED_ML_DSA_44:
+            MLDSA44PublicKey.from_public_bytes(public_key).verify(signature, message)
+        else:
+            Ed25519PublicKey.from_public_bytes(public_key).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 def timed_text(text: str, at: int) -> bytes:
@@ -166,7 +176,7 @@ def _signature(line: str) -> Signature:
     name, space, encoded = line.removeprefix(_DASH).partition(" ")
     if not line.startswith(_DASH) or not space or not is_name(name):
         raise MalformedNote("A signature line is malformed.")
-    decoded = _decode(encoded)
+    decoded = _decode(encoded, strict=False)
     if len(decoded) <= ID_BYTES:
         raise MalformedNote("A signature is too short.")
     return Signature(name, decoded[:ID_BYTES], decoded[ID_BYTES:])
@@ -237,12 +247,12 @@ def parse_hash(text: str) -> bytes:
     return decoded
 
 
-def _decode(text: str) -> bytes:
-    """Read base64 in its one spelling. Raises MalformedNote."""
+def _decode(text: str, *, strict: bool = True) -> bytes:
+    """Read base64, in its one spelling unless in a signature. Others let that pass there. Raises MalformedNote."""
     try:
         decoded = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise MalformedNote("The base64 is malformed.") from error
-    if base64.b64encode(decoded).decode() != text:
+    if strict and base64.b64encode(decoded).decode() != text:
         raise MalformedNote("The base64 is malformed.")
     return decoded

@@ -24,6 +24,8 @@ LOADED = 4.0  # more, for a machine on which eight commands start at once
 WITHOUT = {
     "serve",
     "worker",
+    "witness keys",
+    "witness serve",
     "demo",
     "conformance",
     "openapi",

@@ -27,6 +27,18 @@ select 'service_task_seconds', jsonb_build_object('task', task), seconds from ta
 union all
 select 'service_log_events', '{}', size from log_state
 union all
+select 'service_log_signed_events', '{}', coalesce((
+    select size from log_checkpoints where origin = (select origin from log_origins order by number desc limit 1)
+    order by size desc limit 1), 0)
+union all
+select 'service_log_may_be_signed', jsonb_build_object('verdict', verdict), (verdict = 'same')::int from log_standing
+union all
+select 'service_log_cosigned_events', jsonb_build_object('witness', w.witness), w.size
+from (
+    select witness, max(size) as size from log_cosignatures
+    where origin = (select origin from log_origins order by number desc limit 1) group by witness
+) w
+union all
 select f.name, '{}', f.value
 from (
     select count(*) as number, coalesce(extract(epoch from (select service_now()) - min(e.recorded_at)), 0) as age

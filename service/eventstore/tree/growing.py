@@ -52,6 +52,11 @@ def grow(connection: Connection) -> None:
         pass
 
 
+def is_built(connection: Connection, size: int) -> bool:
+    """Whether every full tile of a tree of this size is built."""
+    return _built(connection, 0) >= size // WIDTH
+
+
 def _grow_above(connection: Connection, upto: int) -> None:
     """Build the full tiles above so many of level 0."""
     level = 1

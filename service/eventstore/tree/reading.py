@@ -23,14 +23,23 @@ TILES = (
     "from unnest(%(levels)s::int[], %(tiles)s::bigint[], %(widths)s::int[]) w(level, tile, width) "
     "left join log_tiles t on t.level = w.level and t.tile = w.tile"
 )
-ORIGIN = "select origin from log_origins order by number desc limit 1"
 _KEPT = (
-    "select c.origin, c.size, c.root, c.note, coalesce((select string_agg(s.lines, '' order by s.witness) "  # noqa: S608
+    "select c.origin, c.size, c.root, c.note, coalesce((select string_agg(s.lines, '' order by s.witness) "
     "from log_cosignatures s where s.origin = c.origin and s.size = c.size), '') from log_checkpoints c "
-    f"where c.origin = ({ORIGIN}) "
+    "where c.origin = (select origin from log_origins order by number desc limit 1) "
 )
 LATEST = f"{_KEPT} order by c.size desc limit 1"
 FOR_SIZE = f"{_KEPT} and c.size >= %(size)s order by c.size limit 1"
+KEYS = (
+    "select vkey, extract(epoch from first_signed_at)::bigint from log_keys "
+    "where origin = (select origin from log_origins order by number desc limit 1) order by first_signed_at, vkey"
+)
+COSIGNED = "select coalesce(max(size), 0) from log_cosignatures where origin = %(origin)s and witness = %(witness)s"
+KEEP_COSIGNATURE = (
+    "insert into log_cosignatures (origin, size, witness, lines, cosigned_at) "
+    "select c.origin, c.size, %(witness)s, %(lines)s, clock_timestamp() from log_checkpoints c "
+    "where c.origin = %(origin)s and c.size = %(size)s on conflict do nothing"
+)
 PIN = "update log_checkpoints set pinned = true where origin = %(origin)s and size = %(size)s"
 
 

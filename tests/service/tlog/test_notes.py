@@ -78,7 +78,6 @@ def test_each_installation_and_each_use_has_keys_of_its_own() -> None:
         "text\n\n— a+b AAAAAAA=\n".encode(),
         "text\n\n— a AAAA\n".encode(),
         "text\n\n— a AAAAAAA\n".encode(),
-        "text\n\n— a AAAAAAB=\n".encode(),
         "te\txt\n\n— a AAAAAAA=\n".encode(),
         b"text\n\n" + "— a AAAAAAA=\n".encode() * 65,
         b"te\xffxt\n\n\xe2\x80\x94 a AAAAAAA=\n",

@@ -1,0 +1,50 @@
+"""`service log status` and `service log keys`: the signed size of the log, and its keys."""
+
+from __future__ import annotations
+
+from service.cli.log.group import log
+from service.cli.shared.common import connected, database, json_option, looking, print_json, say, show
+
+
+@log.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Show origin and size of the log, and whether it may be signed.
+
+    Exits with 0 when it may be signed, 1 when it does not continue the last checkpoint, 4 when it could not look.
+    """
+    from service.eventstore.tree.beside import CheckpointFile
+    from service.eventstore.tree.standing import judge, look
+
+    with looking(), database() as settings, connected(settings) as opened:
+        seen = look(opened)
+        standing = judge(opened, seen, CheckpointFile(settings.erasure_ledger))
+    shown = {
+        "origin": seen.origin,
+        "continues": seen.continues,
+        "size": seen.size,
+        "signed_size": seen.signed_size,
+        "verdict": standing.verdict.value,
+        "detail": standing.detail,
+    }
+    if as_json:
+        print_json(shown)
+    else:
+        say(f"Origin: {seen.origin}")
+        if seen.continues:
+            say(f"It continues {seen.continues} at size {seen.at_size}.")
+        say(f"Events: {seen.size}, signed: {'none' if seen.signed_size is None else seen.signed_size}")
+        say("The log may be signed." if standing.signs else f"Not signed ({standing.verdict}): {standing.detail}")
+    if not standing.signs:
+        raise SystemExit(1)
+
+
+@log.command()
+@json_option
+def keys(as_json: bool) -> None:
+    """List the public keys of the log, as vkeys of C2SP signed-note."""
+    from service.eventstore.tree.reading import KEYS
+
+    with database() as settings, connected(settings) as opened:
+        rows = [dict(zip(("vkey", "first_signed_at"), row, strict=True)) for row in opened.execute(KEYS.encode())]
+    show(rows, ("vkey", "first_signed_at"), as_json=as_json, width=3000)
