@@ -31,6 +31,9 @@ PARTS = {
     "transitions": Part(
         lambda figures, world, asked: commands.measure_transitions(figures, world, asked.seconds), served=False
     ),
+    "tree": Part(
+        lambda figures, world, asked: commands.measure_signing(figures, world, asked.seconds), "tree", served=False
+    ),
     "ingest": Part(lambda figures, world, asked: telemetry.measure_ingest(figures, world, asked.seconds)),
     "large": Part(lambda figures, world, asked: telemetry.measure_large_events(figures, world, asked.seconds)),
     "bugsink": Part(lambda figures, world, asked: telemetry.measure_trackers(figures, world, asked.seconds), "bugsink"),

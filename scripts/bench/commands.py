@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scripts.bench.figures import Figures, console
-from scripts.bench.work import chains, contention, durable, stock
+from scripts.bench.work import chains, contention, durable, signing, stock
 from scripts.load import worlds
 
 
@@ -38,6 +38,15 @@ def _measure_replacing(figures: Figures, world: worlds.World, seconds: float, st
                 promised=5,
                 most=True,
             )
+
+
+def measure_signing(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Transitions with the signed log beside those without, and how late checkpoints and cosignatures are."""
+    costs = signing.measure(world, seconds)
+    console.print(f"  without {[round(rate) for rate in costs.plain]}, with {[round(rate) for rate in costs.signed]}")
+    figures.add("transitions with the signed log, median of 5 pairs", costs.ratio, "", yardstick=1, promised=0.9)
+    figures.add("commit to signed checkpoint, p99", costs.checkpoint, "ms", yardstick=250, promised=1, most=True)
+    figures.add("commit to 2 of 3 cosignatures, p99", costs.cosigned, "ms", yardstick=1500, promised=1, most=True)
 
 
 def measure_chains(figures: Figures, world: worlds.World, seconds: float) -> None:

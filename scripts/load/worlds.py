@@ -28,6 +28,7 @@ from service.eventstore.schema import migrations
 ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"
 EVENTS_PER_CASE = 20
+SIGNING, UNSIGNED = "service.process.worker", "scripts.load.bench_worker"
 
 
 def free_port() -> int:
@@ -179,11 +180,11 @@ class World(Service):
         migrations.migrate(self.database_url)
 
     @contextmanager
-    def api(self, *arguments: str, test_clock: bool = False, **settings: str) -> Iterator[None]:
+    def api(self, *arguments: str, test_clock: bool = False, signs: bool = True, **settings: str) -> Iterator[None]:
         """Run one API process (with the echo route), and a worker with the sequencer beside it.
 
         `arguments` are those of the API process, `settings` further ones of the environment. `test_clock` lets
-        `advance` move the time of this database, which cannot be taken back.
+        `advance` move the time of this database, which cannot be taken back. Without `signs` the worker signs nothing.
         """
         self.port = free_port()
         secret = {name: secrets.token_hex(32) for name in ("SERVICE_ENCRYPTION_KEY", "SERVICE_SIGNING_KEY")}
@@ -200,7 +201,7 @@ class World(Service):
             [sys.executable, "-m", "scripts.load.bench_server", *arguments], env=environment, cwd=ROOT
         )
         worker = subprocess.Popen(
-            [sys.executable, "-m", "service.process.worker", str(os.getpid())], env=environment, cwd=ROOT
+            [sys.executable, "-m", SIGNING if signs else UNSIGNED, str(os.getpid())], env=environment, cwd=ROOT
         )
         try:
             wait_until_ready(self.port, api, path="/health/live")
