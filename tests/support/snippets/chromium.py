@@ -26,11 +26,11 @@ class Shown(NamedTuple):
     document: str
 
 
-def show(folder: Path, url: str) -> Shown:
+def show(folder: Path, url: str, *flags: str) -> Shown:
     """Load a page to its end."""
     network = folder / "network.json"
     done = subprocess.run(
-        [*_command(folder, network), "--dump-dom", url],
+        [*_command(folder, network), *flags, "--dump-dom", url],
         cwd=folder,
         capture_output=True,
         text=True,
