@@ -72,6 +72,10 @@ class Host:
             "merge_commit_sha": pull["merge_commit_sha"],
         }
 
+    def pulls(self) -> list[dict[str, Any]]:
+        """Show every pull request."""
+        return [self.view(pull["number"]) for pull in self._state["pulls"]]
+
     def open(self, branch: str, title: str, *, draft: bool) -> dict[str, Any]:
         """Open a pull request for a pushed branch."""
         pull = {

@@ -4,8 +4,7 @@
 library, git, and `hub`, the command of the code host. SERVICE_URL says where the service is and
 SERVICE_RUNNER_API_KEY who asks; AUTOMATION is a file with the policy that the owner approved.
 
-A table of repairs stands where a coding agent thinks; everything around it is what every agent has to do. What
-telemetry says is evidence: it is compared with the table, and nothing that it says is ever run, opened or obeyed.
+The program `product_repair.py` stands where a coding agent thinks. Everything around it is the work of every runner.
 """
 
 from __future__ import annotations
@@ -15,69 +14,20 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 WAIT_SECONDS = 45
+REPAIR = Path(__file__).with_name("product_repair.py")
 IDENTITY = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
     for part, value in (("NAME", "Repair agent"), ("EMAIL", "repair@example.invalid"))
 }
-
-
-class Repair(NamedTuple):
-    """What to do about an error: a test that shows it, and the check that goes in front of a line of shop.py."""
-
-    error: str
-    culprit: str
-    title: str
-    test: str
-    line: str
-    check: str
-
-
-REPAIRS = [
-    Repair(
-        "ZeroDivisionError",
-        "shop.py:average_item_price",
-        "Refuse to check out an empty cart",
-        """
-    def test_an_empty_cart_is_refused(self) -> None:
-        with self.assertRaises(shop.Refused):
-            shop.check_out("ada", "good")
-""",
-        "    average = average_item_price(cart)\n",
-        '    if not cart:\n        raise Refused(409, "the cart is empty")\n',
-    ),
-    Repair(
-        "ZeroDivisionError",
-        "shop.py:average_item_price",
-        "Refuse a quantity below one",
-        """
-    def test_a_quantity_of_zero_is_refused(self) -> None:
-        with self.assertRaises(shop.Refused):
-            shop.add_to_cart("ada", "tea", 0)
-""",
-        '    cart.append({"quantity": quantity',
-        '    if quantity < 1:\n        raise Refused(422, "at least one")\n',
-    ),
-    Repair(
-        "KeyError",
-        "shop.py:add_to_cart",
-        "Refuse what the shop does not sell",
-        """
-    def test_an_unknown_item_is_refused(self) -> None:
-        with self.assertRaises(shop.Refused):
-            shop.add_to_cart("ada", "saucer", 1)
-""",
-        '    cart.append({"quantity": quantity',
-        '    if item not in PRICES:\n        raise Refused(404, "not sold here")\n',
-    ),
-]
 
 
 def say(text: str) -> None:
@@ -151,7 +101,7 @@ class Work:
         self.run = call("GET", f"/v1/automation-runs/{self.run['run_id']}")
         return self.run
 
-    def begin(self) -> Repair:
+    def begin(self) -> dict[str, Any]:
         """Claim the exact revision of the case, read its evidence, and start the one run of the receipt."""
         receipt = call("GET", f"/v1/automation-trigger-receipts/{self.receipt_id}")
         case_id, revision = receipt["case"]["case_id"], receipt["case"]["case_revision"]
@@ -159,8 +109,6 @@ class Work:
         claim = call("POST", f"/v1/cases/{case_id}/claims", wish)
         say(f"claimed {case_id} at revision {revision}; the lease has epoch {claim['lease_epoch']}")
         case = call("GET", f"/v1/cases/{case_id}")
-        times, users = case["event_count"], case["users_affected"]
-        say(f"evidence: {case['title']!r} in {case['culprit']}, {times} times, to {users} users")
         self.run = call(
             "POST",
             f"/v1/projects/{self.project_id}/automation-runs",
@@ -170,37 +118,29 @@ class Work:
         say(f"started {self.run['run_id']}")
         usage = self.post("usage", self.under_token(turns=4, cost_usd=0.12, runtime_seconds=60, label="repair"))
         say(f"charged before the work: {usage['charges']}; left: {usage['remaining']}")
-        return self.choose(case)
+        return case
 
-    def choose(self, case: dict[str, Any]) -> Repair:
-        """Choose the repair that fits the evidence and the source, or hand the case to a person."""
-        source = Path("shop.py").read_text()
-        for repair in REPAIRS:
-            fits = case["title"].startswith(f"{repair.error}:") and case["culprit"] == repair.culprit
-            if fits and repair.line in source and repair.check not in source:
-                return repair
-        call(
-            "PATCH",
-            f"/v1/automation-runs/{self.run['run_id']}",
-            self.under_token(status="escalated", reason="No idea."),
-        )
-        sys.exit("no repair is known for this evidence; escalated to a person")
-
-    def repair(self, repair: Repair) -> dict[str, Any]:
-        """Make the change on a branch of its own; returns what a grant has to be bound to."""
+    def repair(self, case: dict[str, Any]) -> dict[str, Any]:
+        """Make the change on a branch of its own, in the form of a grant's binding."""
         branch = f"repair/{self.run['run_id']}"
         git("switch", "--quiet", "--create", branch, f"origin/{self.policy['runner']['default_branch']}")
-        tests, shop, end = Path("test_shop.py"), Path("shop.py"), "\n\nif __name__"
-        tests.write_text(tests.read_text().replace(end, repair.test + end, 1))
-        before = run_tests(self.policy)
-        shop.write_text(shop.read_text().replace(repair.line, repair.check + repair.line, 1))
+        with tempfile.TemporaryDirectory() as directory:
+            evidence, title = Path(directory, "evidence.json"), Path(directory, "title.txt")
+            evidence.write_text(json.dumps({"case": case, "scope": self.policy["scope"]}))
+            told = {"PATH": os.environ["PATH"], "SERVICE_EVIDENCE": str(evidence), "SERVICE_TITLE_FILE": str(title)}
+            if subprocess.run([sys.executable, "-I", "-B", str(REPAIR)], env=told, check=False).returncode != 0:
+                self.escalate("No idea.")
+            words = title.read_text()
         after = run_tests(self.policy)
-        if any(test["passed"] for test in before) or not all(test["passed"] for test in after):
-            sys.exit("the new test does not fail without the change and pass with it")
-        say("wrote a test that fails without the change; with the change all tests pass")
         trailer = f"Automation-Run: {self.run['run_id']}"
-        git("commit", "--quiet", "--all", "--message", repair.title, "--message", trailer)
-        return self.measure(branch, after, repair.title)
+        git("commit", "--quiet", "--all", "--message", words, "--message", trailer)
+        return self.measure(branch, after, words)
+
+    def escalate(self, reason: str) -> None:
+        """Hand the case to a person, and end."""
+        body = self.under_token(status="escalated", reason=reason)
+        call("PATCH", f"/v1/automation-runs/{self.run['run_id']}", body)
+        sys.exit(f"escalated to a person: {reason}")
 
     def measure(self, branch: str, tests: list[dict[str, Any]], title: str) -> dict[str, Any]:
         """Read from git what changed."""
@@ -228,12 +168,7 @@ class Work:
         say("waits for a person to approve")
         self.wait(lambda run: run["phase"] != "human_review")
         if self.run["approvals"][-1]["status"] != "approved":
-            call(
-                "PATCH",
-                f"/v1/automation-runs/{self.run['run_id']}",
-                self.under_token(status="escalated", reason="Refused."),
-            )
-            sys.exit("a person refused; escalated")
+            self.escalate("Refused.")
 
     def wait(self, done: Any) -> None:
         """Read the run until something holds."""

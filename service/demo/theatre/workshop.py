@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shlex
 import sys
 import threading
@@ -11,14 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from service.demo.theatre import code_host
+from service.demo.theatre import code_host, code_host_api
 from service.demo.theatre.stage import DemoFailed
 from service.demo.theatre.world import World
 
-REPOSITORY = "https://code.example.invalid/shop"
+NAME = "acme/shop"
+REPOSITORY = f"https://code.example.invalid/{NAME}"
 CHECK = "unit tests"
 AGENT_SECONDS = 120
-RUNNER = Path(__file__).parent / "product_runner.py"
+RUNNER = Path(__file__).with_name("product_runner.py")
+REPAIR = Path(__file__).with_name("product_repair.py")
 
 
 class Workshop:
@@ -31,6 +34,7 @@ class Workshop:
         self._programs = world.directory / "bin"
         self._ci = world.directory / "ci"
         self._agent = world.directory / "agent"
+        self._token = secrets.token_urlsafe(32)
 
     def open(self) -> None:
         """Put the shop's repository on the code host, and clone it for CI and for the repair agent."""
@@ -83,10 +87,31 @@ class Workshop:
         """
         automation = self._world.directory / "automation.json"
         automation.write_text(json.dumps({"project_id": project_id, "policy": policy}))
+        command = [sys.executable, "-I", "-B", str(RUNNER), str(automation), receipt_id]
+        yield from self._run(command, {"SERVICE_RUNNER_API_KEY": secret})
+
+    def run_runner(self, project_id: str, secret: str) -> Iterator[str]:
+        """Run `service-runner` with the shop's coding tool, and yield its output. Raises DemoFailed."""
+        given = [
+            "--project",
+            project_id,
+            "--work-dir",
+            str(self._world.directory),
+            "--approval",
+            "always",
+            "--turns",
+            "4",
+        ]
+        command = [sys.executable, "-I", "-m", "service.runner.command", *given]
+        tool = ["--", sys.executable, "-I", "-B", str(REPAIR)]
+        with code_host_api.serve(self._bare, NAME, self._token) as address:
+            access = {"GITHUB_API_URL": address, "GITHUB_TOKEN": self._token, "SERVICE_RUNNER_API_KEY": secret}
+            yield from self._run([*command, *tool], access)
+
+    def _run(self, command: list[str], secret: dict[str, str]) -> Iterator[str]:
+        """Run a runner in its clone with its secrets, and yield its output. Raises DemoFailed."""
         process = self._world.start(
-            [sys.executable, "-I", "-B", str(RUNNER), str(automation), receipt_id],
-            self._agent,
-            {"PATH": self._path, "SERVICE_URL": self._world.base_url, "SERVICE_RUNNER_API_KEY": secret},
+            command, self._agent, {"PATH": self._path, "SERVICE_URL": self._world.base_url, **secret}
         )
         assert process.stdout is not None, "its output is a pipe"
         overdue = threading.Timer(AGENT_SECONDS, process.terminate)

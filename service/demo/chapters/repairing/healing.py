@@ -15,14 +15,14 @@ from service.demo.theatre.workshop import CHECK, REPOSITORY, Workshop
 def heal(scene: Scene) -> str:
     """From a recurring error to its verified repair."""
     recur(scene)
-    policy = set_up(scene)
+    set_up(scene)
     open_workshop(scene)
     receipt = await_receipt(scene)
     came = receipt["case"]["event_count"]
     scene.stage.tell(f"On nobody's request the minute sweep issues a receipt: with {came} events it is material.")
     scene.stage.step("The runner claims the case, repairs it and asks a person")
     scene.stage.tell("A runner, a process of its own, claims the case, charges its budget, writes a test and a change.")
-    run = work(scene, policy, receipt)
+    run = repair(scene, receipt)
     review_and_merge(scene, run)
     deploy(scene, run)
     observe_traffic(scene)
@@ -55,8 +55,20 @@ def open_workshop(scene: Scene) -> None:
     scene.stage.show(REPOSITORY, f"only pull requests that are no draft and have passed {CHECK!r} reach main")
 
 
+def repair(scene: Scene, receipt: dict[str, Any]) -> dict[str, Any]:
+    """Start `service-runner` and do the parts of people and CI. Returns the run afterwards."""
+    scene.stage.say("`service-runner`, with its credential, a token of the code host, and the shop's coding tool:")
+    for line in scene.workshop.run_runner(scene.project["id"], scene.runner_secret):
+        scene.stage.hear("runner", line)
+        if line.endswith("asked a person to approve"):
+            decide(scene)
+    run = find_run(scene, receipt)
+    prove_opened(scene, run)
+    return run
+
+
 def work(scene: Scene, policy: dict[str, Any], receipt: dict[str, Any]) -> dict[str, Any]:
-    """Start the runner and do the parts of people and CI. Returns the run afterwards."""
+    """Start the shop's own runner and do the parts of people and CI. Returns the run afterwards."""
     scene.stage.say("Its own process, with its credential and the service's address in the environment:")
     project_id = scene.project["id"]
     for line in scene.workshop.run_agent(project_id, policy, receipt["receipt_id"], scene.runner_secret):

@@ -46,7 +46,7 @@ def render_request(delivery: dict[str, Any], version: str) -> dict[str, Any]:
                 "custom": {
                     "management_surface": "the demo itself",
                     "credential_destination": "environment of the repair agent",
-                    "invocation": {"executable": "python3", "argv": ["product_runner.py"]},
+                    "invocation": {"executable": "service-runner", "argv": ["--", "python3", "product_repair.py"]},
                 },
             },
             "code_delivery": delivery,
