@@ -20,7 +20,7 @@ class Unsuitable(Exception):
     """The host or the checkout does not fit the contract."""
 
 
-class CodeHost(Protocol):
+class PullHost(Protocol):
     """The two requests to a code host."""
 
     def find(self, branch: str, base: str) -> Pull | None:
@@ -62,7 +62,7 @@ def kind_of(access: HostAccess, repository: str) -> str:
     raise Unsuitable("Say with --host whether the repository is at GitHub or at GitLab.")
 
 
-def host_of(access: HostAccess, policy: Policy) -> CodeHost:
+def host_of(access: HostAccess, policy: Policy) -> PullHost:
     """Make the host of the policy's repository. Raises Unsuitable."""
     kind = kind_of(access, policy.repository)
     if kind not in access.tokens:

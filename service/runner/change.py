@@ -17,7 +17,7 @@ _ABOUT = (
 )
 
 
-class Note:
+class RunNote:
     """A file of one run: its attempts, its committed change, and its one allowed call.
 
     Every write is whole and on the disk before it returns.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from service.runner.access import HostAccess, host_of, remote_of
 from service.runner.bounds import Policy, read_policy
-from service.runner.change import Note, noted_runs
+from service.runner.change import RunNote, noted_runs
 from service.runner.child import Heartbeat
 from service.runner.git import GitFailed, Store
 from service.runner.pull import Draft, HostRefused, Pull
@@ -78,7 +78,7 @@ class Runner:
         for run_id in noted_runs(self._store.home):
             if run_id not in still_open:
                 self._store.forget(run_id)
-                Note(self._store.home, run_id).remove()
+                RunNote(self._store.home, run_id).remove()
 
     def _begin(self) -> Json | None:
         """Claim the case of a receipt and start its run. Both may be repeated: there is one claim and one run."""
@@ -147,12 +147,12 @@ class Runner:
             return self._await_person(run)
         grants = [one for one in run["grants"] if one["kind"] == "draft_pr"]
         grant = next((one for one in grants if one["status"] in ("authorized", "consumed", "settled")), None)
-        note = Note(self._store.home, run["run_id"])
+        note = RunNote(self._store.home, run["run_id"])
         return self._prepare(run, note) if grant is None else self._deliver(run, grant, note)
 
     # ---- before the grant
 
-    def _prepare(self, run: Json, note: Note) -> str | None:
+    def _prepare(self, run: Json, note: RunNote) -> str | None:
         """Charge, repair, ask a person where one is wanted, and authorize the pull request."""
         self._service.renew(run)
         change = self._kept(run, note)
@@ -176,12 +176,12 @@ class Runner:
         self._service.step(run, "POST", "/actions/draft-pr/authorize", change)
         return None
 
-    def _kept(self, run: Json, note: Note) -> Json | None:
+    def _kept(self, run: Json, note: RunNote) -> Json | None:
         """The change of this run, if its commit is here."""
         change = note.change
         return change if change is not None and self._store.has(run["run_id"], change["head_sha"]) else None
 
-    def _repair(self, run: Json, note: Note) -> str | None:
+    def _repair(self, run: Json, note: RunNote) -> str | None:
         """Charge for one attempt, and make it. An unused charge is not repeated."""
         told = self._service.policy(run)
         policy = read_policy(told, run["policy_sha256"])
@@ -241,7 +241,7 @@ class Runner:
 
     # ---- the grant and its one call
 
-    def _deliver(self, run: Json, grant: Json, note: Note) -> str | None:
+    def _deliver(self, run: Json, grant: Json, note: RunNote) -> str | None:
         """Use the grant once: push the branch, open the draft, report it. Without permission, only look."""
         binding = grant["binding"]
         change = self._kept(run, note)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from service.runner import child
 from service.runner.bounds import Policy, Violation, find_violations, is_plain, lines_of
-from service.runner.change import Note, write_evidence
+from service.runner.change import RunNote, write_evidence
 from service.runner.child import Heartbeat
 from service.runner.git import GitFailed, Store, WorkingCopy
 
@@ -46,7 +46,7 @@ def branch_of(run: dict[str, Any]) -> str:
     return f"repair/{run['run_id']}"
 
 
-def make(order: Program, store: Store, note: Note, job: RepairJob, heartbeat: Heartbeat) -> dict[str, Any]:
+def make(order: Program, store: Store, note: RunNote, job: RepairJob, heartbeat: Heartbeat) -> dict[str, Any]:
     """Make, judge, test and commit a change. Raises NoRepair, GitFailed."""
     if (left := note.worker()) is not None:
         child.end_worker(left)
