@@ -1,10 +1,9 @@
 """Check the service's records without the service: `verify_proof.py [FILE] --key … --checkpoint …`.
 
-Reads an export of the log (`service events export`), the archive of a project, the proof of an automation run or a
-`.tlog-proof` file, and recomputes every hash of it: payloads, leaves, the chain of each stream, the Merkle tree of
-RFC 6962. Signed checkpoints state the tree. Keys and policy are yours; nothing in a file is believed for its
-own sake. Shares no code with the service. The standard library does all but the signatures, which need
-`cryptography`.
+Reads an export of the log (`service events export`), the proof of an automation run or a `.tlog-proof` file, and
+recomputes every hash of it: payloads, leaves, the chain of each stream, the Merkle tree of RFC 6962. Signed checkpoints
+state the tree. Keys and policy are yours; nothing in a file is believed for its own sake. Shares no code with the
+service. The standard library does all but the signatures, which need `cryptography`.
 
 Says OK and ends with 0, or tells the first wrong position and its fault:
 
@@ -22,7 +21,6 @@ import argparse
 import base64
 import binascii
 import hashlib
-import io
 import itertools
 import json
 import re
@@ -1046,113 +1044,6 @@ def check_tlog_proof(data: bytes, policy: Policy) -> tuple[dict[str, Any], Check
     return document, checkpoint, left
 
 
-# ---- archives -----------------------------------------------------------------------------------------------------
-
-ARCHIVE = "service-archive-1"
-MANIFEST = {"format", "project_id", "made_at", "position", "checkpoint", "parts", "left_out"}
-PART = {"name", "sha256", "bytes", "rows"}
-
-
-def check_archive(file: IO[bytes], policy: Policy | None) -> tuple[Findings, dict[str, Any]]:
-    """Check the archive of a project: each part by the manifest, and each event by its inclusion proof."""
-    export: Export | None = None
-    parts: list[dict[str, Any]] = []
-    places: dict[int, bytes] = {}
-    proofs: dict[int, Any] = {}
-    manifest: Any = None
-    for name, data in members_of(file):
-        require(manifest is None, f"{name} comes after the manifest")
-        if name == "manifest.json":
-            manifest = load(data)
-            continue
-        rows = list(lines_of(io.BytesIO(data)))
-        parts.append({"name": name, "sha256": sha256(data).hex(), "bytes": len(data), "rows": len(rows)})
-        if name.startswith("events/"):
-            export = export or Export(project_of(rows))
-            places.update(export.read(row) for row in rows)
-        elif name.startswith("proofs/"):
-            proofs.update(read_proofs(rows, proofs))
-    require(manifest is not None, "the archive has no manifest: it was cut off")
-    has_members(manifest, MANIFEST, "the manifest", "position", "checkpoint", "parts", "left_out")
-    require(manifest["format"] == ARCHIVE, f"the format is not {ARCHIVE}")
-    require(isinstance(manifest["parts"], list), "the manifest lists no parts")
-    for told, found in zip(manifest["parts"], parts, strict=False):
-        require(told == found, f"{found['name']} is not as the manifest tells it")
-    require(len(manifest["parts"]) == len(parts), "the manifest lists more or fewer parts than there are")
-    events = export.count if export is not None else 0
-    require(export is None or export.project == manifest["project_id"], "the events are of another project")
-    last = export.last if export is not None else 0
-    require(type(manifest["position"]) is int and manifest["position"] >= last, "the manifest names another position")
-    said = export.end() if export is not None else []
-    covered = prove_places(places, proofs, manifest, policy)
-    return Findings(events, last, covered, said), manifest
-
-
-def members_of(file: IO[bytes]) -> Iterator[tuple[str, bytes]]:
-    """The members of a tar file as the service writes it: plain files with plain headers."""
-    while True:
-        header = file.read(512)
-        require(len(header) == 512, "the archive is cut off")
-        if header == bytes(512):
-            require(file.read(512) == bytes(512) and not file.read(1), "the archive does not end where it should")
-            return
-        name, size = header[:100].rstrip(b"\0"), header[124:135]
-        require(
-            re.fullmatch(rb"[a-z0-9_./-]+", name) and re.fullmatch(rb"[0-7]{11}", size), "the archive has no such part"
-        )
-        length = int(size, 8)
-        require(header == tar_header(name, length) and length <= MAX_DOCUMENT, f"{name.decode()}: its header is odd")
-        data = file.read(length)
-        padding = file.read(-length % 512)
-        require(len(data) == length and padding == bytes(-length % 512), f"{name.decode()} is cut off")
-        yield name.decode(), data
-
-
-def tar_header(name: bytes, size: int) -> bytes:
-    """The one possible header of a part (POSIX ustar)."""
-    start = name.ljust(100, b"\0") + b"0000644\x000000000\x000000000\0" + b"%011o\0" % size + b"%011o\0" % 0
-    rest = b"0" + bytes(100) + b"ustar\x0000" + bytes(247)
-    return start + b"%06o\0 " % sum(start + b" " * 8 + rest) + rest
-
-
-def read_proofs(rows: list[bytes], before: dict[int, Any]) -> dict[int, Any]:
-    """Read inclusion proofs, one a line, by position."""
-    proofs: dict[int, Any] = {}
-    for row in rows:
-        proof = load_line(row)
-        known = isinstance(proof, dict) and proof.keys() == {"position", "hashes"}
-        require(known and type(proof["position"]) is int, "an inclusion proof is none")
-        position = proof["position"]
-        require(position not in proofs and position not in before, "an inclusion proof is there twice", position)
-        proofs[position] = proof["hashes"]
-    return proofs
-
-
-def project_of(rows: list[bytes]) -> str:
-    """The project of the first event."""
-    event = load_line(rows[0]) if rows else None
-    project_id = event.get("project_id") if isinstance(event, dict) else None
-    require(isinstance(project_id, str), "the first event is none")
-    return str(project_id)
-
-
-def prove_places(
-    places: dict[int, bytes], proofs: dict[int, Any], manifest: dict[str, Any], policy: Policy | None
-) -> int:
-    """Check that each event is in the tree of the archive's checkpoint; returns its size."""
-    if manifest["checkpoint"] is None or policy is None:
-        return 0
-    require(isinstance(manifest["checkpoint"], str), "checkpoint is not text")
-    checkpoint = read_checkpoint(encoded(manifest["checkpoint"]), policy, "the checkpoint of the archive")
-    for position, leaf in places.items():
-        if position <= checkpoint.size:
-            require(position in proofs, f"position {position} lacks its inclusion proof", position)
-            check_inclusion(leaf, position, proofs.pop(position), checkpoint)
-    for position in sorted(proofs):
-        raise Wrong(f"there is a proof of position {position}, and no event", position)
-    return checkpoint.size
-
-
 # ---- the command --------------------------------------------------------------------------------------------------
 
 
@@ -1162,7 +1053,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=told[0], epilog=told[2], formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("file", nargs="?", type=Path, help="export, archive, run proof or .tlog-proof; default: stdin")
+    parser.add_argument("file", nargs="?", type=Path, help="export, run proof or .tlog-proof; default: stdin")
     parser.add_argument("--key", action="append", default=[], metavar="VKEY", help="the log's key, or @FILE")
     parser.add_argument("--policy", type=Path, help="a C2SP tlog-policy: logs, witnesses and the quorum")
     parser.add_argument("--checkpoint", action="append", default=[], type=Path, metavar="FILE", help="one you kept")
@@ -1216,8 +1107,6 @@ def run(asked: argparse.Namespace, say: Callable[[str], None]) -> int:
             return tell_run_proof(reader, checkpoints, policy, say)
         if first.startswith(b"c2sp.org/tlog-proof"):
             return tell_tlog_proof(reader, checkpoints, policy, say)
-        if first[257:262] == b"ustar":
-            return tell_archive(reader, checkpoints, policy, say)
         found = check_export(reader, checkpoints, kept_of(asked), project=asked.project, after=asked.after)
     return tell(found, "the log" if asked.project is None else asked.project, bool(checkpoints), say)
 
@@ -1293,19 +1182,6 @@ def tell_run(
         return 3
     say(f"OK: {streams}, all in the log of {checkpoint.origin} of size {checkpoint.size}")
     return 0
-
-
-def tell_archive(file: IO[bytes], kept: list[Checkpoint], policy: Policy | None, say: Callable[[str], None]) -> int:
-    """Check an archive, and tell its content."""
-    found, manifest = check_archive(file, policy)
-    if found.covered:
-        note = encoded(manifest["checkpoint"])
-        assert policy is not None
-        compare([read_checkpoint(note, policy, "the checkpoint of the archive"), *kept])
-    for part in manifest["parts"]:
-        say(f"{part['name']}  {part['rows']} rows  sha256 {part['sha256']}")
-    say("Cases, reports and telemetry have no hashes in the log: the manifest alone speaks for them.")
-    return tell(found, f"project {manifest['project_id']}", found.covered > 0, say)
 
 
 def tell(found: Findings, what: str, signed: bool, say: Callable[[str], None]) -> int:
