@@ -34,7 +34,7 @@ def main(parent: int) -> None:
     settings = load_settings()
     configure(settings.log_level, "api")
     edge = create_app(lambda: make_services(settings))
-    app = Draining(edge, edge.pipeline.waits.stop)
+    app = Draining(edge, edge.pipeline.end_waits)
     connections = most_connections(raise_open_files())
     own = os.getpid()
 

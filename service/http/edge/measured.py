@@ -42,6 +42,7 @@ def _of_intake(pipeline: Pipeline, name: str, otherwise: Any = 0) -> Any:
 GAUGES = (
     _Gauge("service_requests_running", "Requests being carried out.", lambda pipeline: pipeline.running),
     _Gauge("service_requests_waiting", "Requests that wait for a change.", lambda pipeline: pipeline.waits.waiting),
+    _Gauge("service_streams_open", "Streamed answers on their way.", lambda pipeline: pipeline.streams.under_way),
     _Gauge("service_bodies_arriving", "Requests whose body is arriving.", lambda pipeline: pipeline.reading),
     _Gauge("service_body_bytes", "Bytes of bodies of requests in flight.", lambda pipeline: pipeline.bodies.held),
     _Gauge("service_commands_waiting", "Commands in the queues of the loops.", _waiting(COMMANDS)),

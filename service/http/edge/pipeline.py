@@ -37,6 +37,7 @@ from service.http.edge.admission.rate_limit import BY_ADDRESS, RateLimiter, take
 from service.http.edge.admission.same_origin import check_origin
 from service.http.edge.answer.errors import failure_of, let_go, log_failure
 from service.http.edge.answer.reply import Reply
+from service.http.edge.answer.streamed import Streamed
 from service.http.edge.body.gate import Odd
 from service.http.edge.body.parsing import Query, adjusted, decode_body, parse, parse_head, query_for_credential
 from service.http.edge.body.read_limited import PIECE, ArrivingBody, Discarding, arriving, too_large
@@ -52,6 +53,7 @@ from service.http.edge.declare.operations import Operation
 from service.http.edge.declare.sdk import Sdk
 from service.http.edge.measure.access_log import UNKNOWN, AccessLog
 from service.http.edge.rendering import render_failure, render_success, with_next_operations
+from service.http.edge.waiting.streams import Streams
 from service.http.edge.waiting.waits import KEPT_BODY, RevisionWait, Waits, once_more
 from service.ingest.queue.items import AS_SENT, Adjustments
 from service.services import Services
@@ -108,6 +110,7 @@ class Pipeline:
         self.running = 0
         self.ignored: Counter[str] = Counter()
         self.waits = Waits()
+        self.streams = Streams()
         self._deadlines = Deadlines()
         self._turns = Shares()
         self._apart = Apart(waiting=MAX_RUNNING)
@@ -144,6 +147,11 @@ class Pipeline:
         self._note(bound, scope, made)
         return made.reply
 
+    def end_waits(self) -> None:
+        """Answer all that wait and end all streams without an end, because the process ends."""
+        self.waits.stop()
+        self.streams.stop()
+
     def _unheard(self, bound: Bound, scope: HTTPScope) -> _Made:
         """Stand-in for the answer to a client gone away while it waited. It is noted, and not sent."""
         head, failure = head_of(scope), failure_of(ServiceUnavailable())
@@ -175,8 +183,8 @@ class Pipeline:
                     outcome = await self._carry_out_anew(bound, scope, head, body, added, standing, wait)
                 else:
                     outcome = await self._carry_out(bound, scope, head, body, added, standing, wait, inner=inner)
-                notice = await notice_beside(standing[0])
-            reply = render_success(outcome, bound.operation, added, head.request_id, notice)
+                notice = b"" if isinstance(outcome, Streamed) else await notice_beside(standing[0])
+            reply = self._render(outcome, bound.operation, added, head.request_id, notice, standing[0])
         except Exception as error:  # noqa: BLE001 - this is the edge: whatever it is, the client gets an envelope
             path = scope["path_params"]
             failure = with_next_operations(failure_of(error), self.operations, path, standing)
@@ -189,6 +197,21 @@ class Pipeline:
                 wait.end()
             reply = render_failure(failure, bound.operation, head, standing, added)
         return _Made(reply, code, time.perf_counter() - started, standing)
+
+    def _render(
+        self,
+        outcome: Outcome | Answer | Streamed,
+        operation: Operation,
+        added: Mapping[str, str],
+        request_id: str,
+        notice: bytes,
+        call: Call[Any, Any],
+    ) -> Reply:
+        """Write a success. Raises RateLimited for a stream without a place."""
+        if not isinstance(outcome, Streamed):
+            return render_success(outcome, operation, added, request_id, notice)
+        headers = {"content-type": operation.content_type, **added}
+        return self.streams.reply(outcome, headers, request_id, call.principal.tenant)
 
     def _note(self, bound: Bound, scope: HTTPScope, made: _Made) -> None:
         """Tell metrics and the access log of an answer."""
@@ -208,7 +231,7 @@ class Pipeline:
         added: dict[str, str],
         standing: list[Call[Any, Any]],
         wait: RevisionWait,
-    ) -> Outcome | Answer:
+    ) -> Outcome | Answer | Streamed:
         """Carry out a request after its wait, in its account's turn: a change may wake hundreds at once.
 
         Raises ServiceUnavailable when the process ends before its turn has come.
@@ -230,7 +253,7 @@ class Pipeline:
         wait: RevisionWait | None = None,
         *,
         inner: bool = False,
-    ) -> Outcome | Answer:
+    ) -> Outcome | Answer | Streamed:
         """Answer a request; `standing` takes the call once the caller is known. Its body is read after that.
 
         After a wait it is neither counted in nor charged once more.
@@ -347,7 +370,7 @@ class Pipeline:
         body: ArrivingBody | None,
         raw: bytes | None,
         address: str,
-    ) -> Outcome | Answer:
+    ) -> Outcome | Answer | Streamed:
         """Read the body, unless it had to be read before its sender was known, and answer."""
         operation, who = bound.operation, call.principal
         with self.bodies.of(who.account or address) as room:
@@ -366,7 +389,7 @@ class Pipeline:
             async with self._telemetry.place(who.tenant):
                 return await self._answer(call, bound, head, raw)
 
-    async def _answer(self, call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> Outcome | Answer:
+    async def _answer(self, call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> Outcome | Answer | Streamed:
         await self._understand(call, bound, head, raw)
         if not bound.operation.quota_locked:
             return await bound.handler(call)

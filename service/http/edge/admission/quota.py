@@ -13,6 +13,7 @@ from service.auth.refusals import QuotaExceeded
 from service.billing.notices import Told
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.answer.reply import JSON
+from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
 
 
@@ -25,8 +26,8 @@ async def notice_beside(call: Call[Any, Any]) -> bytes:
 
 
 async def behind_quota(
-    call: Call[Any, Any], handler: Callable[[Call[Any, Any]], Awaitable[Outcome | Answer]]
-) -> Outcome | Answer:
+    call: Call[Any, Any], handler: Callable[[Call[Any, Any]], Awaitable[Outcome | Answer | Streamed]]
+) -> Outcome | Answer | Streamed:
     """Answer a `quota_locked` operation. Raises QuotaExceeded while the account is over its quota.
 
     What was answered under a key before is answered again all the same, and what does not exist is not found

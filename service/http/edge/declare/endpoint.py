@@ -16,12 +16,13 @@ from typing import Any, get_args, get_type_hints
 from schemas.kernel.as_of import AsOfQuery
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
+from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import Form
 from service.http.edge.declare.operations import Method, Operation, Presence, Rate, Subject
 from service.http.edge.declare.sdk import Sdk
 
-Handler = Callable[[Call[Any, Any]], Awaitable[Outcome | Answer]]
+Handler = Callable[[Call[Any, Any]], Awaitable[Outcome | Answer | Streamed]]
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ class RevisionWait:
         """Wait for the stream to move. False for a client gone away meanwhile: nothing is left to do."""
         assert self._listener is not None, "who goes on listens"
         if self._gone is None:
-            self._gone = asyncio.create_task(_is_gone(receive))
+            self._gone = asyncio.create_task(until_gone(receive))
             self._gone.add_done_callback(lambda _: self.wake())
         if not self._gone.done():
             with suppress(TimeoutError):
@@ -164,7 +164,7 @@ class RevisionWait:
             self._listener = None
 
 
-async def _is_gone(receive: Receive) -> None:
+async def until_gone(receive: Receive) -> None:
     """Return when the client has closed the connection."""
     message: Any = {"type": ""}
     while message["type"] != "http.disconnect":
