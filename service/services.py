@@ -11,6 +11,7 @@ from service.billing.notices import Notices
 from service.billing.payments import Payments
 from service.cases.sourcemaps.lookup.unmangling import Unmangler
 from service.egress.guard import Guard
+from service.events.feeds import Feeds
 from service.eventstore.follow.follower import Follower
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
@@ -34,6 +35,7 @@ class Services:
     settings: Settings
     store: EventStore
     follower: Follower
+    feeds: Feeds
     intake: Intake
     providers: AnalyticsProviders
     queries: BoundedQueries

@@ -34,6 +34,7 @@ AREAS = {
     "publications",
     "discovery",
     "mcp",
+    "events",
     "audit",
 }
 MACHINERY = {

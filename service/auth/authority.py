@@ -60,6 +60,13 @@ def authority(principal: Principal, project_id: str | None, access: Access) -> A
             assert_never(principal.kind)
 
 
+def streams_of(principal: Principal, project_id: str) -> tuple[str, ...]:
+    """The streams of a principal's rights in a project: an answer of long duration looks anew when one moves."""
+    if principal.user_id is None:
+        return (principal.id, project_id)
+    return (principal.id, principal.user_id, membership_id(project_id, principal.user_id), project_id)
+
+
 def fence_reaches(principal: Principal, access: Access) -> bool:
     """Whether a deletion fence closes the operation to the principal: reads stay open to people (G-131)."""
     if access.group == DELETION_GROUP:

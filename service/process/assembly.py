@@ -13,6 +13,7 @@ from service.billing.payments import Payments
 from service.cases.sourcemaps.lookup.deciding import DecidingFrames
 from service.cases.sourcemaps.lookup.unmangling import Unmangler
 from service.egress.guard import Guard
+from service.events.feeds import Feeds
 from service.eventstore.connect.fulldisk import FULL_DISK
 from service.eventstore.follow.follower import Follower
 from service.eventstore.store import EventStore
@@ -34,6 +35,7 @@ def make_services(settings: Settings) -> Services:
     if shared := os.environ.get(DIRECTORY):
         FULL_DISK.share(Path(shared))
     store = EventStore(settings.database_url, registry())
+    follower = Follower(settings.database_url)
     unmangler = Unmangler(store)
     guard = Guard()
     providers = AnalyticsProviders(settings, store, guard)
@@ -42,7 +44,8 @@ def make_services(settings: Settings) -> Services:
     return Services(
         settings=settings,
         store=store,
-        follower=Follower(settings.database_url),
+        follower=follower,
+        feeds=Feeds(store, follower),
         intake=Intake(
             settings.database_url,
             registry(),

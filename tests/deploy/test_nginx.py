@@ -134,6 +134,19 @@ def test_it_waits_for_what_may_wait_and_for_a_little_longer() -> None:
     assert {path for path in paths if re.search(pattern, path)} == waiting
 
 
+def test_streams_are_not_buffered(server: ServerHandle, proxied: httpx2.Client) -> None:
+    """The first event comes through while the stream goes on; every operation that streams has the location."""
+    [pattern] = re.findall(r"location ~ (\S+) \{\s+proxy_buffering off;", CONFIGURATION.read_text())
+    operations = [bound.operation for bound in bind(all_endpoints())]
+    found = {one.operation_id for one in operations if re.search(pattern, re.sub(r"\{\w+\}", "any", one.path))}
+    assert found == {"list_events", "list_stream_events"}
+    key = sign_in(proxied, server.internal_token, "following")
+    project = create_project(proxied, key)
+    headers = {"authorization": f"Bearer {key}", "accept": "text/event-stream"}
+    with proxied.stream("GET", f"/v1/projects/{project['id']}/events", headers=headers) as answer:
+        assert next(line for line in answer.iter_lines() if line.startswith("event: ")) == "event: project.created.v1"
+
+
 def test_uploads_come_through(server: ServerHandle, proxied: httpx2.Client) -> None:
     """A source map and parts of a bundle, of several megabytes each; what is too large goes no further."""
     key = sign_in(proxied, server.internal_token, "uploading")

@@ -23,6 +23,7 @@ TITLES: Final[Mapping[str, str]] = {
     "credentials": "Give CI and runners credentials of their own",
     "deletion": "Delete a project or an account",
     "discovery": "Explain the service to people, agents and tools",
+    "events": "Show and stream what was recorded",
     "ingest": "Take errors, events and deploys",
     "install": "Install in the older way",
     "log": "Sign the log of all events, and prove what is in it",

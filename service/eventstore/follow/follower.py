@@ -10,7 +10,7 @@ afterwards.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import psycopg
@@ -63,13 +63,20 @@ class Follower:
                 await self._task
         await self._close()
 
-    async def listen(self, *, streams: Iterable[str] = (), projects: Iterable[str] = ()) -> Listener:
+    async def listen(
+        self,
+        *,
+        streams: Iterable[str] = (),
+        projects: Iterable[str] = (),
+        keeps: int = 0,
+        tell: Callable[[], None] | None = None,
+    ) -> Listener:
         """Begin to hear of streams by their ids, and of everything in projects (or of a person, by the id).
 
         Use the result as a context manager, or close it. A read after the return is at least as new as the first
         position heard of. Raises ReadNotDone while the log cannot be read.
         """
-        listener = Listener(tuple(streams), tuple(projects), self._leave)
+        listener = Listener(tuple(streams), tuple(projects), self._leave, keeps=keeps, tell=tell)
         for names, index in ((listener.streams, self._of_streams), (listener.projects, self._of_projects)):
             for name in names:
                 index.setdefault(name, set()).add(listener)

@@ -184,7 +184,7 @@ class Pipeline:
                 else:
                     outcome = await self._carry_out(bound, scope, head, body, added, standing, wait, inner=inner)
                 notice = b"" if isinstance(outcome, Streamed) else await notice_beside(standing[0])
-            reply = self._render(outcome, bound.operation, added, head.request_id, notice, standing[0])
+            reply = self._render(outcome, bound.operation, added, head.request_id, notice, standing[0], inner=inner)
         except Exception as error:  # noqa: BLE001 - this is the edge: whatever it is, the client gets an envelope
             path = scope["path_params"]
             failure = with_next_operations(failure_of(error), self.operations, path, standing)
@@ -206,10 +206,14 @@ class Pipeline:
         request_id: str,
         notice: bytes,
         call: Call[Any, Any],
+        *,
+        inner: bool,
     ) -> Reply:
-        """Write a success. Raises RateLimited for a stream without a place."""
+        """Write a success. Raises RateLimited for a stream without a place, and NotFound for one in another answer."""
         if not isinstance(outcome, Streamed):
             return render_success(outcome, operation, added, request_id, notice)
+        if inner:
+            raise NotFound
         headers = {"content-type": operation.content_type, **added}
         return self.streams.reply(outcome, headers, request_id, call.principal.tenant)
 
@@ -322,7 +326,8 @@ class Pipeline:
     ) -> Call[Any, Any]:
         """Let the caller in, and charge the request to it. Raises as `admit`, and RateLimited."""
         path: Mapping[str, str] = scope["path_params"]
-        operation, principal, project_id, subject = await admit(services, bound, head, query, path, shown)
+        readmit = partial(admit, services, bound, head, query, path, shown)
+        operation, principal, project_id, subject = await readmit()
         self._apart.note(principal.tenant)
         rate = operation.rate if not inner or operation.rate in BY_ADDRESS else "none"
         charge = partial(take_token, self.limiter, rate, principal, address, tuple(path.values()))
@@ -333,7 +338,7 @@ class Pipeline:
             operation=operation,
             services=services,
             _apart=self._apart,
-            _tools=Tools(charge, partial(self._decode_one, bound), self._turns),
+            _tools=Tools(charge, partial(self._decode_one, bound), self._turns, readmit),
             principal=principal,
             request_id=head.request_id,
             scope_id=project_id,

@@ -25,7 +25,14 @@ ASKED = (
 )
 """Reads for everybody whose answer depends on the question."""
 NOT_BY_THEMSELVES = {
-    *(CALLBACK, "/v1/openapi.json", "/docs/search", "/v1/log/proof/inclusion", "/v1/log/proof/consistency"),
+    *(
+        CALLBACK,
+        "/v1/openapi.json",
+        "/docs/search",
+        "/v1/events/schemas",
+        "/v1/log/proof/inclusion",
+        "/v1/log/proof/consistency",
+    ),
 }
 """Reads for everybody that make a poor example, or none, without a question."""
 CSV = {"accept": "text/csv"}

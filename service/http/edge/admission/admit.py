@@ -69,6 +69,11 @@ async def admit(
 async def _find_subject(services: Services, subject: Subject, principal: Principal, path: Mapping[str, str]) -> Any:
     """Find the row that a path names without its project. Raises the operation's `…_not_found`."""
     value = path[subject.path_param]
+    if subject.find is not None:
+        found = await subject.find(services.store, value, principal) if is_id(value) else None
+        if found is None:
+            raise refusal(subject.not_found)
+        return found
     if subject.located and principal.project_id is not None:
         known = services.store.last_known(subject.table, principal.project_id, value)
         if known is not None:

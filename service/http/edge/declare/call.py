@@ -43,6 +43,7 @@ class Tools(NamedTuple):
     charge: Callable[[int], Mapping[str, str]]
     decode_one: Callable[[str, bytes], Awaitable[tuple[Any, Any, bytes, Adjustments]]]
     turns: Shares
+    readmit: Callable[[], Awaitable[Any]]
 
 
 @dataclass(slots=True)
@@ -126,6 +127,10 @@ class Call(Generic[B, Q]):
         """
         if self.waiting is not None:
             self.waiting.saw(revision)
+
+    async def readmit(self) -> None:
+        """Admit the caller once more, for an answer still on its way. Raises as admission does."""
+        await self._tools.readmit()
 
     def take_tokens(self, count: int) -> None:
         """Charge so many records to the caller beside the one of the request itself. Raises RateLimited (G-143)."""

@@ -12,6 +12,7 @@ AUTOMATION = Group(name="automation", closed_errors=True, flows=frozenset({"auto
 CASES = Group(name="cases")
 CREDENTIALS = Group(name="credentials", closed_errors=True, flows=frozenset({"automation"}))
 DISCOVERY = Group(name="discovery")
+EVENTS = Group(name="events")
 INGEST = Group(name="ingest", rate="ingest")
 INSTALL = Group(name="install", flows=frozenset({"install"}))
 LOG = Group(name="log", rate="log")

@@ -5,7 +5,7 @@ The pipeline carries it out, the schema document is generated from it, and a rou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -38,6 +38,8 @@ RESTS = frozenset({"tile"})
 class Subject(NamedTuple):
     """The object a path names without its project: the pipeline finds its project, or answers `not_found`.
 
+    `find` takes the place of the look-up in the table: of the store, the id and the principal it makes a row, or None.
+
     With `located` a credential's request may be given the row as this process last knew it. It is right for handlers
     that take from the row only what never changes, or decide again under the locks and raise Moved.
     """
@@ -46,6 +48,7 @@ class Subject(NamedTuple):
     table: Table[Any]
     not_found: str  # error code
     located: bool = False
+    find: Callable[[Any, str, Any], Awaitable[Any]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

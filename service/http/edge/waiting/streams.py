@@ -138,6 +138,8 @@ class StreamedReply(Reply):
                 return
             finally:
                 self._reading = False
+            if not piece:
+                continue
             try:
                 async with asyncio.timeout(WRITE_SECONDS):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})

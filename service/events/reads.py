@@ -1,0 +1,80 @@
+"""Reads of the log for one project: pages of a project, pages of a stream, and events at their positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.history.stored import StoredEvent
+from service.eventstore.store import EventStore
+
+LOOKED = 5000
+"""Positions of the whole log for one page of a project."""
+PAGE_BYTES = 256 * 1024
+"""Payloads in one page. Its first event comes whatever its size."""
+
+_OF_PROJECT = load_sql("events", "of_project")
+_OF_STREAM = load_sql("events", "of_stream")
+_AT_POSITIONS = load_sql("events", "at_positions")
+_REVISION_AFTER = load_sql("events", "revision_after")
+_FIRST_POSITION = load_sql("events", "first_position")
+_STREAM_OF_PERSON = load_sql("events", "stream_of_person")
+
+
+class EventSource(NamedTuple):
+    """The events of a project, or of one of its streams."""
+
+    project_id: str
+    stream_id: str | None = None
+
+
+class EventsRead(NamedTuple):
+    """Some events in the order of the log, the position to go on after, the size of the log, and whether more follow.
+
+    `more` is false at the end of the log, as far as the read saw it.
+    """
+
+    events: list[StoredEvent]
+    next_after: int
+    log_size: int
+    more: bool
+
+
+async def find_stream(store: EventStore, stream_id: str, user_id: str) -> str | None:
+    """Find the project of a stream among those of a person."""
+    rows = await store.doors.fetch(_STREAM_OF_PERSON, stream_id=stream_id, user_id=user_id)
+    return rows[0][0] if rows else None
+
+
+async def read_page(store: EventStore, source: EventSource, after: int, limit: int) -> EventsRead:
+    """Read the events after a position."""
+    if source.stream_id is None:
+        return await _of_project(store, source.project_id, after, limit)
+    named = {"project_id": source.project_id, "stream_id": source.stream_id}
+    [[revision]] = await store.fetch(_REVISION_AFTER, **named, after=after)
+    rows = await store.fetch(_OF_STREAM, **named, revision=revision, limit=limit, bytes=PAGE_BYTES)
+    events = [StoredEvent._make(row[1:]) for row in rows if row[1] is not None]
+    reached = events[-1].position if events else None
+    return EventsRead(events, reached or after, rows[0][0], bool(events))
+
+
+async def _of_project(store: EventStore, project_id: str, after: int, limit: int) -> EventsRead:
+    if after == 0:
+        first = await store.fetch(_FIRST_POSITION, project_id=project_id)
+        after = first[0][0] - 1 if first else 0
+    rows = await store.fetch(
+        _OF_PROJECT, project_id=project_id, after=after, looked=LOOKED, limit=limit, bytes=PAGE_BYTES
+    )
+    looked_at, size, matched = rows[0][:3]
+    events = [StoredEvent._make(row[3:]) for row in rows if matched]
+    reached = events[-1].position if len(events) < (matched or 0) else looked_at
+    next_after = after if reached is None else reached
+    return EventsRead(events, next_after, size, next_after < size)
+
+
+async def read_at(store: EventStore, source: EventSource, positions: Sequence[int]) -> list[StoredEvent]:
+    """Read the events of a source at some positions."""
+    rows = await store.fetch(_AT_POSITIONS, project_id=source.project_id, positions=list(positions))
+    events = [StoredEvent._make(row) for row in rows]
+    return [event for event in events if source.stream_id in (None, event.stream_id)]

@@ -1,0 +1,135 @@
+"""Events of a project and of its streams at the edge: as pages, as a download, and as an endless stream (G-169)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from projections.accounts.membership import PROJECTION as MEMBERSHIPS
+from schemas.events.event import LogPage, LogQuery
+from schemas.kernel.shape import SAFE_INTEGER
+from service.auth.authority import streams_of
+from service.auth.principals import Principal
+from service.auth.refusals import InvalidPayload
+from service.events import reads, show
+from service.events.following import StreamAuthority, StreamParts, download, follow
+from service.events.reads import EventSource, EventsRead
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.store import EventStore
+from service.http.edge.answer.preferred import prefers
+from service.http.edge.answer.reply import JSON
+from service.http.edge.answer.streamed import Streamed
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import OWNER, Subject
+
+LINES = "application/x-ndjson"
+SENT = "text/event-stream"
+BATCH = "application/cloudevents-batch+json"
+
+
+class FoundStream(NamedTuple):
+    """A stream by the id in a path, with its project."""
+
+    project_id: str
+    id: str
+
+
+async def _find_stream(store: EventStore, stream_id: str, principal: Principal) -> FoundStream | None:
+    if principal.user_id is None:
+        return None
+    project_id = await reads.find_stream(store, stream_id, principal.user_id)
+    return None if project_id is None else FoundStream(project_id, stream_id)
+
+
+STREAM = Subject("stream_id", MEMBERSHIPS.table, "not_found", find=_find_stream)
+
+
+@groups.EVENTS.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/events",
+    operation_id="list_events",
+    summary="Read or follow the events of a project",
+    principals=OWNER,
+    owner=True,
+    responses={200: LogPage},
+    extension=True,
+    sealed=True,
+)
+async def list_events(call: Call[None, LogQuery]) -> Answer | Outcome | Streamed:
+    """Answer events after a position, in the form of the Accept header."""
+    return await _answer(call, EventSource(call.project_id))
+
+
+@groups.EVENTS.operation(
+    method="GET",
+    path="/v1/streams/{stream_id}/events",
+    operation_id="list_stream_events",
+    summary="Read or follow the events of one stream",
+    principals=OWNER,
+    owner=True,
+    subject=STREAM,
+    responses={200: LogPage},
+    extension=True,
+    sealed=True,
+    errors=("not_found",),
+)
+async def list_stream_events(call: Call[None, LogQuery]) -> Answer | Outcome | Streamed:
+    """Answer the events of a stream after a position, in the form of the Accept header."""
+    return await _answer(call, EventSource(call.project_id, call.subject.id))
+
+
+async def _answer(call: Call[None, LogQuery], source: EventSource) -> Answer | Outcome | Streamed:
+    services, query, accept = call.services, call.query, call.header("accept")
+    as_cloud_events = query.format == "cloudevents"
+    encode = show.encode_cloud_event(services.settings.base_url) if as_cloud_events else show.encode_event
+    authority = StreamAuthority(call.readmit, streams_of(call.principal, call.project_id), call.principal.tenant)
+    if prefers(accept, SENT) and JSON not in (accept or ""):  # A client of /mcp names both, and means pages.
+        pieces = follow(
+            StreamParts(services.store, services.follower, services.feeds), source, _begin(call), authority, encode
+        )
+        return Streamed(pieces, headers={"content-type": SENT}, endless=True)
+    if prefers(accept, LINES):
+        lines = download(services.store, source, query.after, authority, encode)
+        return Streamed(lines, headers={"content-type": LINES})
+    page = await reads.read_page(services.store, source, query.after, query.limit)
+    if prefers(accept, BATCH) or as_cloud_events:
+        return _batch(call, page)
+    return Answer(
+        200,
+        LogPage(
+            project_id=source.project_id,
+            events=list(map(show.show_event, page.events)),
+            next_after=page.next_after,
+            log_size=page.log_size,
+            next_action="Read on with after, as next_after says." if page.more else "This is the end of the log.",
+        ),
+    )
+
+
+def _begin(call: Call[None, LogQuery]) -> int:
+    """The position to begin after: of the last event the client has, else of the query.
+
+    Raises InvalidPayload for any other id.
+    """
+    last = call.header("last-event-id")
+    if not last:
+        return call.query.after
+    if last.isascii() and last.isdigit() and len(last) <= len(str(SAFE_INTEGER)):
+        return int(last)
+    raise InvalidPayload(
+        "The Last-Event-ID is not valid.", invalid=[("last-event-id", "must be a position of the log")]
+    )
+
+
+def _batch(call: Call[None, LogQuery], page: EventsRead) -> Outcome:
+    """A page as a batch of CloudEvents, with the next page in the Link header."""
+    settings, query = call.services.settings, call.query
+    events: list[Any] = list(map(partial(show.cloud_event, base_url=settings.base_url), page.events))
+    link = f'<{call.scope["path"]}?after={page.next_after}&limit={query.limit}>; rel="next"'
+    return Outcome(200, msgspec.json.encode(events), {"content-type": BATCH, "link": link})
+
+
+ENDPOINTS = [list_events, list_stream_events]

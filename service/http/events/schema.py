@@ -1,0 +1,51 @@
+"""The forms of events at the edge, for decoding them."""
+
+from __future__ import annotations
+
+from schemas.events.described import TopicQuery, TopicSchemas
+from service.auth.refusals import NotFound
+from service.events.describing import asyncapi, topic_schemas
+from service.eventstore.declare.commands import Answer, Outcome
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import ANYONE
+
+ASYNCAPI = "application/vnd.aai.asyncapi+json;version=3.0.0"
+
+
+@groups.EVENTS.operation(
+    method="GET",
+    path="/v1/events/schemas",
+    operation_id="get_event_schemas",
+    summary="Show the JSON Schema of each topic",
+    principals=ANYONE,
+    rate="none",
+    responses={200: TopicSchemas},
+    extension=True,
+    errors=("not_found",),
+)
+async def get_event_schemas(call: Call[None, TopicQuery]) -> Answer:
+    """Show the schemas of all topics, or of one."""
+    found, topic = topic_schemas(), call.query.topic
+    if topic is not None and topic not in found:
+        raise NotFound("There is no such topic.")
+    return Answer(200, TopicSchemas(schemas=found if topic is None else {topic: found[topic]}))
+
+
+@groups.EVENTS.operation(
+    method="GET",
+    path="/v1/events/asyncapi.json",
+    operation_id="get_asyncapi",
+    summary="Show the streams of events as an AsyncAPI document",
+    principals=ANYONE,
+    rate="none",
+    responses={200: None},
+    extension=True,
+    content_type=ASYNCAPI,
+)
+async def get_asyncapi(call: Call[None, None]) -> Outcome:
+    """Describe the streams by AsyncAPI 3."""
+    return Outcome(200, asyncapi(call.services.settings.base_url), {})
+
+
+ENDPOINTS = [get_event_schemas, get_asyncapi]
