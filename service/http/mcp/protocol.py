@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.mcp.message import LEGACY, MODERN, SUPPORTED, McpAnswer, McpFault, McpMessage, McpRefusal
+from schemas.mcp.message import LEGACY, LONGEST_ID, MODERN, SUPPORTED, McpAnswer, McpFault, McpMessage, McpRefusal
 from service.auth.refusals import InvalidPayload
 from service.http.edge.answer.reply import JSON
 from service.http.edge.body.gate import check_body, check_values
@@ -135,7 +135,7 @@ def read(value: Json) -> McpMessage:
     if "method" not in value and ("result" in value or "error" in value):
         raise _malformed("This server sends no requests, so it takes no responses.")
     if "id" in value and not _is_id(value["id"]):
-        raise _malformed("The id must be a string or an integer.")
+        raise _malformed("The id must be a short string or an integer.")
     params = value.get("params", {})
     if not isinstance(params, dict):
         raise RpcFault(INVALID_PARAMS, "params must be an object.", status=HTTPStatus.BAD_REQUEST)
@@ -150,7 +150,9 @@ def _malformed(message: str) -> RpcFault:
 
 
 def _is_id(value: Any) -> bool:
-    return isinstance(value, str | int) and not isinstance(value, bool)
+    if isinstance(value, str):
+        return len(value) <= LONGEST_ID
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _of_revision(said: McpMessage, headers: Mapping[str, str]) -> Message:
@@ -198,7 +200,7 @@ def _check_header(headers: Mapping[str, str], name: str, expected: str) -> None:
     sent = headers.get(name)
     if sent is None:
         raise _mismatch(f"The header {name} is required.")
-    if _plain(sent) != expected:
+    if _plain(sent.strip(" \t")) != expected:
         raise _mismatch(f"The header {name} does not match the body.")
 
 

@@ -158,3 +158,11 @@ def test_the_fault_of_a_method_has_its_status_and_data() -> None:
     assert isinstance(found.message, McpRefusal)
     assert (found.status, found.message.error.code, found.message.error.data) == (400, -32602, {"why": "because"})
     assert set(NAMED) == {"tools/call", "prompts/get", "resources/read"}
+
+
+def test_an_id_has_a_bound() -> None:
+    """A longer one is refused and not repeated."""
+    assert ask("tools/list", request_id="x" * 200).status == 200
+    found = ask("tools/list", request_id="x" * 201)
+    assert isinstance(found.message, McpRefusal)
+    assert (found.status, found.message.id) == (400, msgspec.UNSET)
