@@ -193,8 +193,7 @@ class World(Service):
             self.port,
             SERVICE_DATABASE_URL=self.database_url,
             SERVICE_INTERNAL_TOKEN=self.internal_token,
-            **secret,
-            **settings,
+            **{**secret, **settings},
             **({"SERVICE_TEST_CLOCK": "1", "SERVICE_TEST_TOKEN": self.test_token} if test_clock else {}),
         )
         api = subprocess.Popen(

@@ -56,7 +56,7 @@ class Signature(NamedTuple):
         return f"{_DASH}{self.name} {base64.b64encode(self.key_id + self.value).decode()}\n"
 
 
-class Note(NamedTuple):
+class SignedNote(NamedTuple):
     """A signed text, which ends with a line feed, and its signatures."""
 
     text: str
@@ -145,7 +145,7 @@ def _short(text: str) -> bytes:
     return bytes([len(encoded)]) + encoded
 
 
-def parse_note(raw: bytes) -> Note:
+def parse_note(raw: bytes) -> SignedNote:
     """Read a signed note, known signatures or not. Raises MalformedNote."""
     if len(raw) > MOST_BYTES:
         raise MalformedNote("The note is too long.")
@@ -161,7 +161,7 @@ def parse_note(raw: bytes) -> Note:
     found = lines[:-1].split("\n")
     if len(found) > MOST_SIGNATURES:
         raise MalformedNote("The note has too many signatures.")
-    return Note(text + "\n", tuple(_signature(line) for line in found))
+    return SignedNote(text + "\n", tuple(_signature(line) for line in found))
 
 
 def parse_signatures(text: str) -> tuple[Signature, ...]:
@@ -216,7 +216,7 @@ def parse_vkey(text: str) -> VerifierKey:
     return key
 
 
-def verify_note(note: Note, keys: Sequence[VerifierKey]) -> list[tuple[VerifierKey, int]]:
+def verify_note(note: SignedNote, keys: Sequence[VerifierKey]) -> list[tuple[VerifierKey, int]]:
     """Check all signatures of known keys; returns these keys, each once, with the times of their signatures.
 
     Raises BadSignature for a bad one of a known key, and when no known key has signed.

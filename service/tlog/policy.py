@@ -11,7 +11,7 @@ from service.tlog.notes import (
     COSIGNED_ML_DSA_44,
     ED25519,
     MalformedNote,
-    Note,
+    SignedNote,
     VerifierKey,
     parse_checkpoint,
     parse_vkey,
@@ -45,7 +45,7 @@ class WitnessGroup(NamedTuple):
     members: Sequence[str]
 
 
-class Policy(NamedTuple):
+class TlogPolicy(NamedTuple):
     """A policy as it was read. `quorum` is the name of a witness or a group, or `none`."""
 
     logs: Sequence[Party]
@@ -57,7 +57,7 @@ class Policy(NamedTuple):
         """Whether these witnesses are a quorum."""
         return self.quorum == NONE or self._has(self.quorum, cosigned)
 
-    def accepts(self, note: Note) -> bool:
+    def accepts(self, note: SignedNote) -> bool:
         """Whether a checkpoint is signed by one of the logs under its own origin, and cosigned by a quorum.
 
         Raises MalformedNote and BadSignature.
@@ -76,7 +76,7 @@ class Policy(NamedTuple):
         return sum(self._has(member, cosigned) for member in group.members) >= group.needed
 
 
-def parse_policy(raw: bytes) -> Policy:
+def parse_policy(raw: bytes) -> TlogPolicy:
     """Read a policy. Its names are octets, which stand here as text of as many characters. Raises BadPolicy."""
     if len(raw) > MOST_BYTES:
         raise BadPolicy("The policy is too long.")
@@ -93,7 +93,7 @@ def parse_policy(raw: bytes) -> Policy:
             raise BadPolicy(f"Line {number}: {error}") from error
     if reader.quorum is None:
         raise BadPolicy("The policy has no quorum.")
-    return Policy(reader.logs, reader.witnesses, reader.groups, reader.quorum)
+    return TlogPolicy(reader.logs, reader.witnesses, reader.groups, reader.quorum)
 
 
 class _Reader:

@@ -26,14 +26,14 @@ from service.fairness.not_done import CommandNotDone
 from service.tlog.notes import (
     BadSignature,
     MalformedNote,
-    Note,
+    SignedNote,
     VerifierKey,
     parse_note,
     parse_number,
     parse_signatures,
     verify_note,
 )
-from service.tlog.policy import Party, Policy
+from service.tlog.policy import Party, TlogPolicy
 
 log = structlog.get_logger()
 
@@ -56,7 +56,7 @@ class WitnessAddress(NamedTuple):
     url: str
 
 
-def witnesses_of(policy: Policy) -> list[WitnessAddress]:
+def witnesses_of(policy: TlogPolicy) -> list[WitnessAddress]:
     """List the witnesses of a policy with an address. Two keys of one name and address are one witness."""
     found: dict[tuple[str, str], tuple[VerifierKey, ...]] = {}
     for party in _with_address(policy.witnesses.values()):
@@ -165,7 +165,7 @@ def verified_lines(note: str, keys: tuple[VerifierKey, ...], body: bytes) -> str
     text = parse_note(note.encode()).text
     try:
         signatures = parse_signatures(body.decode())
-        found = {key for key, _ in verify_note(Note(text, signatures), keys)}
+        found = {key for key, _ in verify_note(SignedNote(text, signatures), keys)}
     except (UnicodeDecodeError, MalformedNote, BadSignature):
         return ""
     ids = {(key.name, key.key_id) for key in found}

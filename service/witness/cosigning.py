@@ -15,7 +15,7 @@ from service.tlog.notes import (
     BadSignature,
     Checkpoint,
     MalformedNote,
-    Note,
+    SignedNote,
     VerifierKey,
     parse_checkpoint,
     parse_hash,
@@ -44,7 +44,7 @@ class WitnessRequest(NamedTuple):
 
     old: int
     proof: list[bytes]
-    note: Note
+    note: SignedNote
     checkpoint: Checkpoint
 
 

@@ -26,7 +26,7 @@ from service.eventstore.tree.reading import (
 from service.eventstore.tree.signing import sign_once, thin_out
 from service.eventstore.tree.standing import Verdict
 from service.tlog.hashing import EMPTY, check_consistency, check_inclusion
-from service.tlog.notes import BadSignature, Note, parse_checkpoint, parse_note, verify_note
+from service.tlog.notes import BadSignature, SignedNote, parse_checkpoint, parse_note, verify_note
 from tests.support.trees import fill, naive_leaves, naive_root, sign_all, signer_at
 
 Sql = psycopg.Connection[Any]
@@ -282,7 +282,7 @@ def test_the_key_before_signs_along_for_a_day(sql: Sql, tmp_path: Path) -> None:
     note = parse_note(later.text.encode())
     assert len(note.signatures) == 2
     with pytest.raises(BadSignature):
-        verify_note(Note(note.text, note.signatures), old.pair.as_log(kept.origin))
+        verify_note(SignedNote(note.text, note.signatures), old.pair.as_log(kept.origin))
 
 
 def test_the_last_of_each_minute_and_hour_is_kept_and_what_is_named(sql: Sql) -> None:

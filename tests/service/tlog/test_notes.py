@@ -14,7 +14,7 @@ from service.tlog.notes import (
     BadSignature,
     Checkpoint,
     MalformedNote,
-    Note,
+    SignedNote,
     parse_checkpoint,
     parse_note,
     parse_vkey,
@@ -37,7 +37,7 @@ def test_the_note_of_the_document_verifies() -> None:
     [(key, at)] = verify_note(note, [parse_vkey(VKEY)])
     assert (key.vkey, at, note.text) == (VKEY, 0, "This is an example message.\n")
     with pytest.raises(BadSignature):
-        verify_note(Note("This is another message.\n", note.signatures), [key])
+        verify_note(SignedNote("This is another message.\n", note.signatures), [key])
     with pytest.raises(BadSignature):
         verify_note(note, PAIR.as_log("example.com/foo"))
 
@@ -53,7 +53,7 @@ def test_a_log_and_a_witness_sign_what_their_types_say() -> None:
     for changed in (CHECKPOINT._replace(size=1), CHECKPOINT._replace(root=b"r" * 32)):
         for key in (*log, *witness):
             with pytest.raises(BadSignature):
-                verify_note(Note(changed.text, note.signatures), [key])
+                verify_note(SignedNote(changed.text, note.signatures), [key])
 
 
 def test_each_installation_and_each_use_has_keys_of_its_own() -> None:

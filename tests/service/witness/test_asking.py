@@ -18,7 +18,7 @@ from service.egress.reach import CALLERS, OPERATOR, Reach
 from service.eventstore.store import EventStore
 from service.eventstore.tree.reading import checkpoint_for, latest_checkpoint
 from service.tlog.notes import VerifierKey, parse_note, verify_note
-from service.tlog.policy import Policy, parse_policy
+from service.tlog.policy import TlogPolicy, parse_policy
 from service.witness.asking import Asker, verified_lines, witnesses_of
 from service.witness.cosigning import Witness
 from service.witness.server import WitnessServer
@@ -59,7 +59,7 @@ async def witnesses(directory: Path, keys: tuple[VerifierKey, ...], count: int) 
 
 
 @asynccontextmanager
-async def asking(store: EventStore, policy: Policy, reach: Reach = OPERATOR) -> AsyncIterator[None]:
+async def asking(store: EventStore, policy: TlogPolicy, reach: Reach = OPERATOR) -> AsyncIterator[None]:
     task = asyncio.create_task(Asker(store, Guard(), reach, witnesses_of(policy)).run())
     try:
         yield

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from service.tlog.hashing import EMPTY, consistency_spans
-from service.tlog.notes import Checkpoint, Note, parse_checkpoint, parse_note, parse_signatures, verify_note
+from service.tlog.notes import Checkpoint, SignedNote, parse_checkpoint, parse_note, parse_signatures, verify_note
 from service.tlog.signing import KeyPair
 from service.witness.cosigning import SIZE, Witness, WitnessAnswer
 from service.witness.server import WitnessServer
@@ -63,7 +63,7 @@ def test_it_cosigns_growth_with_both_keys(witness: Witness, state: WitnessState)
         assert answer.status == 200
         note = parse_note(signed(size).encode())
         keys = state.pair().as_witness(NAME)
-        found = verify_note(Note(note.text, parse_signatures(answer.body)), keys)
+        found = verify_note(SignedNote(note.text, parse_signatures(answer.body)), keys)
         assert found == [(keys[0], 1_700_000_000), (keys[1], 1_700_000_000)]
     kept = parse_note((state.note(ORIGIN) or "").encode())
     assert parse_checkpoint(kept.text).size == 40

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx2
 
-from service.tlog.notes import ED25519, Note, VerifierKey, parse_note, parse_signatures, verify_note
+from service.tlog.notes import ED25519, SignedNote, VerifierKey, parse_note, parse_signatures, verify_note
 from service.witness.cosigning import Witness
 from service.witness.server import WitnessServer
 from service.witness.state import WitnessState
@@ -40,7 +40,7 @@ async def test_the_requests_of_litewitness_are_answered_as_there(tmp_path: Path)
                 assert answer.text == said if how == "==" else said in answer.text
                 if wanted == 200:
                     note = parse_note(body.encode().partition(b"\n\n")[2])
-                    signed = Note(note.text, parse_signatures(answer.text))
+                    signed = SignedNote(note.text, parse_signatures(answer.text))
                     assert len(verify_note(signed, state.pair().as_witness(NAME))) == 2
     finally:
         await server.stop()
