@@ -113,6 +113,8 @@ RULED = [
     "disable_automation",
     "get_automation_contract",
     "get_billing_status",
+    "get_consistency_proof",
+    "get_inclusion_proof",
     "get_onboarding",
     "get_openapi",
     "get_signal_map",

@@ -28,6 +28,7 @@ WRITTEN: Mapping[str, Mapping[Origin, str]] = {
     "ExperimentList": {PROVIDER: "experiments"},
     "FeatureFlagList": {PROVIDER: "feature_flags"},
     "HistoricalEvidence": {PROVIDER: "observations"},
+    "LoggedEvent": {TELEMETRY: "payload"},
     "Person": {TELEMETRY: "distinct_id email"},
     "PersonEvent": {TELEMETRY: "kind name level environment release adjusted"},
     "PersonSummary": {TELEMETRY: "distinct_id", PROVIDER: "recent_recordings"},
@@ -47,24 +48,24 @@ WRITTEN: Mapping[str, Mapping[Origin, str]] = {
 
 _OWN = """
 AdapterItem AdapterList AlertList AnswerBlocker AnswerContract AnswerContracts ApprovalList ApprovedState AuthType
-AutoMerge AutomationContract AutomationControl BillingState BillingStatus BlueprintCatalog BlueprintEndpoints
-Breakdown Capabilities Capability CaseEventList CaseList CaseUsers Charges Check ChunkUpload ClientMetadata Column
+AutoMerge AutomationContract AutomationControl BillingState BillingStatus BlueprintCatalog BlueprintEndpoints Breakdown
+Capabilities Capability CaseEventList CaseList CaseUsers Charges Check ChunkUpload ClientMetadata Column
 ConsistencyProof ContractAutomation Control ControlAutomation ControlBounds ControlBudget ControlContract
 ControlException ControlOperation ControlReport ControlTruncation CredentialList CredentialMetadata DailyUse
 DataResidency Decision DecisionCheck DecisionInputs DecisionList DecisionThresholds DeclaredScopes DeliveryItem
 DeliveryList Deploy DeployList DeployReceipt DisabledContract DsnBody EnableReceipt ErrorCatalogue ErrorCatalogueEntry
 ErrorText EventGrouping EventNames Evidence EvidenceStatus Failure FenceEvent FrameworkVariables Freshness GateFailure
 HostVariables Included InclusionProof InstallContract InstallStep InvitationBody InvitationItem KeyItem KeyList Live
-LocalState MemberItem MemberList Milestone NewCases NextAction NextOperation NextSteps OpenProofSession PauseAnswer
-PersonStats Plan PlannedState Playbook PlaybookCatalog PlaybookEndpoints PlaybookRef PreflightCheck PreflightChecks
-PrivacyDisclosure ProjectEventList ProjectHealth ProjectItem ProjectList ProjectSetup ProjectState ProjectUsers
-ProjectVariable ProofContract ProofHead ProofInclusion ProofLink ProofStream ProvingState PublicQueries Publication
-PublicationList QueryBlueprint QuickStart Quota ReadinessGap Ready Receipt RelatedOperation RequiredProperties
-ReviewRequired Root RunProof SatisfiedProofSession SchemaDocument SdkFile SdkPackage SdkSettings SdkSnippet
-SdkVariable SetupEndpoints SetupManifest SetupProject SetupReadiness SetupVariable Signal SignalMap Snapshot
+LocalState LogPage MemberItem MemberList Milestone NewCases NextAction NextOperation NextSteps OpenProofSession
+PauseAnswer PersonStats Plan PlannedState Playbook PlaybookCatalog PlaybookEndpoints PlaybookRef PreflightCheck
+PreflightChecks PrivacyDisclosure ProjectEventList ProjectHealth ProjectItem ProjectList ProjectSetup ProjectState
+ProjectUsers ProjectVariable ProofContract ProofHead ProofInclusion ProofLink ProofStream ProvingState PublicQueries
+Publication PublicationList QueryBlueprint QuickStart Quota ReadinessGap Ready Receipt RelatedOperation
+RequiredProperties ReviewRequired Root RunProof SatisfiedProofSession SchemaDocument SdkFile SdkPackage SdkSettings
+SdkSnippet SdkVariable SetupEndpoints SetupManifest SetupProject SetupReadiness SetupVariable Signal SignalMap Snapshot
 SourceMapList SourceSnapshot SourceTarget StartedEffect Suggestion Suppression SuppressionList Surface Surfaces
-Upgrade UpgradeOperation Usage UsageHistory UsageThisMonth UsageTotal VerifiedState VerifyReport WebhookDetail
-WebhookEvent WebhookEventList WebhookHealth WebhookItem WebhookList Window
+TopicSchemas Upgrade UpgradeOperation Usage UsageHistory UsageThisMonth UsageTotal VerifiedState VerifyReport
+WebhookDetail WebhookEvent WebhookEventList WebhookHealth WebhookItem WebhookList Window
 """
 OWN = frozenset(_OWN.split())
 """Shapes whose own members are all the service's: its counts and decisions, and the texts of members of a project."""

@@ -211,7 +211,7 @@ async def test_a_stream_goes_on_and_resumes_without_gap_or_duplicate(world: Worl
 
 
 async def test_the_stream_of_a_removed_member_ends(world: World) -> None:  # noqa: F811
-    """So does that of a revoked key, and of an owner who becomes a member; nothing more is sent after that."""
+    """It ends with the event of the removal. Nothing more is sent after that."""
     owner, project, path = await shop(world)
     other = await world.sign_in()
     await add(world, project["id"], other, "owner")
