@@ -91,8 +91,9 @@ class Asker:
         while True:
             pause = LOOK_SECONDS
             try:
-                newest = await self._newest()
-                if newest is not None and (newest.origin, newest.size) != done:
+                there = await self._store.fetch(reading.NEWEST)
+                newest = await self._newest() if there and there[0] != done else None
+                if newest is not None:
                     if await self._ask(witness, newest):
                         done, rest, pause = (newest.origin, newest.size), AGAIN_SECONDS, SPACING_SECONDS
                     else:

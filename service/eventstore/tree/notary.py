@@ -13,7 +13,7 @@ import structlog
 from service.eventstore.connect.connection import Connection
 from service.eventstore.log.polling import Repeating
 from service.eventstore.tree.growing import LogBroken
-from service.eventstore.tree.signing import Signer, sign_once, thin_out
+from service.eventstore.tree.signing import SPACING_SECONDS, Signer, sign_once, thin_out
 from service.eventstore.tree.standing import Verdict
 
 log = structlog.get_logger()
@@ -56,7 +56,9 @@ class Notary(Repeating):
             self._said = found.standing.verdict
             return REFUSED_POLL
         if found.checkpoint is not None:
+            self._judges = self._said is not Verdict.SAME
             self._said = Verdict.SAME
             if self._signed is not None:
                 self._signed.set()
+            return SPACING_SECONDS - (time.monotonic() - now) % SPACING_SECONDS
         return POLL

@@ -40,6 +40,10 @@ KEEP_COSIGNATURE = (
     "select c.origin, c.size, %(witness)s, %(lines)s, clock_timestamp() from log_checkpoints c "
     "where c.origin = %(origin)s and c.size = %(size)s on conflict do nothing"
 )
+NEWEST = (
+    "select origin, size from log_checkpoints "
+    "where origin = (select origin from log_origins order by number desc limit 1) order by size desc limit 1"
+)
 PIN = "update log_checkpoints set pinned = true where origin = %(origin)s and size = %(size)s"
 
 

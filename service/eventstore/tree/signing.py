@@ -13,8 +13,7 @@ from typing import NamedTuple
 from service.eventstore.connect.connection import Connection
 from service.eventstore.tree.beside import CheckpointFile
 from service.eventstore.tree.growing import grow, grow_once
-from service.eventstore.tree.reading import roots
-from service.eventstore.tree.standing import LogLook, Standing, judge, look, note_standing
+from service.eventstore.tree.standing import LogLook, Standing, judge_with_root, look, note_standing
 from service.tlog.notes import Checkpoint
 from service.tlog.signing import KeyPair
 
@@ -84,11 +83,12 @@ def sign_once(connection: Connection, signer: Signer, *, judges: bool = False) -
         if not (judges or _is_due(seen)):
             return _NOTHING
         grow(connection)
-        standing = judge(connection, seen, signer.file)
-        note_standing(connection, standing)
+        standing, roots = judge_with_root(connection, seen, signer.file, [seen.size])
+        if judges or not standing.signs:
+            note_standing(connection, standing)
         if not (standing.signs and _is_due(seen)):
             return Signed(None, standing)
-        checkpoint = Checkpoint(seen.origin, seen.size, _root(connection, seen.size))
+        checkpoint = Checkpoint(seen.origin, seen.size, roots[seen.size])
         note = _sign(connection, signer, checkpoint, seen.now)
         signer.file.write(note)
         connection.execute(_ADD, (checkpoint.origin, checkpoint.size, checkpoint.root, note), prepare=True)
@@ -105,11 +105,6 @@ def _is_due(seen: LogLook) -> bool:
         return True
     # A clock that was set back would otherwise stop the log for as long.
     return seen.size != seen.signed_size and not 0 <= seen.signed_ago < SPACING_SECONDS
-
-
-def _root(connection: Connection, size: int) -> bytes:
-    [root] = roots(connection, [size], size)
-    return root
 
 
 def _sign(connection: Connection, signer: Signer, checkpoint: Checkpoint, now: int) -> str:

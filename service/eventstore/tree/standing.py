@@ -6,7 +6,7 @@ are a fraud to every witness, so nothing is signed then, until `service log cont
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -79,17 +79,24 @@ def look(connection: Connection) -> LogLook:
 
 def judge(connection: Connection, seen: LogLook, file: CheckpointFile) -> Standing:
     """Compare the log with its own newest checkpoint and with the one beside the ledger. Its tiles must be built."""
+    return judge_with_root(connection, seen, file, ())[0]
+
+
+def judge_with_root(
+    connection: Connection, seen: LogLook, file: CheckpointFile, more: Sequence[int]
+) -> tuple[Standing, dict[int, bytes]]:
+    """Judge as `judge`, and return the roots of more sizes out of the same read."""
     try:
         beside = file.read()
     except Unreadable as error:
-        return Standing(Verdict.UNREADABLE, str(error))
+        return Standing(Verdict.UNREADABLE, str(error)), {}
     signed = [] if seen.signed_root is None else [Checkpoint(seen.origin, seen.signed_size or 0, seen.signed_root)]
     if beside is not None and beside.origin == seen.origin:
         signed.append(beside)
     elif beside is not None and not (beside.origin == seen.continues and _is_the_end(seen, beside)):
         detail = f"{file.path} is of {beside.origin}, and the log of this database is {seen.origin}"
-        return Standing(Verdict.FOREIGN, detail)
-    return _compare(connection, seen, signed)
+        return Standing(Verdict.FOREIGN, detail), {}
+    return _compare(connection, seen, signed, more)
 
 
 def _is_the_end(seen: LogLook, beside: Checkpoint) -> bool:
@@ -99,22 +106,24 @@ def _is_the_end(seen: LogLook, beside: Checkpoint) -> bool:
     return beside.size < seen.at_size or bytes(seen.at_root or b"") == beside.root
 
 
-def _compare(connection: Connection, seen: LogLook, signed: Iterable[Checkpoint]) -> Standing:
+def _compare(
+    connection: Connection, seen: LogLook, signed: Iterable[Checkpoint], more: Sequence[int]
+) -> tuple[Standing, dict[int, bytes]]:
     known = {(one.size, bytes(one.root)) for one in signed}
     for size, _ in known:
         if size > seen.size:
             detail = f"{size} events were signed as {seen.origin}, and this log has {seen.size}"
-            return Standing(Verdict.SHORTER, detail)
-    sizes = sorted({size for size, _ in known})
+            return Standing(Verdict.SHORTER, detail), {}
+    sizes = sorted({*(size for size, _ in known), *more})
     try:
-        found = {size: roots(connection, [size], size)[0] for size in sizes}
+        found = dict(zip(sizes, roots(connection, sizes, max(sizes, default=0)), strict=True))
     except NotInTree:
-        return Standing(Verdict.DIFFERS, "Tiles or events are missing")
+        return Standing(Verdict.DIFFERS, "Tiles or events are missing"), {}
     for size, root in sorted(known):
         if found[size] != root:
             detail = f"the first {size} events are not those that were signed as {seen.origin}"
-            return Standing(Verdict.DIFFERS, detail)
-    return _SAME
+            return Standing(Verdict.DIFFERS, detail), {}
+    return _SAME, found
 
 
 def note_standing(connection: Connection, standing: Standing) -> None:
