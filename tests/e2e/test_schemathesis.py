@@ -176,6 +176,7 @@ def run(
     return subprocess.run(command, capture_output=True, text=True, cwd=directory, env=environment, check=False)
 
 
+@pytest.mark.timeout(900)
 def test_generated_requests(server: ServerHandle, callers: Callers, tmp_path: Path) -> None:
     """No 5xx, no answer outside its schema, no invalid request accepted, no credential ignored."""
     done = run(server, callers, tmp_path, "--max-examples=2", "--phases=examples,coverage,fuzzing,stateful")
