@@ -74,6 +74,9 @@ PARTS = {
         served=False,
     ),
     "verifying": Part(lambda figures, *_: history.measure_verifying(figures), served=False),
+    "listening": Part(
+        lambda figures, world, asked: processes.measure_listening(figures, world, asked.seconds), "listening"
+    ),
     "start": Part(lambda figures, *_: processes.measure_start(figures), served=False),
     "neighbours": Part(lambda figures, _, asked: processes.measure_neighbours(figures, asked.seconds), served=False),
 }

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from scripts.bench.figures import Figures, console
-from scripts.bench.work import deliveries
+from scripts.bench.work import deliveries, listening
 from scripts.load import worlds
 from service.embedded.layout import temporary_directory
 from tests.support.cluster import TestCluster
@@ -26,6 +26,25 @@ from tests.torture.neighbours.world import SHORT as EXTENT
 RESTARTS = 20
 LEAST_IDLE = 0.010  # seconds
 STEADY = ("write", "read", "log")  # what a neighbour does all the time; a fence has a promise of its own
+
+
+def measure_listening(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Hold a thousand waiting requests, then a thousand streams, and tell them of changes (G-167, G-169)."""
+    waiting, following = listening.measure(world, seconds)
+    late = waiting.milliseconds
+    console.print(
+        f"  {waiting.waiters} wait: processor {waiting.standing:.1f} % of a core, {waiting.idle:.1f} % without them; "
+        f"{len(late)} heard of a change after p50 {listening.percentile(late, 0.5):.0f} ms"
+    )
+    cost = waiting.standing - waiting.idle
+    figures.add("1,000 waiting requests, processor", cost, "% of a core", yardstick=1, promised=10, most=True)
+    learned = listening.percentile(late, 0.95)
+    figures.add("a change heard by who waits, p95", learned, "ms", yardstick=1, promised=100, most=True)
+    late = following.milliseconds
+    console.print(f"  {following.readers} streams were told of {following.events} changes in {len(late)} events")
+    told = listening.percentile(late, 0.99)
+    figures.add("an event in 1,000 streams, p99", told, "ms", yardstick=1, promised=1000, most=True)
+    figures.add("end of a removed member's stream", following.ended, "ms", yardstick=1, promised=1000, most=True)
 
 
 def measure_start(figures: Figures) -> None:
