@@ -136,7 +136,7 @@ async def test_nothing_of_it_is_secret(world: World) -> None:  # noqa: F811
 
 
 async def test_who_may_read(world: World) -> None:  # noqa: F811
-    """Owners alone; to anybody else but members neither the project nor a stream is there."""
+    """Owners and auditors; to anybody else but members neither the project nor a stream is there."""
     owner, project, path = await shop(world)
     stranger = await world.sign_in()
     member = await world.sign_in()
@@ -149,6 +149,11 @@ async def test_who_may_read(world: World) -> None:  # noqa: F811
         refused(await stranger.get(path, headers=form), 404, "project_not_found")
         refused(await stranger.get(of_stream, headers=form), 404, "not_found")
         refused(await world.get(path, headers=form), 401, "unauthenticated")
+    auditor = await world.sign_in()
+    await add(world, project["id"], auditor, "auditor")
+    for form in ({}, LINES, BATCH):
+        for address in (path, of_stream):
+            assert (await auditor.get(address, headers=form)).status_code == 200
     refused(await owner.get(f"/v1/streams/{owner.user_id}/events"), 404, "not_found")
     credential = world.having((await owner.create_credential(project["id"], "ci"))["credential"])
     refused(await credential.get(path), 403, "principal_not_allowed")
@@ -210,11 +215,12 @@ async def test_a_stream_goes_on_and_resumes_without_gap_or_duplicate(world: Worl
         assert json.loads((await stream.next())["data"])["stream_id"] == project["id"]
 
 
-async def test_the_stream_of_a_removed_member_ends(world: World) -> None:  # noqa: F811
+@pytest.mark.parametrize("role", ["owner", "auditor"])
+async def test_the_stream_of_a_removed_member_ends(world: World, role: str) -> None:  # noqa: F811
     """It ends with the event of the removal. Nothing more is sent after that."""
     owner, project, path = await shop(world)
     other = await world.sign_in()
-    await add(world, project["id"], other, "owner")
+    await add(world, project["id"], other, role)
     events = await numbered(owner, path, 6)
     async with (
         followed(other, path, events[-1]["position"]) as stream,
