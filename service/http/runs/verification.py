@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -57,12 +58,7 @@ async def verify_run(call: Call[VerifyRun, WaitQuery]) -> Outcome:
     await call.listen(row.id)
     counts = None if require_verifiable(row.state) is None else await _count(call, row)
     revisions: list[int] = []
-
-    def judged(ran: Ran[Verdict], unit: Unit) -> Answer:
-        if ran.result.outcome == "pending":
-            revisions.append(ran.book.run.state_revision)
-        return _judged(ran, unit)
-
+    judged = partial(_judged, revisions)
     outcome = await on_run(call, lambda latest: commands.verification.verify(latest, counts), judged)
     if outcome.status == HTTPStatus.ACCEPTED:
         call.saw(revisions[-1])
@@ -78,9 +74,13 @@ async def _count(call: Call[Any, Any], row: RunRow) -> Counts:
     return counts
 
 
-def _judged(ran: Ran[Verdict], unit: Unit) -> Answer:
+def _judged(revisions: list[int], ran: Ran[Verdict], unit: Unit) -> Answer:
+    """Show a verdict. While it is pending, `revisions` takes the revision of the run."""
     book = as_of(ran.book, unit.now)
-    return _pending(book, ran.result) if ran.result.outcome == "pending" else _decided(book, ran.result)
+    if ran.result.outcome != "pending":
+        return _decided(book, ran.result)
+    revisions.append(ran.book.run.state_revision)
+    return _pending(book, ran.result)
 
 
 def _pending(book: Book, verdict: Verdict) -> Answer:

@@ -15,6 +15,9 @@ CHOSEN = "service/projects/show/suggestions.py"
 NOT_YET = {"GET /adapters", "POST /v1/logs"}
 """Shown by an operation that is not there either; and a path that is spelled in two ways."""
 
+ELSEWHERE = {"POST /add-checkpoint", "PUT /merge"}
+"""An operation of a witness, and one that a hostile text names."""
+
 
 def test_every_operation_that_a_text_names_is_there() -> None:
     there = {f"{e.operation.method} {PARAMETER.sub('{}', e.operation.path)}" for e in all_endpoints()}
@@ -26,4 +29,6 @@ def test_every_operation_that_a_text_names_is_there() -> None:
         if "…" not in found[2]
     }
     assert len(named) > 50
-    assert [(file, one) for file, one in sorted(named) if file != CHOSEN and one not in there | NOT_YET] == []
+    assert [
+        (file, one) for file, one in sorted(named) if file != CHOSEN and one not in there | NOT_YET | ELSEWHERE
+    ] == []
