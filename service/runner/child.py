@@ -17,6 +17,8 @@ from typing import IO, NamedTuple
 MAX_OUTPUT_BYTES = 1024 * 1024
 LOOK_SECONDS = 0.5
 _SUBREAPER, _DUMPABLE = 36, 4
+_GATE = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "sh")
+"""Starts a program once its number is noted. After a crash before that, it reads an end and never starts one."""
 
 KEPT = (
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "NO_COLOR", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
@@ -70,22 +72,25 @@ def run(
 ) -> Ended:
     """Run a program to its end, or to that of its time. Nothing of it is left afterwards.
 
-    `began` gets the process, for a later start to end it after a crash of this one.
+    `began` gets the process before the program starts, for a later start to end it after a crash of this one.
     """
     process = subprocess.Popen(
-        command,
+        [*_GATE, *command],
         cwd=where,
         env=dict(environment),
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
+    assert process.stdin is not None, "the gate reads it"
     assert process.stdout is not None, "its output is a pipe"
     reader = threading.Thread(target=_echo, args=(process.stdout,), daemon=True)
     reader.start()
     try:
-        began(Running(process.pid, _began(process.pid)))
+        with suppress(BrokenPipeError), process.stdin as gate:
+            began(Running(process.pid, _began(process.pid)))
+            gate.write(b"go\n")
         late = not _wait(process, seconds, heartbeat)
     finally:
         _end(process)

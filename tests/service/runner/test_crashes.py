@@ -43,7 +43,8 @@ def test_it_dies_around_the_programs_and_the_push(opened: Open, hook: str) -> No
     assert codes == [KILLED] * killed + [0]
     assert place.run()["charges"]["turns"] == killed, "each repair that was begun is charged"
     assert list(place.directory.glob("service-runner-*")) == []
-    assert [one.cmdline() for one in psutil.process_iter() if str(place.directory) in " ".join(one.cmdline())] == []
+    lines = [" ".join(one.info["cmdline"] or ()) for one in psutil.process_iter(["cmdline"])]
+    assert [line for line in lines if str(place.directory) in line] == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
