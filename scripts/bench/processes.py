@@ -13,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median, quantiles
 
+from scripts.bench import listening
 from scripts.bench.figures import Figures, console
-from scripts.bench.work import deliveries, listening
+from scripts.bench.work import deliveries
 from scripts.load import worlds
 from service.embedded.layout import temporary_directory
 from tests.support.cluster import TestCluster
