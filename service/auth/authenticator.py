@@ -19,6 +19,7 @@ from projections.credentials.credential import CredentialRow
 from service.auth import secrets
 from service.auth.access import DELETION_GROUP, Access, permits
 from service.auth.authority import fence_reaches
+from service.auth.cookies import SESSION_COOKIES, cookie_values
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.auth.sdk_keys import POSTHOG, SENTRY, sent_keys
@@ -343,6 +344,8 @@ def presented(access: Access, headers: Mapping[str, str], query: Mapping[str, st
         sent.extend([values] if isinstance(values, str) else values)
     if access.sdk:
         sent += sent_keys(access.sdk, headers, query)
+    if access.path.startswith("/console"):
+        sent += cookie_values(headers, SESSION_COOKIES)
     if len(sent) == 1:
         return secrets.parse_dsn(sent[0])
     read = [secrets.parse_dsn(value) for value in sent]

@@ -14,7 +14,9 @@ from granian.constants import HTTPModes, Interfaces, Loops
 from granian.http import HTTP1Settings
 from litestar.types import ASGIApp
 
+from service.console.door import ENDPOINTS
 from service.http.edge.app import create_app
+from service.http.edge.routes import all_endpoints
 from service.logs import configure, stdlib_config
 from service.process.apiserver import ApiServer
 from service.process.assembly import make_services
@@ -33,7 +35,7 @@ def main(parent: int) -> None:
     die_with_parent(parent)
     settings = load_settings()
     configure(settings.log_level, "api")
-    edge = create_app(lambda: make_services(settings))
+    edge = create_app(lambda: make_services(settings), [*all_endpoints(), *ENDPOINTS])
     app = Draining(edge, edge.pipeline.end_waits)
     connections = most_connections(raise_open_files())
     own = os.getpid()

@@ -146,6 +146,7 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
     bound = bind(all_endpoints() if endpoints is None else endpoints)
     metrics = Metrics()
     pipeline = Pipeline(RateLimiter(), metrics)
+    pipeline.bound = {endpoint.name: endpoint for endpoint in bound}
     pipeline.operations = {endpoint.name: endpoint.operation for endpoint in bound}
     routes = _routes(bound)
     measure(pipeline, metrics)

@@ -106,6 +106,7 @@ class Pipeline:
         self.observer = observer
         self.access = AccessLog()
         self.operations: Mapping[str, Operation] = {}
+        self.bound: Mapping[str, Bound] = {}
         self.reading = 0
         self.running = 0
         self.ignored: Counter[str] = Counter()
@@ -195,7 +196,10 @@ class Pipeline:
                 await body.discard(self.discarding)
             if wait is not None:
                 wait.end()
-            reply = render_failure(failure, bound.operation, head, standing, added)
+            if bound.operation.failure_page is None:
+                reply = render_failure(failure, bound.operation, head, standing, added)
+            else:
+                reply = bound.operation.failure_page(failure, scope)
         return _Made(reply, code, time.perf_counter() - started, standing)
 
     def _render(

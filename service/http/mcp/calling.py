@@ -7,18 +7,15 @@ are those of the API. The tool adds no rule and no right.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Any, NamedTuple, cast
-from urllib.parse import quote, urlencode
+from typing import Any, NamedTuple
 
 import msgspec
-from litestar.types import HTTPReceiveMessage, HTTPScope
 
-from service.auth.refusals import InvalidPayload, NotFound
-from service.http.edge.answer.reply import JSON
+from service.auth.refusals import InvalidPayload
+from service.http.edge import inner
 from service.http.edge.declare.call import Call
-from service.http.edge.declare.headers import HEAD_KEY, Head, head_of, is_plain_path
-from service.http.edge.pipeline import Pipeline
+from service.http.edge.declare.headers import Head, head_of
+from service.http.edge.inner import InnerRequest
 from service.http.mcp.answers import Cursor, Found
 from service.http.mcp.reach import Reached
 from service.http.mcp.tools import FIXED, HEADERS, LIMIT, PAGE
@@ -42,7 +39,7 @@ OF_THE_MESSAGE = frozenset(
 """Headers of the message of MCP alone."""
 
 
-class InnerRequest(NamedTuple):
+class ToolRequest(NamedTuple):
     """A request to an operation: the values of its path, of its query, of its headers and of its body."""
 
     path: Mapping[str, str]
@@ -51,7 +48,7 @@ class InnerRequest(NamedTuple):
     body: Json
 
 
-def asked_of(one: Reached, arguments: Json, members: Mapping[str, Any], cursor: Cursor) -> InnerRequest:
+def asked_of(one: Reached, arguments: Json, members: Mapping[str, Any], cursor: Cursor) -> ToolRequest:
     """Sort the arguments of a tool into a request. Raises InvalidPayload for a missing or unknown one."""
     names = {*one.path_names, *one.query_names}
     by_header = {name: header for header, name in HEADERS.items() if _takes(one, header)}
@@ -61,7 +58,7 @@ def asked_of(one: Reached, arguments: Json, members: Mapping[str, Any], cursor: 
         query = {LIMIT: str(PAGE), **query}
     if cursor.page:
         query[CURSOR] = cursor.page
-    return InnerRequest(
+    return ToolRequest(
         {name: _plain(name, arguments[name]) for name in one.path_names},
         query,
         {header.lower(): _plain(name, arguments[name]) for name, header in by_header.items() if name in arguments},
@@ -94,37 +91,16 @@ def _plain(name: str, value: Any) -> str:
     raise InvalidPayload("An argument is not acceptable.", invalid=[(name, "must be a text or a number")])
 
 
-async def ask(call: Call[Any, Any], pipeline: Pipeline, one: Reached, asked: InnerRequest) -> Found:
+async def ask(call: Call[Any, Any], one: Reached, asked: ToolRequest) -> Found:
     """Carry out the request. Raises NotFound for a value outside of any path."""
     operation = one.bound.operation
-    path = operation.path
-    for name, value in asked.path.items():
-        path = path.replace(f"{{{name}}}", quote(value, safe=""))
-    bare = path.removesuffix("/").encode()
-    if bare and not is_plain_path(bare, frozenset()):
-        raise NotFound
     body = msgspec.json.encode(asked.body) if one.bound.takes_body else b""
-    head = _head(head_of(call.scope), asked, body)
-    scope: Any = {
-        **call.scope,
-        "method": operation.method,
-        "path": operation.path.format(**asked.path),
-        "raw_path": path.encode(),
-        "query_string": urlencode(asked.query).encode(),
-        "headers": [(name.encode(), value.encode("latin-1", "replace")) for name, value in head.headers.items()],
-        "path_params": dict(asked.path),
-        HEAD_KEY: head,
-    }
-    reply = await pipeline.run(one.bound, cast("HTTPScope", scope), partial(_body, body), inner=True)
+    head = _head(head_of(call.scope), asked)
+    reply = await inner.ask(call, one.bound, InnerRequest(asked.path, asked.query, head, body))
     return Found(operation.operation_id, reply.status, reply.body, reply.headers, one.origins)
 
 
-def _head(outer: Head, asked: InnerRequest, body: bytes) -> Head:
+def _head(outer: Head, asked: ToolRequest) -> Head:
     """The head of the inner request, without the headers of the message alone."""
     kept = {name: value for name, value in outer.headers.items() if name not in OF_THE_MESSAGE}
-    written = {"content-type": JSON, "content-length": str(len(body))} if body else {}
-    return Head(outer.request_id, {**kept, **written, **asked.headers}, outer.repeated - OF_THE_MESSAGE)
-
-
-async def _body(body: bytes) -> HTTPReceiveMessage:
-    return {"type": "http.request", "body": body, "more_body": False}
+    return Head(outer.request_id, {**kept, **asked.headers}, outer.repeated - OF_THE_MESSAGE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from litestar import Litestar
 
 from service.auth.refusals import InvalidPayload
 from service.http.edge.answer.errors import encode_failure, failure_of
@@ -49,8 +48,7 @@ async def _carry_out(call: Call[Any, Any], kit: Kit, name: str, arguments: Json,
         if not isinstance(values, dict):
             raise InvalidPayload("The arguments do not fit.", invalid=[("parameters", "must be an object")])
     assert one is not None, "each tool has an operation"
-    pipeline = Litestar.from_scope(call.scope).state.pipeline
-    return await ask(call, pipeline, one, asked_of(one, values, kit.members(one), cursor))
+    return await ask(call, one, asked_of(one, values, kit.members(one), cursor))
 
 
 def _of_service(name: str, value: Json) -> Found:

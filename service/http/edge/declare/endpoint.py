@@ -19,7 +19,7 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import Form
-from service.http.edge.declare.operations import Method, Operation, Presence, Rate, Subject
+from service.http.edge.declare.operations import FailurePage, Method, Operation, Presence, Rate, Subject
 from service.http.edge.declare.sdk import Sdk
 
 Handler = Callable[[Call[Any, Any]], Awaitable[Outcome | Answer | Streamed]]
@@ -82,6 +82,7 @@ class Group:
         same_origin: bool = False,
         shown_body: Any = None,
         refuses: Mapping[int, Any] | None = None,
+        failure_page: FailurePage | None = None,
     ) -> Callable[[Handler], Endpoint]:
         """Declare the operation of one handler. The keywords are Operation's, where they are explained.
 
@@ -135,6 +136,7 @@ class Group:
                 same_origin=same_origin,
                 shown_body=shown_body,
                 refuses=refuses or {},
+                failure_page=failure_page,
             )
             return Endpoint(operation, handler)
 

@@ -11,10 +11,13 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+from litestar.types import HTTPScope
 
 from projections.kernel.projection import Table
 from service.auth.access import Access
 from service.auth.principals import PrincipalKind
+from service.http.edge.answer.errors import Failure
+from service.http.edge.answer.reply import Reply
 from service.http.edge.declare.forms import Form
 from service.http.edge.declare.sdk import Sdk
 
@@ -31,8 +34,11 @@ KEY_OR_RUNNER = KEY | RUNNER
 CI = frozenset({PrincipalKind.CI})
 
 
-RESTS = frozenset({"tile"})
+RESTS = frozenset({"place", "tile"})
 """Parameters that take all that is left of a path, its slashes too."""
+
+
+FailurePage = Callable[[Failure, HTTPScope], Reply]
 
 
 class Subject(NamedTuple):
@@ -106,6 +112,7 @@ class Operation(Access):
     same_origin: bool = False
     shown_body: Any = None
     refuses: Mapping[int, Any] = field(default_factory=dict)
+    failure_page: FailurePage | None = None
 
     @cached_property
     def largest_form(self) -> int:

@@ -1,0 +1,121 @@
+"""The routes of the console: one for all pages, one for all forms, and its files.
+
+Nothing of the console is loaded before the first request to it. Pages read and write by operations of the API, in the
+name of the person whose session a request presents, so each page has the access rules of what it calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar.types import HTTPScope
+
+from service.auth.refusals import NotFound
+from service.console import assets
+from service.eventstore.declare.commands import Outcome
+from service.http.edge.answer.errors import Failure
+from service.http.edge.answer.page import HTML
+from service.http.edge.answer.reply import Reply
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Group
+from service.http.edge.declare.headers import head_of, matches_tag
+from service.http.edge.declare.operations import ANYONE, KEY
+
+ROOT = "/console"
+FORM = "application/x-www-form-urlencoded"
+MAX_FORM = 1024 * 1024
+
+CONSOLE = Group(name="console")
+
+
+def _failure_page(failure: Failure, scope: HTTPScope) -> Reply:
+    from service.console import site  # noqa: PLC0415 - loaded with the first page
+
+    return site.failure_page(failure, scope)
+
+
+async def _show(call: Call[Any, Any], place: str) -> Outcome:
+    from service.console import site  # noqa: PLC0415 - loaded with the first page
+
+    return await site.show(call, place)
+
+
+@CONSOLE.operation(
+    method="GET",
+    path=ROOT,
+    operation_id="console_home",
+    summary="Open the console",
+    principals=KEY,
+    responses={200: str},
+    content_type=HTML,
+    reads_query=True,
+    failure_page=_failure_page,
+)
+async def show_home(call: Call[None, None]) -> Outcome:
+    """Show the first page."""
+    return await _show(call, "")
+
+
+@CONSOLE.operation(
+    method="GET",
+    path=f"{ROOT}/{{place}}",
+    operation_id="console_page",
+    summary="Open a page of the console",
+    principals=KEY,
+    responses={200: str},
+    content_type=HTML,
+    reads_query=True,
+    failure_page=_failure_page,
+)
+async def show_page(call: Call[None, None]) -> Outcome:
+    """Show a page. Raises NotFound for a place without one."""
+    return await _show(call, call.path["place"].strip("/"))
+
+
+@CONSOLE.operation(
+    method="POST",
+    path=f"{ROOT}/{{place}}",
+    operation_id="console_form",
+    summary="Send a form of the console",
+    principals=KEY,
+    responses={200: str, 303: None},
+    media_type=FORM,
+    max_body=MAX_FORM,
+    content_type=HTML,
+    mutation=False,
+    reads_query=True,
+    same_origin=True,
+    failure_page=_failure_page,
+)
+async def send_form(call: Call[bytes, None]) -> Outcome:
+    """Carry out a form. Raises NotFound for a place without one."""
+    from service.console import site  # noqa: PLC0415 - loaded with the first page
+
+    return await site.send(call, call.path["place"].strip("/"))
+
+
+@CONSOLE.operation(
+    method="GET",
+    path=f"{ROOT}/assets/{{file}}",
+    operation_id="console_asset",
+    summary="Read a file of the console",
+    principals=ANYONE,
+    responses={200: bytes, 304: None},
+    content_type="application/octet-stream",
+    rate="none",
+)
+async def read_asset(call: Call[None, None]) -> Outcome:
+    """Serve a style sheet, a script or a picture. Raises NotFound for any other."""
+    found = assets.named(call.path["file"])
+    if found is None:
+        raise NotFound
+    headers = {"etag": found.etag, "cache-control": "public, no-cache", "x-content-type-options": "nosniff"}
+    if matches_tag(head_of(call.scope).headers.get("if-none-match"), found.etag):
+        return Outcome(304, b"", headers)
+    packed = "gzip" in head_of(call.scope).headers.get("accept-encoding", "")
+    coding = {"content-encoding": "gzip"} if packed else {}
+    body = found.packed if packed else found.body
+    return Outcome(200, body, {**headers, **coding, "content-type": found.content_type, "vary": "accept-encoding"})
+
+
+ENDPOINTS = [show_home, show_page, send_form, read_asset]

@@ -1,0 +1,102 @@
+"""The one form handler behind nearly all buttons: it carries out an operation as the form says it.
+
+A form names the operation in its address, the values of its path as `_path.<name>`, its If-Match as `_if_match`, its
+Idempotency-Key as `_key`, and the rest is the body (see `fields`). So no rule of any operation is written here. A form
+that is sent twice is carried out once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from service.auth.refusals import NotFound
+from service.console.kit.fields import Fields, body_of, first
+from service.console.kit.page import Redirect, View, form
+from service.console.kit.told import SECRETS
+from service.console.kit.visit import Said, Visit
+from service.http.edge import inner
+from service.http.edge.declare.operations import KEY
+
+PATH = "_path."
+CHANGED = frozenset({HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED})
+
+
+class Problem(Exception):
+    """Why a form was not carried out: the error of the operation, for the page to show beside what was entered."""
+
+    def __init__(self, status: int, error: Mapping[str, Any]) -> None:
+        super().__init__(error["code"])
+        self.status = status
+        self.code: str = error["code"]
+        self.message: str = error["message"]
+        self.next_action: str = error.get("next_action", "")
+        details: Mapping[str, Any] = error.get("details") or {}
+        self.allowed_next: Sequence[Any] = details.get("allowed_next") or ()
+        self.invalid: Mapping[str, str] = _invalid(details)
+
+    @classmethod
+    def of_form(cls) -> Problem:
+        """The problem of a form from another session."""
+        message = "This form belongs to another sign-in. Look at the page once more, then send it again."
+        return cls(HTTPStatus.FORBIDDEN, {"code": "form_of_another_session", "message": message})
+
+    @property
+    def stale(self) -> bool:
+        """Whether the page had been overtaken."""
+        return self.status in CHANGED
+
+    def changed(self, entered: Mapping[str, str], state: Mapping[str, str]) -> list[tuple[str, str, str]]:
+        """What is otherwise than when the form was shown: label, text then and text now."""
+        try:
+            before = msgspec.json.decode(entered.get("_state", "{}"), type=dict[str, str])
+        except msgspec.DecodeError:
+            return []
+        names = [name for name in {**before, **state} if before.get(name) != state.get(name)]
+        return [(name, before.get(name, "–"), state.get(name, "–")) for name in names if before]
+
+
+def _invalid(details: Mapping[str, Any]) -> Mapping[str, str]:
+    """The fields that were refused, each with the reason."""
+    refused = {one["field"]: one["reason"] for one in details.get("invalid_fields") or ()}
+    unknown = dict.fromkeys(details.get("unknown_fields") or (), "is not taken")
+    return {**refused, **unknown, **dict.fromkeys(details.get("missing_fields") or (), "is missing")}
+
+
+@form("do/{operation_id}")
+async def carry_out(visit: Visit, fields: Fields) -> View | Redirect:
+    """Carry out an operation of people. Raises Problem when it is refused, and NotFound for any other."""
+    operation_id = visit.values["operation_id"]
+    bound = inner.pipeline_of(visit.call).bound.get(operation_id)
+    if bound is None or bound.operation.method == "GET" or not bound.operation.principals & KEY:
+        raise NotFound
+    path = {name.removeprefix(PATH): values[0] for name, values in fields.items() if name.startswith(PATH)}
+    headers = {"if-match": first(fields, "_if_match"), "idempotency-key": first(fields, "_key")}
+    body = body_of(fields, bound.body_type)
+    said = await visit.ask(
+        operation_id, path, body=body, headers={name: value for name, value in headers.items() if value}
+    )
+    if not said.ok:
+        raise Problem(said.status, said.error)
+    if operation_id in SECRETS:
+        return _shown_once(visit, operation_id, said, first(fields, "_next"))
+    return Redirect(local(first(fields, "_next")), operation_id)
+
+
+def local(place: str) -> str:
+    """A place of the console that a form names; the first page for anything else."""
+    return place if not place.startswith("/") and ":" not in place.partition("?")[0] and "\\" not in place else ""
+
+
+def _shown_once(visit: Visit, operation_id: str, said: Said, after: str) -> View:
+    """The page with a secret that is shown once."""
+    shown = [(label, said.body[member]) for label, member in SECRETS[operation_id] if said.body.get(member)]
+    facts = {"shown": shown, "after": local(after), "answer": said.body}
+    path = {name.removeprefix(PATH): value for name, value in visit.entered.items() if name.startswith(PATH)}
+    return View("kit/secret.html", "Keep this now", facts, path.get("project_id"))
+
+
+COMMANDS = [carry_out]

@@ -1,0 +1,120 @@
+"""One request to a page: what was asked, and the operations that it calls in the name of its person."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Mapping
+from functools import cached_property
+from http import HTTPStatus
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+
+from service.auth.cookies import SESSION_COOKIES, cookie_values
+from service.http.edge import inner
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.headers import Head, head_of
+from service.http.edge.inner import InnerRequest
+
+Json = dict[str, Any]
+PREFERENCES_COOKIE = "service_console"
+KEPT = ("user-agent", "x-forwarded-for", "forwarded", "host")
+"""Headers of the visit that its operations get."""
+
+
+class Said(NamedTuple):
+    """The answer of an operation: status, body and headers."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was carried out."""
+        return self.status < HTTPStatus.BAD_REQUEST
+
+    @property
+    def error(self) -> Json:
+        """The error in its envelope."""
+        found: Json = self.body["error"]
+        return found
+
+
+class Refused(Exception):
+    """An operation refused a read that its page cannot be without."""
+
+    def __init__(self, said: Said) -> None:
+        super().__init__(said.error["code"])
+        self.said = said
+
+
+class Visit:
+    """A request to a page. `values` are those of its address, `query` the first value of each parameter."""
+
+    def __init__(self, call: Call[Any, Any], place: str, values: Mapping[str, str], query: Mapping[str, str]) -> None:
+        self.call = call
+        self.place = place
+        self.values = values
+        self.query = query
+        self.entered: Mapping[str, str] = {}
+
+    @cached_property
+    def secret(self) -> str:
+        """The secret of the session, as its cookie has it."""
+        [secret] = cookie_values(head_of(self.call.scope).headers, SESSION_COOKIES)[:1]
+        return secret
+
+    @cached_property
+    def csrf(self) -> str:
+        """The token in each form, which no page of another origin can know."""
+        digest = hmac.digest(self.secret.encode(), b"console form", hashlib.sha256)
+        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+    @cached_property
+    def preferences(self) -> Mapping[str, str]:
+        """What the person saved in this browser: `zone` of times and `theme`."""
+        [saved, *_] = [*cookie_values(head_of(self.call.scope).headers, {PREFERENCES_COOKIE}), ""]
+        pairs = (pair.partition(":") for pair in saved.split("|"))
+        return {name: value for name, _, value in pairs if value}
+
+    def next_query(self, cursor: str) -> str:
+        """The query string of the same page, further on in its list."""
+        return urlencode({**{name: value for name, value in self.query.items() if name != "done"}, "cursor": cursor})
+
+    async def read(self, operation_id: str, *, query: Mapping[str, Any] | None = None, **path: str) -> Json:
+        """The body of a read. Raises Refused."""
+        said = await self.ask(operation_id, path, query=query)
+        if not said.ok:
+            raise Refused(said)
+        found: Json = said.body
+        return found
+
+    async def try_read(self, operation_id: str, *, query: Mapping[str, Any] | None = None, **path: str) -> Json | None:
+        """The body of a read that the page can be without. None when it was refused."""
+        said = await self.ask(operation_id, path, query=query)
+        return said.body if said.ok else None
+
+    async def ask(
+        self,
+        operation_id: str,
+        path: Mapping[str, str],
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Said:
+        """Carry out an operation as the person. Parameters that are None or empty are left out."""
+        bound = inner.pipeline_of(self.call).bound[operation_id]
+        outer = head_of(self.call.scope)
+        kept = {name: outer.headers[name] for name in KEPT if name in outer.headers}
+        shown = {"authorization": f"Bearer {self.secret}", "accept": "application/json"}
+        head = Head(outer.request_id, {**kept, **shown, **(headers or {})}, frozenset())
+        parameters = {name: str(value) for name, value in (query or {}).items() if value not in {None, ""}}
+        sent = b"" if body is None or not bound.takes_body else msgspec.json.encode(body)
+        reply = await inner.ask(self.call, bound, InnerRequest(path, parameters, head, sent))
+        said = msgspec.json.decode(reply.body) if reply.body and "json" in reply.headers["content-type"] else reply.body
+        return Said(reply.status, said, reply.headers)

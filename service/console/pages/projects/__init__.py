@@ -1,0 +1,1 @@
+"""All projects, and the overview of one."""

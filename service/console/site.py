@@ -1,0 +1,166 @@
+"""All pages and forms of the console: found by address, answered, and put into their frame."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+from litestar.types import HTTPScope
+
+from service.auth.refusals import NotFound
+from service.console import pages
+from service.console.kit.commands import COMMANDS, Problem
+from service.console.kit.fields import Fields, first, read_fields
+from service.console.kit.navigation import sections
+from service.console.kit.page import Answerer, Form, Page, Redirect, View
+from service.console.kit.rendering import HEADERS, render
+from service.console.kit.told import DONE
+from service.console.kit.visit import Refused, Said, Visit
+from service.eventstore.declare.commands import Outcome
+from service.http.edge import inner
+from service.http.edge.answer.errors import Failure, failure_of
+from service.http.edge.answer.reply import Reply
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.headers import head_of
+from service.registry import modules
+from statemachines.kernel.machine import Rejection
+
+MOST_PARAMETERS = 50
+ROOT = "/console"
+SIGN_IN = f"{ROOT}/sign-in"
+
+
+@cache
+def _pages() -> Sequence[Page]:
+    return _in_order(one for module in modules(pages) for one in getattr(module, "PAGES", ()))
+
+
+@cache
+def _forms() -> Sequence[Form]:
+    return _in_order((*COMMANDS, *(one for module in modules(pages) for one in getattr(module, "FORMS", ()))))
+
+
+def _in_order(found: Iterable[Answerer[Any]]) -> list[Any]:
+    """A literal address comes before one with values that would fit it too."""
+    return sorted(found, key=lambda one: [(part.startswith("{"), part) for part in one.address.split("/")])
+
+
+async def show(call: Call[Any, Any], place: str) -> Outcome:
+    """Answer with a page. Raises NotFound for a place without one."""
+    visit, one = _visit(call, place, _pages())
+    return await _answer(visit, one, await _view(visit, one))
+
+
+async def send(call: Call[bytes, Any], place: str) -> Outcome:
+    """Answer a form, with another page or with the way to one. Raises NotFound and InvalidPayload."""
+    visit, one = _visit(call, place, _forms())
+    fields = read_fields(call.body)
+    visit.entered = {name: values[0] for name, values in fields.items()}
+    if not hmac.compare_digest(first(fields, "_csrf").encode(), visit.csrf.encode()):
+        return await again(visit, fields, Problem.of_form())
+    try:
+        made = await one.answer(visit, fields)
+    except Problem as problem:
+        return await again(visit, fields, problem)
+    except Refused as refused:
+        return _refused(visit, refused.said)
+    except Rejection as rejection:
+        found = failure_of(rejection)
+        return await again(visit, fields, Problem(found.status, found._asdict()))
+    if isinstance(made, View):
+        return await _answer(visit, one, made)
+    return _lead(made)
+
+
+async def again(visit: Visit, fields: Fields, problem: Problem) -> Outcome:
+    """The page that a form stands on, with what went wrong and what was entered."""
+    if problem.status == HTTPStatus.UNAUTHORIZED:
+        return _lead(Redirect("sign-in"))
+    place, _, query = first(fields, "_back").partition("?")
+    back, one = _visit(visit.call, place, _pages(), query.encode())
+    back.entered = visit.entered
+    return await _answer(back, one, await _view(back, one), problem)
+
+
+def failure_page(failure: Failure, scope: HTTPScope) -> Reply:
+    """A refusal as a page; the way to the sign-in for somebody without a session."""
+    request_id = head_of(scope).request_id
+    if failure.status == HTTPStatus.UNAUTHORIZED:
+        back = scope["path"].removeprefix(ROOT).strip("/") if scope["method"] == "GET" else ""
+        way = f"{SIGN_IN}?{urlencode({'next': back})}" if back else SIGN_IN
+        return Reply(HTTPStatus.SEE_OTHER, b"", {"location": way}, request_id)
+    body = render("kit/failure.html", {"failure": failure, "request_id": request_id, "theme": ""})
+    return Reply(failure.status, body, {**failure.headers, **HEADERS}, request_id)
+
+
+def _visit(
+    call: Call[Any, Any], place: str, among: Sequence[Answerer[Any]], query: bytes | None = None
+) -> tuple[Visit, Answerer[Any]]:
+    for one in among:
+        values = one.match(place)
+        if values is not None:
+            text = (call.scope["query_string"] if query is None else query).decode("ascii", "replace")
+            pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
+            return Visit(call, place, values, dict(reversed(pairs))), one
+    raise NotFound
+
+
+async def _view(visit: Visit, one: Page) -> View:
+    try:
+        return await one.answer(visit)
+    except Refused as refused:
+        if refused.said.status == HTTPStatus.UNAUTHORIZED:
+            raise
+        facts = {"error": refused.said.error}
+        return View("kit/refused.html", "Not to be shown", facts, status=refused.said.status)
+
+
+async def _answer(visit: Visit, one: Answerer[Any], view: View, problem: Problem | None = None) -> Outcome:
+    project = None
+    if view.project_id is not None:
+        project = await visit.try_read("get_setup", project_id=view.project_id)
+    facts = {
+        **view.facts,
+        "visit": visit,
+        "view": view,
+        "project": project,
+        "sections": sections(view.project_id, one.section),
+        "problem": problem,
+        "changed": problem.changed(visit.entered, view.state) if problem else (),
+        "done": _done(visit),
+        "here": _here(visit),
+        "theme": visit.preferences.get("theme", ""),
+    }
+    status = view.status if problem is None else problem.status
+    return Outcome(status, render(view.template, facts, visit.preferences.get("zone", "UTC")), HEADERS)
+
+
+def _done(visit: Visit) -> str:
+    """The sentence after what was done; empty without any."""
+    name = visit.query.get("done", "")
+    if not name or name in DONE:
+        return DONE.get(name, "")
+    bound = inner.pipeline_of(visit.call).bound.get(name)
+    return "" if bound is None else f"Done: {bound.operation.summary}."
+
+
+def _here(visit: Visit) -> str:
+    """The address of the page itself, without what was done."""
+    query = urlencode({name: value for name, value in visit.query.items() if name != "done"})
+    return visit.place + (f"?{query}" if query else "")
+
+
+def _refused(visit: Visit, said: Said) -> Outcome:
+    facts: Mapping[str, Any] = {"failure": said.error, "request_id": visit.call.request_id, "theme": ""}
+    return Outcome(said.status, render("kit/failure.html", facts), HEADERS)
+
+
+def _lead(to: Redirect) -> Outcome:
+    address = f"{ROOT}/{to.place}".rstrip("/")
+    if to.done:
+        address += f"{'&' if '?' in address else '?'}{urlencode({'done': to.done})}"
+    return Outcome(HTTPStatus.SEE_OTHER, b"", {"location": quote(address, safe="/?&=%:.~_-"), **to.headers})

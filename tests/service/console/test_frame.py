@@ -1,0 +1,83 @@
+"""The frame of all pages: who gets in, what a form needs, and what a page may load."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.api import World
+from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.console import browser_of
+
+pytestmark = pytest.mark.shares_server
+
+
+async def test_a_stranger_is_led_to_the_sign_in(world: World):
+    home = await world.client.get("/console")
+    assert (home.status_code, home.headers["location"]) == (303, "/console/sign-in")
+    page = await world.client.get("/console/projects/proj_1/cases")
+    assert page.headers["location"] == "/console/sign-in?next=projects%2Fproj_1%2Fcases"
+
+
+async def test_a_project_is_created_and_shown(world: World):
+    browser = await browser_of(await world.sign_in())
+    home = await browser.open("")
+    made = await browser.send(home.form("create_project"), name="Shop <script>alert(1)</script>")
+    assert "service_dsn_" in made.html
+    listed = await browser.open("")
+    assert "Shop &lt;script&gt;alert(1)&lt;/script&gt;" in listed.html
+    assert "<script>alert" not in listed.html
+
+
+async def test_a_form_sent_twice_is_carried_out_once(world: World):
+    person = await world.sign_in()
+    browser = await browser_of(person)
+    form = (await browser.open("")).form("create_project")
+    await browser.send(form, name="once")
+    await browser.send(form, name="once")
+    assert len((await person.get("/v1/projects")).json()["projects"]) == 1
+
+
+async def test_a_refused_form_keeps_what_was_entered(world: World):
+    browser = await browser_of(await world.sign_in())
+    form = (await browser.open("")).form("create_project")
+    again = await browser.send(form, 400, name="x" * 300)
+    assert "This was not carried out" in again.text
+    assert again.form("create_project").value("name") == "x" * 300
+
+
+async def test_a_form_of_another_session_or_origin_is_refused(world: World):
+    person = await world.sign_in()
+    browser, other = await browser_of(person), await browser_of(await world.sign_in())
+    theirs = (await other.open("")).form("create_project")
+    refused = await browser.send(theirs, 403, name="stolen")
+    assert "another sign-in" in refused.text
+    own = (await browser.open("")).form("create_project")
+    headers = {"cookie": f"service_session={browser.secret}", "origin": "https://evil.example"}
+    foreign = await world.client.post(own.action, data=dict(own.fields) | {"name": "stolen"}, headers=headers)
+    assert foreign.status_code == 403
+    assert (await person.get("/v1/projects")).json()["projects"] == []
+
+
+async def test_a_place_without_a_page_is_not_found(world: World):
+    browser = await browser_of(await world.sign_in())
+    for place in ("nothing", "projects/proj_1/nothing/here", "assets/none.css"):
+        answer = await world.client.get(f"/console/{place}", headers={"cookie": f"service_session={browser.secret}"})
+        assert answer.status_code == 404, place
+
+
+async def test_a_project_of_others_looks_like_none(world: World):
+    owner, stranger = await world.sign_in(), await world.sign_in()
+    project_id = (await owner.create_project())["id"]
+    browser = await browser_of(stranger)
+    theirs, none = await browser.open(f"projects/{project_id}", 404), await browser.open("projects/proj_none1", 404)
+    assert theirs.text == none.text
+
+
+async def test_files_are_tagged_and_packed(world: World):
+    for name in ("console.css", "console.js", "htmx.js", "icon.svg"):
+        plain = await world.client.get(f"/console/assets/{name}", headers={"accept-encoding": "identity"})
+        packed = await world.client.get(f"/console/assets/{name}", headers={"accept-encoding": "gzip"})
+        assert packed.content == plain.content
+        assert packed.headers["content-encoding"] == "gzip"
+        tag = {"if-none-match": plain.headers["etag"]}
+        assert (await world.client.get(f"/console/assets/{name}", headers=tag)).status_code == 304
