@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "architecture.md"
 ROOMS = ("service", "projections", "statemachines", "schemas")
 PARTS = (
     "auth", "cli", "conformance", "demo", "egress", "embedded", "eventstore", "fairness", "http", "ingest", "jobs",
-    "process", "testing",
+    "console", "process", "testing",
 )  # fmt: skip
 """Parts of the service that are no area."""
 BEGIN, END = "<!-- imports -->\n", "<!-- /imports -->\n"

@@ -13,13 +13,13 @@ from litestar.types import HTTPScope
 
 from service.auth.refusals import NotFound
 from service.console import pages
-from service.console.kit.commands import COMMANDS, Problem
+from service.console.kit.commands import COMMANDS, FormProblem
 from service.console.kit.fields import Fields, first, read_fields
 from service.console.kit.navigation import sections
 from service.console.kit.page import Answerer, Form, Page, Redirect, View
 from service.console.kit.rendering import HEADERS, render
 from service.console.kit.told import DONE
-from service.console.kit.visit import Refused, Said, Visit
+from service.console.kit.visit import ReadRefused, Said, Visit
 from service.eventstore.declare.commands import Outcome
 from service.http.edge import inner
 from service.http.edge.answer.errors import Failure, failure_of
@@ -61,22 +61,22 @@ async def send(call: Call[bytes, Any], place: str) -> Outcome:
     fields = read_fields(call.body)
     visit.entered = {name: values[0] for name, values in fields.items()}
     if not hmac.compare_digest(first(fields, "_csrf").encode(), visit.csrf.encode()):
-        return await again(visit, fields, Problem.of_form())
+        return await again(visit, fields, FormProblem.of_form())
     try:
         made = await one.answer(visit, fields)
-    except Problem as problem:
+    except FormProblem as problem:
         return await again(visit, fields, problem)
-    except Refused as refused:
+    except ReadRefused as refused:
         return _refused(visit, refused.said)
     except Rejection as rejection:
         found = failure_of(rejection)
-        return await again(visit, fields, Problem(found.status, found._asdict()))
+        return await again(visit, fields, FormProblem(found.status, found._asdict()))
     if isinstance(made, View):
         return await _answer(visit, one, made)
     return _lead(made)
 
 
-async def again(visit: Visit, fields: Fields, problem: Problem) -> Outcome:
+async def again(visit: Visit, fields: Fields, problem: FormProblem) -> Outcome:
     """The page that a form stands on, with what went wrong and what was entered."""
     if problem.status == HTTPStatus.UNAUTHORIZED:
         return _lead(Redirect("sign-in"))
@@ -112,14 +112,14 @@ def _visit(
 async def _view(visit: Visit, one: Page) -> View:
     try:
         return await one.answer(visit)
-    except Refused as refused:
+    except ReadRefused as refused:
         if refused.said.status == HTTPStatus.UNAUTHORIZED:
             raise
         facts = {"error": refused.said.error}
         return View("kit/refused.html", "Not to be shown", facts, status=refused.said.status)
 
 
-async def _answer(visit: Visit, one: Answerer[Any], view: View, problem: Problem | None = None) -> Outcome:
+async def _answer(visit: Visit, one: Answerer[Any], view: View, problem: FormProblem | None = None) -> Outcome:
     project = None
     if view.project_id is not None:
         project = await visit.try_read("get_setup", project_id=view.project_id)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from service.conformance.wire.code_host import Visit
+from service.conformance.wire.code_host import HostVisit
 from service.conformance.wire.exchanges import Exchange
 from service.conformance.wire.listener import Heard
 
@@ -31,14 +31,14 @@ def show_request(asked: Heard) -> str:
     return "  ".join(parts)
 
 
-def breach(rule: str, says: str, by: Exchange | Visit | Heard | None = None) -> Breach:
+def breach(rule: str, says: str, by: Exchange | HostVisit | Heard | None = None) -> Breach:
     """Name a broken rule."""
     if by is None:
         return Breach(rule, says)
     if isinstance(by, Exchange):
         heard = "no answer" if by.status is None else str(by.status)
         return Breach(rule, says, f"#{by.number} {show_request(by.asked)}  -> {heard}{f' {by.code}' * bool(by.code)}")
-    if isinstance(by, Visit):
+    if isinstance(by, HostVisit):
         return Breach(rule, says, f"{show_request(by.asked)}  -> {by.status}")
     return Breach(rule, says, show_request(by))
 

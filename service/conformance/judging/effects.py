@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from service.conformance.judging.breaches import Breach, breach, show_body
 from service.conformance.stage.trial import Trial
-from service.conformance.wire.code_host import BASE, Visit
+from service.conformance.wire.code_host import BASE, HostVisit
 from service.conformance.wire.exchanges import Exchange
 from service.conformance.world.repository import Pushed
 
@@ -16,7 +16,7 @@ class Effects(NamedTuple):
     """Pushes and pull requests of a runner."""
 
     pushes: list[Pushed]
-    opened: list[Visit]
+    opened: list[HostVisit]
 
     @property
     def any(self) -> bool:

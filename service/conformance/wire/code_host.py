@@ -16,7 +16,7 @@ BASE = "main"
 _CREATED, _OK, _UNAUTHORIZED, _NOT_FOUND, _NOT_ALLOWED, _INVALID = 201, 200, 401, 404, 405, 422
 
 
-class Visit(NamedTuple):
+class HostVisit(NamedTuple):
     """A request to the code host, and the status of its answer."""
 
     asked: Heard
@@ -27,7 +27,7 @@ class CodeHost:
     """One hosted repository. `head_of` finds the commit of a pushed branch."""
 
     def __init__(self, token: str, head_of: Callable[[str], str | None]) -> None:
-        self.visits: list[Visit] = []
+        self.visits: list[HostVisit] = []
         self.pulls: list[dict[str, Any]] = []
         self._token = token
         self._head_of = head_of
@@ -42,7 +42,7 @@ class CodeHost:
     def _serve(self, asked: Heard) -> Given:
         with self._lock:
             given = self._answer(asked)
-            self.visits.append(Visit(asked, given.status))
+            self.visits.append(HostVisit(asked, given.status))
         return given
 
     def _answer(self, asked: Heard) -> Given:

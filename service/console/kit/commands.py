@@ -25,7 +25,7 @@ PATH = "_path."
 CHANGED = frozenset({HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED})
 
 
-class Problem(Exception):
+class FormProblem(Exception):
     """Why a form was not carried out: the error of the operation, for the page to show beside what was entered."""
 
     def __init__(self, status: int, error: Mapping[str, Any]) -> None:
@@ -39,7 +39,7 @@ class Problem(Exception):
         self.invalid: Mapping[str, str] = _invalid(details)
 
     @classmethod
-    def of_form(cls) -> Problem:
+    def of_form(cls) -> FormProblem:
         """The problem of a form from another session."""
         message = "This form belongs to another sign-in. Look at the page once more, then send it again."
         return cls(HTTPStatus.FORBIDDEN, {"code": "form_of_another_session", "message": message})
@@ -68,7 +68,7 @@ def _invalid(details: Mapping[str, Any]) -> Mapping[str, str]:
 
 @form("do/{operation_id}")
 async def carry_out(visit: Visit, fields: Fields) -> View | Redirect:
-    """Carry out an operation of people. Raises Problem when it is refused, and NotFound for any other."""
+    """Carry out an operation of people. Raises FormProblem when it is refused, and NotFound for any other."""
     operation_id = visit.values["operation_id"]
     bound = inner.pipeline_of(visit.call).bound.get(operation_id)
     if bound is None or bound.operation.method == "GET" or not bound.operation.principals & KEY:
@@ -80,7 +80,7 @@ async def carry_out(visit: Visit, fields: Fields) -> View | Redirect:
         operation_id, path, body=body, headers={name: value for name, value in headers.items() if value}
     )
     if not said.ok:
-        raise Problem(said.status, said.error)
+        raise FormProblem(said.status, said.error)
     if operation_id in SECRETS:
         return _shown_once(visit, operation_id, said, first(fields, "_next"))
     return Redirect(local(first(fields, "_next")), operation_id)

@@ -45,7 +45,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
 """Each group with its sections: their name in the code, their title, and their address within the project."""
 
 
-class Section(NamedTuple):
+class NavEntry(NamedTuple):
     """An entry: its title, its place, and whether the page shown belongs to it."""
 
     title: str
@@ -53,7 +53,7 @@ class Section(NamedTuple):
     current: bool
 
 
-def sections(project_id: str | None, current: str) -> list[tuple[str, list[Section]]]:
+def sections(project_id: str | None, current: str) -> list[tuple[str, list[NavEntry]]]:
     """The navigation of a project, in groups; empty outside of one."""
     if project_id is None:
         return []
@@ -61,7 +61,7 @@ def sections(project_id: str | None, current: str) -> list[tuple[str, list[Secti
     return [
         (
             group,
-            [Section(title, f"{base}/{address}".rstrip("/"), name == current) for name, title, address in entries],
+            [NavEntry(title, f"{base}/{address}".rstrip("/"), name == current) for name, title, address in entries],
         )
         for group, entries in GROUPS
     ]

@@ -44,7 +44,7 @@ class Said(NamedTuple):
         return found
 
 
-class Refused(Exception):
+class ReadRefused(Exception):
     """An operation refused a read that its page cannot be without."""
 
     def __init__(self, said: Said) -> None:
@@ -86,10 +86,10 @@ class Visit:
         return urlencode({**{name: value for name, value in self.query.items() if name != "done"}, "cursor": cursor})
 
     async def read(self, operation_id: str, *, query: Mapping[str, Any] | None = None, **path: str) -> Json:
-        """The body of a read. Raises Refused."""
+        """The body of a read. Raises ReadRefused."""
         said = await self.ask(operation_id, path, query=query)
         if not said.ok:
-            raise Refused(said)
+            raise ReadRefused(said)
         found: Json = said.body
         return found
 
