@@ -45,7 +45,7 @@ def _forms() -> Sequence[Form]:
 
 
 def _in_order(found: Iterable[Answerer[Any]]) -> list[Any]:
-    """A literal address comes before one with values that would fit it too."""
+    """Put literal addresses before those with values in the same place."""
     return sorted(found, key=lambda one: [(part.startswith("{"), part) for part in one.address.split("/")])
 
 
@@ -77,7 +77,7 @@ async def send(call: Call[bytes, Any], place: str) -> Outcome:
 
 
 async def again(visit: Visit, fields: Fields, problem: FormProblem) -> Outcome:
-    """The page that a form stands on, with what went wrong and what was entered."""
+    """The page of a form again, with the problem and with the values entered."""
     if problem.status == HTTPStatus.UNAUTHORIZED:
         return _lead(Redirect("sign-in"))
     place, _, query = first(fields, "_back").partition("?")
@@ -87,7 +87,7 @@ async def again(visit: Visit, fields: Fields, problem: FormProblem) -> Outcome:
 
 
 def failure_page(failure: Failure, scope: HTTPScope) -> Reply:
-    """A refusal as a page; the way to the sign-in for somebody without a session."""
+    """A refusal as a page. It leads to the sign-in without a session."""
     request_id = head_of(scope).request_id
     if failure.status == HTTPStatus.UNAUTHORIZED:
         back = scope["path"].removeprefix(ROOT).strip("/") if scope["method"] == "GET" else ""
@@ -140,7 +140,7 @@ async def _answer(visit: Visit, one: Answerer[Any], view: View, problem: FormPro
 
 
 def _done(visit: Visit) -> str:
-    """The sentence after what was done; empty without any."""
+    """The sentence after an operation. Empty without any."""
     name = visit.query.get("done", "")
     if not name or name in DONE:
         return DONE.get(name, "")
@@ -149,7 +149,7 @@ def _done(visit: Visit) -> str:
 
 
 def _here(visit: Visit) -> str:
-    """The address of the page itself, without what was done."""
+    """The address of the page itself."""
     query = urlencode({name: value for name, value in visit.query.items() if name != "done"})
     return visit.place + (f"?{query}" if query else "")
 

@@ -1,4 +1,4 @@
-"""The files that pages link to: the style sheet, the scripts and the icon. Names are looked up and lead to no path."""
+"""The files of the pages: the style sheet, the scripts and the icon. Names are looked up and lead to no path."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def named(name: str) -> Asset | None:
 
 @cache
 def version(name: str) -> str:
-    """A short text that changes with the file, for its address."""
+    """A short text of the bytes of a file, for its address."""
     found = named(name)
     assert found is not None, f"the console has no file {name}"
     return found.etag[1:9]

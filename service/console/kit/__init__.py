@@ -1,1 +1,1 @@
-"""What all pages of the console stand on: a visit, its reads, its forms, and the frame around it."""
+"""The ground of all pages: a visit, its reads, its forms, and the frame around it."""

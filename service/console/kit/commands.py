@@ -2,7 +2,7 @@
 
 A form names the operation in its address, the values of its path as `_path.<name>`, its If-Match as `_if_match`, its
 Idempotency-Key as `_key`, and the rest is the body (see `fields`). So no rule of any operation is written here. A form
-that is sent twice is carried out once.
+sent twice is carried out once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CHANGED = frozenset({HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED})
 
 
 class FormProblem(Exception):
-    """Why a form was not carried out: the error of the operation, for the page to show beside what was entered."""
+    """The error of an operation, for its form to show beside the values entered."""
 
     def __init__(self, status: int, error: Mapping[str, Any]) -> None:
         super().__init__(error["code"])
@@ -60,7 +60,7 @@ class FormProblem(Exception):
 
 
 def _invalid(details: Mapping[str, Any]) -> Mapping[str, str]:
-    """The fields that were refused, each with the reason."""
+    """The refused fields, each with the reason."""
     refused = {one["field"]: one["reason"] for one in details.get("invalid_fields") or ()}
     unknown = dict.fromkeys(details.get("unknown_fields") or (), "is not taken")
     return {**refused, **unknown, **dict.fromkeys(details.get("missing_fields") or (), "is missing")}
@@ -87,12 +87,12 @@ async def carry_out(visit: Visit, fields: Fields) -> View | Redirect:
 
 
 def local(place: str) -> str:
-    """A place of the console that a form names; the first page for anything else."""
+    """A place of the console as a form names it. The first page for anything else."""
     return place if not place.startswith("/") and ":" not in place.partition("?")[0] and "\\" not in place else ""
 
 
 def _shown_once(visit: Visit, operation_id: str, said: Said, after: str) -> View:
-    """The page with a secret that is shown once."""
+    """The page of a secret shown once."""
     shown = [(label, said.body[member]) for label, member in SECRETS[operation_id] if said.body.get(member)]
     facts = {"shown": shown, "after": local(after), "answer": said.body}
     path = {name.removeprefix(PATH): value for name, value in visit.entered.items() if name.startswith(PATH)}

@@ -1,8 +1,8 @@
 """The fields of a form, and the body of an operation made of them.
 
-A name says where its value goes: `budgets.max_runs_per_day` is a member of a member, `names[]` one value of several,
-`paths:lines` a list with an item a line, `plan:json` a value in JSON, and `:json` the whole body. A name that begins
-with an underscore is the form's own. An empty field is left out.
+A name is the place of its value: `budgets.max_runs_per_day` is a member of a member, `names[]` one value of several,
+`paths:lines` a list with an item a line, `plan:json` a value in JSON, and `:json` the whole body. A name with an
+underscore in front is the form's own. An empty field is left out.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def read_fields(raw: bytes) -> Fields:
 
 
 def first(fields: Fields, name: str) -> str:
-    """The value of a field; empty without one."""
+    """The value of a field. Empty without one."""
     return fields[name][0] if fields.get(name) else ""
 
 
 def body_of(fields: Fields, body_type: Any) -> Any:
-    """The body of an operation, typed where the texts can be. Raises InvalidPayload for a text that is no JSON.
+    """The body of an operation, with its texts converted to their types. Raises InvalidPayload for bad JSON.
 
-    What does not fit its type stays a text: the operation refuses it, and says why.
+    Anything without the form of its type stays a text, for the operation to refuse with its reason.
     """
     plain: Json = {}
     for name, values in fields.items():
@@ -89,7 +89,7 @@ def _put(into: Json, path: Sequence[str], value: Any) -> None:
 
 
 def _as_sent(plain: Any, typed: Any) -> Any:
-    """The typed value without the members that the form did not send."""
+    """The typed value, with the members of the form alone."""
     if isinstance(plain, dict) and isinstance(typed, dict):
         return {name: _as_sent(value, typed[name]) if name in typed else value for name, value in plain.items()}
     return typed

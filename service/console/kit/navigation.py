@@ -1,4 +1,4 @@
-"""The navigation of a project: its sections in groups, each with the page that opens it."""
+"""The navigation of a project: its sections in groups, each with its first page."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class NavEntry(NamedTuple):
 
 
 def sections(project_id: str | None, current: str) -> list[tuple[str, list[NavEntry]]]:
-    """The navigation of a project, in groups; empty outside of one."""
+    """The navigation of a project, in groups. Empty outside of one."""
     if project_id is None:
         return []
     base = f"projects/{project_id}"

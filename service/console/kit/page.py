@@ -1,4 +1,4 @@
-"""How a page is declared, and what it shows."""
+"""Declarations of pages and forms, and their answers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from service.console.kit.visit import Visit
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a page shows: a template with facts for it.
+    """A page: a template with facts for it.
 
-    `state` is what a person decides by, as label and text: forms carry it along, so that a stale one can say what
-    changed since. `project_id` puts the page into the frame of a project. `follows` are the streams whose changes the
-    page shows by itself. `status` is that of HTTP.
+    `state` is the ground of a person's decision, as label and text. Forms carry it along, so a stale one shows the
+    changes since. `project_id` puts the page into the frame of a project. `follows` are streams: the page shows their
+    changes by itself. `status` is that of HTTP.
     """
 
     template: str
@@ -31,7 +31,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Leads to another page of the console, which says what was `done`: the id of an operation."""
+    """Leads to another page of the console. `done` is the id of the operation carried out."""
 
     place: str
     done: str = ""
@@ -45,9 +45,9 @@ F = TypeVar("F", Show, Take)
 
 @dataclass(frozen=True, slots=True)
 class Answerer(Generic[F]):
-    """A function that answers at an address below `/console`, such as `projects/{project_id}/cases`.
+    """A function for an address below `/console`, such as `projects/{project_id}/cases`.
 
-    `section` is the entry of the project's navigation under which a page stands.
+    `section` is its entry in the navigation of a project.
     """
 
     address: str
@@ -65,10 +65,10 @@ Form = Answerer[Take]
 
 
 def page(address: str, *, section: str = "") -> Callable[[Show], Page]:
-    """Declare the page that a function shows."""
+    """Declare a function as a page."""
     return lambda show: Answerer(address, section, show)
 
 
 def form(address: str) -> Callable[[Take], Form]:
-    """Declare the form that a function takes."""
+    """Declare a function as the taker of a form."""
     return lambda take: Answerer(address, "", take)

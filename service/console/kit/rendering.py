@@ -1,6 +1,6 @@
-"""Templates of the console, and what they call: times, numbers, and Markdown made safe.
+"""Templates of the console with their filters: times, numbers, and Markdown made safe.
 
-All that a page shows is text until a template says otherwise, and only `markdown` does.
+Everything on a page is escaped text. Only `markdown` makes HTML.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def render(template: str, facts: Mapping[str, Any], zone: str = "UTC") -> bytes:
 
 
 def told_time(epoch: float | None, zone: str = "UTC") -> str:
-    """A moment as text in a zone; a dash without one."""
+    """A moment as text in a zone. A dash for None."""
     if epoch is None:
         return "–"
     moment = datetime.fromtimestamp(epoch, UTC).astimezone(ZoneInfo(zone))
@@ -80,7 +80,7 @@ def told_time(epoch: float | None, zone: str = "UTC") -> str:
 
 
 def told_duration(seconds: float | None) -> str:
-    """A length of time in its two largest units; a dash without one."""
+    """A length of time in its two largest units. A dash for None."""
     if seconds is None:
         return "–"
     left = int(seconds)
@@ -93,14 +93,14 @@ def told_duration(seconds: float | None) -> str:
 
 
 def told_number(value: float | None) -> str:
-    """A number with its thousands apart; a dash without one."""
+    """A number with its thousands apart. A dash for None."""
     if value is None:
         return "–"
     return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def markdown(text: str | None) -> Markup:
-    """Markdown of others as safe HTML: no picture, no script, links that tell nothing."""
+    """Markdown of others as safe HTML: no picture, no script, no other link than to the web and to mail."""
     html = _markdown().render(text or "")
     return Markup(nh3.clean(html, tags=set(TAGS), url_schemes={"http", "https", "mailto"}))  # noqa: S704 - cleaned
 

@@ -1,4 +1,4 @@
-"""What a page says after an operation, and which answers show a secret once. An operation a line."""
+"""Sentences after operations, and answers with a secret shown once. An operation a line."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ DONE: Mapping[str, str] = {
 SECRETS: Mapping[str, Sequence[tuple[str, str]]] = {
     "create_project": (("DSN", "dsn"),),
 }
-"""Operations whose answer shows a secret once: the label and the member of each."""
+"""Operations with a secret in the answer: the label and the member of each."""

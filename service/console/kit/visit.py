@@ -1,4 +1,4 @@
-"""One request to a page: what was asked, and the operations that it calls in the name of its person."""
+"""One request to a page, and its calls of operations in the name of its person."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from service.http.edge.inner import InnerRequest
 Json = dict[str, Any]
 PREFERENCES_COOKIE = "service_console"
 KEPT = ("user-agent", "x-forwarded-for", "forwarded", "host")
-"""Headers of the visit that its operations get."""
+"""Headers handed on to operations."""
 
 
 class Said(NamedTuple):
@@ -45,7 +45,7 @@ class Said(NamedTuple):
 
 
 class ReadRefused(Exception):
-    """An operation refused a read that its page cannot be without."""
+    """A read refused by its operation. The page cannot be without it."""
 
     def __init__(self, said: Said) -> None:
         super().__init__(said.error["code"])
@@ -70,7 +70,7 @@ class Visit:
 
     @cached_property
     def csrf(self) -> str:
-        """The token in each form, which no page of another origin can know."""
+        """The token in each form. No page of another origin can know it."""
         digest = hmac.digest(self.secret.encode(), b"console form", hashlib.sha256)
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
@@ -94,7 +94,7 @@ class Visit:
         return found
 
     async def try_read(self, operation_id: str, *, query: Mapping[str, Any] | None = None, **path: str) -> Json | None:
-        """The body of a read that the page can be without. None when it was refused."""
+        """The body of an optional read. None for a refusal."""
         said = await self.ask(operation_id, path, query=query)
         return said.body if said.ok else None
 
@@ -107,7 +107,7 @@ class Visit:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> Said:
-        """Carry out an operation as the person. Parameters that are None or empty are left out."""
+        """Carry out an operation as the person. Empty parameters are left out."""
         bound = inner.pipeline_of(self.call).bound[operation_id]
         outer = head_of(self.call.scope)
         kept = {name: outer.headers[name] for name in KEPT if name in outer.headers}
