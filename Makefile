@@ -11,7 +11,11 @@ CLICKHOUSE := .clickhouse
 REDBOT := .redbot
 SENTRY_PYTHON ?= python3.8
 PIN := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --strip-extras
+# How many tests run side by side. They wait for servers more than they compute, so two to a processor keep it busy.
+WORKERS ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Hundreds of processes run the same code: each would compile it anew where none may keep the bytecode.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo test image clients foreign yardstick check bench torture examples generated lock clean
@@ -41,7 +45,7 @@ demo: $(RUNTIME)  ## carry a small product through the whole job, then stop ever
 	@$(BIN)/service demo $(if $(VERBOSE),--verbose)
 
 test: setup  ## run the tests (real PostgreSQL, real server processes)
-	@status=0; $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not alone and not image and not clients and not foreign" || status=1; $(BIN)/pytest -m alone || status=1; exit $$status
+	@status=0; $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone and not image and not clients and not foreign" || status=1; $(BIN)/pytest -m alone || status=1; exit $$status
 
 image: setup  ## carry out the Dockerfile's steps in an empty root, and start what they make
 	$(BIN)/pytest -m image tests/deploy

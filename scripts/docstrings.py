@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,13 +37,23 @@ def measure(text: str) -> Density:
     return Density(round(1000 * text.count(";") / words, 1), round(1000 * len(CLAUSE.findall(text)) / words, 1))
 
 
-def figures() -> dict[str, Density]:
-    """The figures of each folder with Python files, by its path."""
-    texts: dict[str, list[str]] = defaultdict(list)
+def folders() -> dict[str, list[Path]]:
+    """The Python files of each folder, by its path."""
+    found: dict[str, list[Path]] = defaultdict(list)
     for room in ROOMS:
         for file in (ROOT / room).rglob("*.py"):
-            texts[file.parent.relative_to(ROOT).as_posix()].extend(_docstrings(file))
-    return {folder: measure("\n".join(found)) for folder, found in texts.items()}
+            found[file.parent.relative_to(ROOT).as_posix()].append(file)
+    return found
+
+
+def figures() -> dict[str, Density]:
+    """The figures of each folder with Python files, by its path."""
+    return {folder: figure(files) for folder, files in folders().items()}
+
+
+def figure(files: Iterable[Path]) -> Density:
+    """The figures of some files."""
+    return measure("\n".join(text for file in files for text in _docstrings(file)))
 
 
 def ceilings() -> dict[str, Density]:

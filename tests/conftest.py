@@ -43,6 +43,33 @@ ALONE = (
     TESTS / "service" / "process" / "test_strangers.py",
 )
 
+LONGEST = tuple(
+    TESTS / path
+    for path in (
+        "e2e/test_tour.py",
+        "e2e/test_schemathesis.py",
+        "service/cli/test_commands.py",
+        "e2e/test_demo.py",
+        "service/process/test_supervisor.py",
+        "e2e/test_guides.py",
+        "service/http/analytics/test_connection.py",
+        "e2e/test_tenants.py",
+        "e2e/test_onboarding_model.py",
+        "faults/test_silent_commands.py",
+        "service/runs/test_backtesting.py",
+        "service/http/cases/test_odd_characters.py",
+        "service/http/discovery/test_health.py",
+        "e2e/test_automation_model.py",
+        "service/http/deletion/test_project.py",
+        "service/runner/test_loop.py",
+        "service/runner/test_crashes.py",
+        "service/conformance/test_runners.py",
+        "faults/test_ingest_kills.py",
+        "e2e/test_automation_stops.py",
+    )
+)
+"""Files that take longest, begun first: one that began last would leave the other workers with nothing to do."""
+
 # One for all clients of all tests: each would read every certificate of the machine again, in 25 ms, to speak HTTP.
 httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
 
@@ -124,8 +151,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what measures seconds: everything else shares the machine with a second worker."""
+    """Mark what measures seconds: everything else shares the machine with other workers. Begin with what takes long."""
     alone = {path for path in {item.path for item in items} if stands_alone(path)}
+    places = {path: place for place, path in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
     for item in items:
         if item.path in alone:
             item.add_marker(pytest.mark.alone)

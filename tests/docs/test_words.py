@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,6 @@ from service.http.edge.document.openapi import build_document
 from service.http.edge.routes import all_endpoints, bind
 from service.settings import settings_table
 
-SCHEMA = build_document(bind(all_endpoints()), "http://127.0.0.1")
 ROOT = Path(__file__).parents[2]
 ROOMS = ("service", "statemachines", "projections", "schemas")
 PAGES = [
@@ -34,6 +35,11 @@ WORST = re.compile(
 )
 
 
+@cache
+def schema() -> dict[str, Any]:
+    return build_document(bind(all_endpoints()), "http://127.0.0.1")
+
+
 def said() -> Iterator[tuple[str, str]]:
     """Every text, by where it stands."""
     for page in PAGES:
@@ -45,7 +51,7 @@ def said() -> Iterator[tuple[str, str]]:
     yield from sentences()
     yield "settings", settings_table()
     yield "command line", command_line()
-    yield from described(SCHEMA)
+    yield from described(schema())
 
 
 def sentences() -> Iterator[tuple[str, str]]:
@@ -87,9 +93,9 @@ def test_they_are_known(phrase: str) -> None:
 
 def test_the_schema_names_things() -> None:
     """Summaries and descriptions begin with a noun or a verb: "The result of …", never "What became of …"."""
-    asked = [text for _, text in described(SCHEMA) if re.match(r"(What|Who|Whether|Where|Why|Which|How)\b", text)]
+    asked = [text for _, text in described(schema()) if re.match(r"(What|Who|Whether|Where|Why|Which|How)\b", text)]
     assert asked == []
-    assert [text for _, text in described(SCHEMA) if ";" in text] == []
+    assert [text for _, text in described(schema()) if ";" in text] == []
 
 
 def test_messages_are_short_sentences() -> None:
