@@ -232,8 +232,9 @@ class Runner:
                 heartbeat.beat()
                 beaten = time.monotonic()
             asked_at = time.monotonic()
-            latest, told = self._service.changed_run(run)
-            if latest["state_revision"] == run["state_revision"] and time.monotonic() - asked_at < pause:
+            latest, told = self._service.changed_run(run, heartbeat.seconds)
+            asked_for = time.monotonic() - asked_at
+            if latest["state_revision"] == run["state_revision"] and asked_for < min(pause, heartbeat.seconds):
                 time.sleep(min(told or pause, heartbeat.seconds))
                 pause = next(tempo, TEMPO[-1])
             run = latest

@@ -91,10 +91,14 @@ class Service:
         """Read a run."""
         return self._ask("GET", f"/v1/automation-runs/{run_id}")
 
-    def changed_run(self, run: Json) -> tuple[Json, float | None]:
-        """Read a run after its next change. An older service answers at once, and may name a pause."""
-        path = f"/v1/automation-runs/{run['run_id']}?wait={WAIT_SECONDS}&revision={run['state_revision']}"
-        answer = self._client.ask("GET", path, seconds=WAIT_SECONDS + 15)
+    def changed_run(self, run: Json, seconds: float) -> tuple[Json, float | None]:
+        """Read a run after its next change, or after some seconds: the next heartbeat is due then.
+
+        An older service answers at once, and may name a pause.
+        """
+        wait = int(max(1, min(WAIT_SECONDS, seconds)))
+        path = f"/v1/automation-runs/{run['run_id']}?wait={wait}&revision={run['state_revision']}"
+        answer = self._client.ask("GET", path, seconds=wait + 15)
         return _told(answer), retry_after(answer)
 
     def policy(self, run: Json) -> Json:
