@@ -20,6 +20,9 @@ class Unsigned:
     def start(self) -> None:
         """Start nothing."""
 
+    def wake(self) -> None:
+        """Wake nobody."""
+
     def stop(self) -> None:
         """Stop nothing."""
 

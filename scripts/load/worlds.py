@@ -215,6 +215,12 @@ class World(Service):
         """Wait until the worker has read the whole log: its work on generated events must not count in a figure."""
         self.wait_for_none("select l.size - min(c.position) from log_state l, checkpoints c group by l.size", 300)
 
+    def remember_commits(self) -> None:
+        """Have PostgreSQL keep the time of each commit from now on, which takes a restart."""
+        self.query("alter system set track_commit_timestamp = on", admin=True)
+        self._attachment.cluster.stop()
+        self._attachment.ensure()
+
     def settle(self) -> None:
         """Run a checkpoint after a bulk load, so that its writes do not disturb the next figure."""
         self.query("checkpoint", admin=True)

@@ -58,7 +58,8 @@ async def run(settings: Settings) -> None:
             return
         stack.push_async_callback(_close, services)
         url = settings.database_url
-        for thread in (Sequencer(url), Reactor(url, reactions), OutboxReader(url), Notary(url, _signer(settings))):
+        notary = Notary(url, _signer(settings))
+        for thread in (Sequencer(url, notary.wake), Reactor(url, reactions), OutboxReader(url), notary):
             thread.start()
             stack.callback(thread.stop)
         if (asker := _asker(settings, services)) is not None:

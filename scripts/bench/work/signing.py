@@ -1,8 +1,8 @@
 """The signed log under the full rate of transitions, for `make bench`: what it costs, and how late it is.
 
 Pairs of loads, with and without the thread that signs, take turns on one database. Three witnesses cosign. Times are
-read afterwards from the database: from the time in the event to the checkpoint that has it, and to the second
-cosignature of one.
+read afterwards from the database: from the commit of an event to the commit of the checkpoint that has it, and to the
+second cosignature of one.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ PAIRS = 5
 CLIENTS = 16
 WITNESSES = 3
 _LATE = """
-select percentile_cont(0.99) within group (order by extract(epoch from x.at - e.recorded_at) * 1000)
+select percentile_cont(0.99) within group (order by extract(epoch from x.at - pg_xact_commit_timestamp(e.xmin)) * 1000)
 from log_index i join events e on e.seq = i.seq cross join lateral ({}) x(at)
 where i.position > %s and x.at is not null
 """
-_SIGNED = "select min(c.signed_at) from log_checkpoints c where c.size >= i.position"
+_SIGNED = "select min(pg_xact_commit_timestamp(c.xmin)) from log_checkpoints c where c.size >= i.position"
 _COSIGNED = """
 select min(s.at) from (
     select w.size, (array_agg(w.cosigned_at order by w.cosigned_at))[2] as at from log_cosignatures w group by w.size
@@ -55,6 +55,7 @@ class SigningCosts(NamedTuple):
 
 def measure(world: worlds.World, seconds: float) -> SigningCosts:
     """Measure on the world's database."""
+    world.remember_commits()
     key = secrets.token_hex(32)
     with world.api(SERVICE_SIGNING_KEY=key):
         pass  # It migrates, and makes a person.

@@ -32,6 +32,7 @@ class Repeating(ABC):
         self._name = name
         self._session = WritingSession(conninfo, f"service-{name}", first=first)
         self._stopping = threading.Event()
+        self._waking = threading.Event()
         self._thread = threading.Thread(target=self._main, name=f"service-{name}", daemon=True)
 
     @abstractmethod
@@ -42,14 +43,19 @@ class Repeating(ABC):
         """Start the thread."""
         self._thread.start()
 
+    def wake(self) -> None:
+        """End the present rest, or the next one where a turn runs. Any thread may call it."""
+        self._waking.set()
+
     def stop(self) -> None:
         """Stop after the current turn."""
         self._stopping.set()
+        self._waking.set()
         if self._thread.is_alive():
             self._thread.join(timeout=STOP_SECONDS)
 
     def _main(self) -> None:
-        while not self._stopping.is_set():
+        while not self._is_stopping():
             FULL_DISK.lasts  # noqa: B018 - its end is logged when somebody looks
             try:
                 rest = self.turn(self._session.open())
@@ -58,8 +64,13 @@ class Repeating(ABC):
                 self._session.close()
                 rest = AGAIN_SECONDS
             if rest:
-                self._stopping.wait(rest)
+                self._waking.wait(rest)
         self._session.close()
+
+    def _is_stopping(self) -> bool:
+        # Cleared first: whoever wakes or stops it from here on ends the next rest.
+        self._waking.clear()
+        return self._stopping.is_set()
 
     def _log(self, error: Exception) -> None:
         """Say that the database went away or refused, without a stack; anything else is a bug.

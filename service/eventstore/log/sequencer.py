@@ -8,6 +8,7 @@ appended after another one committed drew a higher seq, and every snapshot that 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from service.eventstore.connect.connection import Connection
 from service.eventstore.log.polling import Repeating
@@ -48,10 +49,11 @@ def sequence_all(connection: Connection) -> int:
 
 
 class Sequencer(Repeating):
-    """Runs `sequence_once` for ever."""
+    """Runs `sequence_once` for ever. `numbered` is called after each batch."""
 
-    def __init__(self, conninfo: str) -> None:
+    def __init__(self, conninfo: str, numbered: Callable[[], None] = lambda: None) -> None:
         super().__init__("sequencer", conninfo)
+        self._numbered = numbered
         self._active_until = 0.0
 
     def turn(self, connection: Connection) -> float:
@@ -59,6 +61,7 @@ class Sequencer(Repeating):
         count, now = sequence_once(connection), time.monotonic()
         if count:
             self._active_until = now + 1.0
+            self._numbered()
         if count == BATCH:
             return 0.0
         return BUSY_POLL if now < self._active_until else IDLE_POLL

@@ -1,6 +1,7 @@
 """The thread of the worker for building and signing the tree.
 
-Any number of workers may run it. Each looks often, and the lock in `sign_once` makes them take turns.
+Any number of workers may run it, and the lock in `sign_once` makes them take turns. The sequencer of the same worker
+wakes it. A log that was numbered by a process that died is found at the next look.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from threading import Event
 import structlog
 
 from service.eventstore.connect.connection import Connection
-from service.eventstore.log.polling import Repeating
+from service.eventstore.log.polling import AGAIN_SECONDS, Repeating
 from service.eventstore.tree.growing import LogBroken
-from service.eventstore.tree.signing import SPACING_SECONDS, Signer, sign_once, thin_out
+from service.eventstore.tree.signing import Signer, sign_once, thin_out
 from service.eventstore.tree.standing import Verdict
 
 log = structlog.get_logger()
 
-POLL = 0.025
-"""Seconds between looks. An event has its checkpoint within 250 ms, of which 200 are the pause between two of them."""
+IDLE_POLL = 0.2
+"""Seconds between looks that nobody asked for."""
 REFUSED_POLL = 5.0
 THIN_SECONDS = 60.0
 
@@ -32,15 +33,25 @@ class Notary(Repeating):
         self._signer = signer
         self._signed = signed
         self._thin_at = 0.0
+        self._not_before = 0.0
         self._judges = True
         self._said = Verdict.SAME
 
     def turn(self, connection: Connection) -> float:
-        """Sign new events, and look again soon. A refused log is looked at more rarely."""
+        """Sign new events. Nobody can hurry it between two checkpoints, nor while the log is refused."""
         now = time.monotonic()
+        if now < self._not_before:
+            return self._not_before - now
+        self._not_before = now + AGAIN_SECONDS  # should this turn fail
         if now >= self._thin_at:
             thin_out(connection)
             self._thin_at = now + THIN_SECONDS
+        rest = self._look(connection)
+        self._not_before = 0.0 if rest is None else time.monotonic() + rest
+        return IDLE_POLL if rest is None else rest
+
+    def _look(self, connection: Connection) -> float | None:
+        """Sign the log if that is due. Returns when to look again. None: once the log grows."""
         try:
             found = sign_once(connection, self._signer, judges=self._judges)
         except LogBroken as broken:
@@ -60,5 +71,4 @@ class Notary(Repeating):
             self._said = Verdict.SAME
             if self._signed is not None:
                 self._signed.set()
-            return SPACING_SECONDS - (time.monotonic() - now) % SPACING_SECONDS
-        return POLL
+        return found.rest

@@ -7,7 +7,9 @@ has shown nothing to anybody, and leaves a checkpoint beside the ledger that the
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from service.eventstore.connect.connection import Connection
@@ -19,11 +21,14 @@ from service.tlog.signing import KeyPair
 
 LOG_DOMAIN = "log"
 SPACING_SECONDS = 0.2
+"""Between the beginnings of two checkpoints. `signed_at` is such a beginning."""
+STEP_SECONDS = 0.025
+"""Between two steps of an older log that enters the tree."""
 ROTATION_SECONDS = 24 * 3600
 
 _LOCK = "select size from log_state for update"
 _ADD = (
-    "insert into log_checkpoints (origin, size, root, note, signed_at) values (%s, %s, %s, %s, clock_timestamp()) "
+    "insert into log_checkpoints (origin, size, root, note, signed_at) values (%s, %s, %s, %s, %s) "
     "on conflict do nothing"
 )
 _NOTE_KEY = (
@@ -58,13 +63,14 @@ class Signer:
 
 
 class Signed(NamedTuple):
-    """The outcome of a look at the log: the new checkpoint, if there is one, and the verdict before it."""
+    """The outcome of a look at the log: the new checkpoint, if there is one, and the verdict before it.
+
+    `rest` is in how many seconds there may be another one. None: once the log grows.
+    """
 
     checkpoint: Checkpoint | None
     standing: Standing | None = None
-
-
-_NOTHING = Signed(None)
+    rest: float | None = None
 
 
 def sign_once(connection: Connection, signer: Signer, *, judges: bool = False) -> Signed:
@@ -74,25 +80,25 @@ def sign_once(connection: Connection, signer: Signer, *, judges: bool = False) -
     """
     seen = look(connection)
     if not (judges or _is_due(seen)):
-        return _NOTHING
+        return Signed(None, rest=_due_in(seen))
     if grow_once(connection):  # A log that is new to the tree enters it first.
-        return _NOTHING
+        return Signed(None, rest=STEP_SECONDS)
     with connection.transaction():
         connection.execute(_LOCK, prepare=True)
-        seen = look(connection)
+        seen, begun = look(connection), time.monotonic()
         if not (judges or _is_due(seen)):
-            return _NOTHING
+            return Signed(None, rest=_due_in(seen))
         grow(connection)
         standing, roots = judge_with_root(connection, seen, signer.file, [seen.size])
         if judges or not standing.signs:
             note_standing(connection, standing)
         if not (standing.signs and _is_due(seen)):
-            return Signed(None, standing)
+            return Signed(None, standing, _due_in(seen))
         checkpoint = Checkpoint(seen.origin, seen.size, roots[seen.size])
         note = _sign(connection, signer, checkpoint, seen.now)
         signer.file.write(note)
-        connection.execute(_ADD, (checkpoint.origin, checkpoint.size, checkpoint.root, note), prepare=True)
-    return Signed(checkpoint, standing)
+        connection.execute(_ADD, (*checkpoint[:3], note, seen.now), prepare=True)
+    return Signed(checkpoint, standing, max(0.0, begun + SPACING_SECONDS - time.monotonic()))
 
 
 def thin_out(connection: Connection) -> int:
@@ -107,7 +113,14 @@ def _is_due(seen: LogLook) -> bool:
     return seen.size != seen.signed_size and not 0 <= seen.signed_ago < SPACING_SECONDS
 
 
-def _sign(connection: Connection, signer: Signer, checkpoint: Checkpoint, now: int) -> str:
+def _due_in(seen: LogLook) -> float | None:
+    """In how many seconds a log may be signed that cannot be now. None where nothing is new."""
+    if seen.size == seen.signed_size or seen.signed_ago is None:
+        return None
+    return max(0.0, SPACING_SECONDS - seen.signed_ago)
+
+
+def _sign(connection: Connection, signer: Signer, checkpoint: Checkpoint, now: datetime) -> str:
     """Sign with the present keys, and with those before for a day from the first signature of these."""
     pairs: Sequence[KeyPair] = (signer.pair,)
     [first, second] = signer.pair.as_log(checkpoint.origin)
@@ -117,5 +130,5 @@ def _sign(connection: Connection, signer: Signer, checkpoint: Checkpoint, now: i
         [since] = connection.execute(_SIGNED_FOR, (first.vkey,)).fetchone() or (0.0,)
         if since < ROTATION_SECONDS:
             pairs = (signer.pair, signer.before)
-    lines = [signature.line for pair in pairs for signature in pair.sign(checkpoint, now)]
+    lines = [signature.line for pair in pairs for signature in pair.sign(checkpoint, int(now.timestamp()))]
     return f"{checkpoint.text}\n{''.join(lines)}"

@@ -7,6 +7,7 @@ are a fraud to every witness, so nothing is signed then, until `service log cont
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from service.tlog.notes import Checkpoint
 LOOK = (
     "select s.size, o.number, o.origin, o.continues, o.at_size, o.at_root, c.size, c.root, "
     "extract(epoch from clock_timestamp() - c.signed_at)::float8, "
-    "extract(epoch from clock_timestamp())::bigint from log_state s "
+    "clock_timestamp() from log_state s "
     "cross join lateral (select * from log_origins order by number desc limit 1) o left join lateral ("
     "select size, root, signed_at from log_checkpoints where origin = o.origin order by size desc limit 1) c on true"
 )
@@ -42,7 +43,7 @@ class Verdict(StrEnum):
 
 
 class LogLook(NamedTuple):
-    """The log at a moment: its size, its origin, and its newest checkpoint. `now` is in epoch seconds."""
+    """The log at a moment: its size, its origin, and its newest checkpoint. `now` is the time of the look."""
 
     size: int
     number: int
@@ -53,7 +54,7 @@ class LogLook(NamedTuple):
     signed_size: int | None
     signed_root: bytes | None
     signed_ago: float | None
-    now: int
+    now: datetime
 
 
 class Standing(NamedTuple):

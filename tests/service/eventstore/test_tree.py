@@ -23,7 +23,7 @@ from service.eventstore.tree.reading import (
     pin,
     roots,
 )
-from service.eventstore.tree.signing import sign_once, thin_out
+from service.eventstore.tree.signing import STEP_SECONDS, sign_once, thin_out
 from service.eventstore.tree.standing import Verdict
 from service.tlog.hashing import EMPTY, check_consistency, check_inclusion
 from service.tlog.notes import BadSignature, SignedNote, parse_checkpoint, parse_note, verify_note
@@ -104,7 +104,7 @@ def test_a_log_that_was_there_before_enters_in_steps(sql: Sql, tmp_path: Path) -
         grow_once(sql, most=100)
     assert tiles(sql) == {0: 100}
     signer = signer_at(tmp_path)
-    assert sign_once(sql, signer) == (None, None), "it is not signed before it is whole"
+    assert sign_once(sql, signer) == (None, None, STEP_SECONDS), "it is not signed before it is whole"
     sign_all(sql, signer)
     assert tiles(sql) == {0: 257, 1: 1}
     kept = latest_checkpoint(sql)
