@@ -1,10 +1,11 @@
 """Write docs/reference/third_party.md: what the service installs to run, and under which licence each package comes.
 
-Versions are those of requirements/runtime.txt, licences those that the installed packages state about themselves.
+Files of others within the tree are listed below, each with the hash of its bytes. Versions are those of requirements/runtime.txt, licences those that the installed packages state about themselves.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 from collections.abc import Iterator
@@ -23,6 +24,15 @@ License). Written by `python -m scripts.pages.licences`.
 | Package | Version | Licence |
 | --- | --- | --- |
 """
+VENDORED_HEAD = """
+## Files of others in the tree
+
+They are as their packages on npm have them.
+
+| File | Package | Version | Licence | SHA-256 |
+| --- | --- | --- | --- | --- |
+"""
+VENDORED = (("service/console/assets/htmx.js", "htmx.org", "2.0.11", "0BSD"),)
 # What packages write that state no SPDX expression.
 SPDX = {
     "MIT License": "MIT",
@@ -58,9 +68,16 @@ def rows() -> Iterator[str]:
         yield f"| {package} | {version} | {licence(package)} |\n"
 
 
+def vendored() -> Iterator[str]:
+    """One row of the table a file of others."""
+    for path, package, version, terms in VENDORED:
+        digest = hashlib.sha256((ROOT / path).read_bytes()).hexdigest()
+        yield f"| `{path}` | {package} | {version} | {terms} | `{digest}` |\n"
+
+
 def document() -> str:
     """Return the whole text."""
-    return HEAD + "".join(rows())
+    return HEAD + "".join(rows()) + VENDORED_HEAD + "".join(vendored())
 
 
 if __name__ == "__main__":
