@@ -34,19 +34,19 @@ class Size:
 SHORT = {
     "store": Size(
         40,
-        12,
+        7,
         gaps=(0.5, 1.5),
         least={"ok": 1_000, "fail": 130, "doubts": 33, "killed": 1, "stopped": 1, "eaten": 3, "zombie": 1},
     ),
-    "P1": Size(40, 8, gaps=(0.5, 3), least={"ok": 260, "info": 13, "s412": 33, "api_killed": 5}),
+    "P1": Size(40, 5, gaps=(0.5, 3), least={"ok": 260, "info": 13, "s412": 33, "api_killed": 5}),
     "P3": Size(
         20,
-        6,
+        4,
         least={"ok": 330, "s412": 33, "doubts": 5, "commit_eaten": 5, "commit_zombie": 2, "answer_eaten": 5},
     ),
-    "P4": Size(10, 6, least={"ok": 330, "s412": 330}),
+    "P4": Size(10, 4, least={"ok": 330, "s412": 330}),
     "P6": Size(24, keys=120, gaps=(1.5, 4), least={"api_killed": 3, "replays": 100, "reused": 5, "strangers": 5}),
-    "P7": Size(20, 12, gaps=(2, 3), least={"ok": 500, "s412": 40, "worker_killed": 3, "sessions_ended": 3}),
+    "P7": Size(20, 7, gaps=(2, 3), least={"ok": 500, "s412": 40, "worker_killed": 3, "sessions_ended": 3}),
 }
 FULL = {
     "store": Size(

@@ -48,7 +48,7 @@ class Marks:
 
 
 SHORT = Marks(
-    idle=2, attack=2.5, warm=0.5, through=10, floor=0.5, scale=0.3, fences=0.7, memory_back=False, patient=True
+    idle=2, attack=1.5, warm=0.3, through=5, floor=0.5, scale=0.3, fences=0.7, memory_back=False, patient=True
 )
 FULL = Marks(idle=20, attack=60, warm=2, through=100, floor=0.05, patient=True)
 
