@@ -1,4 +1,4 @@
-"""The routes of the console: one for all pages, one for all forms, and its files.
+"""The routes of the console: one for all pages, one for all forms, one to follow changes, and its files.
 
 Nothing of the console is loaded before the first request to it. Pages read and write by operations of the API, in the
 name of the person whose session a request presents, so each page has the access rules of what it calls.
@@ -16,6 +16,7 @@ from service.eventstore.declare.commands import Outcome
 from service.http.edge.answer.errors import Failure
 from service.http.edge.answer.page import HTML
 from service.http.edge.answer.reply import Reply
+from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Group
 from service.http.edge.declare.headers import head_of, matches_tag
@@ -96,6 +97,24 @@ async def send_form(call: Call[bytes, None]) -> Outcome:
 
 @CONSOLE.operation(
     method="GET",
+    path=f"{ROOT}/follow",
+    operation_id="console_follow",
+    summary="Hear of changes to a page of the console",
+    principals=KEY,
+    responses={200: bytes},
+    content_type="text/event-stream",
+    reads_query=True,
+    failure_page=_failure_page,
+)
+async def follow_page(call: Call[None, None]) -> Streamed:
+    """Tell of changes to what a page shows, for as long as the session lasts. Raises NotFound for anything else."""
+    from service.console import site  # noqa: PLC0415 - loaded with the first page
+
+    return await site.follow(call)
+
+
+@CONSOLE.operation(
+    method="GET",
     path=f"{ROOT}/assets/{{file}}",
     operation_id="console_asset",
     summary="Read a file of the console",
@@ -118,4 +137,4 @@ async def read_asset(call: Call[None, None]) -> Outcome:
     return Outcome(200, body, {**headers, **coding, "content-type": found.content_type, "vary": "accept-encoding"})
 
 
-ENDPOINTS = [show_home, show_page, send_form, read_asset]
+ENDPOINTS = [show_home, show_page, send_form, follow_page, read_asset]

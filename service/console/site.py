@@ -11,8 +11,9 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from litestar.types import HTTPScope
 
-from service.auth.refusals import NotFound
+from service.auth.refusals import InvalidPayload, NotFound
 from service.console import pages
+from service.console.kit import following
 from service.console.kit.commands import COMMANDS, FormProblem
 from service.console.kit.fields import Fields, first, read_fields
 from service.console.kit.navigation import sections
@@ -24,6 +25,7 @@ from service.eventstore.declare.commands import Outcome
 from service.http.edge import inner
 from service.http.edge.answer.errors import Failure, failure_of
 from service.http.edge.answer.reply import Reply
+from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import head_of
 from service.registry import modules
@@ -76,6 +78,11 @@ async def send(call: Call[bytes, Any], place: str) -> Outcome:
     return _lead(made)
 
 
+async def follow(call: Call[Any, Any]) -> Streamed:
+    """Tell a page of changes to what it shows. Raises NotFound for anything else."""
+    return await following.follow(call, Visit(call, "follow", {}, _query(call.scope["query_string"])))
+
+
 async def again(visit: Visit, fields: Fields, problem: FormProblem) -> Outcome:
     """The page of a form again, with the problem and with the values entered."""
     if problem.status == HTTPStatus.UNAUTHORIZED:
@@ -103,10 +110,17 @@ def _visit(
     for one in among:
         values = one.match(place)
         if values is not None:
-            text = (call.scope["query_string"] if query is None else query).decode("ascii", "replace")
-            pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
-            return Visit(call, place, values, dict(reversed(pairs))), one
+            return Visit(call, place, values, _query(call.scope["query_string"] if query is None else query)), one
     raise NotFound
+
+
+def _query(text: bytes) -> Mapping[str, str]:
+    """The first value of each parameter. Raises InvalidPayload for too many."""
+    try:
+        pairs = parse_qsl(text.decode("ascii", "replace"), keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
+    except ValueError:
+        raise InvalidPayload("The address has too many parameters.") from None
+    return dict(reversed(pairs))
 
 
 async def _view(visit: Visit, one: Page) -> View:
@@ -133,6 +147,7 @@ async def _answer(visit: Visit, one: Answerer[Any], view: View, problem: FormPro
         "changed": problem.changed(visit.entered, view.state) if problem else (),
         "done": _done(visit),
         "here": _here(visit),
+        "follows": following.address(visit, view.follows, view.project_id) if view.follows else "",
         "theme": visit.preferences.get("theme", ""),
     }
     status = view.status if problem is None else problem.status

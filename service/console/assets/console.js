@@ -33,6 +33,104 @@
     for (const open of document.querySelectorAll("details.stop[open], details.sheet-holder[open]")) open.open = false;
   });
 
-  document.addEventListener("DOMContentLoaded", () => enliven(document));
+  // A page that follows changes hears of them, and reads itself anew. What is being typed or was refused stays.
+  const live = { source: null, text: "", reading: false, again: false };
+  const content = () => document.getElementById("content");
+  const told = (main) => main.innerHTML.replace(/name="_key" value="[^"]*"/g, "");
+  const typed = "input:not([type=hidden]), select, textarea";
+
+  const isEdited = (main) => "keeps" in main.dataset || [...main.querySelectorAll(typed)].some((field) =>
+    (field === document.activeElement && !field.matches("[type=checkbox], [type=radio]"))
+    || (field.matches("select")
+      ? [...field.options].some((option) => option.selected !== option.defaultSelected
+        && (option.defaultSelected || field.querySelector("option[selected]") || option.index > 0))
+      : field.matches("[type=checkbox], [type=radio]") ? field.checked !== field.defaultChecked
+        : field.value !== field.defaultValue));
+
+  const pathOf = (root, element) => {
+    const path = [];
+    for (let at = element; at && at !== root; at = at.parentElement) {
+      if (at.id) return [`#${CSS.escape(at.id)}`, ...path].join(" > ");
+      path.unshift(`${at.tagName}:nth-child(${[...at.parentElement.children].indexOf(at) + 1})`);
+    }
+    return [":scope", ...path].join(" > ");
+  };
+
+  const say = (text) => {
+    const place = document.querySelector("[data-live]");
+    if (!place) return;
+    place.hidden = false;
+    if (place.textContent !== text) place.textContent = text;
+  };
+
+  const replace = (old, fresh) => {
+    const within = old.contains(document.activeElement) && old !== document.activeElement;
+    const focused = within ? pathOf(old, document.activeElement) : null;
+    const details = [...old.querySelectorAll("details")].map((one) => [pathOf(old, one), one.open]);
+    const [left, top] = [window.scrollX, window.scrollY];
+    old.replaceChildren(...fresh.childNodes);
+    for (const name of old.getAttributeNames()) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+    for (const name of fresh.getAttributeNames()) old.setAttribute(name, fresh.getAttribute(name));
+    for (const [path, open] of details) {
+      const one = old.querySelector(path);
+      if (one && one.tagName === "DETAILS") one.open = open;
+    }
+    window.htmx?.process(old);
+    enliven(old);
+    if (focused) old.querySelector(focused)?.focus({ preventScroll: true });
+    window.scrollTo(left, top);
+  };
+
+  const readAnew = async () => {
+    if (live.reading) { live.again = true; return; }
+    live.reading = true;
+    try {
+      const main = content();
+      const here = "keeps" in main.dataset ? main.dataset.here : window.location.href;
+      const answer = await fetch(here, { headers: { accept: "text/html" }, credentials: "same-origin" });
+      if (answer.redirected && !answer.url.startsWith(new URL(main.dataset.here, here).href.split("?")[0])) {
+        window.location.assign(answer.url);
+        return;
+      }
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("content");
+      if (answer.ok && fresh && told(fresh) === live.text) return;
+      if (!answer.ok || !fresh || isEdited(main)) { say("This page has changed."); return; }
+      live.text = told(fresh);
+      replace(main, fresh);
+      say("Live");
+    } catch {
+      say("Not connected");
+    } finally {
+      live.reading = false;
+      if (live.again) { live.again = false; readAnew(); }
+    }
+  };
+
+  const follow = () => {
+    const main = content();
+    if (!main || !main.dataset.follows || live.source || document.hidden) return;
+    const source = live.source = new EventSource(main.dataset.follows);
+    source.addEventListener("begun", () => { say("Live"); readAnew(); });
+    source.addEventListener("changed", readAnew);
+    source.addEventListener("error", () => {
+      say("Not connected");
+      if (source.readyState !== EventSource.CLOSED) return;
+      leave();
+      readAnew();
+    });
+  };
+
+  // A hidden page listens to nothing: browsers have few connections to one place.
+  const leave = () => { live.source?.close(); live.source = null; };
+
+  document.addEventListener("visibilitychange", () => { if (document.hidden) leave(); else follow(); });
+  window.addEventListener("pagehide", leave);
+  window.addEventListener("pageshow", (event) => { if (event.persisted) follow(); });
+
+  document.addEventListener("DOMContentLoaded", () => {
+    if (content()) live.text = told(content());
+    enliven(document);
+    follow();
+  });
   document.addEventListener("htmx:afterSwap", (event) => enliven(event.target));
 })();

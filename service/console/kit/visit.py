@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from service.auth.cookies import SESSION_COOKIES, cookie_values
+from service.auth.refusals import Unauthenticated
 from service.http.edge import inner
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import Head, head_of
@@ -64,9 +65,11 @@ class Visit:
 
     @cached_property
     def secret(self) -> str:
-        """The secret of the session, as its cookie has it."""
-        [secret] = cookie_values(head_of(self.call.scope).headers, SESSION_COOKIES)[:1]
-        return secret
+        """The secret of the session, as its cookie has it. Raises Unauthenticated without one."""
+        found = cookie_values(head_of(self.call.scope).headers, SESSION_COOKIES)
+        if not found:
+            raise Unauthenticated
+        return found[0]
 
     @cached_property
     def csrf(self) -> str:

@@ -1,0 +1,1 @@
+"""The way of a project from a plan to its proof."""
