@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.console.kit.page import View, page
-from service.console.kit.visit import Refused, Visit
+from service.console.kit.visit import ReadRefused, Visit
 from statemachines.onboarding import lifecycle
 
 TEMPLATE = "onboarding/state.html"
@@ -15,7 +15,7 @@ async def show_onboarding(visit: Visit) -> View:
     project_id = visit.values["project_id"]
     said = await visit.ask("get_onboarding", {"project_id": project_id})
     if not said.ok and said.error["code"] != "onboarding_not_started":
-        raise Refused(said)
+        raise ReadRefused(said)
     return View(TEMPLATE, "Onboarding", {}, project_id, follows=[lifecycle.stream(project_id).id])
 
 
