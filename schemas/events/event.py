@@ -16,9 +16,13 @@ LogHash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$", description="32 bytes i
 
 
 class LogQuery(msgspec.Struct, frozen=True):
-    """The position behind which to begin, the length of a page, and the form of each event."""
+    """The position behind which to begin, the length of a page, and the form of each event.
+
+    `before` turns the page around: it has the last events before a position.
+    """
 
     after: LogPosition = 0
+    before: LogPosition | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST_EVENTS)] = 50
     format: Literal["event", "cloudevents"] = "event"
 
@@ -52,10 +56,14 @@ class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of events in the order of the log. Read on with `next_after`, also after an empty page."""
+    """A page of events in the order of the log. Read on with `next_after`, also after an empty page.
+
+    `next_before` is null but for a page that was asked for with `before`, and has earlier ones.
+    """
 
     project_id: str
     events: list[LoggedEvent]
     next_after: LogPosition
+    next_before: LogPosition | None = None
     log_size: LogPosition
     next_action: str

@@ -15,7 +15,9 @@ PAGE_BYTES = 256 * 1024
 """Payloads in one page. Its first event comes whatever its size."""
 
 _OF_PROJECT = load_sql("events", "of_project")
+_OF_PROJECT_BEFORE = load_sql("events", "of_project_before")
 _OF_STREAM = load_sql("events", "of_stream")
+_OF_STREAM_UNTIL = load_sql("events", "of_stream_until")
 _AT_POSITIONS = load_sql("events", "at_positions")
 _REVISION_AFTER = load_sql("events", "revision_after")
 _FIRST_POSITION = load_sql("events", "first_position")
@@ -71,6 +73,37 @@ async def _of_project(store: EventStore, project_id: str, after: int, limit: int
     reached = events[-1].position if len(events) < (matched or 0) else looked_at
     next_after = after if reached is None else reached
     return EventsRead(events, next_after, size, next_after < size)
+
+
+class EventsBefore(NamedTuple):
+    """Some events in the order of the log, the position to look before next, if any, and the size of the log."""
+
+    events: list[StoredEvent]
+    next_before: int | None
+    log_size: int
+
+
+async def read_before(store: EventStore, source: EventSource, before: int, limit: int) -> EventsBefore:
+    """Read the last events before a position."""
+    if source.stream_id is None:
+        return await _of_project_before(store, source.project_id, before, limit)
+    named = {"project_id": source.project_id, "stream_id": source.stream_id}
+    [[revision]] = await store.fetch(_REVISION_AFTER, **named, after=before - 1)
+    rows = await store.fetch(_OF_STREAM_UNTIL, **named, revision=revision, limit=limit, bytes=PAGE_BYTES)
+    events = [StoredEvent._make(row[1:]) for row in reversed(rows) if row[1] is not None]
+    more = bool(events) and events[0].revision > 1
+    return EventsBefore(events, events[0].position if more else None, rows[0][0])
+
+
+async def _of_project_before(store: EventStore, project_id: str, before: int, limit: int) -> EventsBefore:
+    rows = await store.fetch(
+        _OF_PROJECT_BEFORE, project_id=project_id, before=before, looked=LOOKED, limit=limit, bytes=PAGE_BYTES
+    )
+    looked_at, size, matched = rows[0][:3]
+    events = [StoredEvent._make(row[3:]) for row in reversed(rows) if matched]
+    reached = events[0].position if len(events) < (matched or 0) else looked_at
+    first = any(event.stream_id == project_id and event.revision == 1 for event in events)
+    return EventsBefore(events, None if first or reached in {None, 1} else reached, size)
 
 
 async def read_at(store: EventStore, source: EventSource, positions: Sequence[int]) -> list[StoredEvent]:

@@ -86,6 +86,8 @@ async def _answer(call: Call[None, LogQuery], source: EventSource) -> Answer | O
     as_cloud_events = query.format == "cloudevents"
     encode = show.encode_cloud_event(services.settings.base_url) if as_cloud_events else show.encode_event
     authority = StreamAuthority(call.readmit, streams_of(call.principal, call.project_id), call.principal.tenant)
+    if query.before is not None:
+        return await _before(call, source, query.before)
     if prefers(accept, SENT) and JSON not in (accept or ""):  # A client of /mcp names both, and means pages.
         pieces = follow(
             StreamParts(services.store, services.follower, services.feeds), source, _begin(call), authority, encode
@@ -105,6 +107,27 @@ async def _answer(call: Call[None, LogQuery], source: EventSource) -> Answer | O
             next_after=page.next_after,
             log_size=page.log_size,
             next_action="Read on with after, as next_after says." if page.more else "This is the end of the log.",
+        ),
+    )
+
+
+async def _before(call: Call[None, LogQuery], source: EventSource, before: int) -> Answer:
+    """A page of the last events before a position. Raises InvalidPayload when it is asked for in another form."""
+    query, accept = call.query, call.header("accept")
+    pages = JSON in (accept or "") or not (prefers(accept, SENT) or prefers(accept, LINES) or prefers(accept, BATCH))
+    if query.after or query.format != "event" or not pages:
+        raise InvalidPayload(invalid=[("before", "must come without after, for a page in JSON")])
+    page = await reads.read_before(call.services.store, source, before, query.limit)
+    events = list(map(show.show_event, page.events))
+    return Answer(
+        200,
+        LogPage(
+            project_id=source.project_id,
+            events=events,
+            next_after=events[-1].position if events else max(0, min(before - 1, page.log_size)),
+            next_before=page.next_before,
+            log_size=page.log_size,
+            next_action="This is the beginning." if page.next_before is None else "Read back with before.",
         ),
     )
 

@@ -125,6 +125,55 @@ async def test_a_stream_has_its_own_events(world: World) -> None:  # noqa: F811
         assert ok(await owner.get(of_stream, params={"after": mine[-1]["position"]}))["events"] == []
 
 
+async def test_pages_backwards_have_the_same_events(world: World) -> None:  # noqa: F811
+    """The last events before a position in the order of the log, down to the first one."""
+    owner, _, path = await shop(world)
+    events = await numbered(owner, path, 5)
+    busiest = max({event["stream_id"] for event in events}, key=[event["stream_id"] for event in events].count)
+    of_stream = [event for event in events if event["stream_id"] == busiest]
+    for address, expected in ((path, events), (f"/v1/streams/{busiest}/events", of_stream)):
+        found: list[dict[str, Any]] = []
+        before: int | None = 2**53 - 1
+        while before is not None:
+            page = ok(await owner.get(address, params={"before": before, "limit": 2}))
+            assert len(page["events"]) <= 2
+            found, before = [*page["events"], *found], page["next_before"]
+        assert found == expected
+        middle = expected[-1]["position"]
+        page = ok(await owner.get(address, params={"before": middle}))
+        assert page["events"] == expected[:-1]
+        assert page["next_before"] is None
+        nothing = ok(await owner.get(address, params={"before": 0}))
+        assert (nothing["events"], nothing["next_before"], nothing["next_after"]) == ([], None, 0)
+        assert ok(await owner.get(address))["next_before"] is None
+        for wrong in ({"after": 1}, {"format": "cloudevents"}):
+            refused(await owner.get(address, params={"before": 9, **wrong}), 400, "invalid_payload")
+        for form in (LINES, SENT, BATCH):
+            refused(await owner.get(address, params={"before": 9}, headers=form), 400, "invalid_payload")
+        refused(await owner.get(address, params={"before": -1}), 400, "invalid_payload")
+
+
+async def test_a_page_backwards_goes_on_over_events_of_others(world: World, monkeypatch: Any) -> None:  # noqa: F811
+    """A page looks at so many positions of the log, and holds so many bytes."""
+    owner, project, path = await shop(world)
+    events = await numbered(owner, path, 5)
+    source = reads.EventSource(project["id"])
+    monkeypatch.setattr(reads, "LOOKED", 1)
+
+    async def back(store: Any) -> list[int]:
+        found: list[int] = []
+        before: int | None = events[-1]["position"] + 3
+        while before is not None:
+            page = await reads.read_before(store, source, before, 50)
+            found, before = [*(event.position or 0 for event in page.events), *found], page.next_before
+        return found
+
+    assert await world.operate(back) == [event["position"] for event in events]
+    monkeypatch.undo()
+    monkeypatch.setattr(reads, "PAGE_BYTES", 1)
+    assert await world.operate(back) == [event["position"] for event in events]
+
+
 async def test_nothing_of_it_is_secret(world: World) -> None:  # noqa: F811
     """Neither a DSN nor a key nor a credential is in the events: they are stored as hashes."""
     owner, project, path = await shop(world)
