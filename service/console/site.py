@@ -17,7 +17,7 @@ from service.console.kit import following
 from service.console.kit.commands import COMMANDS, FormProblem
 from service.console.kit.fields import Fields, first, read_fields
 from service.console.kit.navigation import sections
-from service.console.kit.page import Answerer, Form, Page, Redirect, View
+from service.console.kit.page import Answerer, Download, Form, Page, Redirect, View
 from service.console.kit.rendering import HEADERS, render
 from service.console.kit.told import DONE
 from service.console.kit.visit import ReadRefused, Said, Visit
@@ -54,7 +54,8 @@ def _in_order(found: Iterable[Answerer[Any]]) -> list[Any]:
 async def show(call: Call[Any, Any], place: str) -> Outcome:
     """Answer with a page. Raises NotFound for a place without one."""
     visit, one = _visit(call, place, _pages())
-    return await _answer(visit, one, await _view(visit, one))
+    made = await _view(visit, one)
+    return _file(made) if isinstance(made, Download) else await _answer(visit, one, made)
 
 
 async def send(call: Call[bytes, Any], place: str) -> Outcome:
@@ -90,7 +91,10 @@ async def again(visit: Visit, fields: Fields, problem: FormProblem) -> Outcome:
     place, _, query = first(fields, "_back").partition("?")
     back, one = _visit(visit.call, place, _pages(), query.encode())
     back.entered = visit.entered
-    return await _answer(back, one, await _view(back, one), problem)
+    view = await _view(back, one)
+    if isinstance(view, Download):
+        raise NotFound
+    return await _answer(back, one, view, problem)
 
 
 def failure_page(failure: Failure, scope: HTTPScope) -> Reply:
@@ -123,7 +127,7 @@ def _query(text: bytes) -> Mapping[str, str]:
     return dict(reversed(pairs))
 
 
-async def _view(visit: Visit, one: Page) -> View:
+async def _view(visit: Visit, one: Page) -> View | Download:
     try:
         return await one.answer(visit)
     except ReadRefused as refused:
@@ -152,6 +156,13 @@ async def _answer(visit: Visit, one: Answerer[Any], view: View, problem: FormPro
     }
     status = view.status if problem is None else problem.status
     return Outcome(status, render(view.template, facts, visit.preferences.get("zone", "UTC")), HEADERS)
+
+
+def _file(made: Download) -> Outcome:
+    """A file that a browser keeps and never shows."""
+    named = f'attachment; filename="{made.name}"'
+    headers = {**HEADERS, "content-type": "application/octet-stream", "content-disposition": named}
+    return Outcome(HTTPStatus.OK, made.body, headers)
 
 
 def _done(visit: Visit) -> str:

@@ -38,7 +38,15 @@ class Redirect:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Show = Callable[[Visit], Awaitable[View]]
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file for the person to keep, in place of a page."""
+
+    body: bytes
+    name: str
+
+
+Show = Callable[[Visit], Awaitable[View | Download]]
 Take = Callable[[Visit, Fields], Awaitable[View | Redirect]]
 F = TypeVar("F", Show, Take)
 

@@ -96,7 +96,8 @@ def told_number(value: float | None) -> str:
     """A number with its thousands apart. A dash for None."""
     if value is None:
         return "–"
-    return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    whole = int(value) if float(value).is_integer() else value
+    return f"{whole:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def markdown(text: str | None) -> Markup:
@@ -133,6 +134,7 @@ def _environment() -> jinja2.Environment:
         auto_reload=False,
     )
     made.filters |= {"duration": told_duration, "number": told_number, "markdown": markdown}
+    made.filters |= {"whole": lambda value: told_number(None if value is None else round(value))}
     made.filters |= {"short": _short, "pretty": _pretty, "clock": told_time}
     made.globals |= {"asset": _asset, "new_key": lambda: new_id("req")}
     return made

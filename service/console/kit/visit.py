@@ -27,11 +27,12 @@ KEPT = ("user-agent", "x-forwarded-for", "forwarded", "host")
 
 
 class Said(NamedTuple):
-    """The answer of an operation: status, body and headers."""
+    """The answer of an operation: status, body and headers, and the body as it was sent."""
 
     status: int
     body: Any
     headers: Mapping[str, str]
+    raw: bytes = b""
 
     @property
     def ok(self) -> bool:
@@ -120,4 +121,4 @@ class Visit:
         sent = b"" if body is None or not bound.takes_body else msgspec.json.encode(body)
         reply = await inner.ask(self.call, bound, InnerRequest(path, parameters, head, sent))
         said = msgspec.json.decode(reply.body) if reply.body and "json" in reply.headers["content-type"] else reply.body
-        return Said(reply.status, said, reply.headers)
+        return Said(reply.status, said, reply.headers, reply.body)

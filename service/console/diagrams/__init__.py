@@ -1,0 +1,1 @@
+"""Pictures of state machines, drawn on the server without any other program."""

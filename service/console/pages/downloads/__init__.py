@@ -1,0 +1,1 @@
+"""Answers of the interface as files to keep."""

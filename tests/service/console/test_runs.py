@@ -1,0 +1,197 @@
+"""Pages of runs: what people see of a run in each status, and what they decide there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.consolescene import People, open_people
+from tests.support.loop.http_scene import HttpScene, open_scene
+from tests.support.server import ServerHandle
+
+pytestmark = pytest.mark.shares_server
+
+HOSTILE = "<script>alert(1)</script> ![x](http://evil.example/x.png) \u202e"
+DIFF = "--- a/src/cart.py\n+++ b/src/cart.py\n-    return sum(items) / len(items)\n+    return <b>0</b>\n"
+
+
+@pytest.fixture
+def at(server: ServerHandle) -> Iterator[HttpScene]:
+    with open_scene(server) as scene:
+        yield scene
+
+
+@pytest.fixture
+def people(at: HttpScene) -> Iterator[People]:
+    with open_people(at) as found:
+        yield found
+
+
+def ask(at: HttpScene, **changes: object) -> str:
+    """Ask for an approval."""
+    body = {"action": "draft_pr", "summary": HOSTILE, "evidence": {"diff": DIFF, "ratio": 0.5}} | changes
+    return str(at.must(at.act("approvals", body), 201)["approval_id"])
+
+
+def test_a_run_is_shown_in_each_step_of_its_life(at: HttpScene, people: People) -> None:
+    assert "There is no run yet" in people.owner.open(f"projects/{at.world.project_id}/runs").text
+    at.running()
+    place = f"runs/{at.run_id}"
+    listed = people.member.open(f"projects/{at.world.project_id}/runs")
+    assert f"/console/{place}" in listed.html
+    started = people.owner.open(place).text
+    assert "Run started" in started
+    assert "It begins when CI records the deploy" in started
+    grant = at.must(at.authorize(title=HOSTILE), 201)
+    at.must(at.consume(grant["grant_id"]), 200)
+    at.must(at.prove(), 201)
+    opened = people.owner.open(place)
+    assert "CI observed: PR opened" in opened.text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in opened.html
+    assert "<script>alert" not in opened.html
+    at.must(at.prove("merged"), 201)
+    at.traffic(1)
+    assert at.deploy("c" * 40) == at.run_id
+    verified = people.owner.send(people.owner.open(place).form("verify_automation_run"))
+    assert "Pending" in verified.text
+    assert "The service has counted" in verified.text
+    at.traffic(3)
+    at.wait(130)
+    over = people.owner.send(people.owner.open(place).form("verify_automation_run"))
+    assert "No recurrence" in over.text
+    assert "Succeeded" in over.text
+    assert not [one for one in over.forms if "cancel_automation_run" in one.action]
+    way = people.owner.sees(place, "verified.v1").text
+    assert "pr opened" in way
+    for name in ("get_automation_run_proof", "get_automation_run_tlog_proof"):
+        assert f"/console/download/{name}?run_id={at.run_id}" in over.html
+
+
+def test_a_proof_is_a_file_and_nothing_else_is(at: HttpScene, people: People) -> None:
+    at.running()
+    place = f"download/get_automation_run_proof?run_id={at.run_id}"
+    owner, member, stranger = (who.get(place) for who in (people.owner, people.member, people.stranger))
+    assert owner.headers["content-disposition"] == f'attachment; filename="{at.run_id}.proof.json"'
+    assert owner.headers["x-content-type-options"] == "nosniff"
+    assert owner.json()["run_id"] == at.run_id
+    assert member.status_code == 200
+    assert stranger.status_code == 404
+    for other in (
+        "get_dsn?project_id=" + at.world.project_id,
+        "get_automation_run_proof",
+        "cancel_automation_run?run_id=" + at.run_id,
+    ):
+        people.owner.open(f"download/{other}", 404)
+
+
+def test_an_owner_sees_exactly_what_is_asked_and_decides(at: HttpScene, people: People) -> None:
+    at.running()
+    asked = ask(at)
+    place = f"projects/{at.world.project_id}/approvals"
+    assert "1 request waits" in people.owner.open(f"projects/{at.world.project_id}/runs").text
+    page = people.owner.open(place)
+    assert "<script>alert" not in page.html
+    assert '<span class="added"><bdi>+    return &lt;b&gt;0&lt;/b&gt;</bdi>' in page.html
+    assert "SHA-256 of what is asked" in page.text
+    form = page.form("decide_automation_approval")
+    denied = people.member.send(
+        people.member.open(place).form("decide_automation_approval"), 403, decision="approve", reason="mine"
+    )
+    assert "This was not carried out" in denied.text
+    assert denied.form("decide_automation_approval").value("reason") == "mine"
+    long = people.owner.send(form, 400, decision="approve", reason="r" * 2001)
+    assert "reason" in long.text
+    done = people.owner.send(form, decision="approve", reason=HOSTILE)
+    assert "Nothing waits for a decision" in done.text
+    decided = people.owner.open(f"{place}?status=approved")
+    assert asked in decided.text
+    assert "<script>alert" not in decided.html
+    assert at.run()["phase"] == "running"
+
+
+def test_of_two_decisions_at_once_one_holds_and_the_other_sees_it(at: HttpScene, people: People) -> None:
+    at.running()
+    ask(at)
+    place = f"runs/{at.run_id}"
+    forms = [people.owner.open(place).form("decide_automation_approval") for _ in range(2)]
+
+    browser = people.owner.browser
+
+    async def decide(number: int, decision: str) -> int:
+        fields = dict(forms[number].fields) | {"decision": decision, "reason": f"I say {decision}"}
+        headers = {"cookie": f"service_session={browser.secret}", "origin": browser.origin}
+        answer = await browser.client.post(forms[number].action, data=fields, headers=headers)
+        if answer.status_code != 303:
+            assert "This page was out of date" in answer.text
+            assert "I say" in answer.text
+            assert "pending" in answer.text
+        return answer.status_code
+
+    async def both() -> list[int]:
+        return list(await asyncio.gather(decide(0, "approve"), decide(1, "reject")))
+
+    assert sorted(people.owner.run(both())) == [303, 409]
+
+
+def test_a_run_is_cancelled_once_and_a_stale_cancel_says_so(at: HttpScene, people: People) -> None:
+    at.running()
+    place = f"runs/{at.run_id}"
+    form = people.owner.open(place).form("cancel_automation_run")
+    people.member.send(people.member.open(place).form("cancel_automation_run"), 403)
+    done = people.owner.send(form, reason="Not needed")
+    assert "Cancelled" in done.text
+    at.must(at.call("GET", at.path, who="owner"), 200)
+    other = [(name, "another" if name == "_key" else value) for name, value in form.fields]
+    stale = people.owner.post(form.action, other, 409)
+    assert "This page was out of date" in stale.text
+
+
+def test_members_see_what_the_run_tells_and_strangers_nothing(at: HttpScene, people: People) -> None:
+    at.running()
+    ask(at)
+    page = people.member.open(f"runs/{at.run_id}")
+    assert "Owners and auditors see each event" in page.text
+    assert "Approval requested" in page.text
+    for place in (
+        f"runs/{at.run_id}",
+        f"projects/{at.world.project_id}/runs",
+        f"projects/{at.world.project_id}/approvals",
+    ):
+        theirs = people.stranger.open(place, 404)
+        none = people.stranger.open(place.replace(at.run_id, "run_0").replace(at.world.project_id, "proj_0"), 404)
+        assert theirs.text == none.text
+
+
+def test_receipts_are_listed_and_looked_for(at: HttpScene, people: People) -> None:
+    at.prepare()
+    place = f"projects/{at.world.project_id}/receipts"
+    empty = people.owner.open(place)
+    assert "There is no receipt yet" in empty.text
+    at.error(2, message=f"Declined {HOSTILE}")
+    found = people.owner.send(empty.form("issue_automation_triggers"), automation_id="heal")
+    assert "Issued" in found.text
+    assert "<script>alert" not in found.html
+    people.member.send(empty.form("issue_automation_triggers"), 403, automation_id="heal")
+    closed = people.owner.open(f"{place}?status=expired")
+    assert "No receipt matches" in closed.text
+
+
+def test_small_print_is_folded_pauses_are_told_and_older_events_follow(at: HttpScene, people: People) -> None:
+    at.running(max_turns_per_run=500)
+    for number in range(4):
+        at.must(at.act("usage", {"turns": 1, "label": f"look {number}"}), 200)
+    at.wait(800)
+    at.must(at.act("approvals", {"action": "draft_pr", "summary": "May I?"}), 201)
+    place = f"runs/{at.run_id}"
+    shown = people.owner.sees(place, "Approval requested")
+    assert "4 events: charged" in shown.text
+    assert "Nothing for 13 min" in shown.text
+    assert "in review" in shown.text
+    positions = [int(link.partition("event=")[2]) for link in shown.page.links if "event=" in link]
+    position = min(positions) + 1
+    older = people.owner.open(f"{place}?before={position}")
+    assert "To the newest events" in older.text
+    for nonsense in ("-1", "x", "9" * 20, "%C2%B2"):
+        people.owner.open(f"{place}?before={nonsense}", 404)
