@@ -43,6 +43,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "service_sequencer_lag_seconds": "Seconds that the oldest event has waited for its position.",
     "service_reader_lag_events": "Events that this reader of the log has not read yet.",
     "service_reader_lag_seconds": "Age of the oldest event that this reader has not read, in seconds.",
+    "service_rebuild_events": "Events that the rebuild under way of this table has folded.",
     "service_sweep_longest_wait_seconds": ("Longest wait of a due object for its turn in this step, in seconds."),
     "service_sweep_due": "Objects that wait for this step of the sweep.",
     "service_alerts_due": "Alerts whose scheduled evaluation is due.",

@@ -56,6 +56,8 @@ cross join lateral (values
     ('service_reader_lag_seconds',
         greatest(coalesce(extract(epoch from (select service_now()) - e.recorded_at), 0), 0))) f(name, value)
 union all
+select 'service_rebuild_events', jsonb_build_object('table', name), events from rebuilds
+union all
 select 'service_new_cases_most', '{}', coalesce(max(opened), 0)
 from case_rates
 where hour >= floor(extract(epoch from (select service_now())) / 3600) * 3600

@@ -1,0 +1,70 @@
+"""How the installation does: what `/metrics` and `/health/ready` tell anybody, put in order.
+
+There is no role of an operator over HTTP. Both reads need no credential, so this page gives nobody a new right. It
+names no project.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.console.kit.page import View, page
+from service.console.kit.visit import Visit
+from service.console.pages.log.checkpoint import checkpoint_of
+from service.console.pages.operator.figures import Figures
+
+QUEUES = (
+    ("service_requests_running", "Requests under way"),
+    ("service_requests_waiting", "Requests that wait for a change"),
+    ("service_streams_open", "Streams open"),
+    ("service_commands_waiting", "Commands in the queue"),
+    ("service_fences_waiting", "Fences in the queue"),
+    ("service_reads_waiting", "Reads that wait for a turn"),
+    ("service_queries_waiting", "Queries that wait for a turn"),
+    ("service_ingest_waiting", "Records that wait to be stored"),
+    ("service_webhook_deliveries_due", "Webhook deliveries that are due"),
+    ("service_alerts_due", "Alerts that are due"),
+    ("service_deletions_open", "Deletions under way"),
+)
+
+
+@page("operator")
+async def show_operator(visit: Visit) -> View:
+    """Show the checks, the log with its readers, queues and jobs."""
+    ready = await visit.ask("get_ready", {})
+    metrics = await visit.ask("get_metrics", {})
+    figures = Figures(metrics.raw.decode() if metrics.ok else "")
+    checks = ready.body["checks"] if ready.ok else (ready.error.get("details") or {}).get("checks", [])
+    lags = figures.by("service_reader_lag_events", "reader")
+    ages = figures.by("service_task_age_seconds", "task")
+    facts: dict[str, Any] = {
+        "standing": ready.body["status"] if ready.ok else "not ready",
+        "checks": checks,
+        "readable": figures.one("service_figures_readable") == 1,
+        "events": figures.one("service_log_events"),
+        "signed": figures.one("service_log_signed_events"),
+        "waiting": figures.one("service_sequencer_waiting"),
+        "workers": figures.one("service_workers"),
+        "free": figures.one("service_disk_free_bytes"),
+        "cosigned": figures.by("service_log_cosigned_events", "witness"),
+        "readers": [
+            (name, lag, figures.by("service_reader_lag_seconds", "reader").get(name)) for name, lag in lags.items()
+        ],
+        "rebuilds": figures.by("service_rebuild_events", "table"),
+        "jobs": figures.by("service_jobs", "status"),
+        "tasks": [(name, age, figures.by("service_task_seconds", "task").get(name)) for name, age in ages.items()],
+        "steps": [
+            (name, due, figures.by("service_sweep_longest_wait_seconds", "step").get(name))
+            for name, due in figures.by("service_sweep_due", "step").items()
+        ],
+        "queues": [(label, figures.one(name)) for name, label in QUEUES],
+        "refused": sorted(
+            ((code, count) for code, count in figures.by("service_refusals_total", "code").items() if count),
+            key=lambda pair: -pair[1],
+        )[:10],
+        "checkpoint": await checkpoint_of(visit),
+    }
+    return View("operator/shown.html", "Operator", facts)
+
+
+PAGES = [show_operator]

@@ -1,0 +1,1 @@
+"""Weekly reports: their list, and one in its form."""
