@@ -78,6 +78,11 @@ def reference() -> str:
     return re.sub("^import sys$", "import subprocess\nimport sys", made, count=1, flags=re.MULTILINE)
 
 
+MAIN = ("happy", "lost-answers", "lost-consume", "bounds", "lease")
+"""Scenarios that right runners play in `make test`. `make torture` plays all of them."""
+SERVICE_RUNNER = f'{shlex.quote(sys.executable)} -m service.runner.command --checkout "$CHECKOUT" -- "$REPAIR"'
+
+
 def command_of(program: str, directory: Path, name: str = "runner.py") -> str:
     """Save a program; returns the command that starts it."""
     path = directory / name

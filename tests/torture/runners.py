@@ -1,4 +1,4 @@
-"""Runners and the conformance kit: the program of the guide and each broken one in every scenario."""
+"""Runners and the conformance kit: `service-runner`, the program of the guide and each broken one in every scenario."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from service.conformance.kit import play_all
 from service.conformance.play.playing import Played
 from service.conformance.scenarios.table import SCENARIOS
 from service.conformance.world.played_service import ServiceUnderPlay
-from tests.support.runners import BROKEN, command_of, reference
+from tests.support.runners import BROKEN, SERVICE_RUNNER, command_of, reference
 from tests.support.server import ServerHandle
 from tests.torture.runs import Size, Theatre
 
@@ -17,7 +17,7 @@ SECONDS = 120.0
 
 
 async def runners(theatre: Theatre, size: Size) -> list[str]:
-    """Every runner in every scenario: the right one breaks no rule, and each broken one breaks its own."""
+    """Every runner in every scenario: the right ones break no rule, and each broken one breaks its own."""
     return await asyncio.to_thread(_play, theatre, size.keys)
 
 
@@ -31,16 +31,22 @@ def _play(theatre: Theatre, broken: int) -> list[str]:
         server.start()
         service = ServiceUnderPlay(server.base_url, server.internal_token, server.test_token)
 
-        def played(name: str, program: str) -> dict[str, Played]:
+        def played(name: str, program: str = "") -> dict[str, Played]:
             place = directory / name.replace(" ", "-")
             place.mkdir()
-            found = play_all(SCENARIOS, service, command_of(program, place), place, timeout=SECONDS)
+            command = command_of(program, place) if program else SERVICE_RUNNER
+            found = play_all(SCENARIOS, service, command, place, timeout=SECONDS)
             failed = [one.scenario.name for one in found if not one.passed]
             theatre.say(f"{name}: {', '.join(failed) or 'breaks no rule'}")
             return {one.scenario.name: one for one in found}
 
-        right = played("follows the guide", reference())
-        wrong = [f"The right runner in {name}: {one.breaches}" for name, one in right.items() if not one.passed]
+        right = {"service-runner": played("service-runner"), "the guide's": played("follows the guide", reference())}
+        wrong = [
+            f"The right runner ({whose}) in {name}: {one.breaches}"
+            for whose, scenarios in right.items()
+            for name, one in scenarios.items()
+            if not one.passed
+        ]
         for one in BROKEN[:broken]:
             rules = {breach.rule for breach in played(one.does, one.program())[one.scenario].breaches}
             if one.rule not in rules:

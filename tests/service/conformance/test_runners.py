@@ -10,15 +10,13 @@ from service.conformance.kit import play_all
 from service.conformance.play.playing import Played
 from service.conformance.scenarios.table import SCENARIOS
 from service.conformance.world.played_service import ServiceUnderPlay
-from tests.support.runners import BROKEN, Broken, command_of, reference
+from tests.support.runners import BROKEN, MAIN, Broken, command_of, reference
 from tests.support.server import ServerHandle
 
 pytestmark = pytest.mark.shares_server
 
 SECONDS = 120.0
 AT_ONCE = 4
-MAIN = ("happy", "lost-answers", "lost-consume", "bounds", "lease")
-"""What the program of the guide plays here. `make torture` plays every scenario to every runner."""
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 

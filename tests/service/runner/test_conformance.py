@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 import sys
 
@@ -12,11 +11,11 @@ from service.conformance.kit import play_all
 from service.conformance.play.playing import Played
 from service.conformance.scenarios.table import SCENARIOS
 from service.conformance.world.played_service import ServiceUnderPlay
+from tests.support.runners import MAIN, SERVICE_RUNNER
 from tests.support.server import ServerHandle
 
 pytestmark = pytest.mark.shares_server
 
-COMMAND = f'{shlex.quote(sys.executable)} -m service.runner.command --checkout "$CHECKOUT" -- "$REPAIR"'
 IMPORTS = """
 import sys
 import service.runner.command
@@ -27,13 +26,14 @@ print(*(name for name in sys.modules if name.startswith("service.") and not name
 
 @pytest.fixture(scope="module")
 def played(shared_server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
-    """How it fared in each scenario."""
+    """How it fared in the main scenarios. `make torture` plays all of them."""
     service = ServiceUnderPlay(shared_server.base_url, shared_server.internal_token, shared_server.test_token)
-    found = play_all(SCENARIOS, service, COMMAND, tmp_path_factory.mktemp("played"), timeout=120.0, at_once=4)
+    main = [scenario for scenario in SCENARIOS if scenario.name in MAIN]
+    found = play_all(main, service, SERVICE_RUNNER, tmp_path_factory.mktemp("played"), timeout=120.0, at_once=4)
     return {one.scenario.name: one for one in found}
 
 
-@pytest.mark.parametrize("name", [scenario.name for scenario in SCENARIOS])
+@pytest.mark.parametrize("name", MAIN)
 def test_it_breaks_no_rule(name: str, played: dict[str, Played]) -> None:
     assert played[name].breaches == []
 
