@@ -20,7 +20,7 @@ import pytest
 from tests.support import seen
 from tests.support.cluster import TestCluster
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 GONE_SECONDS = 5.0
 ENCRYPTION_KEY = "11" * 32
 SIGNING_KEY = "22" * 32
