@@ -5,7 +5,7 @@
   const enliven = (root) => {
     for (const button of root.querySelectorAll("button[data-copy]")) {
       button.hidden = false;
-      button.setAttribute("aria-label", `Copy ${button.dataset.copy}`);
+      if (!button.hasAttribute("aria-label")) button.setAttribute("aria-label", `Copy ${button.dataset.copy}`);
     }
     for (const shown of root.querySelectorAll("[data-with-script]")) shown.hidden = false;
   };
@@ -24,6 +24,11 @@
   });
 
   document.addEventListener("change", (event) => {
+    if (event.target.dataset.checks) {
+      for (const box of event.target.form.elements) {
+        if (box.name === event.target.dataset.checks) box.checked = event.target.checked;
+      }
+    }
     const form = event.target.closest("form[data-sends-itself]");
     if (form && event.target.matches("select, input[type=checkbox]")) form.requestSubmit();
   });

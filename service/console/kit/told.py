@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 DONE: Mapping[str, str] = {
+    "assign_case": "The case is assigned.",
+    "comment_on_case": "Your comment is written.",
+    "create_suppression": "The rule counts for errors from now on, and soon for the cases that are there.",
+    "ignore_case": "The case is ignored.",
+    "merge_case": "The case is merged. Later errors are counted in the other one.",
     "pause_automation_contract": "The automation of this project is stopped.",
     "decide_automation_approval": "Your decision is recorded.",
     "cancel_automation_run": "The run is cancelled.",
     "verify_automation_run": "The service has counted. The run shows the result.",
     "issue_automation_triggers": "The service has looked for work.",
     "preferences": "Saved.",
+    "release_claim": "The claim is released.",
+    "remove_source_map": "The file is removed.",
+    "remove_suppression": "The rule is removed. What it did to cases stays done.",
+    "reopen_case": "The case is open again.",
+    "resolve_case": "The case is resolved.",
+    "split_case": "The case is split off.",
 }
 """The sentence after an operation or a form. One without any is told by its summary."""
 

@@ -1,0 +1,109 @@
+"""A stored error as a page shows it: its stack, its breadcrumbs, its request. Anything may be in what was sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from service.console.pages.cases import frames
+from service.console.pages.cases.frames import Cause
+
+Json = Mapping[str, Any]
+_LATEST = 4_102_444_800  # a moment after this one is no time of an error
+_HEADS = ("method", "url", "query_string")
+
+
+class Crumb(NamedTuple):
+    """A breadcrumb. `at` in epoch seconds, None where it was sent as another text."""
+
+    at: int | None
+    when: str
+    category: str
+    level: str
+    message: str
+    data: str
+
+
+class RequestPart(NamedTuple):
+    """A part of a request: pairs, or a text."""
+
+    name: str
+    pairs: Sequence[tuple[str, str]]
+    text: str
+
+
+class SentRequest(NamedTuple):
+    """A request: its first lines, and its parts."""
+
+    heads: Sequence[tuple[str, str]]
+    parts: Sequence[RequestPart]
+
+
+class Evidence(NamedTuple):
+    """All that a page shows of an error. `stack` is its stack as text."""
+
+    event: Json
+    causes: Sequence[Cause]
+    stack: str
+    breadcrumbs: Sequence[Crumb]
+    request: SentRequest | None
+    user: Sequence[tuple[str, str]]
+    tags: Sequence[tuple[str, str]]
+
+
+def evidence_of(event: Json) -> Evidence:
+    """An error as get_case_event shows it, taken apart for a page."""
+    causes = frames.chain(event)
+    return Evidence(
+        event,
+        causes,
+        frames.as_text(causes),
+        breadcrumbs(event),
+        request(event),
+        _pairs(event["user"] or {}),
+        _pairs(event["tags"]),
+    )
+
+
+def breadcrumbs(event: Json) -> list[Crumb]:
+    """The breadcrumbs of an error."""
+    return [_crumb(crumb) for crumb in event.get("breadcrumbs") or ()]
+
+
+def request(event: Json) -> SentRequest | None:
+    """The request of an error."""
+    sent = event.get("request")
+    if not sent:
+        return None
+    heads = [(name, told(sent[name])) for name in _HEADS if sent.get(name)]
+    return SentRequest(heads, [_part(name, value) for name, value in sent.items() if name not in _HEADS and value])
+
+
+def told(value: Any) -> str:
+    """A value as text."""
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _crumb(crumb: Json) -> Crumb:
+    at = crumb.get("timestamp")
+    known = isinstance(at, (int, float)) and 0 < at < _LATEST
+    category = crumb.get("category") or crumb.get("type") or ""
+    return Crumb(
+        int(at) if known and at is not None else None,
+        "" if at is None or known else told(at),
+        told(category),
+        told(crumb.get("level") or ""),
+        told(crumb.get("message") or ""),
+        told(crumb["data"]) if crumb.get("data") else "",
+    )
+
+
+def _part(name: str, value: Any) -> RequestPart:
+    if isinstance(value, dict):
+        return RequestPart(name, _pairs(value), "")
+    return RequestPart(name, (), told(value))
+
+
+def _pairs(values: Json) -> list[tuple[str, str]]:
+    return [(name, told(value)) for name, value in values.items()]

@@ -1,0 +1,94 @@
+"""A case: what its latest error says, what happened to it, and what can be done with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from service.console.kit.page import View, page
+from service.console.kit.visit import Visit
+from service.console.pages.cases.context import evidence_of
+from service.console.pages.cases.history import history, name_of
+
+Json = Mapping[str, Any]
+SHOWN_PEOPLE = 10
+SHOWN_DECISIONS = 10
+MOST_RUNS = 5
+MOST_HAPPENED = 200
+
+
+@page("cases/{case_id}", section="cases")
+async def show_case(visit: Visit) -> View:
+    """Show a case in full."""
+    case_id = visit.values["case_id"]
+    case = await visit.read("read_case", case_id=case_id)
+    project_id, latest = case["project_id"], case["latest_event"]
+    event, people, events, members, keys, decisions, claim = await asyncio.gather(
+        _event(visit, case),
+        visit.try_read("list_case_users", case_id=case_id),
+        visit.try_read("list_stream_events", stream_id=case_id, query={"limit": MOST_HAPPENED}),
+        visit.try_read("list_members", project_id=project_id, query={"limit": 200}),
+        visit.try_read("list_keys"),
+        visit.try_read(
+            "list_automation_decisions",
+            project_id=project_id,
+            query={"case_id": case_id, "limit": SHOWN_DECISIONS},
+        ),
+        _claim(visit, case),
+    )
+    names = {one["user_id"]: one["email"] for one in members["members"] if one["email"]} if members else {}
+    own = names.get(visit.call.user_id, "you")
+    names |= {one["id"]: own for one in keys["keys"]} if keys else {}
+    decided = decisions["decisions"] if decisions else []
+    facts = {
+        "case": case,
+        "shown": evidence_of(event) if event else None,
+        "latest": latest,
+        "people": people["users"][:SHOWN_PEOPLE] if people else [],
+        "people_count": len(people["users"]) if people else 0,
+        "happened": history(case, events["events"] if events else (), names),
+        "sees_events": events is not None,
+        "members": [(one["user_id"], one["email"] or one["user_id"]) for one in members["members"]] if members else [],
+        "names": names,
+        "assignee": name_of(case["assignee"], names) if case["assignee"] else None,
+        "me": visit.call.user_id,
+        "decisions": decided,
+        "claim": claim,
+        "runs": await _runs(visit, decided, claim),
+    }
+    state = {
+        "Status": f"merged into {case['merged_into']}" if "merged_into" in case else case["status"],
+        "Revision": str(case["revision"]),
+        "Assignee": facts["assignee"] or "nobody",
+    }
+    return View("cases/record.html", case["title"], facts, project_id, state, [case_id])
+
+
+async def _event(visit: Visit, case: Json) -> Json | None:
+    """The latest error with its sources. None once retention has taken it."""
+    latest = case["latest_event"]
+    if latest is None:
+        return None
+    return await visit.try_read("get_case_event", case_id=case["case_id"], event_id=latest["id"])
+
+
+async def _claim(visit: Visit, case: Json) -> Json | None:
+    if case["claim"] is None:
+        return None
+    return await visit.try_read("get_active_claim", case_id=case["case_id"])
+
+
+async def _runs(visit: Visit, decisions: Sequence[Json], claim: Json | None) -> list[str]:
+    """The runs of the newest receipts of a case, and the one of its claim."""
+    named = dict.fromkeys(one["receipt_id"] for one in decisions if one["receipt_id"])
+    receipts = await asyncio.gather(
+        *(visit.try_read("get_automation_trigger_receipt", receipt_id=name) for name in list(named)[:MOST_RUNS])
+    )
+    runs = [receipt["consumed_run_id"] for receipt in receipts if receipt]
+    if claim:
+        runs.insert(0, claim["run_id"])
+    return list(dict.fromkeys(run for run in runs if run))
+
+
+PAGES = [show_case]
