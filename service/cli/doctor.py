@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import click
 import psycopg
 
+from service.cli.log.witnesses import look_at_witnesses
 from service.cli.shared.common import database, json_option, show
 from service.cli.shared.failures import explain
 from service.cli.shared.lookups import place_of
@@ -281,6 +282,10 @@ def _signed_log(connection: psycopg.Connection[Any], settings: Settings) -> Iter
     standing = judge(connection, seen, CheckpointFile(settings.erasure_ledger))
     if standing.signs:
         yield Finding("signed log", OK, f"{seen.signed_size or 0} of {seen.size} events, as {seen.origin}")
+        report = look_at_witnesses(connection, settings, seen.origin, seen.signed_size or 0)
+        if report is not None:
+            result = OK if report.fine else WARNING if report.readable else WRONG
+            yield Finding("witnesses", result, report.detail)
     else:
         advice = "nothing is signed until `service log continue` begins a new origin"
         yield Finding("signed log", WRONG, f"{standing.detail}; {advice}")
