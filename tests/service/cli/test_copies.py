@@ -15,15 +15,19 @@ import pytest
 from service.cli.shared import copies
 from service.cli.shared.copies import CopyTally, back_up, bring_back, extent_of
 from service.eventstore.history.audit import check_history, check_projection
+from service.eventstore.tree.checking import check_tree
+from service.eventstore.tree.reading import latest_checkpoint
 from service.http.edge.app import create_app
 from service.process.assembly import make_services
 from service.registry import read_models
 from service.settings import Settings, load_settings
+from service.tlog.notes import Checkpoint
 from tests.service.http.edge.toy_api import running
 from tests.support import seen
 from tests.support.accounts import bearer, identity
 from tests.support.cluster import TestCluster
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY
+from tests.support.trees import fill, naive_leaves, naive_root, sign_all, signer_at
 
 INTERNAL_TOKEN = "an-internal-token-of-length"
 
@@ -102,6 +106,45 @@ async def test_a_restored_service_is_the_one_that_was_copied(any_cluster: TestCl
         async with service_on(after) as client:
             assert await make_project(client, key) == again
         assert count(other, "projects") == 1
+
+
+async def test_the_tree_of_a_copy_is_served_as_before(cluster: TestCluster, tmp_path: Path):
+    """Full tiles, partial ones, the checkpoint with its cosignatures, and proofs; and the log is signed on."""
+    file, signer = tmp_path / "copy.dump", signer_at(tmp_path)
+    paths = [
+        *("checkpoint", "tile/0/000", "tile/0/001", "tile/0/002.p/88", "tile/1/000.p/2"),
+        *("proof/inclusion?position=300", "proof/consistency?from=257"),
+    ]
+
+    async def served(url: str) -> list[bytes]:
+        async with service_on(settings_for(url)) as client:
+            answers = [await client.get(f"/v1/log/{path}") for path in paths]
+            assert [answer.status_code for answer in answers] == [200] * len(paths)
+            return [answer.content for answer in answers]
+
+    with cluster.database() as url, cluster.database("template0") as other:
+        with psycopg.connect(url, autocommit=True) as sql:
+            fill(sql, 600)
+            sign_all(sql, signer)
+            kept = latest_checkpoint(sql)
+            assert kept is not None
+            line = signer.pair.cosign("w.example", Checkpoint(kept.origin, kept.size, kept.root), 5)[0].line
+            sql.execute(
+                "insert into log_cosignatures values (%s, 600, 'w.example', %s, clock_timestamp())", (kept.origin, line)
+            )
+        before = await served(url)
+        assert line.encode() in before[0]
+        back_up(settings_for(url), file, quiet)
+        bring_back(settings_for(other), file, quiet)
+        assert await served(other) == before
+        with psycopg.connect(other, autocommit=True) as sql:
+            assert list(check_tree(sql)) == []
+            fill(sql, 7)
+            standing = sign_all(sql, signer)
+            assert standing is None or standing.signs
+            later = latest_checkpoint(sql)
+            assert later is not None
+            assert (later.origin, later.size, later.root) == (kept.origin, 607, naive_root(naive_leaves(607)))
 
 
 def test_a_copy_from_a_new_server_comes_back_on_the_oldest(
