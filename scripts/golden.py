@@ -62,6 +62,7 @@ def found() -> dict[str, set[str]]:
         "read_models": set(read_models()),
         "endpoints": {f"{operation.method} {operation.path} {operation.operation_id}" for operation in endpoints},
         "permissions": permissions.lines(),
+        "freshness": permissions.freshness(),
         "tasks": {task.name for task in tasks} | {f"on {topic}" for topic in reactions},
         "topics": versions(events(), lifted()),
     }

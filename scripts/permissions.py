@@ -1,4 +1,4 @@
-"""The callers of each operation: roles of people, and kinds of credential (G-025, G-169).
+"""The callers of each operation: roles of people, and kinds of credential (G-025, G-169); and who signs in again.
 
 `tests/golden/names/permissions.txt` keeps one line for each operation, so that a change of rights is a change of a file
 that somebody reads. `tests/service/auth/test_permissions.py` compares the lines with the answers of the running checks.
@@ -39,3 +39,15 @@ def lines() -> set[str]:
     """A line for each operation."""
     declared = [endpoint.operation for endpoint in all_endpoints()]
     return {f"{operation.operation_id}: {' '.join(callers(operation))}" for operation in declared}
+
+
+def freshness() -> set[str]:
+    """A line for each operation of people: when a session asks its person to sign in again before it."""
+    declared = (endpoint.operation for endpoint in all_endpoints())
+    return {f"{one.operation_id}: {_fresh(one)}" for one in declared if PrincipalKind.KEY in one.principals}
+
+
+def _fresh(operation: Operation) -> str:
+    if operation.fresh:
+        return "always"
+    return f"when {operation.fresh_when}" if operation.fresh_when else "never"

@@ -129,6 +129,9 @@ _REQUEST = {
         402, "The account's quota is used up.", "Read /v1/billing/status, then upgrade or wait for the next period."
     ),
     "owner_required": code(403, "This operation is reserved for the project's owner.", ("Ask an owner to do it.")),
+    "reauthentication_required": code(
+        403, "Your last sign-in was over 15 minutes ago.", "Sign in again, then repeat the request."
+    ),
     "principal_not_allowed": code(403, "This kind of credential is not accepted here.", _CALLER),
     "origin_not_allowed": code(
         403,

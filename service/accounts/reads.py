@@ -1,4 +1,4 @@
-"""Queries about people, keys, memberships, invitations and sign-ins."""
+"""Queries about people, keys, sessions, memberships, invitations and sign-ins."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from projections.accounts.membership import PROJECTION as MEMBERSHIPS
 from projections.accounts.membership import MembershipRow
 from projections.accounts.person import PROJECTION as PEOPLE
 from projections.accounts.person import PersonRow
+from projections.accounts.session import PROJECTION as SESSIONS
+from projections.accounts.session import SessionRow
 from projections.accounts.sign_in import PROJECTION as SIGN_INS
 from projections.accounts.sign_in import SignInRow
 from projections.projects.project import PROJECTION as PROJECTS
@@ -27,6 +29,7 @@ from statemachines.accounts.person import Person, PersonNotFound, Status
 from statemachines.projects.project import ProjectNotFound
 
 _KEYS_OF = load_sql("accounts", "keys_of")
+_SESSIONS_OF = load_sql("accounts", "sessions_of")
 _ALL_KEYS = load_sql("accounts", "all_keys")
 _FEEDBACK = load_sql("accounts", "feedback")
 _MEMBERS = load_sql("accounts", "members")
@@ -39,6 +42,13 @@ class UsedKey(NamedTuple):
     """A key, and when it was last used, in epoch seconds."""
 
     key: KeyRow
+    last_used_at: int | None
+
+
+class UsedSession(NamedTuple):
+    """A session, and when it was last used, in epoch seconds."""
+
+    session: SessionRow
     last_used_at: int | None
 
 
@@ -80,6 +90,18 @@ async def keys_of(store: EventStore, user_id: str, after: PageEnd, limit: int) -
     """List at most `limit` keys of a person that come after a place, live and revoked, newest first."""
     rows = await store.fetch(_KEYS_OF, user_id=user_id, at=after.at, id=after.id, limit=limit)
     return [UsedKey(msgspec.json.decode(text, type=KeyRow), used) for text, used in rows]
+
+
+async def sessions_of(store: EventStore, user_id: str, after: PageEnd, limit: int) -> list[UsedSession]:
+    """List at most `limit` open sessions of a person that come after a place, newest first."""
+    rows = await store.fetch(_SESSIONS_OF, user_id=user_id, at=after.at, id=after.id, limit=limit)
+    return [UsedSession(msgspec.json.decode(text, type=SessionRow), used) for text, used in rows]
+
+
+async def find_link(store: EventStore, link_hash: str) -> SessionRow | None:
+    """Find the unused link of a secret by its SHA-256."""
+    rows = await store.find(SESSIONS.table, "t.link_hash = %s and t.status = 'offered'", link_hash, limit=1)
+    return rows[0] if rows else None
 
 
 async def all_keys(store: EventStore, user_id: str | None = None) -> list[ListedKey]:

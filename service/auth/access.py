@@ -18,7 +18,8 @@ class Access:
     `path` is the documented template, `method` that of HTTP. `scope` is asked of CI and runner credentials, `owner` of
     human callers. `mutation` false leaves the operation open on a fenced project for people (G-131). `sdk`: whose SDKs
     call it, which present the DSN in their own way (G-142); "": nobody's. `reveals`: its answer shows a secret, so
-    auditors may not read it.
+    auditors may not read it. `fresh`: a session asks its person to sign in again when the last time is over 15 minutes
+    ago. Nothing that stops or takes away has it.
     """
 
     path: str
@@ -30,6 +31,7 @@ class Access:
     mutation: bool = True
     sdk: str = ""
     reveals: bool = False
+    fresh: bool = False
 
 
 def permits(access: Access, role: Role) -> bool:

@@ -14,14 +14,21 @@ from typing import NamedTuple, assert_never
 import msgspec
 
 from projections.accounts import key as keys
+from projections.accounts import session as sessions
 from projections.credentials import credential as credentials
 from projections.credentials.credential import CredentialRow
 from service.auth import secrets
 from service.auth.access import DELETION_GROUP, Access, permits
 from service.auth.authority import fence_reaches
-from service.auth.cookies import SESSION_COOKIES, cookie_values
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
-from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
+from service.auth.refusals import (
+    NotFound,
+    OwnerRequired,
+    PrincipalNotAllowed,
+    ReauthenticationRequired,
+    ScopeMissing,
+    Unauthenticated,
+)
 from service.auth.sdk_keys import POSTHOG, SENTRY, sent_keys
 from service.auth.secrets import Dsn, SecretKind
 from service.auth.uses import Uses
@@ -29,6 +36,7 @@ from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.settings import Settings
 from statemachines.accounts.membership import Role, membership_id, role_named
+from statemachines.accounts.session import FRESH
 from statemachines.credentials.credential import RUNNER
 from statemachines.deletion.removal import KEPT_SECONDS
 from statemachines.kernel.machine import Rejection
@@ -38,6 +46,7 @@ CACHE_SECONDS = 1.0
 CACHE_SIZE = 10_000
 QUERY_DSN_PATHS = ("/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config")
 
+_SESSION = load_sql("auth", "session")
 _CREDENTIAL = load_sql("auth", "credential")
 _DSN = load_sql("auth", "dsn")
 _FORMER = load_sql("auth", "former")
@@ -95,32 +104,39 @@ class Authenticator:
         headers: Mapping[str, str],
         query: Mapping[str, str | Sequence[str]],
         shown: Dsn | None = None,
+        *,
+        inner: bool = False,
     ) -> Principal:
         """Find who sends a request. `headers` by lower-case name; `query` holds the values of each parameter.
 
-        `shown` is what `presented` says of the same request, where somebody has asked already.
-        Raises Unauthenticated, PrincipalNotAllowed, ScopeMissing, and NotFound for a test route without a test token.
+        `shown` is what `presented` says of the same request, where somebody has asked already. An `inner` request is
+        made by a handler: there a session stands where a key is admitted. From outside, its secret is nobody's but
+        at the pages that take it from the browser, so that no other page and no program can use it.
+        Raises Unauthenticated, PrincipalNotAllowed, ScopeMissing, ReauthenticationRequired, and NotFound for a test
+        route without a test token.
         """
         allowed = access.principals
         if PrincipalKind.ANONYMOUS in allowed:
-            return ANONYMOUS
+            visits = PrincipalKind.SESSION in allowed
+            return await self._visitor(access, headers, query, shown) if visits else ANONYMOUS
         if allowed == {PrincipalKind.TEST} and self._settings.test_token is None:
             raise NotFound
         try:
             check_places(access, headers, query)
             shown = shown or presented(access, headers, query)
+            _check_session(access, shown, inner=inner)
             # What is remembered may let somebody through to the second check; a refusal rests on a fresh look, so that
             # a secret that has just ended is nobody's everywhere, and not of the wrong kind here and there.
             # Repeats of a deletion are answered without a command, so they have no second check either.
             remembered = access.mutation and access.group != DELETION_GROUP
             principal = await self._identify(shown, remembered=remembered)
-            if remembered and _refusal(access, principal) is not None:
+            if remembered and _refusal(access, principal, inner=inner) is not None:
                 principal = await self._identify(shown, remembered=False)
         except Unauthenticated as refused:
             if access.path == SELF_DELETE_PATH and (former := await self._former(headers)) is not None:
                 return former
             raise Unauthenticated(str(refused), next_action=how_to_present(access)) from None
-        if (refusal := _refusal(access, principal)) is not None:
+        if (refusal := _refusal(access, principal, inner=inner)) is not None:
             raise refusal
         return principal
 
@@ -138,7 +154,7 @@ class Authenticator:
         found = self._standings.get((principal.id, project_id)) if remembered else None
         if found is not None and found[0] > moment:
             return found[1]
-        if principal.kind is PrincipalKind.KEY:
+        if principal.kind.is_person:
             assert principal.user_id is not None
             mine = membership_id(project_id, principal.user_id)
             rows = await self._store.doors.fetch(_ROLE_OF_MEMBER, project_id=project_id, membership_id=mine)
@@ -151,7 +167,7 @@ class Authenticator:
             rows = []
         for text, status in rows:
             role = None if text is None else role_named(text)
-            if role is None and principal.kind is PrincipalKind.KEY:
+            if role is None and principal.kind.is_person:
                 continue  # A later release knows what that is.
             standing = PrincipalStanding(role, status != "active")
             # What may refuse is not remembered: a member who has just become an owner is one.
@@ -190,6 +206,16 @@ class Authenticator:
         if standing.fenced and fence_reaches(principal, access):
             raise ProjectDeletionInProgress("The project is being deleted.")
 
+    async def _visitor(
+        self, access: Access, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]], shown: Dsn | None
+    ) -> Principal:
+        """Find whose session shows a page that anybody may see; ANONYMOUS without an open one."""
+        try:
+            found = await self._identify(shown or presented(access, headers, query), remembered=False)
+        except Unauthenticated:
+            return ANONYMOUS
+        return found if found.kind is PrincipalKind.SESSION else ANONYMOUS
+
     async def _identify(self, dsn: Dsn, *, remembered: bool) -> Principal:
         """Find the principal of a secret.
 
@@ -223,19 +249,23 @@ class Authenticator:
                 return await self._credential(digest)
             case SecretKind.DSN:
                 return await self._dsn(digest)
-            case _:
+            case SecretKind.SESSION:
+                return await self._session(digest)
+            case SecretKind.DEVICE | SecretKind.LINK | None:
                 raise Unauthenticated
+            case _:
+                assert_never(kind)
 
     async def _former(self, headers: Mapping[str, str]) -> Principal | None:
         """Find whose deleted account a key was of, for a replay of its deletion alone; never remembered."""
         authorization = headers.get("authorization", "")
         if authorization[: len(_BEARER)].lower() != _BEARER:
             return None
-        digest = secrets.digest(authorization[len(_BEARER) :].strip())
+        secret = authorization[len(_BEARER) :].strip()
+        kind = PrincipalKind.SESSION if is_session(secret) else PrincipalKind.KEY
+        digest = secrets.digest(secret)
         for (user_id,) in await self._store.doors.fetch(_FORMER, digest=digest, kept=KEPT_SECONDS):
-            return Principal(
-                PrincipalKind.KEY, user_id, scope_id=user_id, account=user_id, user_id=user_id, secret_hash=digest
-            )
+            return Principal(kind, user_id, scope_id=user_id, account=user_id, user_id=user_id, secret_hash=digest)
         return None
 
     async def _key(self, digest: str) -> Principal:
@@ -244,6 +274,19 @@ class Authenticator:
             user_id = row.user_id
             return Principal(
                 PrincipalKind.KEY, row.id, scope_id=user_id, account=user_id, user_id=user_id, secret_hash=digest
+            )
+        raise Unauthenticated
+
+    async def _session(self, digest: str) -> Principal:
+        for session_id, user_id, fresh in await self._store.doors.fetch(_SESSION, digest=digest, fresh=FRESH):
+            return Principal(
+                PrincipalKind.SESSION,
+                session_id,
+                scope_id=user_id,
+                account=user_id,
+                user_id=user_id,
+                secret_hash=digest,
+                fresh=fresh,
             )
         raise Unauthenticated
 
@@ -281,6 +324,8 @@ class Authenticator:
         match principal.kind:
             case PrincipalKind.KEY:
                 self.uses.note(keys.KEY_USES, principal.scope_id, principal.id)
+            case PrincipalKind.SESSION:
+                self.uses.note(sessions.SESSION_USES, principal.scope_id, principal.id)
             case PrincipalKind.CI | PrincipalKind.RUNNER:
                 self.uses.note(credentials.CREDENTIAL_USES, principal.scope_id, principal.id)
             case PrincipalKind.ANONYMOUS | PrincipalKind.DSN | PrincipalKind.INTERNAL | PrincipalKind.TEST:
@@ -291,12 +336,26 @@ class Authenticator:
                 assert_never(principal.kind)
 
 
-def _refusal(access: Access, principal: Principal) -> Rejection | None:
+def is_session(text: str) -> bool:
+    """Whether a text has the form of a session's secret."""
+    return secrets.kind_of(text) is SecretKind.SESSION
+
+
+def _check_session(access: Access, shown: Dsn, *, inner: bool) -> None:
+    """Raise Unauthenticated for a session from outside, but at the pages."""
+    if not inner and PrincipalKind.SESSION not in access.principals and is_session(shown.key):
+        raise Unauthenticated
+
+
+def _refusal(access: Access, principal: Principal, *, inner: bool) -> Rejection | None:
     """Say why an operation is not for a principal; None when it is."""
-    if principal.kind not in access.principals:
+    kind = principal.kind
+    if kind not in access.principals and not (inner and kind.inside in access.principals):
         return PrincipalNotAllowed()
     if access.scope is not None and principal.kind in _SCOPED and access.scope not in principal.scopes:
         return ScopeMissing(required_scope=access.scope)
+    if access.fresh and kind is PrincipalKind.SESSION and not principal.fresh:
+        return ReauthenticationRequired()
     return None
 
 
@@ -321,6 +380,8 @@ def how_to_present(access: Access) -> str:
     """Say which credentials a route takes, and where."""
     if access.sdk:
         return f"Set up the SDK with the project's `{_OF_SDK[access.sdk]}`, as its DSN shows it under `sdks`."
+    if PrincipalKind.SESSION in access.principals:
+        return "Sign in at /console/enter."
     names = [name for kind, name in _NAMES.items() if kind in access.principals]
     ways = [f"{' or '.join(names)} as Authorization: Bearer"] if names else []
     if PrincipalKind.DSN in access.principals:
@@ -344,8 +405,6 @@ def presented(access: Access, headers: Mapping[str, str], query: Mapping[str, st
         sent.extend([values] if isinstance(values, str) else values)
     if access.sdk:
         sent += sent_keys(access.sdk, headers, query)
-    if access.path.startswith("/console"):
-        sent += cookie_values(headers, SESSION_COOKIES)
     if len(sent) == 1:
         return secrets.parse_dsn(sent[0])
     read = [secrets.parse_dsn(value) for value in sent]

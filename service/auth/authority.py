@@ -13,19 +13,22 @@ from typing import NamedTuple, assert_never
 from projections.accounts import key as keys
 from projections.accounts import membership as memberships
 from projections.accounts import person as people
+from projections.accounts import session as sessions
 from projections.credentials import credential as credentials
 from projections.projects import project as projects
 from projections.projects.project import ProjectRow
 from service.auth.access import DELETION_GROUP, Access, permits
 from service.auth.principals import Principal, PrincipalKind
-from service.auth.refusals import OwnerRequired, Unauthenticated
+from service.auth.refusals import OwnerRequired, ReauthenticationRequired, Unauthenticated
 from service.auth.secrets import equal
 from service.eventstore.declare.commands import Lookup, Unit
 from statemachines.accounts.membership import Role, membership_id, role_named
 from statemachines.accounts.person import AccountDeletionInProgress
+from statemachines.accounts.session import FRESH
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
 KEYS = keys.PROJECTION.table
+SESSIONS = sessions.PROJECTION.table
 PEOPLE = people.PROJECTION.table
 MEMBERSHIPS = memberships.PROJECTION.table
 AUDITORS = memberships.AUDITORS.table
@@ -36,8 +39,8 @@ CREDENTIALS = credentials.PROJECTION.table
 class Authority(NamedTuple):
     """Gates to hold shared, rows to read under them, and the check to run before the decision.
 
-    The check raises Unauthenticated, ProjectNotFound, OwnerRequired, ProjectDeletionInProgress or
-    AccountDeletionInProgress.
+    The check raises Unauthenticated, ReauthenticationRequired, ProjectNotFound, OwnerRequired,
+    ProjectDeletionInProgress or AccountDeletionInProgress.
     """
 
     gates: tuple[str, ...]
@@ -49,7 +52,9 @@ def authority(principal: Principal, project_id: str | None, access: Access) -> A
     """Say what has to hold when a command under `access` commits. `project_id`: the project in scope, if any."""
     match principal.kind:
         case PrincipalKind.KEY:
-            return _person(principal, project_id, access)
+            return _person(principal, project_id, access, _key(principal))
+        case PrincipalKind.SESSION:
+            return _person(principal, project_id, access, _session(principal, access))
         case PrincipalKind.CI | PrincipalKind.RUNNER:
             return _credential(principal, project_id)
         case PrincipalKind.DSN:
@@ -71,7 +76,7 @@ def fence_reaches(principal: Principal, access: Access) -> bool:
     """Whether a deletion fence closes the operation to the principal: reads stay open to people (G-131)."""
     if access.group == DELETION_GROUP:
         return False
-    return access.mutation or principal.kind is not PrincipalKind.KEY
+    return access.mutation or not principal.kind.is_person
 
 
 def check_fence(project: ProjectRow) -> None:
@@ -82,15 +87,40 @@ def check_fence(project: ProjectRow) -> None:
         )
 
 
-def _person(principal: Principal, project_id: str | None, access: Access) -> Authority:
-    user_id = principal.user_id
-    assert user_id is not None
-    of_account = (Lookup(KEYS, user_id, principal.id), Lookup(PEOPLE, user_id, user_id))
+class _Proof(NamedTuple):
+    """The row that proves a person, and the check of it."""
 
-    def check_account(unit: Unit) -> None:
-        key = unit.row(KEYS, user_id, principal.id)
+    lookup: Lookup
+    check: Callable[[Unit], None]
+
+
+def _key(principal: Principal) -> _Proof:
+    def check(unit: Unit) -> None:
+        key = unit.row(KEYS, principal.scope_id, principal.id)
         if key is None or key.revoked_at is not None or not equal(key.key_hash, principal.secret_hash):
             raise Unauthenticated
+
+    return _Proof(Lookup(KEYS, principal.scope_id, principal.id), check)
+
+
+def _session(principal: Principal, access: Access) -> _Proof:
+    def check(unit: Unit) -> None:
+        session = unit.row(SESSIONS, principal.scope_id, principal.id)
+        if session is None or not session.open(unit.now) or not equal(session.secret_hash, principal.secret_hash):
+            raise Unauthenticated
+        if access.fresh and unit.now - session.authenticated_at > FRESH:
+            raise ReauthenticationRequired
+
+    return _Proof(Lookup(SESSIONS, principal.scope_id, principal.id), check)
+
+
+def _person(principal: Principal, project_id: str | None, access: Access, proof: _Proof) -> Authority:
+    user_id = principal.user_id
+    assert user_id is not None
+    of_account = (proof.lookup, Lookup(PEOPLE, user_id, user_id))
+
+    def check_account(unit: Unit) -> None:
+        proof.check(unit)
         person = unit.row(PEOPLE, user_id, user_id)
         if person is None:
             raise Unauthenticated

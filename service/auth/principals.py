@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import assert_never
 
 
 class PrincipalKind(Enum):
@@ -11,6 +12,7 @@ class PrincipalKind(Enum):
 
     ANONYMOUS = "anonymous"
     KEY = "key"
+    SESSION = "session"
     CI = "ci"
     RUNNER = "runner"
     DSN = "dsn"
@@ -18,15 +20,34 @@ class PrincipalKind(Enum):
     TEST = "test"
     SYSTEM = "system"
 
+    @property
+    def is_person(self) -> bool:
+        """Whether such a caller acts as a person, by the roles that the person has."""
+        match self:
+            case PrincipalKind.KEY | PrincipalKind.SESSION:
+                return True
+            case PrincipalKind.ANONYMOUS | PrincipalKind.CI | PrincipalKind.RUNNER | PrincipalKind.DSN:
+                return False
+            case PrincipalKind.INTERNAL | PrincipalKind.TEST | PrincipalKind.SYSTEM:
+                return False
+            case _:
+                assert_never(self)
+
+    @property
+    def inside(self) -> PrincipalKind:
+        """The kind in whose place it stands in a request that the console makes: that of a key, of a session."""
+        return PrincipalKind.KEY if self is PrincipalKind.SESSION else self
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
     """An authenticated caller.
 
-    `id` is the key id, credential id or project id (DSN); `scope_id` is the project_id column of the row that proves
-    it (the user id for a key). `account` is whose share of the process its requests take: the person of a key, who
-    pays for the project of anything else. `secret_hash` is the hex SHA-256 that was presented, re-read under the gates.
-    `project_active` says of a project's own credential that, when it was looked up, its project was not being deleted.
+    `id` is the id of the key, session or credential, or the project id (DSN). `scope_id` is the project_id column of
+    the row that proves it (the user id of a person). `account` is whose share of the process its requests take: the
+    person of a key or session, who pays for the project of anything else. `secret_hash` is the hex SHA-256 that was
+    presented, re-read under the gates. `project_active` says of a project's own credential that, when it was looked
+    up, its project was not being deleted. `fresh` says of a session that its person had signed in lately then.
     """
 
     kind: PrincipalKind
@@ -40,6 +61,7 @@ class Principal:
     runner_id: str | None = None
     secret_hash: str = ""
     project_active: bool = False
+    fresh: bool = False
 
     @property
     def tenant(self) -> str:

@@ -54,6 +54,12 @@ class OwnerRequired(Refusal):
     code = "owner_required"
 
 
+class ReauthenticationRequired(Refusal):
+    """A session whose person has not signed in lately, at an operation that asks for it."""
+
+    code = "reauthentication_required"
+
+
 class NotFound(Refusal):
     """An unknown route, or a path in a form that no route has."""
 

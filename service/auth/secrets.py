@@ -40,6 +40,8 @@ class SecretKind(Enum):
     RUNNER = "service_runner_"
     DSN = "service_dsn_"
     DEVICE = "service_device_"
+    SESSION = "service_ses_"
+    LINK = "service_link_"
 
 
 class Secret(NamedTuple):

@@ -1,4 +1,4 @@
-"""When a key or credential was last used: noted in memory, written in the background (G-040).
+"""When a key, session or credential was last used: noted in memory, written in the background (G-040).
 
 Not a command and not an event: losing a note to a crash loses a minute of a hint. Nothing on the hot path waits for
 it, and a row is rewritten at most once a minute.
@@ -14,6 +14,7 @@ import psycopg
 import structlog
 
 from projections.accounts import key as keys
+from projections.accounts import session as sessions
 from projections.credentials import credential as credentials
 from projections.kernel.projection import Table
 from service.eventstore.declare.sqlfiles import load_sql
@@ -27,6 +28,7 @@ MOST_NOTES = 10_000
 
 _WRITE: dict[Table[Any], str] = {
     keys.KEY_USES: load_sql("auth", "use_keys"),
+    sessions.SESSION_USES: load_sql("auth", "use_sessions"),
     credentials.CREDENTIAL_USES: load_sql("auth", "use_credentials"),
 }
 
@@ -42,7 +44,7 @@ class Uses:
         self._task: asyncio.Task[None] | None = None
 
     def note(self, table: Table[Any], scope_id: str, id: str) -> None:  # noqa: A002
-        """Note a use; `table` is KEY_USES or CREDENTIAL_USES."""
+        """Note a use; `table` is KEY_USES, SESSION_USES or CREDENTIAL_USES."""
         notes = self._notes[table]
         if len(notes) < MOST_NOTES:
             notes.add((scope_id, id))

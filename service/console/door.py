@@ -20,7 +20,7 @@ from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Group
 from service.http.edge.declare.headers import head_of, matches_tag
-from service.http.edge.declare.operations import ANYONE, KEY
+from service.http.edge.declare.operations import ANYONE, SESSION
 
 ROOT = "/console"
 FORM = "application/x-www-form-urlencoded"
@@ -46,7 +46,7 @@ async def _show(call: Call[Any, Any], place: str) -> Outcome:
     path=ROOT,
     operation_id="console_home",
     summary="Open the console",
-    principals=KEY,
+    principals=SESSION,
     responses={200: str},
     content_type=HTML,
     reads_query=True,
@@ -62,7 +62,7 @@ async def show_home(call: Call[None, None]) -> Outcome:
     path=f"{ROOT}/{{place}}",
     operation_id="console_page",
     summary="Open a page of the console",
-    principals=KEY,
+    principals=SESSION,
     responses={200: str},
     content_type=HTML,
     reads_query=True,
@@ -78,7 +78,7 @@ async def show_page(call: Call[None, None]) -> Outcome:
     path=f"{ROOT}/{{place}}",
     operation_id="console_form",
     summary="Send a form of the console",
-    principals=KEY,
+    principals=SESSION,
     responses={200: str, 303: None},
     media_type=FORM,
     max_body=MAX_FORM,

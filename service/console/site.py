@@ -33,7 +33,7 @@ from statemachines.kernel.machine import Rejection
 
 MOST_PARAMETERS = 50
 ROOT = "/console"
-SIGN_IN = f"{ROOT}/sign-in"
+SIGN_IN = f"{ROOT}/enter"
 
 
 @cache
@@ -87,7 +87,7 @@ async def follow(call: Call[Any, Any]) -> Streamed:
 async def again(visit: Visit, fields: Fields, problem: FormProblem) -> Outcome:
     """The page of a form again, with the problem and with the values entered."""
     if problem.status == HTTPStatus.UNAUTHORIZED:
-        return _lead(Redirect("sign-in"))
+        return _lead(Redirect("enter"))
     place, _, query = first(fields, "_back").partition("?")
     back, one = _visit(visit.call, place, _pages(), query.encode())
     back.entered = visit.entered

@@ -52,6 +52,7 @@ FACTS = (
     "provider_grants",
     "provider_sightings",
     "key_uses",
+    "session_uses",
     "credential_uses",
     "sign_in_polls",
     "feedback",

@@ -1,4 +1,4 @@
-"""Background work of authentication: forgetting sign-ins whose time is over (G-020)."""
+"""Background work of authentication: forgetting sign-ins and sessions whose time is over (G-020)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.tasks import Task
 
 
 async def forget_sign_ins(services: Services, _: Mapping[str, Any]) -> None:
-    """Delete the sign-ins and the polls that are over."""
+    """Delete the sign-ins, polls and sessions that are over."""
     await forgetting.forget_sign_ins(services.settings.database_url)
 
 

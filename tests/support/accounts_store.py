@@ -10,6 +10,7 @@ from projections.accounts import invitation as invitations
 from projections.accounts import key as keys
 from projections.accounts import membership as memberships
 from projections.accounts import person as people
+from projections.accounts import session as sessions
 from projections.accounts import sign_in as sign_ins
 from projections.credentials import credential as credentials
 from projections.kernel.projection import AnyProjection
@@ -22,16 +23,19 @@ from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.state.unit import Registry
 from service.eventstore.store import EventStore
 from service.ids import new_id
-from statemachines.accounts import invitation, key, membership, person, sign_in
+from statemachines.accounts import invitation, key, membership, person, session, sign_in
 from statemachines.accounts.membership import OwnerAdded
 from statemachines.credentials import credential
 from statemachines.projects import project
 from statemachines.projects.project import ProjectCreated
 
-MACHINES = tuple(module.MACHINE for module in (person, key, membership, invitation, sign_in, project, credential))
+MACHINES = tuple(
+    module.MACHINE for module in (person, key, session, membership, invitation, sign_in, project, credential)
+)
 PROJECTIONS: tuple[AnyProjection, ...] = (
     people.PROJECTION,
     keys.PROJECTION,
+    sessions.PROJECTION,
     memberships.PROJECTION,
     memberships.AUDITORS,
     invitations.PROJECTION,

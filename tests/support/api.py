@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import httpx2
 import psycopg
 import pytest_asyncio
 
+from service.accounts.commands.session import NewSession
 from tests.support import seen
+from tests.support.sessions import open_session
 
 _numbers = itertools.count(1)
 
@@ -72,7 +75,7 @@ class World(Api):
             )
         )
         key = ok(await self.post("/v1/auth/device/poll", {"device_code": started["device_code"]}))
-        return Person(self.client, key["api_key"], key["user_id"])
+        return Person(self.client, key["api_key"], key["user_id"], self)
 
     async def wait(self, seconds: int) -> None:
         """Move the service's clock on."""
@@ -109,9 +112,14 @@ class World(Api):
 class Person(Api):
     """A signed-in person."""
 
-    def __init__(self, client: httpx2.AsyncClient, secret: str, user_id: str) -> None:
+    def __init__(self, client: httpx2.AsyncClient, secret: str, user_id: str, world: World) -> None:
         super().__init__(client, secret)
         self.user_id = user_id
+        self.world = world
+
+    async def open_session(self) -> NewSession:
+        """Sign in to the console by a link, past its page."""
+        return await self.world.operate(partial(open_session, user_id=self.user_id))
 
     async def create_project(self, name: str = "shop") -> dict[str, Any]:
         return ok(await self.post("/v1/projects", {"name": name}), 201)

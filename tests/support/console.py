@@ -143,5 +143,4 @@ def shown(answer: httpx2.Response) -> Shown:
 
 async def browser_of(person: Person) -> Browser:
     """A browser in which a person has signed in."""
-    assert person.secret is not None
-    return Browser(person.client, person.secret)
+    return Browser(person.client, (await person.open_session()).secret)

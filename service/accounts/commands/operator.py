@@ -1,4 +1,4 @@
-"""What an operator does from the command line: keys, members and sign-ins, by the commands that every door uses.
+"""What an operator does from the command line: keys, links, members and sign-ins, by the commands that every door uses.
 
 The document has no operation for refusing a sign-in, and owners can only invite members (G-019, G-023, G-177); whoever
 may run the service's command line refuses, and adds members without asking them. Every function takes a started
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from service.accounts.commands import key as keys
 from service.accounts.commands import membership as memberships
+from service.accounts.commands import session as sessions
 from service.accounts.commands import sign_in as sign_ins
 from service.accounts.commands.key import NewKey
+from service.accounts.commands.session import NewLink
 from service.auth.system import carry_out
 from service.eventstore.store import EventStore
 from statemachines.accounts.membership import Role
@@ -35,6 +37,18 @@ async def create_key(store: EventStore, identity: Identity) -> NewKey:
 async def revoke_key(store: EventStore, key_id: str) -> None:
     """Revoke a key. After the return nothing commits under it. Raises KeyNotFound."""
     await carry_out(store, ACTOR, "keys revoke", await keys.revoke_anyones(store, key_id))
+
+
+async def offer_session(store: EventStore, user_id: str) -> NewLink:
+    """Make a link that signs a person in to the console. Raises PersonNotFound and AccountDeletionInProgress."""
+    return await carry_out(store, ACTOR, "console open", sessions.offer_to(user_id), gates=[user_id])
+
+
+async def offer_first_session(store: EventStore, identity: Identity) -> NewLink:
+    """Make such a link for the person of an identity, and the person if need be. Raises AccountDeletionInProgress."""
+    salt = store.installation_salt
+    intent = sessions.offer(salt, identity)
+    return await carry_out(store, ACTOR, "console open", intent, gates=[person_id(salt, identity)])
 
 
 async def set_member(store: EventStore, project_id: str, user_id: str, role: Role) -> None:

@@ -1,4 +1,4 @@
-"""Keys, sign-ins and people on the wire (R-AUTH-14 to R-AUTH-18, G-020, G-021, G-027)."""
+"""Keys, sessions, sign-ins and people on the wire (R-AUTH-14 to R-AUTH-18, G-020, G-021, G-027)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from schemas.accounts.key import KeyItem, KeyList, KeyRevokedBody
+from schemas.accounts.session import SessionEndedBody, SessionItem, SessionList
 from schemas.accounts.sign_in import (
     DeviceAuthorized,
     DeviceStarted,
@@ -16,7 +17,7 @@ from schemas.accounts.sign_in import (
 from service.accounts.commands.key import NewKey
 from service.accounts.commands.person import KnownPerson
 from service.accounts.commands.sign_in import Codes
-from service.accounts.reads import UsedKey
+from service.accounts.reads import UsedKey, UsedSession
 from statemachines.accounts.pace import INTERVAL
 from statemachines.accounts.sign_in import LIFETIME
 
@@ -35,6 +36,27 @@ def key_revoked(used: UsedKey) -> KeyRevokedBody:
     """A key as it ended."""
     next_action = "Delete your copies of the key. Sign in again for a new one."
     return KeyRevokedBody(**_members(used), next_action=next_action)
+
+
+def session_list(sessions: Sequence[UsedSession], current: str | None, next_cursor: str | None) -> SessionList:
+    """A page of a person's open sessions. `current` is the id of the one that asks."""
+    return SessionList(
+        sessions=[_session(used, current) for used in sessions],
+        count=len(sessions),
+        next_cursor=next_cursor,
+        next_action="End a session that you do not know with DELETE /v1/auth/sessions/{session_id}.",
+    )
+
+
+def session_ended(used: UsedSession) -> SessionEndedBody:
+    """A session as it ended."""
+    session = used.session
+    assert session.ended_at is not None, "it has just ended"
+    return SessionEndedBody(
+        session_id=session.id,
+        ended_at=session.ended_at,
+        next_action="Nothing to do. The browser that was signed in has to sign in again.",
+    )
 
 
 def device_started(base_url: str, codes: Codes) -> DeviceStarted:
@@ -92,3 +114,16 @@ def _members(used: UsedKey) -> dict[str, Any]:
         "last_used_at": last_used_at,
         "revoked_at": key.revoked_at,
     }
+
+
+def _session(used: UsedSession, current: str | None) -> SessionItem:
+    session, last_used_at = used
+    return SessionItem(
+        session_id=session.id,
+        signed_in_by=session.by,  # type: ignore[arg-type] # a row has no other
+        created_at=session.created_at,
+        authenticated_at=session.authenticated_at,
+        last_used_at=last_used_at,
+        expires_at=session.expires_at,
+        current=session.id == current,
+    )

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from service.auth.cookies import SESSION_COOKIES, cookie_values
+from service.auth.cookies import cookie_values, session_secret
 from service.auth.refusals import Unauthenticated
 from service.http.edge import inner
 from service.http.edge.declare.call import Call
@@ -67,10 +67,10 @@ class Visit:
     @cached_property
     def secret(self) -> str:
         """The secret of the session, as its cookie has it. Raises Unauthenticated without one."""
-        found = cookie_values(head_of(self.call.scope).headers, SESSION_COOKIES)
-        if not found:
+        secret = session_secret(head_of(self.call.scope).headers, self.call.services.settings.base_url)
+        if secret is None:
             raise Unauthenticated
-        return found[0]
+        return secret
 
     @cached_property
     def csrf(self) -> str:

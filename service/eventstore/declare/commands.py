@@ -30,7 +30,7 @@ class Lookup(NamedTuple):
 class Origin:
     """Who asks, and under which names the request is known."""
 
-    actor_kind: str  # key, ci, runner, dsn, internal, test, anonymous, system
+    actor_kind: str  # key, session, ci, runner, dsn, internal, test, anonymous, system
     actor_id: str
     operation: str  # "POST /v1/projects/proj_…/credentials": method and concrete path
     request_id: str

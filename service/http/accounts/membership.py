@@ -54,6 +54,7 @@ async def list_members(call: Call[None, PageQuery]) -> Answer:
     summary="Invite an address to a project, or change a member's role",
     principals=OWNER,
     owner=True,
+    fresh=True,
     responses={202: MemberInvited},
     idempotency="optional",
     extension=True,

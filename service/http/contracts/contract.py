@@ -145,6 +145,7 @@ async def get_contract(call: Call[None, AsOfQuery]) -> Answer:
     summary="Enable one automation or all of them, exactly as reviewed",
     principals=OWNER,
     owner=True,
+    fresh=True,
     responses={200: EnableAnswer},
     if_match="required",
     idempotency="required",

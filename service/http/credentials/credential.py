@@ -37,6 +37,7 @@ from statemachines.credentials.credential import RUNNER, CredentialWish, credent
     summary="Create a CI or runner credential and receive its secret once",
     principals=OWNER,
     owner=True,
+    fresh=True,
     max_body=MAX_CREATE_BYTES,
     responses={200: CredentialCreatedBody},
     idempotency="required",

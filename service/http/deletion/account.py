@@ -21,6 +21,7 @@ from statemachines.deletion.removal import AskForDeletion, command_key_sha256
     operation_id="delete_account",
     summary="Delete your account and the projects without another owner",
     principals=KEY,
+    fresh=True,
     responses={202: AccountDeleting, 200: AccountDeleted},
     idempotency="optional",
     errors=("project_deletion_in_progress",),

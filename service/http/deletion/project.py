@@ -20,6 +20,7 @@ from statemachines.deletion.removal import AskForDeletion, command_key_sha256
     summary="Delete a project, repeated with the same key until it answers 200",
     principals=OWNER,
     owner=True,
+    fresh=True,
     responses={202: ProjectDeleting, 200: ProjectDeleted},
     idempotency="required",
     errors=("project_deletion_in_progress",),

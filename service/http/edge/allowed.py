@@ -64,10 +64,13 @@ def in_operations(
 ) -> dict[str, Any]:
     """Details with `allowed_next` as the operations that this kind of caller may call, by their ids.
 
+    A session is told those of keys: the pages call them.
+
     An operation whose path needs an id that the refused request did not lead to is left out.
     """
     named = {name for topic in details["allowed_next"] for name in OPERATIONS.get(topic, ())}
-    open_to_caller = [known[name] for name in sorted(named) if name in known and kind in known[name].principals]
+    asks = None if kind is None else kind.inside
+    open_to_caller = [known[name] for name in sorted(named) if name in known and asks in known[name].principals]
     shown = [
         {"operation_id": operation.operation_id, "method": operation.method, "path": operation.path.format_map(ids)}
         for operation in open_to_caller

@@ -35,6 +35,7 @@ from service.http.edge.admission.in_flight import InFlight, shown_in
 from service.http.edge.admission.quota import behind_quota, notice_beside
 from service.http.edge.admission.rate_limit import BY_ADDRESS, RateLimiter, take_token
 from service.http.edge.admission.same_origin import check_origin
+from service.http.edge.admission.session_cookie import with_session
 from service.http.edge.answer.errors import failure_of, let_go, log_failure
 from service.http.edge.answer.reply import Reply
 from service.http.edge.answer.streamed import Streamed
@@ -274,6 +275,8 @@ class Pipeline:
         if body is not None:
             check_repeated_headers(head)
             body.check_size()
+        if bound.takes_cookie and not inner:
+            head = with_session(head, services.settings.base_url)
         query = {} if bound.public else query_for_credential(scope["query_string"])
         shown = None if bound.public or inner else self._count_in(operation, head, query, again=again)
         address = self._address(scope, head)
@@ -330,7 +333,7 @@ class Pipeline:
     ) -> Call[Any, Any]:
         """Let the caller in, and charge the request to it. Raises as `admit`, and RateLimited."""
         path: Mapping[str, str] = scope["path_params"]
-        readmit = partial(admit, services, bound, head, query, path, shown)
+        readmit = partial(admit, services, bound, head, query, path, shown, inner=inner)
         operation, principal, project_id, subject = await readmit()
         self._apart.note(principal.tenant)
         rate = operation.rate if not inner or operation.rate in BY_ADDRESS else "none"

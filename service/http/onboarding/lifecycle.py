@@ -64,6 +64,7 @@ async def start_onboarding(call: Call[StartRequest, None]) -> Outcome:
     summary="Approve or reject the exact plan",
     principals=OWNER,
     owner=True,
+    fresh_when="it approves",
     max_body=MAX_PLAN_BYTES,
     responses={200: OnboardingState},
     if_match="required",
@@ -74,6 +75,7 @@ async def review_onboarding(call: Call[ReviewRequest, None]) -> Outcome:
     """Approve the plan, which makes it the signal map, or put another in its place (R-ONB-47 to R-ONB-50)."""
     body = call.body
     if isinstance(body, ApproveRequest):
+        call.ask_fresh()
         return await call.carry_out(commands.approve(call.project_id, body.plan_sha256, call.if_match), _state)
     wish = await check_content(call, partial(_checked, body.replacement_plan, "replacement_plan"))
     return await call.carry_out(commands.replace(call.project_id, body.plan_sha256, wish, call.if_match), _state)

@@ -55,6 +55,7 @@ async def verify_dsn(call: Call[VerifyDsn, None]) -> Outcome:
     summary="Replace the DSN and stop the previous one at once",
     principals=OWNER,
     owner=True,
+    fresh=True,
     responses={200: DsnRotatedBody},
     idempotency="optional",
 )

@@ -43,6 +43,7 @@ _REVALIDATED = "no-cache"
     operation_id="create_public_query",
     summary="Publish a blueprint query under a public address",
     principals=KEY,
+    fresh=True,
     responses={201: PublicationCreated},
     idempotency="optional",
 )

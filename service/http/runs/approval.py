@@ -113,6 +113,7 @@ def _list(project_id: str, approvals: list[Approval], cursor: str | None, *, wai
     summary="Approve or reject a request",
     principals=OWNER,
     owner=True,
+    fresh_when="it approves",
     subject=Subject("approval_id", APPROVALS.table, "approval_not_found"),
     responses={200: Approval},
     idempotency="optional",
@@ -121,6 +122,8 @@ def _list(project_id: str, approvals: list[Approval], cursor: str | None, *, wai
 async def decide_approval(call: Call[DecideApproval, None]) -> Outcome:
     """Record an owner's word; no runner or CI credential can."""
     row: ApprovalRow = call.subject
+    if call.body.decision == "approve":
+        call.ask_fresh()
     decision = OwnerDecision(call.body.decision == "approve", call.user_id, text_of(call.body.reason))
     run = await reads.run_row(call.services.store, call.project_id, row.run_id)
     command = partial(commands.approval.decide, approval_id=row.id, decision=decision)

@@ -50,6 +50,7 @@ RECENT = 20
     operation_id="create_webhook",
     summary="Register a webhook and receive its secret once",
     principals=KEY,
+    fresh=True,
     responses={201: WebhookCreated},
     idempotency="optional",
     errors=("service_unavailable",),
@@ -105,6 +106,7 @@ async def get_webhook(call: Call[None, None]) -> Answer:
     operation_id="change_webhook",
     summary="Change a webhook's address, events or description, or stop and start it",
     principals=KEY,
+    fresh_when="it names an address",
     responses={200: WebhookRecord},
     idempotency="optional",
     extension=True,
@@ -113,8 +115,10 @@ async def get_webhook(call: Call[None, None]) -> Answer:
 async def change_webhook(call: Call[ChangeWebhook, None]) -> Outcome:
     """Change what the body names."""
     body, key = call.body, call.services.settings.encryption_key
-    if key is None and body.url is not msgspec.UNSET:
-        raise no_key()
+    if body.url is not msgspec.UNSET:
+        call.ask_fresh()
+        if key is None:
+            raise no_key()
     address = None if body.url is msgspec.UNSET else await _address(call, body.url)
     events = None if body.events is msgspec.UNSET else _names(call, body.events)
     found = await reads.find_webhook(call.services.store, call.project_id, call.path["id"])
@@ -141,6 +145,7 @@ def _changed(found: StandingWebhook | None, key: bytes | None, changed: ChangedW
     operation_id="delete_webhook",
     summary="Delete a webhook and what is queued for it",
     principals=KEY,
+    fresh=True,
     responses={200: WebhookDeletedBody},
     idempotency="optional",
     errors=NOT_FOUND,
@@ -189,6 +194,7 @@ def _tested(webhook_id: str, delivery: str, attempt: AttemptOutcome | None, _: N
     operation_id="rotate_webhook_secret",
     summary="Replace a webhook's secret and receive the new one once",
     principals=KEY,
+    fresh=True,
     responses={200: WebhookSecret},
     idempotency="optional",
     extension=True,

@@ -10,6 +10,7 @@ import pytest
 from service.accounts import reads
 from service.accounts.commands import invitation as invitations
 from service.accounts.commands import operator as admin
+from service.accounts.commands import session
 from service.accounts.commands.operator import email_identity
 from service.auth.secrets import digest, kind_of
 from service.auth.system import carry_out
@@ -23,6 +24,7 @@ from statemachines.accounts.membership import LastOwner, MemberNotFound, Role, S
 from statemachines.accounts.person import PersonNotFound, synthetic_identity
 from statemachines.projects.project import ProjectNotFound
 from tests.support.accounts_store import PROJECTIONS, make_project, start_sign_in
+from tests.support.sessions import open_session
 
 ANN, BOB = email_identity("ann@example.com", "Ann"), email_identity("bob@example.com")
 
@@ -176,6 +178,9 @@ async def test_rebuilt_rows_equal_the_live_ones(accounts, database_url):
     await admin.revoke_key(accounts, ann.key_id)
     code = (await start_sign_in(accounts)).user_code
     await admin.authorize_sign_in(accounts, code, msgspec.structs.replace(ANN, name="Anna"))
+    opened = await open_session(accounts, bob.user_id)
+    await carry_out(accounts, "test", "end", session.end(bob.user_id, opened.session_id, "revoked"))
+    await admin.offer_session(accounts, dan.user_id)
     for projection in PROJECTIONS:
         receipt = await asyncio.to_thread(rebuild, database_url, projection)
         assert receipt.old_digest == receipt.new_digest, projection.name

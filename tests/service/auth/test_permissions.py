@@ -9,12 +9,18 @@ import psycopg
 import pytest_asyncio
 
 from scripts.golden import kept
-from scripts.permissions import PERSON, callers, in_project
+from scripts.permissions import PERSON, callers, freshness, in_project
 from service.accounts.commands import operator
 from service.auth.authenticator import Authenticator
 from service.auth.authority import authority
 from service.auth.principals import PrincipalKind
-from service.auth.refusals import OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
+from service.auth.refusals import (
+    OwnerRequired,
+    PrincipalNotAllowed,
+    ReauthenticationRequired,
+    ScopeMissing,
+    Unauthenticated,
+)
 from service.eventstore.declare.commands import Answer, Command, Origin
 from service.eventstore.store import EventStore
 from service.http.edge.declare.operations import Operation
@@ -26,6 +32,7 @@ from statemachines.projects.project import ProjectNotFound
 from tests.service.auth.test_authenticator import INTERNAL, TEST, bearer, make_credential, rotate
 from tests.support.accounts_store import accounts as accounts  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.accounts_store import make_project
+from tests.support.sessions import open_session
 
 OPERATIONS = [endpoint.operation for endpoint in all_endpoints()]
 ROLES = [role.value for role in Role]
@@ -37,24 +44,35 @@ SECRET = "read_dsn"
 class Callers:
     """A project with one person of each role, its credentials, and somebody who does not belong to it."""
 
-    def __init__(self, store: EventStore, project_id: str, secrets: dict[str, str]) -> None:
+    def __init__(self, store: EventStore, project_id: str, secrets: dict[str, str], sessions: dict[str, str]) -> None:
         self.store = store
         self.project_id = project_id
         self.secrets = secrets
+        self.sessions = sessions
         settings = SimpleNamespace(internal_token=INTERNAL, test_token=TEST)
         self.door = Authenticator(settings, store)  # type: ignore[arg-type]
 
-    async def door_says(self, operation: Operation, caller: str) -> str | None:
-        """The code of the refusal at the door; None when it lets the caller in."""
+    async def door_says(
+        self, operation: Operation, caller: str, *, session: bool = False, inner: bool = False
+    ) -> str | None:
+        """The code of the refusal at the door; None when it lets the caller in. `session`: with one, not with a key."""
+        secrets = self.sessions if session else self.secrets
         try:
-            found = await self.door.authenticate(operation, bearer(self.secrets[caller]), {})
+            found = await self.door.authenticate(operation, bearer(secrets[caller]), {}, inner=inner)
             if in_project(operation) and found.kind is not PrincipalKind.ANONYMOUS:
                 await self.door.admit(found, self.project_id, operation)
-        except (Unauthenticated, PrincipalNotAllowed, ScopeMissing, OwnerRequired, ProjectNotFound) as refusal:
+        except (
+            Unauthenticated,
+            PrincipalNotAllowed,
+            ScopeMissing,
+            OwnerRequired,
+            ProjectNotFound,
+            ReauthenticationRequired,
+        ) as refusal:
             return refusal.code
         return None
 
-    async def gates_say(self, operation: Operation, caller: str) -> str | None:
+    async def gates_say(self, operation: Operation, caller: str, *, session: bool = False) -> str | None:
         """The code of the refusal under the gates, for a caller that the door would have let in."""
         everybody = Operation(
             method="GET",
@@ -65,7 +83,8 @@ class Callers:
             responses={},
             principals=frozenset(PrincipalKind) - {PrincipalKind.ANONYMOUS},
         )
-        found = await self.door.authenticate(everybody, bearer(self.secrets[caller]), {})
+        secrets = self.sessions if session else self.secrets
+        found = await self.door.authenticate(everybody, bearer(secrets[caller]), {})
         shown = authority(found, self.project_id, operation)
         command = Command(
             origin=Origin("system", "test", "x", new_id("req")),
@@ -77,7 +96,7 @@ class Callers:
         )
         try:
             await self.store.execute(command)
-        except (OwnerRequired, ProjectNotFound) as refusal:
+        except (OwnerRequired, ProjectNotFound, ReauthenticationRequired) as refusal:
             return refusal.code
         return None
 
@@ -94,8 +113,9 @@ async def everyone(accounts: EventStore) -> AsyncIterator[Callers]:
     secrets = {name: made.api_key for name, made in people.items()}
     for kind, name in ((credential.CI, "ci"), (credential.RUNNER, "runner")):
         _, secrets[name] = await make_credential(accounts, project_id, kind)
+    sessions = {name: (await open_session(accounts, made.user_id)).secret for name, made in people.items()}
     secrets |= {"dsn": await rotate(accounts, project_id), "internal": INTERNAL, "test": TEST}
-    yield Callers(accounts, project_id, secrets)
+    yield Callers(accounts, project_id, secrets, sessions)
 
 
 def test_the_table_names_each_operation() -> None:
@@ -151,3 +171,45 @@ async def test_the_gates_refuse_the_same_people(everyone: Callers) -> None:
             for caller in (*ROLES, OUTSIDER):
                 told = await everyone.gates_say(operation, caller)
                 assert told == await everyone.door_says(operation, caller), (operation.operation_id, caller)
+
+
+async def test_a_session_is_a_key_inside_and_nobody_outside(everyone: Callers) -> None:
+    """No program and no page of another origin has a use for its secret: it opens nothing of the API by itself."""
+    for operation in OPERATIONS:
+        public = PrincipalKind.ANONYMOUS in operation.principals
+        for caller in (*ROLES, OUTSIDER):
+            where = (operation.operation_id, caller)
+            outside = await everyone.door_says(operation, caller, session=True)
+            assert outside == (None if public else "unauthenticated"), where
+            inside = await everyone.door_says(operation, caller, session=True, inner=True)
+            assert inside == await everyone.door_says(operation, caller), where
+            if PrincipalKind.KEY in operation.principals and in_project(operation):
+                assert await everyone.gates_say(operation, caller, session=True) == inside, where
+
+
+async def test_a_session_of_an_hour_asks_its_person_to_sign_in_again(everyone: Callers, database_url: str) -> None:
+    """At the operations that say so, at the door and under the gates. A key is never asked."""
+    with psycopg.connect(database_url, autocommit=True) as sql:
+        sql.execute("update service_clock set offset_seconds = offset_seconds + 901")
+    for operation in OPERATIONS:
+        if PrincipalKind.KEY in operation.principals:
+            for caller in ROLES:
+                where = (operation.operation_id, caller)
+                of_key = await everyone.door_says(operation, caller)
+                expected = "reauthentication_required" if operation.fresh else of_key
+                assert await everyone.door_says(operation, caller, session=True, inner=True) == expected, where
+                if in_project(operation):
+                    told = await everyone.gates_say(operation, caller, session=True)
+                    assert told == expected, where
+
+
+def test_the_table_says_which_operations_need_a_fresh_sign_in() -> None:
+    """Whoever stops, cancels, revokes, takes away or reads is not asked: a stop must not wait for a password."""
+    told = dict(line.split(": ", 1) for line in kept("freshness"))
+    assert told.keys() == {one.operation_id for one in OPERATIONS if PrincipalKind.KEY in one.principals}
+    assert told == dict(line.split(": ", 1) for line in freshness())
+    asked = {name for name, when in told.items() if when != "never"}
+    stops = ("pause_", "disable_", "cancel_", "revoke_", "end_", "remove_", "release_", "ignore_", "get_", "list_")
+    assert [name for name in asked if name.startswith(stops)] == []
+    assert told["decide_automation_approval"] == "when it approves"
+    assert told["pause_automation_contract"] == "never"

@@ -13,9 +13,9 @@ pytestmark = pytest.mark.shares_server
 
 async def test_a_stranger_is_led_to_the_sign_in(world: World):
     home = await world.client.get("/console")
-    assert (home.status_code, home.headers["location"]) == (303, "/console/sign-in")
+    assert (home.status_code, home.headers["location"]) == (303, "/console/enter")
     page = await world.client.get("/console/projects/proj_1/cases")
-    assert page.headers["location"] == "/console/sign-in?next=projects%2Fproj_1%2Fcases"
+    assert page.headers["location"] == "/console/enter?next=projects%2Fproj_1%2Fcases"
 
 
 async def test_a_project_is_created_and_shown(world: World):

@@ -6,6 +6,7 @@ and leaves some of it under way: a claimed case, a run that waits for a person, 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import time
@@ -32,12 +33,16 @@ from scripts.load.automation_world import (
     open_shop,
 )
 from service.auth.principals import PrincipalKind
+from service.auth.secrets import digest
+from service.eventstore.store import EventStore
 from service.http.edge.routes import all_endpoints
+from service.registry import registry
 from statemachines.contracts.playbook import assemble_entry, find_template
 from tests.support import accounts, seen
 from tests.support.mcp import META
 from tests.support.playbook_samples import AUTO_MERGE, REVIEW, assertions_of, bindings_of
 from tests.support.server import ServerHandle
+from tests.support.sessions import open_session
 from tests.support.tenants.asking import ask_questions
 from tests.support.weekly import gap, report_on
 
@@ -101,11 +106,27 @@ class Tenant(worlds.Service):
             self.secrets[key] = accounts.sign_in(self.client, self.internal_token, self.name)
         self.owner_key = self.secrets["owner"]
 
+    def open_sessions(self, number: int) -> None:
+        """Open sessions in the console, as the operator's links do."""
+        [[user_id]] = self.query("select project_id from api_keys where key_hash = %s", digest(self.owner_key))
+        asyncio.run(_open_sessions(self.database_url, user_id, number))
+
+
+async def _open_sessions(database_url: str, user_id: str, number: int) -> None:
+    store = EventStore(database_url, registry())
+    await store.start()
+    try:
+        for _ in range(number):
+            await open_session(store, user_id)
+    finally:
+        await store.stop()
+
 
 def take_tour(tenant: Tenant) -> Shop:
     """Run the whole tour; returns the final project."""
     tenant.sign_in()
     keys = tenant.call("GET", "/v1/keys", None, tenant.owner_key)["keys"]
+    end_session(tenant)
     shop = open_shop(tenant, "shop")
     tenant.secrets |= {"ci": shop.ci, "runner": shop.runner, "dsn": shop.dsn}
     connect(tenant, shop)
@@ -123,6 +144,13 @@ def take_tour(tenant: Tenant) -> Shop:
     be_told(tenant)
     set_up_provider(tenant)
     return shop
+
+
+def end_session(tenant: Tenant) -> None:
+    """Open two sessions in the console, past its pages, and end one."""
+    tenant.open_sessions(2)
+    sessions = tenant.call("GET", "/v1/auth/sessions", None, tenant.owner_key)["sessions"]
+    tenant.call("DELETE", f"/v1/auth/sessions/{sessions[-1]['session_id']}", None, tenant.owner_key)
 
 
 def set_up_provider(tenant: Tenant) -> None:

@@ -40,9 +40,18 @@ class Admitted(NamedTuple):
 
 
 async def admit(
-    services: Services, bound: Bound, head: Head, query: Query, path: Mapping[str, str], shown: Dsn | None
+    services: Services,
+    bound: Bound,
+    head: Head,
+    query: Query,
+    path: Mapping[str, str],
+    shown: Dsn | None,
+    *,
+    inner: bool = False,
 ) -> Admitted:
     """Find out who asks, for which project, and whether it may. `shown` is the secret in the head, where it is one.
+
+    `inner`: a handler asks, in the name of its caller.
 
     Raises a Rejection of the first check that fails.
     """
@@ -50,7 +59,7 @@ async def admit(
     principal = ANONYMOUS
     if not bound.public:
         check_credential_headers(head)
-        principal = await services.authenticator.authenticate(operation, head.headers, query, shown)
+        principal = await services.authenticator.authenticate(operation, head.headers, query, shown, inner=inner)
         read_as(principal.tenant)
     subject, named = None, path.get("project_id")
     if operation.subject is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from service.auth.principals import PrincipalKind
 from service.auth.refusals import QuotaExceeded
 from service.billing.notices import Told
 from service.eventstore.declare.commands import Answer, Outcome
@@ -20,7 +19,7 @@ from service.http.edge.declare.call import Call
 async def notice_beside(call: Call[Any, Any]) -> bytes:
     """What to say to a person about the quota, as JSON; empty for anybody else (R-BILL-16)."""
     operation = call.operation
-    if call.principal.kind is not PrincipalKind.KEY or operation.sealed or operation.content_type != JSON:
+    if not call.principal.kind.is_person or operation.sealed or operation.content_type != JSON:
         return b""
     return (await _standing(call)).notice
 

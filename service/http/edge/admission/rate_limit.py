@@ -21,6 +21,7 @@ TOGETHER = frozenset({"log"})
 """Those of which one address has one bucket, whatever it asks for."""
 BY_KIND: Mapping[PrincipalKind, str] = {
     PrincipalKind.KEY: "key",
+    PrincipalKind.SESSION: "key",
     PrincipalKind.CI: "project_credential",
     PrincipalKind.RUNNER: "project_credential",
     PrincipalKind.DSN: "ingest",

@@ -75,6 +75,7 @@ class Bound:
         self.operation = operation
         self.past = replace(operation, owner=True)
         self.handler = endpoint.handler
+        self.takes_cookie = PrincipalKind.SESSION in operation.principals
         self.public = operation.principals == {PrincipalKind.ANONYMOUS}
         self.reads_body = operation.method not in {"GET", "HEAD"}
         self.raw_body = operation.body is bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -14,6 +14,7 @@ from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.waiting import WaitQuery
 from service.auth.authority import authority
 from service.auth.principals import Principal, PrincipalKind
+from service.auth.refusals import ReauthenticationRequired
 from service.eventstore.declare.commands import Answer, Command, Decide, Origin, Outcome, Refused, StoredAnswer, Unit
 from service.eventstore.declare.intents import Intent, retry_moved
 from service.eventstore.history.as_of import Past, RowSource, parse_mark
@@ -82,7 +83,7 @@ class Call(Generic[B, Q]):
 
     @property
     def user_id(self) -> str:
-        """The person whose key is used, of an operation for people."""
+        """The person whose key or session is used, of an operation for people."""
         assert self.principal.user_id is not None, "this operation is not for people alone"
         return self.principal.user_id
 
@@ -91,6 +92,15 @@ class Call(Generic[B, Q]):
         """What the one object is read from: the read models, or the past where the caller asks for it."""
         wanted = getattr(self.query, "as_of", None)
         return self.services.store if wanted is None else Past(self.services.store, parse_mark(wanted))
+
+    def ask_fresh(self) -> None:
+        """Ask for a fresh sign-in, because of the body alone. Operations declared `fresh` ask always.
+
+        Raises ReauthenticationRequired for a session without it.
+        """
+        self.operation = replace(self.operation, fresh=True)
+        if self.principal.kind is PrincipalKind.SESSION and not self.principal.fresh:
+            raise ReauthenticationRequired
 
     @property
     def runner(self) -> Holder | None:

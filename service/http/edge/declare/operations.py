@@ -28,10 +28,14 @@ Rate = Literal[
 ]
 
 KEY = OWNER = frozenset({PrincipalKind.KEY})  # the role is checked by `owner=True`
+SESSION = frozenset({PrincipalKind.SESSION})
+"""People in the console. Their browsers send the secret of a session in a cookie. No other operation reads it."""
 ANYONE = frozenset({PrincipalKind.ANONYMOUS})
 RUNNER = frozenset({PrincipalKind.RUNNER})
 KEY_OR_RUNNER = KEY | RUNNER
 CI = frozenset({PrincipalKind.CI})
+VISITOR = SESSION | ANYONE
+"""Anybody, by name where a session is open."""
 
 
 RESTS = frozenset({"place", "tile"})
@@ -74,9 +78,10 @@ class Operation(Access):
     is bytes, and `content_type` that of the success answer. `also_answers` are its further types.
     `sealed`: what is answered proves itself as it is, so nothing is said beside it. `quota_locked`: closed with 402
     while the project's account is over its quota (G-072). `tables`: its answer has rows and columns, and callers may
-    ask for these as CSV. `headers`: further request headers. `errors` are the codes particular to the operation, for
-    the document; the common ones are added. `same_origin`: a page of another origin is refused. `shown_body` describes
-    a body for the handler to decode. `refuses` maps statuses to the refusals of its protocol beside our envelope.
+    ask for these as CSV. `headers`: further request headers. `errors` are codes particular to the operation, for the
+    document; the common ones are added. `same_origin`: a page of another origin is refused. `fresh_when`: the bodies
+    for which the handler asks for a fresh sign-in, in words. `shown_body` describes a body for the handler to decode.
+    `refuses` maps statuses to the refusals of its protocol beside our envelope.
     """
 
     operation_id: str
@@ -110,6 +115,7 @@ class Operation(Access):
     headers: Sequence[str] = ()
     errors: Sequence[str] = ()
     same_origin: bool = False
+    fresh_when: str = ""
     shown_body: Any = None
     refuses: Mapping[int, Any] = field(default_factory=dict)
     failure_page: FailurePage | None = None

@@ -19,6 +19,12 @@ SECURITY_SCHEMES: Mapping[str, Json] = {
         "scheme": "bearer",
         "description": "API key of an owner, member or auditor, prefix service_sk_, usually kept in SERVICE_API_KEY.",
     },
+    "SessionCookieAuth": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "service_session",
+        "description": "Session of a person in the console. Over https its name is __Host-service_session.",
+    },
     "DsnAuth": {
         "type": "http",
         "scheme": "bearer",
@@ -49,6 +55,7 @@ SECURITY_SCHEMES: Mapping[str, Json] = {
 }
 _SCHEME_OF_KIND: Mapping[PrincipalKind, str] = {
     PrincipalKind.KEY: "ApiKeyAuth",
+    PrincipalKind.SESSION: "SessionCookieAuth",
     PrincipalKind.DSN: "DsnAuth",
     PrincipalKind.CI: "CiCredentialAuth",
     PrincipalKind.RUNNER: "RunnerCredentialAuth",
@@ -59,6 +66,7 @@ _SIGNED = frozenset((row.method, row.path) for row in documented_operations() if
 _CALLER: Mapping[PrincipalKind, str] = {
     PrincipalKind.ANONYMOUS: "anybody, without a credential",
     PrincipalKind.KEY: "an API key",
+    PrincipalKind.SESSION: "a person signed in to the console",
     PrincipalKind.CI: "a CI credential",
     PrincipalKind.RUNNER: "a runner credential",
     PrincipalKind.DSN: "the project's DSN",

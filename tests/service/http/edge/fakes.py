@@ -62,13 +62,15 @@ class FakeAuthenticator:
         headers: Mapping[str, str],
         query: Mapping[str, str | Sequence[str]],
         shown: Dsn | None,
+        *,
+        inner: bool = False,
     ) -> Principal:
         if PrincipalKind.ANONYMOUS in operation.principals:
             return ANONYMOUS
         principal = PRINCIPALS.get(headers.get("authorization", "").removeprefix("Bearer "))
         if principal is None:
             raise Unauthenticated
-        if principal.kind not in operation.principals:
+        if principal.kind not in operation.principals and not (inner and principal.kind.inside in operation.principals):
             raise PrincipalNotAllowed
         if operation.scope and principal.kind is not PrincipalKind.KEY and operation.scope not in principal.scopes:
             raise ScopeMissing(required_scope=operation.scope)

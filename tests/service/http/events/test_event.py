@@ -326,7 +326,7 @@ async def test_streams_are_bounded_for_an_account(world: World) -> None:  # noqa
     events = await numbered(owner, path, 5)
     limits = httpx2.Limits(max_connections=300)
     async with seen.async_client(str(owner.client.base_url), limits=limits, timeout=60) as client:
-        many = Person(client, owner.secret or "", owner.user_id)
+        many = Person(client, owner.secret or "", owner.user_id, world)
         opened = [followed(many, path, events[-1]["position"]) for _ in range(100)]
         for stream in opened:
             await stream.__aenter__()

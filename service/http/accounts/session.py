@@ -1,0 +1,57 @@
+"""A person's own sessions in the console: listed, and ended by the person they belong to (extensions)."""
+
+from __future__ import annotations
+
+from schemas.accounts.session import SessionEndedBody, SessionList
+from schemas.kernel.paging import PageQuery
+from service.accounts import reads
+from service.accounts.commands import session as commands
+from service.accounts.show import person as show
+from service.auth.principals import PrincipalKind
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.read.pages import PageEnd
+from service.http.edge.answer.paging import page, start_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+
+
+@groups.AUTH.operation(
+    method="GET",
+    path="/v1/auth/sessions",
+    operation_id="list_sessions",
+    summary="List your open sessions in the console",
+    principals=KEY,
+    responses={200: SessionList},
+    extension=True,
+)
+async def list_sessions(call: Call[None, PageQuery]) -> Answer:
+    """List the caller's open sessions, newest first."""
+    start, principal = start_of(call.query), call.principal
+    await call.services.authenticator.uses.flush()  # so that the use by this very request shows
+    found = await reads.sessions_of(call.services.store, call.user_id, start, call.query.limit + 1)
+    sessions, cursor = page(found, call.query, lambda used: PageEnd(used.session.created_at, used.session.id))
+    current = principal.id if principal.kind is PrincipalKind.SESSION else None
+    return Answer(200, show.session_list(sessions, current, cursor))
+
+
+@groups.AUTH.operation(
+    method="DELETE",
+    path="/v1/auth/sessions/{session_id}",
+    operation_id="end_session",
+    summary="End one of your sessions in the console",
+    principals=KEY,
+    responses={200: SessionEndedBody},
+    idempotency="optional",
+    extension=True,
+    errors=("not_found",),
+)
+async def end_session(call: Call[None, None]) -> Outcome:
+    """End a session; from the answer on nothing that rests on it commits."""
+    intent = commands.end(call.user_id, call.path["session_id"], "revoked")
+    outcome = await call.carry_out(intent, lambda ended: Answer(200, show.session_ended(ended)))
+    call.services.authenticator.forget()
+    return outcome
+
+
+ENDPOINTS = [list_sessions, end_session]

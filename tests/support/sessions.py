@@ -1,0 +1,15 @@
+"""Sessions of people, past the pages of the console."""
+
+from __future__ import annotations
+
+from service.accounts.commands import operator
+from service.accounts.commands import session as commands
+from service.accounts.commands.session import NewSession
+from service.auth.system import carry_out
+from service.eventstore.store import EventStore
+
+
+async def open_session(store: EventStore, user_id: str) -> NewSession:
+    """Make a link for a person and use it."""
+    link = await operator.offer_session(store, user_id)
+    return await carry_out(store, "test", "enter", await commands.enter(store, link.secret))
