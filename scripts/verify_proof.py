@@ -1,9 +1,10 @@
 """Check the service's records without the service: `verify_proof.py [FILE] --key … --checkpoint …`.
 
-Reads an export of the log (`service events export`), the proof of an automation run or a `.tlog-proof` file, and
-recomputes every hash of it: payloads, leaves, the chain of each stream, the Merkle tree of RFC 6962. Signed checkpoints
-state the tree. Keys and policy are yours; nothing in a file is believed for its own sake. Shares no code with the
-service. The standard library does all but the signatures, which need `cryptography`.
+Reads an export of the log (`service events export`), the archive of a project, the proof of an automation run or a
+`.tlog-proof` file, and recomputes every hash of it: payloads, leaves, the chain of each stream, the Merkle tree of RFC
+6962. Signed checkpoints state the tree. Keys and policy are yours; nothing in a file is believed for its own sake.
+Shares no code with the service. The standard library does all but the signatures, which need `cryptography`.
+An archive is told by its form, or by the word before it: `verify_proof.py archive FILE`.
 
 Says OK and ends with 0, or tells the first wrong position and its fault:
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 import argparse
 import base64
 import binascii
+import bisect
 import hashlib
 import itertools
 import json
@@ -387,13 +389,20 @@ def read_note(data: bytes, what: str) -> Note:
     return Note(f"{body}\n", signatures)
 
 
-def read_checkpoint(data: bytes, policy: Policy, what: str) -> Checkpoint:
-    """Read a checkpoint, and require that the policy holds: signed by the log, and cosigned by enough witnesses."""
+def read_statement(data: bytes, what: str) -> tuple[Note, Checkpoint]:
+    """Read what a checkpoint states, whoever signed it."""
     note = read_note(data, what)
     origin, size, root, *more = note.text[:-1].split("\n") if note.text.count("\n") > 2 else ("", "", "")
     require(origin and all(more) and re.fullmatch("0|[1-9][0-9]{0,15}", size), f"{what} is no checkpoint")
     checkpoint = Checkpoint(origin, int(size), from_base64(root, f"{what}: the root"), what)
     require(len(checkpoint.root) == 32, f"{what}: the root is no SHA-256 hash")
+    return note, checkpoint
+
+
+def read_checkpoint(data: bytes, policy: Policy, what: str) -> Checkpoint:
+    """Read a checkpoint, and require that the policy holds: signed by the log, and cosigned by enough witnesses."""
+    note, checkpoint = read_statement(data, what)
+    origin = checkpoint.origin
     logs = [key for key in policy.logs if key.name == origin]
     require(logs, f"{what} is of {origin!r}, and no key of that name was given")
     signed = {key for key in (*logs, *policy.witnesses.values()) if has_signed(note, checkpoint, key)}
@@ -624,7 +633,7 @@ def find_fork(fitting: list[Checkpoint], others: list[Checkpoint], told: str, po
 # ---- exports ------------------------------------------------------------------------------------------------------
 
 
-def lines_of(file: IO[bytes]) -> Iterator[bytes]:
+def lines_of(file: IO[bytes] | Content) -> Iterator[bytes]:
     """The lines of a file, each of bounded length and whole."""
     while line := file.readline(MAX_LINE + 1):
         require(len(line) <= MAX_LINE, f"a line is longer than {MAX_LINE} bytes")
@@ -636,11 +645,13 @@ def lines_of(file: IO[bytes]) -> Iterator[bytes]:
 class Export:
     """An export as it is read: whole, or with `project` of one project alone, whose positions have gaps.
 
-    It begins after position `after`.
+    It begins after position `after`. Topics that it `withholds` may lack their payloads.
     """
 
     project: str | None = None
     after: int = 0
+    withholds: tuple[str, ...] = ()
+    withheld: int = 0
     count: int = 0
     last: int = 0
     streams: dict[tuple[str, str], tuple[str, int, bytes]] = field(default_factory=dict)
@@ -715,7 +726,9 @@ class Export:
 
     def note_erasure(self, event: dict[str, Any], position: int) -> None:
         """Count missing payloads, and note the deletions."""
-        if event["payload"] is None:
+        if event["payload"] is None and event["topic"].rpartition(".")[0] in self.withholds:
+            self.withheld += 1
+        elif event["payload"] is None:
             count, first = self.gone.get(event["project_id"], (0, position))
             self.gone[event["project_id"]] = count + 1, first
         elif event["topic"] == ERASURE:
@@ -1044,6 +1057,242 @@ def check_tlog_proof(data: bytes, policy: Policy) -> tuple[dict[str, Any], Check
     return document, checkpoint, left
 
 
+# ---- archives of projects -----------------------------------------------------------------------------------------
+
+ARCHIVE, MANIFEST_NAME, BLOCK = "service-archive-1", "manifest.json", 512
+WITHHELD = ("credential.created", "project.created", "project.dsn_rotated", "publication.published")
+MANIFEST = {
+    *("format", "project_id", "made_at", "log_size", "events", "first_position", "last_position", "checkpoint"),
+    *("withheld", "parts", "left_out", "manifest_sha256"),
+}
+PART_NAME = re.compile(r"[a-z0-9_]+(/[A-Za-z0-9_]+)*(\.[a-z]+)?").fullmatch
+
+
+class PartHeader(NamedTuple):
+    """The header of a part of an archive."""
+
+    name: str
+    size: int
+    modified_at: int
+
+
+@dataclass
+class Archive:
+    """An archive as it is read: its parts as they are, and what hangs together in them."""
+
+    policy: Policy | None
+    export: Export | None = None
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    times: set[int] = field(default_factory=set)
+    places: list[int] = field(default_factory=list)
+    leaves: list[bytes] = field(default_factory=list)
+    checkpoint: Checkpoint | None = None
+    note: str = ""
+    beside: list[bytes] = field(default_factory=list)
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    manifest: Any = None
+
+    def read(self, file: IO[bytes]) -> None:
+        """Read all parts. Raises Wrong with the name of the part that is wrong."""
+        while (part := read_header(file, len(self.parts) + 1)) is not None:
+            try:
+                require(self.manifest is None, "it comes after the manifest")
+                self.read_part(part, file)
+            except Wrong as error:
+                raise Wrong(f"{part.name}: {error}", error.position) from error
+            self.times.add(part.modified_at)
+        require(file.read(BLOCK) == bytes(BLOCK) and not file.read(1), "the archive does not end where it should")
+        require(self.manifest is not None, "the archive has no manifest: it was cut off")
+
+    def read_part(self, part: PartHeader, file: IO[bytes]) -> None:
+        """Read one part by its kind, and hash it."""
+        content = Content(file, part.size)
+        kind = part.name.partition("/")[0]
+        if kind == "events":
+            self.read_events(content)
+        elif part.name == "checkpoint":
+            self.read_note(content.whole())
+        elif part.name.startswith("proofs/tree/"):
+            self.read_hashes(content)
+        elif kind == "proofs":
+            self.read_run(content.whole())
+        elif part.name == MANIFEST_NAME:
+            self.read_manifest(content.whole())
+        content.skip()
+        require(file.read(-part.size % BLOCK) == bytes(-part.size % BLOCK), "it is cut off, or followed by more")
+        if self.manifest is None:
+            found = {"name": part.name, "sha256": content.hash.hexdigest(), "bytes": part.size, "lines": content.lines}
+            self.parts.append(found)
+
+    def read_events(self, content: Content) -> None:
+        """Read events in the form of exports, of one project."""
+        for line in lines_of(content):
+            if self.export is None:
+                self.export = Export(project_of(line), withholds=WITHHELD)
+            position, leaf = self.export.read(line)
+            self.places.append(position - 1)
+            self.leaves.append(leaf)
+
+    def read_note(self, data: bytes) -> None:
+        """Read the checkpoint. Without keys it only states."""
+        require(self.checkpoint is None, "there are two checkpoints")
+        what = "the checkpoint of the archive"
+        self.note = data.decode("utf-8", "replace")
+        self.checkpoint = read_checkpoint(data, self.policy, what) if self.policy else read_statement(data, what)[1]
+
+    def read_hashes(self, content: Content) -> None:
+        """Read hashes of the tree, one a line."""
+        for line in lines_of(content):
+            hash_ = from_base64(line.decode("ascii", "replace"), "a hash")
+            require(len(hash_) == 32, "a hash has another length")
+            self.beside.append(hash_)
+
+    def read_run(self, data: bytes) -> None:
+        """Check the proof of a run."""
+        document = load(data)
+        check(document)
+        require(document.get("checkpoint") == (self.note or None), "the proof has another checkpoint than the archive")
+        if self.policy is not None:
+            check_covered(document, self.policy)
+        self.runs.append(document)
+
+    def read_manifest(self, data: bytes) -> None:
+        """Read the manifest, which proves itself alone."""
+        manifest = load(data)
+        require(isinstance(manifest, dict) and canonical(manifest) == data, "it is not in canonical form")
+        has_members(manifest, MANIFEST, "it", *(MANIFEST - {"format", "project_id", "manifest_sha256"}))
+        require(manifest["format"] == ARCHIVE, f"the format is not {ARCHIVE}")
+        rest = {name: value for name, value in manifest.items() if name != "manifest_sha256"}
+        require(manifest["manifest_sha256"] == sha256(canonical(rest)).hex(), "manifest_sha256 is not that of the rest")
+        require(isinstance(manifest["parts"], list), "parts is no list")
+        require(isinstance(manifest["left_out"], list), "left_out is no list")
+        for left in manifest["left_out"]:
+            has_members(left, {"what", "why"}, "what is left out")
+        self.manifest = manifest
+
+    def end(self) -> Findings:
+        """Compare the parts with the manifest, and the events with the tree."""
+        self.compare_parts()
+        export = self.export or Export(self.manifest["project_id"])
+        said = export.end()
+        told = [self.manifest[name] for name in ("project_id", "events", "first_position", "last_position")]
+        ends = [self.places[0] + 1, self.places[-1] + 1] if self.places else [None, None]
+        require(told == [export.project, export.count, *ends], "manifest.json: the events are not those that it tells")
+        withheld = {"payloads": export.withheld, "topics": list(WITHHELD)}
+        require(self.manifest["withheld"] == withheld, "manifest.json: withheld is not what is withheld")
+        for document in self.runs:
+            require(document["project_id"] == export.project, f"{document['run_id']}: this run is of another project")
+        if export.withheld:
+            said.append(f"Withheld: {export.withheld} payloads with hashes of secrets. Their own hashes hold.")
+        return Findings(export.count, export.last, self.prove(), said)
+
+    def compare_parts(self) -> None:
+        """Require the parts that the manifest lists, in their order, all of one time."""
+        listed = self.manifest["parts"]
+        for told, found in zip(listed, self.parts, strict=False):
+            require(told == found, f"{found['name']}: the part is not as the manifest tells it")
+        names = [part["name"] for part in self.parts]
+        require(len(listed) == len(names) == len(set(names)), "manifest.json: parts are missing, or there are others")
+        require([*self.times] == [self.manifest["made_at"]], "manifest.json: the parts are of another time")
+
+    def prove(self) -> int:
+        """Prove all events to be in the tree of the checkpoint; returns its size, or 0 without one."""
+        stated = self.manifest["checkpoint"]
+        if self.checkpoint is None:
+            require(stated is None and not self.beside, "manifest.json: the checkpoint is missing")
+            return 0
+        checkpoint = self.checkpoint
+        told = {"origin": checkpoint.origin, "size": checkpoint.size, "root": checkpoint.root.hex()}
+        require(stated == told, "manifest.json: it tells of another checkpoint")
+        size = self.manifest["log_size"]
+        least = max([checkpoint.size, *(place + 1 for place in self.places[-1:])])
+        require(type(size) is int and size >= least, "manifest.json: log_size is odd")
+        covered = bisect.bisect_left(self.places, checkpoint.size)
+        hashes = iter(self.beside)
+        root = root_with(0, checkpoint.size, self.places[:covered], self.leaves, hashes)
+        require(root == checkpoint.root, "proofs/tree: the events are not in the tree of the checkpoint")
+        require(next(hashes, None) is None, "proofs/tree: there are more hashes than the proof needs")
+        return checkpoint.size
+
+
+def root_with(low: int, high: int, places: list[int], leaves: list[bytes], beside: Iterator[bytes]) -> bytes:
+    """The root over a part of the tree: of the leaves at these places, and of hashes of all that is beside them."""
+    first = bisect.bisect_left(places, low)
+    if high == 0:
+        return sha256()
+    if first == len(places) or places[first] >= high:
+        hash_ = next(beside, None)
+        require(hash_ is not None, "proofs/tree: hashes are missing")
+        return hash_ or b""
+    if high - low == 1:
+        return leaves[first]
+    middle = low + (1 << (high - low - 1).bit_length() - 1)
+    left = root_with(low, middle, places, leaves, beside)
+    return join(left, root_with(middle, high, places, leaves, beside))
+
+
+class Content:
+    """The content of one part, which ends where the part ends, and is hashed as it is read."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self.file = file
+        self.left = size
+        self.hash = hashlib.sha256()
+        self.lines = 0
+
+    def readline(self, most: int) -> bytes:
+        """Read up to the end of a line."""
+        return self.note(self.file.readline(min(most, self.left)))
+
+    def whole(self) -> bytes:
+        """Read all of it, up to a bound."""
+        require(self.left <= MAX_DOCUMENT, "it is too long")
+        return self.note(self.file.read(self.left))
+
+    def skip(self) -> None:
+        """Read what is left, for its hash alone."""
+        while self.left and self.note(self.file.read(min(self.left, 1 << 20))):
+            pass
+        require(self.left == 0, "it is cut off")
+
+    def note(self, data: bytes) -> bytes:
+        """Take in what was read."""
+        self.left -= len(data)
+        self.hash.update(data)
+        self.lines += data.count(b"\n")
+        return data
+
+
+def read_header(file: IO[bytes], number: int) -> PartHeader | None:
+    """Read the header of a part; None at the end. A part has one possible header (POSIX ustar)."""
+    data = file.read(BLOCK)
+    require(len(data) == BLOCK, f"part {number} of the archive is missing: it is cut off")
+    if data == bytes(BLOCK):
+        return None
+    name, size, moment = data[:100].rstrip(b"\0").decode("ascii", "replace"), data[124:135], data[136:147]
+    good = PART_NAME(name) and re.fullmatch(b"[0-7]{11}", size) and re.fullmatch(b"[0-7]{11}", moment)
+    require(good, f"part {number} of the archive has an odd header")
+    part = PartHeader(name, int(size, 8), int(moment, 8))
+    require(data == header_of(part), f"part {number} of the archive has an odd header: {name}")
+    return part
+
+
+def header_of(part: PartHeader) -> bytes:
+    """The header of a part."""
+    start = part.name.encode().ljust(100, b"\0") + b"0000644\x000000000\x000000000\0"
+    start += b"%011o\0%011o\0" % (part.size, part.modified_at)
+    rest = b"0" + bytes(100) + b"ustar\x0000" + bytes(247)
+    return start + b"%06o\0 " % sum(start + b" " * 8 + rest) + rest
+
+
+def project_of(line: bytes) -> str:
+    """The project of the first event."""
+    event = load_line(line)
+    project_id = event.get("project_id") if isinstance(event, dict) else None
+    require(isinstance(project_id, str), "the first event is none")
+    return str(project_id)
+
+
 # ---- the command --------------------------------------------------------------------------------------------------
 
 
@@ -1053,7 +1302,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=told[0], epilog=told[2], formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("file", nargs="?", type=Path, help="export, run proof or .tlog-proof; default: stdin")
+    parser.add_argument("file", nargs="?", type=Path, help="export, archive, run proof or .tlog-proof; default: stdin")
     parser.add_argument("--key", action="append", default=[], metavar="VKEY", help="the log's key, or @FILE")
     parser.add_argument("--policy", type=Path, help="a C2SP tlog-policy: logs, witnesses and the quorum")
     parser.add_argument("--checkpoint", action="append", default=[], type=Path, metavar="FILE", help="one you kept")
@@ -1063,7 +1312,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--compare", action="store_true", help="compare the checkpoints alone; no FILE is read")
     parser.add_argument("--project", help="the export is of this project alone")
     parser.add_argument("--after", type=int, default=0, help="the export begins after this position")
-    return parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    asked = parser.parse_args(given[1:] if given[:1] == ["archive"] else given)
+    asked.archive = given[:1] == ["archive"]
+    return asked
 
 
 def policy_of(asked: argparse.Namespace) -> Policy | None:
@@ -1103,6 +1355,8 @@ def run(asked: argparse.Namespace, say: Callable[[str], None]) -> int:
     with sys.stdin.buffer if asked.file is None else asked.file.open("rb") as file:
         reader: Any = file
         first = reader.peek(512)
+        if asked.archive or first[257:262] == b"ustar":
+            return tell_archive(reader, checkpoints, policy, say)
         if re.match(rb'\s*\{\s*"(format|document_sha256|checkpoint)"', first):
             return tell_run_proof(reader, checkpoints, policy, say)
         if first.startswith(b"c2sp.org/tlog-proof"):
@@ -1182,6 +1436,21 @@ def tell_run(
         return 3
     say(f"OK: {streams}, all in the log of {checkpoint.origin} of size {checkpoint.size}")
     return 0
+
+
+def tell_archive(file: IO[bytes], kept: list[Checkpoint], policy: Policy | None, say: Callable[[str], None]) -> int:
+    """Check an archive, and tell its parts and how far they are proven."""
+    archive = Archive(policy)
+    archive.read(file)
+    found = archive.end()
+    if archive.checkpoint is not None:
+        compare([archive.checkpoint, *kept])
+    for part in archive.manifest["parts"]:
+        say(f"{part['name']}  {part['lines']} lines  sha256 {part['sha256']}")
+    for left in archive.manifest["left_out"]:
+        say(f"Left out: {left['what']}. {left['why']}")
+    say("Cases, reports and telemetry are not in the log. The manifest alone speaks for them.")
+    return tell(found, f"project {archive.manifest['project_id']}", policy is not None and found.covered > 0, say)
 
 
 def tell(found: Findings, what: str, signed: bool, say: Callable[[str], None]) -> int:

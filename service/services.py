@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from service.analytics.port import AnalyticsProviders
 from service.analytics.queries import BoundedQueries
+from service.archives.archive import Archives
 from service.auth.authenticator import Authenticator
 from service.billing.notices import Notices
 from service.billing.payments import Payments
@@ -27,15 +28,16 @@ from service.webhooks.testing import WebhookTester
 class Services:
     """Settings, the event store (commands and reads) with the follower of its log, the intake, the providers, and more.
 
-    The rest is questions to providers, who asks, who owes, public answers, source maps, the one client for outside
-    addresses, tests of webhooks, the operator's account at the provider, where projects are read there, and turns of
-    such requests.
+    The rest is archives of projects, questions to providers, who asks, who owes, public answers, source maps, the one
+    client for outside addresses, tests of webhooks, the operator's account at the provider, where projects are read
+    there, and turns of such requests.
     """
 
     settings: Settings
     store: EventStore
     follower: Follower
     feeds: Feeds
+    archives: Archives
     intake: Intake
     providers: AnalyticsProviders
     queries: BoundedQueries

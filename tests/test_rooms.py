@@ -42,6 +42,7 @@ MACHINERY = {
     "statemachines": {"kernel"},
     "projections": {"kernel"},
     "service": {
+        "archives",
         "auth",
         "cli",
         "conformance",

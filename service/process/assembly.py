@@ -7,6 +7,7 @@ from pathlib import Path
 
 from service.analytics.port import AnalyticsProviders
 from service.analytics.queries import BoundedQueries
+from service.archives.archive import Archives
 from service.auth.authenticator import Authenticator
 from service.billing.notices import Notices
 from service.billing.payments import Payments
@@ -46,6 +47,7 @@ def make_services(settings: Settings) -> Services:
         store=store,
         follower=follower,
         feeds=Feeds(store, follower),
+        archives=Archives(store, settings.data_dir),
         intake=Intake(
             settings.database_url,
             registry(),

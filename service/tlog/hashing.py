@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 HASH_BYTES = 32
@@ -91,6 +92,22 @@ def inclusion_spans(index: int, size: int) -> list[Span]:
             found.append(Span(low, middle))
             low = middle
     return found[::-1]
+
+
+def spans_beside(indexes: Sequence[int], size: int) -> Iterator[Span]:
+    """List the largest subtrees without any of these leaves, from the left; `indexes` ascend.
+
+    With their hashes and those of the leaves, the root can be computed: one proof of all the leaves together.
+    """
+    spans = [Span(0, size)] if size else []
+    while spans:
+        low, high = span = spans.pop()
+        first = bisect_left(indexes, low)
+        if first == len(indexes) or indexes[first] >= high:
+            yield span
+        elif high - low > 1:
+            middle = low + _largest_power_below(high - low)
+            spans += [Span(middle, high), Span(low, middle)]
 
 
 def consistency_spans(old: int, new: int) -> list[Span]:

@@ -139,7 +139,7 @@ def test_streams_are_not_buffered(server: ServerHandle, proxied: httpx2.Client) 
     [pattern] = re.findall(r"location ~ (\S+) \{\s+proxy_buffering off;", CONFIGURATION.read_text())
     operations = [bound.operation for bound in bind(all_endpoints())]
     found = {one.operation_id for one in operations if re.search(pattern, re.sub(r"\{\w+\}", "any", one.path))}
-    assert found == {"list_events", "list_stream_events"}
+    assert found == {"get_project_archive", "list_events", "list_stream_events"}
     key = sign_in(proxied, server.internal_token, "following")
     project = create_project(proxied, key)
     headers = {"authorization": f"Bearer {key}", "accept": "text/event-stream"}

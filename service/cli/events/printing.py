@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from service.cli.shared.common import print_json, say
 
@@ -12,18 +10,12 @@ if TYPE_CHECKING:
     from service.eventstore.history.stored import StoredEvent
 
 
-def envelope(event: StoredEvent) -> dict[str, Any]:
-    """An event for programs: its whole envelope, payload as JSON, hashes as hex."""
-    fields = event._asdict()
-    payload = None if event.payload is None else msgspec.json.decode(event.payload)
-    hashes = {name: value.hex() for name, value in fields.items() if isinstance(value, bytes)}
-    return {**fields, **hashes, "payload": payload, "recorded_at": event.recorded_at.isoformat()}
-
-
 def print_event(event: StoredEvent, *, as_json: bool) -> None:
     """One event on one line."""
     if as_json:
-        print_json(envelope(event))
+        from service.eventstore.history.stored import exported
+
+        print_json(exported(event))
         return
     at = event.recorded_at.strftime("%Y-%m-%d %H:%M:%S")
     place = "-" if event.position is None else event.position

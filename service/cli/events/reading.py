@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from service.cli.events.group import events
-from service.cli.events.printing import envelope, print_event
+from service.cli.events.printing import print_event
 from service.cli.shared.common import COUNT, connection, json_option, print_json, printable, progress, say, show
 from service.eventstore.declare.sqlfiles import load_sql
 
@@ -56,14 +56,14 @@ def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
 @json_option
 def show_(stream_id: str, as_json: bool) -> None:
     """Print every event of one stream with its payload."""
-    from service.eventstore.history.stored import read_stream
+    from service.eventstore.history.stored import exported, read_stream
 
     with connection() as opened:
         found = read_stream(opened, stream_id)
     if not found:
         raise click.ClickException("There is no such stream.")
     if as_json:
-        print_json([envelope(event) for event in found])
+        print_json([exported(event) for event in found])
         return
     for event in found:
         print_event(event, as_json=False)
@@ -80,7 +80,7 @@ def export(out: Path | None, after: int, project: str | None) -> None:
     import rfc8785
 
     from service.cli.shared.lookups import require_project
-    from service.eventstore.history.stored import follow
+    from service.eventstore.history.stored import exported, follow
 
     with connection() as opened, progress("Events") as report:
         if project is not None:
@@ -94,7 +94,7 @@ def export(out: Path | None, after: int, project: str | None) -> None:
         try:
             for event in follow(opened, after):
                 if project is None or event.project_id == project:
-                    line = rfc8785.dumps(envelope(event))
+                    line = rfc8785.dumps(exported(event))
                     file.write((printable(line.decode()).encode() if shown else line) + b"\n")
                 report((event.position or 0) - after, size - after)
             file.flush()

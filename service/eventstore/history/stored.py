@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC
 from typing import Any, NamedTuple
 
+import msgspec
 import psycopg
 
 from statemachines.kernel.machine import Recorded
@@ -51,6 +53,18 @@ class StoredEvent(NamedTuple):
             int(self.recorded_at.timestamp()),
             f"{self.actor_kind}:{self.actor_id}",
         )
+
+
+def exported(event: StoredEvent) -> dict[str, Any]:
+    """Lay out an event for programs as exports have it: its whole envelope, payload as JSON, hashes as hex.
+
+    A line of an export is the canonical form of it.
+    """
+    fields = event._asdict()
+    payload = None if event.payload is None else msgspec.json.decode(event.payload)
+    hashes = {name: value.hex() for name, value in fields.items() if isinstance(value, bytes)}
+    recorded_at = event.recorded_at.astimezone(UTC).isoformat()
+    return {**fields, **hashes, "payload": payload, "recorded_at": recorded_at}
 
 
 def read_log(connection: psycopg.Connection[Any], after: int, limit: int = 1000) -> list[StoredEvent]:

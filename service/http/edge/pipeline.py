@@ -218,6 +218,7 @@ class Pipeline:
         if not isinstance(outcome, Streamed):
             return render_success(outcome, operation, added, request_id, notice)
         if inner:
+            outcome.let_go()
             raise NotFound
         headers = {"content-type": operation.content_type, **added}
         return self.streams.reply(outcome, headers, request_id, call.principal.tenant)

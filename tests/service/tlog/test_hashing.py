@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scripts.verify_proof import root_with
 from service.tlog.hashing import (
     EMPTY,
     Frontier,
@@ -16,6 +17,7 @@ from service.tlog.hashing import (
     consistency_spans,
     inclusion_spans,
     root_of,
+    spans_beside,
 )
 from service.tlog.tiles import WIDTH, Tile, hash_span, parse_tile_path, tile_at, tile_path, tiles_of
 from tests.support.trees import naive_leaves, naive_root
@@ -141,3 +143,19 @@ def test_a_tree_of_70000_has_the_tiles_of_the_document() -> None:
     widths = [tile_at(0, 273, 70_000), tile_at(1, 0, 70_000), tile_at(1, 1, 70_000), tile_at(2, 0, 70_000)]
     assert [tile.width for tile in widths] == [112, 256, 17, 1]
     assert [tile.reaches for tile in widths] == [70_000, 65_536, 69_888, 65_536]
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_the_hashes_beside_some_leaves_prove_all_of_them(data: st.DataObject) -> None:
+    """Leaves and subtrees make up the tree, none of which could be larger, and lead to its root."""
+    size = data.draw(SIZES)
+    indexes = sorted(data.draw(st.sets(st.integers(0, size - 1), max_size=40))) if size else []
+    spans = list(spans_beside(indexes, size))
+    inside = [index for low, high in spans for index in range(low, high)]
+    assert sorted([*inside, *indexes]) == list(range(size))
+    assert sorted(inside) == inside
+    assert len(spans) <= len(indexes) * size.bit_length() + 1
+    found = iter(hashes(spans, size))
+    assert root_with(0, size, indexes, [LEAVES[index] for index in indexes], found) == ROOTS[size]
+    assert next(found, None) is None

@@ -17,8 +17,8 @@ Json = dict[str, Any]
 MOST_BYTES = 12_000
 """Bytes of an example; a longer one is shown only when there is no shorter one."""
 JSON = "application/json"
-BINARY = "application/octet-stream"
-"""Bytes that are no text are shown in hex."""
+BINARY = {"application/octet-stream", "application/x-tar"}
+"""Bytes that are no text are shown in hex: their beginning."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,9 @@ def successes(camera: Camera, host: str, secrets: frozenset[str]) -> Iterator[Se
 def _body(content: bytes, media: str, empty: Any) -> Any:
     if not content:
         return empty
-    text = content.hex() if media == BINARY else content.decode()
+    if media in BINARY:
+        return content[: MOST_TEXT // 2].hex()
+    text = content.decode()
     if media == JSON:
         return json.loads(text)
     return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT].rpartition(chr(10))[0]}\n"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+
+
+def _nothing() -> None:
+    """Let go of nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,10 +16,11 @@ class Streamed:
 
     Raise all refusals before returning one. `pieces` is an async generator that takes its connections for one read at
     a time and holds none over a `yield`. An `endless` answer may end between any two pieces. Any other one is broken
-    off visibly when it ends too early.
+    off visibly when it ends too early. `let_go` is called once at the end, sent or not.
     """
 
     pieces: AsyncIterator[bytes]
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     endless: bool = False
+    let_go: Callable[[], None] = _nothing

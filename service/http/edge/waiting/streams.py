@@ -17,6 +17,7 @@ from psycopg_pool import PoolTimeout
 
 from service.eventstore.read.reader import Caller, reading_for
 from service.fairness.not_done import CommandNotDone
+from service.http.edge.answer.errors import RateLimited
 from service.http.edge.answer.reply import Reply
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.waiting.places import AccountPlaces
@@ -45,8 +46,12 @@ class Streams:
         return self._places.taken
 
     def reply(self, made: Streamed, headers: Mapping[str, str], request_id: str, account: str) -> StreamedReply:
-        """Make the reply of a streamed answer, with its place. Raises RateLimited."""
-        self._places.enter(account)
+        """Make the reply of a streamed answer, with its place. Raises RateLimited, and then nothing holds it."""
+        try:
+            self._places.enter(account)
+        except RateLimited:
+            made.let_go()
+            raise
         return StreamedReply(made, headers, request_id, account, self)
 
     def stop(self) -> None:
@@ -106,10 +111,11 @@ class StreamedReply(Reply):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             gone.cancel()
+            self._made.let_go()
+            self._streams.leave(self, self._account)
             close: Callable[[], Any] | None = getattr(self._made.pieces, "aclose", None)
             if close is not None:
                 await close()
-            self._streams.leave(self, self._account)
 
     async def _settle(self, pump: asyncio.Task[None]) -> bool:
         """End the pump of a reader gone away, or hear how it ended. Returns whether the answer is whole."""

@@ -1,0 +1,196 @@
+"""The archives of one process: a few at a time, made in turn, and sent as they grow.
+
+An archive is made at the pace of the database and sent at that of its reader. A slow reader holds a file, and nothing
+of the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import structlog
+
+from service.archives.making import Connection, make
+from service.archives.spool import Spool
+from service.eventstore.connect.connection import CONNECT_SECONDS, NOTICE_SILENCE
+from service.eventstore.store import EventStore
+from service.eventstore.tree.proving import ProvenPositions
+from service.eventstore.tree.reading import KeptCheckpoint
+from service.fairness.aside import Aside
+from service.fairness.not_done import ReadNotDone
+from service.fairness.turns import Turns
+from service.runs.reads.proof import keep
+from statemachines.kernel.machine import Rejection
+
+log = structlog.get_logger(__name__)
+
+MOST = 8
+MAKING = 2
+MOST_BYTES = 8 << 30
+PIECE = 256 << 10
+TURN_SECONDS = 10.0
+MAKING_SECONDS = 900.0
+LONGEST_SECONDS = 3600.0
+ADMIT_SECONDS = 1.0
+
+
+class ArchiveUnderWay(Exception):
+    """The account is sent an archive already."""
+
+
+class Archives:
+    """The archives under way in one process: MOST, of which MAKING are made at the same time. An account has one."""
+
+    def __init__(self, store: EventStore, directory: Path) -> None:
+        self._store = store
+        self._directory = directory
+        self._turns = Turns(places=MAKING, per_tenant=1, waiting=1)
+        self._aside = Aside(waiting=MOST, name="service-archive")
+        self._under_way: dict[str, Archive] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def under_way(self) -> int:
+        """How many there are."""
+        return len(self._under_way)
+
+    async def begin(self, project_id: str, tenant: str) -> Archive:
+        """Begin to make an archive, which the caller lets go of.
+
+        Raises ArchiveUnderWay, and ReadNotDone when others have all places for too long.
+        """
+        if tenant in self._under_way:
+            raise ArchiveUnderWay
+        if len(self._under_way) >= MOST:
+            raise ReadNotDone
+        archive = Archive(self._open_spool(), partial(self._leave, tenant))
+        self._under_way[tenant] = archive
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await self._turns.enter(tenant)
+        except BaseException as error:
+            archive.let_go()
+            if isinstance(error, TimeoutError):
+                raise ReadNotDone from None
+            raise
+        leave = partial(self._turns.leave, tenant)
+        archive.start(self._make(project_id, tenant, archive), leave)
+        return archive
+
+    def _open_spool(self) -> Spool:
+        """Make a file where the data are, or where the system has temporary ones. Raises OSError."""
+        return Spool(self._directory if self._directory.is_dir() else None, MOST_BYTES)
+
+    async def _make(self, project_id: str, tenant: str, archive: Archive) -> None:
+        async def work(piece: Callable[[], Any]) -> Any:
+            done = await self._aside.run(tenant, piece)
+            archive.changed.set()
+            return done
+
+        async with asyncio.timeout(MAKING_SECONDS), await self._connect() as connection:
+            await make(connection, project_id, archive.spool, work, self._pin)
+
+    async def _connect(self) -> Connection:
+        return await psycopg.AsyncConnection.connect(
+            self._store.conninfo,
+            autocommit=True,
+            application_name="service-archive",
+            connect_timeout=CONNECT_SECONDS,
+            **NOTICE_SILENCE,
+        )
+
+    async def _pin(self, checkpoint: KeptCheckpoint) -> None:
+        await keep(self._store, ProvenPositions(checkpoint, {}))
+
+    def _leave(self, tenant: str) -> None:
+        """Close the file of an archive behind its last write, and give its place back."""
+        archive = self._under_way.pop(tenant)
+        closing = asyncio.get_running_loop().create_task(self._aside.run(tenant, archive.spool.close))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+
+class Archive:
+    """One archive, from its beginning until it is sent or given up. `leave` is called once, at the end."""
+
+    def __init__(self, spool: Spool, leave: Callable[[], None]) -> None:
+        self.spool = spool
+        self.changed = asyncio.Event()
+        self._leave = leave
+        self._making: asyncio.Task[None] | None = None
+        self._over = False
+        self._timer = asyncio.get_running_loop().call_later(LONGEST_SECONDS, self.let_go)
+
+    def start(self, making: Coroutine[Any, Any, None], then: Callable[[], None]) -> None:
+        """Make it, beside whoever waits for it, and `then` do what is to be done in any case."""
+
+        def made(task: asyncio.Task[None]) -> None:
+            then()
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log.warning("archive_not_made", cause=type(error).__name__)
+            self.changed.set()
+
+        self._making = asyncio.get_running_loop().create_task(making)
+        self._making.add_done_callback(made)
+
+    def let_go(self) -> None:
+        """End it, sent or not. Again, this does nothing."""
+        if self._over:
+            return
+        self._over = True
+        self._timer.cancel()
+        if self._making is not None:
+            self._making.cancel()
+        self.changed.set()
+        self._leave()
+
+    async def pieces(self, admit: Callable[[], Awaitable[None]]) -> AsyncIterator[bytes]:
+        """Give the archive as it grows, to whoever is still admitted. Raises ReadNotDone where it breaks off."""
+        sent, admitted_at = 0, -ADMIT_SECONDS
+        while True:
+            self.changed.clear()
+            made = self._making is not None and self._making.done()
+            if self._over:
+                raise ReadNotDone
+            if time.monotonic() - admitted_at >= ADMIT_SECONDS:
+                await _admitted(admit)
+                admitted_at = time.monotonic()
+            if sent < self.spool.ready:
+                piece = await asyncio.to_thread(self.spool.read, sent, PIECE)
+                sent += len(piece)
+                if made and sent == self.spool.ready:
+                    self._check()
+                    await _admitted(admit)  # Nobody gets the end who may no longer have it.
+                yield piece
+            elif made:
+                self._check()
+                return
+            else:
+                await self._wait()
+
+    def _check(self) -> None:
+        """Raise ReadNotDone for an archive that could not be made."""
+        assert self._making is not None
+        if self._making.cancelled() or self._making.exception() is not None:
+            raise ReadNotDone
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(ADMIT_SECONDS):
+                await self.changed.wait()
+        except TimeoutError:
+            return
+
+
+async def _admitted(admit: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await admit()
+    except Rejection as gone:
+        log.info("archive_reader_gone", code=gone.code)
+        raise ReadNotDone from gone

@@ -1,0 +1,230 @@
+"""Making an archive: all that is stored of a project, read in one snapshot and written part by part.
+
+Rows come a few at once, and each few is written in a thread that all archives of a process share. Between two of them
+others have the database and the processor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from array import array
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, TypeVar
+
+import msgspec
+import psycopg
+
+from projections.runs.run import RunRow
+from service.archives import telling
+from service.archives.spool import ArchiveFull, LinesInParts, Spool
+from service.archives.telling import Contents
+from service.eventstore.declare.codec import canonical
+from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.history.bundle import StreamBundle, read_bundle
+from service.eventstore.history.stored import StoredEvent, exported
+from service.eventstore.tree import proving, reading
+from service.eventstore.tree.reading import KeptCheckpoint
+from service.packing import unpack
+from service.runs.reads import proof
+from service.tlog.hashing import Span, spans_beside
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+Connection = psycopg.AsyncConnection[Row]
+Work = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Carries a piece of work out apart from the event loop."""
+Pin = Callable[[KeptCheckpoint], Awaitable[Any]]
+"""Keeps a checkpoint for ever."""
+
+PART_BYTES = 64 << 20
+MANIFEST_BYTES = 16 << 20
+FEW_BYTES = 256 << 10
+"""Bytes of the rows that are read at once, about."""
+MOST_ROWS = 1000
+REST = 0.5
+"""How long is rested after some rows, as a multiple of the time they took."""
+SPANS = 256
+SIGNED_SECONDS = 2.0
+LOOK_SECONDS = 0.05
+SETTINGS = (
+    "default_transaction_read_only = on",
+    "statement_timeout = '120s'",
+    "idle_in_transaction_session_timeout = '60s'",
+    "jit = off",
+    "max_parallel_workers_per_gather = 0",
+    "enable_seqscan = off",
+)
+
+_LOG_SIZE = load_sql("archives", "log_size")
+_MOMENT = load_sql("archives", "moment")
+_EVENTS = load_sql("archives", "events")
+_RUNS = load_sql("archives", "runs")
+_CASES = load_sql("archives", "cases")
+_REPORTS = load_sql("archives", "reports")
+_ERRORS = load_sql("archives", "errors")
+_ANALYTICS = load_sql("archives", "analytics")
+_DEPLOYS = load_sql("archives", "deploys")
+
+
+async def make(connection: Connection, project_id: str, spool: Spool, work: Work, pin: Pin) -> None:
+    """Make the archive of a project.
+
+    Raises psycopg.Error, ArchiveFull where even what is no telemetry is too much, DiskNearlyFull, and OSError of the
+    disk.
+    """
+    for setting in SETTINGS:
+        await connection.execute(f"set {setting}".encode())
+    await _await_signature(connection)
+    contents = Contents(project_id)
+    maker = _Maker(connection, spool, work, contents)
+    async with connection.transaction():
+        await connection.execute("set transaction isolation level repeatable read, read only")
+        [[contents.made_at, contents.log_size, contents.stored]] = await maker.fetch(_MOMENT)
+        contents.checkpoint = await proving.newest(connection)
+        if contents.checkpoint is not None:
+            await pin(contents.checkpoint)
+        spool.modified_at = contents.made_at
+        await maker.write("events", _EVENTS, maker.event)
+        await maker.prove()
+        await maker.prove_runs()
+        await maker.write("cases", _CASES, _line)
+        await maker.write("reports", _REPORTS, _line)
+        for name, query, encode in (
+            ("telemetry/deploys", _DEPLOYS, _line),
+            ("telemetry/errors", _ERRORS, _error),
+            ("telemetry/analytics", _ANALYTICS, _line),
+        ):
+            await maker.write(name, query, encode, may_stop=True)
+    spool.most += MANIFEST_BYTES
+    await work(partial(_finish, spool, contents))
+
+
+async def _await_signature(connection: Connection) -> None:
+    """Wait a moment for a checkpoint over all that is in the log by now."""
+    until = time.monotonic() + SIGNED_SECONDS
+    [[size]] = await (await connection.execute(_LOG_SIZE.encode())).fetchall()
+    while time.monotonic() < until:
+        newest = await proving.newest(connection)
+        if newest is not None and newest.size >= size:
+            return
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+class _Maker:
+    """Reads on one connection, and writes apart."""
+
+    def __init__(self, connection: Connection, spool: Spool, work: Work, contents: Contents) -> None:
+        self._connection = connection
+        self._spool = spool
+        self._work = work
+        self._contents = contents
+        self._of_project = {"project_id": contents.project_id}
+
+    async def fetch(self, query: str) -> list[Row]:
+        """Read all rows."""
+        return await (await self._connection.execute(query.encode(), self._of_project)).fetchall()
+
+    async def rows(self, query: str) -> AsyncIterator[list[Row]]:
+        """Read rows, a few at once, and rest in between."""
+        count = MOST_ROWS // 10
+        async with self._connection.cursor(name="archive") as cursor:
+            await cursor.execute(query.encode(), self._of_project)
+            while True:
+                began = time.monotonic()
+                found = await cursor.fetchmany(count)
+                if not found:
+                    return
+                yield found
+                size = sum(len(value) for row in found for value in row if isinstance(value, str | bytes))
+                count = max(1, min(MOST_ROWS, 2 * count, len(found) * FEW_BYTES // max(size, 1)))
+                await asyncio.sleep(REST * (time.monotonic() - began))
+
+    async def write(self, name: str, query: str, encode: Callable[[Row], bytes], *, may_stop: bool = False) -> None:
+        """Write the rows of a query as lines. With `may_stop`, they end where the archive is full."""
+        parts = LinesInParts(self._spool, name, PART_BYTES)
+        try:
+            async for rows in self.rows(query):
+                await self._work(partial(parts.write, _encoded(encode, rows)))
+        except ArchiveFull:
+            if not may_stop:
+                raise
+            self._contents.cut_short.append(name)
+        await self._work(parts.end)
+
+    def event(self, row: Row) -> bytes:
+        """Write an event as exports have it. Secrets' hashes stay here, and so do the payloads that hold them."""
+        event = StoredEvent._make(row)
+        position = event.position
+        assert position is not None, "only numbered events are read"
+        if telling.is_withheld(event.topic):
+            event = event._replace(payload=None, salt=None)
+            self._contents.withheld += 1
+        self._contents.positions.append(position)
+        return canonical(exported(event)) + b"\n"
+
+    async def prove(self) -> None:
+        """Write the checkpoint, and the hashes by which all events together are proven to be in its tree."""
+        checkpoint = self._contents.checkpoint
+        if checkpoint is None:
+            return
+        await self._work(partial(self._spool.add, "checkpoint", checkpoint.text.encode()))
+        indexes = array("q", (place - 1 for place in self._contents.positions if place <= checkpoint.size))
+        parts = LinesInParts(self._spool, "proofs/tree", PART_BYTES, "txt")
+        spans = spans_beside(indexes, checkpoint.size)
+        while some := await self._work(partial(_some, spans)):
+            wanted = reading.want(some, checkpoint.size)
+            found = await (await self._connection.execute(reading.TILES.encode(), wanted.values)).fetchall()
+            await self._work(partial(_write_hashes, parts, wanted, found))
+        await self._work(parts.end)
+
+    async def prove_runs(self) -> None:
+        """Write the proof of each run, as the service shows it."""
+        async for rows in self.rows(_RUNS):
+            for (text,) in rows:
+                row = msgspec.json.decode(text, type=RunRow)
+                read = await read_bundle(self._connection, proof.chain_of(row))
+                await self._prove_run(row, read)
+
+    async def _prove_run(self, row: RunRow, read: StreamBundle) -> None:
+        positions = {event.position for stream in read.streams for event in stream.events if event.position is not None}
+        checkpoint = self._contents.checkpoint
+        proven = None if checkpoint is None else await proving.prove(self._connection, positions, checkpoint)
+
+        def write() -> None:
+            document = proof.seal(row, read, proven, made_at=self._contents.made_at)
+            self._spool.add(f"proofs/{row.id}.json", msgspec.json.encode(document))
+
+        await self._work(write)
+
+
+def _some(spans: Iterable[Span]) -> list[Span]:
+    return list(islice(spans, SPANS))
+
+
+def _write_hashes(parts: LinesInParts, wanted: reading.WantedHashes, rows: Sequence[Row]) -> None:
+    parts.write(base64.b64encode(one) + b"\n" for one in wanted.hashes(rows))
+
+
+def _encoded(encode: Callable[[Row], bytes], rows: Iterable[Row]) -> Iterable[bytes]:
+    """Encode lazily: it happens where the lines are written."""
+    return map(encode, rows)
+
+
+def _line(row: Row) -> bytes:
+    return bytes(row[0].encode()) + b"\n"
+
+
+def _error(row: Row) -> bytes:
+    text, packed = row
+    if packed is None:
+        return _line(row)
+    return msgspec.json.encode(msgspec.json.decode(text) | {"extra": unpack(packed)}) + b"\n"
+
+
+def _finish(spool: Spool, contents: Contents) -> None:
+    spool.add("manifest.json", telling.manifest(contents, spool.parts))
+    spool.finish()

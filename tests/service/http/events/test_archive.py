@@ -1,0 +1,276 @@
+"""The archive of a project over HTTP: all that is stored of it, as of one moment, and checkable by the verifier."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+
+from tests.support import archives
+from tests.support.api import Person, World, ok, refused, world  # noqa: F401 (a fixture)
+from tests.support.ending import held_at_the_fence
+
+pytestmark = pytest.mark.shares_server
+
+PATIENCE = 60
+ROWS, ROW_BYTES = 400, 100_000
+TELEMETRY = (
+    "insert into analytics_events (project_id, received_at, id, event, distinct_id, properties) "
+    "select %s, (select service_seconds()), 'evt_' || n, 'paid', 'u', jsonb_build_object('text', repeat('x', %s)) "
+    "from generate_series(1, %s) n"
+)
+SESSIONS = "select count(*) from pg_stat_activity where application_name = 'service-archive' and datname = %s"
+
+
+async def large(world: World) -> tuple[Person, dict[str, Any], str]:  # noqa: F811
+    """An owner with a project whose archive is larger than what lies between a server and its client."""
+    owner = await world.sign_in()
+    project = await owner.create_project()
+    await world.sql(TELEMETRY, project["id"], ROW_BYTES, ROWS)
+    return owner, project, f"/v1/projects/{project['id']}/archive"
+
+
+@asynccontextmanager
+async def begun(who: Person, path: str) -> AsyncIterator[tuple[httpx2.Response, AsyncIterator[bytes]]]:
+    """An archive of which the first piece was read."""
+    async with who.client.stream("GET", path, headers={"authorization": f"Bearer {who.secret}"}) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        pieces = answer.aiter_bytes()
+        assert await anext(pieces)
+        yield answer, pieces
+
+
+async def until(reached: Any) -> None:
+    """Wait for what other processes do."""
+    async with asyncio.timeout(PATIENCE):
+        while not await reached():  # noqa: ASYNC110 - another process decides
+            await asyncio.sleep(0.1)
+
+
+def spools(world: World) -> list[str]:  # noqa: F811
+    """The files without names that the processes of the server have open."""
+    found = []
+    for process in psutil.Process(world.server.process.pid).children(recursive=True):
+        for place in Path(f"/proc/{process.pid}/fd").glob("*"):
+            try:
+                found += re.findall(r"/#\d+ \(deleted\)", str(place.readlink()))
+            except OSError:
+                continue
+    return found
+
+
+async def none_open(world: World) -> bool:  # noqa: F811
+    return spools(world) == []
+
+
+async def test_it_holds_everything_and_verifies(
+    world: World,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Telemetry of all kinds, what was packed too; no secret, nor the hash of one, is anywhere in it."""
+    filled = await archives.fill(world, monkeypatch)
+    answer = await filled.owner.get(filled.path)
+    assert answer.headers["content-type"] == "application/x-tar"
+    project_id = filled.project["id"]
+    assert answer.headers["content-disposition"] == f'attachment; filename="{project_id}.tar"'
+    files = archives.members(answer.content)
+    manifest = json.loads(files["manifest.json"])
+    assert [*files][-1] == "manifest.json"
+    for part in manifest["parts"]:
+        data = files[part["name"]]
+        told = (part["sha256"], part["bytes"], part["lines"])
+        assert told == (hashlib.sha256(data).hexdigest(), len(data), data.count(b"\n"))
+    assert [part["name"] for part in manifest["parts"]] == [*files][:-1]
+
+    shown: list[Any] = []
+    while True:
+        after = shown[-1]["position"] if shown else 0
+        page = ok(await filled.owner.get(f"/v1/projects/{project_id}/events", params={"after": after, "limit": 200}))
+        shown += page["events"]
+        if not page["events"]:
+            break
+    events = archives.lines(files, "events")
+    withheld = [event for event in events if event["payload"] is None]
+    assert {event["topic"] for event in withheld} == {
+        "project.created.v1",
+        "project.dsn_rotated.v1",
+        "credential.created.v1",
+    }
+    assert manifest["withheld"]["payloads"] == len(withheld) == 3
+    for event, known in zip(events, shown, strict=True):
+        hashes = ("position", "stream_id", "revision", "leaf", "chain", "payload_hash")
+        assert [event[name] for name in hashes] == [known[name] for name in hashes]
+        assert event in withheld or (event["payload"], event["salt"]) == (known["payload"], known["salt"])
+    assert (manifest["events"], manifest["first_position"]) == (len(events), events[0]["position"])
+
+    cases = archives.lines(files, "cases")
+    assert sorted(case["title"] for case in cases) == ["large", "small"]
+    assert [note["text"] for case in cases for note in case["comments"]] == ["seen"]
+    errors = archives.lines(files, "telemetry/errors")
+    assert [(error["message"], error["extra"]) for error in errors] == [("small", {}), ("large", archives.LARGE)]
+    assert [error["user"] for error in errors] == [{"id": "u1"}, None]
+    assert {error["case_id"] for error in errors} == {case["id"] for case in cases}
+    assert [event["event"] for event in archives.lines(files, "telemetry/analytics")] == ["paid"]
+    assert "first" in [deploy["message"] for deploy in archives.lines(files, "telemetry/deploys")]
+    assert [one["report"] for one in archives.lines(files, "reports")] == [{"summary": "a\nb"}]
+    assert json.loads(files["proofs/run_proven.json"])["run_id"] == "run_proven"
+
+    [[hashes]] = await world.sql(
+        "select array_agg(v) from events e, jsonb_each_text(e.payload) p(k, v) where project_id = %s "
+        "and k in ('dsn_hash', 'secret_hash', 'key_hash')",
+        project_id,
+    )
+    assert len(hashes) == 3
+    for secret in (*filled.secrets, *hashes):
+        assert secret.encode() not in answer.content
+        assert hashlib.sha256(secret.encode()).hexdigest().encode() not in answer.content
+    place = tmp_path / "archive.tar"
+    assert archives.verify(answer.content, place, *archives.keys_of(files)) == 0
+    assert f"OK: {len(events)} events of project {project_id}" in capsys.readouterr().out
+    assert archives.verify(answer.content, place) == 3
+    spoilt = answer.content.replace(b'"title" : "small"', b'"title" : "smalL"')
+    assert archives.verify(spoilt, place, *archives.keys_of(files)) == 1
+    assert "WRONG: cases/000001.jsonl" in capsys.readouterr().out
+
+
+async def test_who_may_read(world: World, tmp_path: Path) -> None:  # noqa: F811
+    """Owners and auditors. A project without anything has an archive too."""
+    owner = await world.sign_in()
+    project = await owner.create_project()
+    path = f"/v1/projects/{project['id']}/archive"
+    stranger, member, auditor = [await world.sign_in() for _ in range(3)]
+    await archives.add(world, project["id"], member, "member")
+    await archives.add(world, project["id"], auditor, "auditor")
+    refused(await member.get(path), 403, "owner_required")
+    refused(await stranger.get(path), 404, "project_not_found")
+    refused(await world.get(path), 401, "unauthenticated")
+    refused(await owner.get("/v1/projects/proj_none/archive"), 404, "project_not_found")
+    credential = world.having((await owner.create_credential(project["id"], "ci"))["credential"])
+    refused(await credential.get(path), 403, "principal_not_allowed")
+    answer = await auditor.get(path)
+    assert archives.verify(answer.content, tmp_path / "a.tar", *archives.keys_of(archives.members(answer.content))) == 0
+    head = await owner.call("HEAD", path)
+    assert (head.status_code, head.content, head.headers["content-type"]) == (200, b"", "application/x-tar")
+    await until(lambda: _answers(owner, path))
+
+
+async def _answers(who: Person, path: str) -> bool:
+    return (await who.get(path)).status_code == 200
+
+
+async def test_a_slow_reader_holds_nothing_of_the_database(world: World, tmp_path: Path) -> None:  # noqa: F811
+    """It is made at its own pace; meanwhile the account has no second one, and another account has its own."""
+    owner, _, path = await large(world)
+    other = await world.sign_in()
+    theirs = await other.create_project()
+    async with begun(owner, path) as (_, pieces):
+
+        async def is_made() -> bool:
+            return await world.sql(SESSIONS, world.server.database_url.rpartition("/")[2]) == [(0,)]
+
+        await until(is_made)
+        again = refused(await owner.get(path), 429, "rate_limited")
+        assert again["details"]["max_waiting"] == 1
+        assert (await other.get(f"/v1/projects/{theirs['id']}/archive")).status_code == 200
+        assert len(spools(world)) == 1
+        size = 0
+        async for piece in pieces:
+            size += len(piece)
+        assert size > ROWS * ROW_BYTES
+    await until(lambda: none_open(world))
+    whole = await owner.get(path)
+    assert archives.verify(whole.content, tmp_path / "a.tar") == 3
+    assert len(archives.lines(archives.members(whole.content), "telemetry/analytics")) == ROWS
+
+
+async def test_a_client_that_goes_away_leaves_nothing(world: World) -> None:  # noqa: F811
+    """Neither a file nor a place."""
+    owner, _, path = await large(world)
+    async with begun(owner, path):
+        assert spools(world)
+    await until(lambda: none_open(world))
+    await until(lambda: _answers(owner, path))
+
+
+async def test_an_archive_breaks_off_for_a_reader_who_may_no_longer_read(world: World) -> None:  # noqa: F811
+    """It has no end, so nobody takes it for a whole one."""
+    owner, project, path = await large(world)
+    auditor = await world.sign_in()
+    await archives.add(world, project["id"], auditor, "auditor")
+    async with begun(auditor, path) as (_, pieces):
+        removed = await owner.call("DELETE", f"/v1/projects/{project['id']}/members/{auditor.user_id}")
+        assert removed.is_success, removed.text
+        with pytest.raises(httpx2.RemoteProtocolError):
+            async for _piece in pieces:
+                pass
+    refused(await auditor.get(path), 404, "project_not_found")
+    await until(lambda: none_open(world))
+
+
+async def test_it_is_as_of_one_moment(world: World, tmp_path: Path) -> None:  # noqa: F811
+    """While others write, cases and events are those of one snapshot, and every archive verifies."""
+    owner = await world.sign_in()
+    project = await owner.create_project()
+    path = f"/v1/projects/{project['id']}/archive"
+    going = True
+
+    async def write(writer: int) -> None:
+        number = 0
+        while going:
+            number += 1
+            body = {"message": f"error {'abcdefghijklmnopqrstuvwxyz'[number % 26]}{writer}"}
+            ok(await world.post("/v1/logs/", body, headers={"x-service-dsn": project["dsn"]}), 202)
+            await owner.create_credential(project["id"], f"{writer}-{number}")
+
+    writers = [asyncio.create_task(write(number)) for number in range(3)]
+    try:
+        sizes = []
+        for _ in range(4):
+            answer = await owner.get(path)
+            files = archives.members(answer.content)
+            assert archives.verify(answer.content, tmp_path / "a.tar", *archives.keys_of(files)) == 0
+            manifest, events = json.loads(files["manifest.json"]), archives.lines(files, "events")
+            opened = {event["stream_id"] for event in events if event["topic"] == "case.opened.v1"}
+            cases = archives.lines(files, "cases")
+            counted = sum(case["event_count"] for case in cases)
+            assert counted == len(archives.lines(files, "telemetry/errors"))
+            late = [left for left in manifest["left_out"] if "without a position" in left["what"]]
+            assert late or opened == {case["id"] for case in cases}
+            sizes.append(len(events))
+        assert sizes == sorted(sizes)
+        assert sizes[-1] > sizes[0]
+    finally:
+        going = False
+        await asyncio.gather(*writers)
+
+
+async def test_a_project_that_is_being_deleted_still_has_its_archive(world: World, tmp_path: Path) -> None:  # noqa: F811
+    """Until its purge begins (G-131). One that is on its way by then has no end."""
+    owner = await world.sign_in()
+    project = await owner.create_project()
+    path = f"/v1/projects/{project['id']}/archive"
+    with held_at_the_fence(Path(world.server.env["SERVICE_DATA_DIR"]) / "erasures.jsonl"):
+        fenced = await owner.call("DELETE", f"/v1/projects/{project['id']}", key="bye")
+        assert fenced.status_code == 202, fenced.text
+        answer = await owner.get(path)
+        files = archives.members(answer.content)
+        assert archives.verify(answer.content, tmp_path / "a.tar", *archives.keys_of(files)) == 0
+
+    async def gone() -> bool:
+        try:
+            return (await owner.get(path)).status_code == 404
+        except httpx2.RemoteProtocolError:
+            return False
+
+    await until(gone)
