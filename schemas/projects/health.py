@@ -12,6 +12,12 @@ from schemas.kernel.shape import Epoch
 Count = Annotated[int, Meta(ge=0)]
 
 
+class HealthQuery(msgspec.Struct, frozen=True):
+    """How many days to show one by one, the present one included; by default none."""
+
+    days: Annotated[int, Meta(ge=0, le=90)] = 0
+
+
 class UsageThisMonth(msgspec.Struct, frozen=True, kw_only=True):
     """The usage of the project in the current UTC month. `errors` counts every log event.
 
@@ -24,6 +30,16 @@ class UsageThisMonth(msgspec.Struct, frozen=True, kw_only=True):
     analytics: Count
     deploys: Count
     account_total_events: Count
+
+
+class ProjectDay(msgspec.Struct, frozen=True, kw_only=True):
+    """The accepted records of one UTC day. `date` is its midnight."""
+
+    date: Epoch
+    total_events: Count
+    errors: Count
+    analytics: Count
+    deploys: Count
 
 
 class NewCases(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +72,7 @@ class ProjectHealth(msgspec.Struct, frozen=True, kw_only=True):
     open_cases: Count
     events_last_hour: Count
     usage_this_month: UsageThisMonth
+    by_day: list[ProjectDay]
     new_cases: NewCases
     webhooks: list[WebhookHealth]
     next_action: str

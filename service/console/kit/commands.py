@@ -44,6 +44,13 @@ class FormProblem(Exception):
         message = "This form belongs to another sign-in. Look at the page once more, then send it again."
         return cls(HTTPStatus.FORBIDDEN, {"code": "form_of_another_session", "message": message})
 
+    @classmethod
+    def of_field(cls, name: str, reason: str) -> FormProblem:
+        """The problem of one field, found by the form itself."""
+        details = {"invalid_fields": [{"field": name, "reason": reason}]}
+        error = {"code": "invalid_payload", "message": "A field is not acceptable.", "details": details}
+        return cls(HTTPStatus.BAD_REQUEST, error)
+
     @property
     def stale(self) -> bool:
         """Whether the page had been overtaken."""

@@ -79,6 +79,11 @@ def told_time(epoch: float | None, zone: str = "UTC") -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} {moment.tzname()}"
 
 
+def told_day(epoch: int) -> str:
+    """The UTC day that begins at a moment."""
+    return f"{datetime.fromtimestamp(epoch, UTC):%Y-%m-%d}"
+
+
 def told_duration(seconds: float | None) -> str:
     """A length of time in its two largest units. A dash for None."""
     if seconds is None:
@@ -135,6 +140,6 @@ def _environment() -> jinja2.Environment:
     )
     made.filters |= {"duration": told_duration, "number": told_number, "markdown": markdown}
     made.filters |= {"whole": lambda value: told_number(None if value is None else round(value))}
-    made.filters |= {"short": _short, "pretty": _pretty, "clock": told_time}
+    made.filters |= {"short": _short, "pretty": _pretty, "clock": told_time, "day": told_day}
     made.globals |= {"asset": _asset, "new_key": lambda: new_id("req")}
     return made

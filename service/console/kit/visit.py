@@ -15,13 +15,13 @@ import msgspec
 
 from service.auth.cookies import cookie_values, session_secret
 from service.auth.refusals import Unauthenticated
+from service.console.kit import preferences
 from service.http.edge import inner
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import Head, head_of
 from service.http.edge.inner import InnerRequest
 
 Json = dict[str, Any]
-PREFERENCES_COOKIE = "service_console"
 KEPT = ("user-agent", "x-forwarded-for", "forwarded", "host")
 """Headers handed on to operations."""
 
@@ -81,9 +81,8 @@ class Visit:
     @cached_property
     def preferences(self) -> Mapping[str, str]:
         """What the person saved in this browser: `zone` of times and `theme`."""
-        [saved, *_] = [*cookie_values(head_of(self.call.scope).headers, {PREFERENCES_COOKIE}), ""]
-        pairs = (pair.partition(":") for pair in saved.split("|"))
-        return {name: value for name, _, value in pairs if value}
+        [saved, *_] = [*cookie_values(head_of(self.call.scope).headers, {preferences.COOKIE}), ""]
+        return preferences.read(saved)
 
     def next_query(self, cursor: str) -> str:
         """The query string of the same page, further on in its list."""

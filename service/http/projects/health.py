@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.projects.health import ProjectHealth
+from schemas.projects.health import HealthQuery, ProjectHealth
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -21,9 +21,9 @@ from service.webhooks.show import health as show_webhooks
     principals=KEY,
     responses={200: ProjectHealth},
 )
-async def get_project_health(call: Call[None, None]) -> Answer:
+async def get_project_health(call: Call[None, HealthQuery]) -> Answer:
     """Show when data last arrived, how much of it, and what waits for attention."""
-    health = await health_of(call.services.store, call.project_id)
+    health = await health_of(call.services.store, call.project_id, call.query.days)
     webhooks = show_webhooks(await webhooks_of(call.services.store, call.project_id))
     return Answer(200, project_health(call.project_id, health, call.services.settings.new_cases_per_hour, webhooks))
 

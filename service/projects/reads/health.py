@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from service.billing.quota import Month, UsageSum, month_of, total_of
-from service.billing.reads import account_of, account_usage, events_since, last_event_received_at, project_usage
+from service.billing.reads import (
+    DayUsage,
+    account_of,
+    account_usage,
+    events_since,
+    last_event_received_at,
+    project_usage,
+)
+from service.eventstore.connect.clock import DAY
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from statemachines.cases import case
@@ -20,13 +28,15 @@ class Health(NamedTuple):
     `new_cases` are those of the present `hour`. What an onboarding proof alone has brought is none of `open_cases`.
     `overflow_open`: nobody has settled the overflow case of this hour yet. `fenced`: the project is being
     deleted.
-    `total` is the project's in the `month`, `account_total` that of the account that pays for it.
+    `total` is the project's in the `month`, `account_total` that of the account that pays for it. `by_day` are the last
+    days of the project, oldest first, with those on which nothing came.
     """
 
     now: int
     month: Month
     total: UsageSum
     account_total: UsageSum
+    by_day: list[DayUsage]
     last_event_at: int | None
     last_deploy_at: int | None
     events_last_hour: int
@@ -38,11 +48,14 @@ class Health(NamedTuple):
     fenced: bool
 
 
-async def health_of(store: EventStore, project_id: str) -> Health:
-    """Read when data last arrived and how much of it, in the current UTC month and in the last hour."""
+async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health:
+    """Read when data last arrived and how much of it: in the UTC month, the last hour, and each of the last days."""
     now = await store.now()
     month = month_of(now)
     total = total_of(await project_usage(store, project_id, month.start, month.last_day))
+    today = now - now % DAY
+    wanted = range(today - (days - 1) * DAY, today + DAY, DAY)
+    found = {day.day: day for day in await project_usage(store, project_id, wanted[0], today)} if wanted else {}
     account = await account_of(store, project_id)
     account_total = total_of(await account_usage(store, account, month.start, month.last_day))
     hour = now - now % HOUR
@@ -55,6 +68,7 @@ async def health_of(store: EventStore, project_id: str) -> Health:
         month=month,
         total=total,
         account_total=account_total,
+        by_day=[found.get(day, DayUsage(day, 0, 0, 0)) for day in wanted],
         last_event_at=await last_event_received_at(store, project_id),
         last_deploy_at=last_deploy_at,
         events_last_hour=await events_since(store, project_id, now - HOUR),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.projects.health import NewCases, ProjectHealth, UsageThisMonth, WebhookHealth
+from schemas.projects.health import NewCases, ProjectDay, ProjectHealth, UsageThisMonth, WebhookHealth
 from service.projects.reads.health import Health
 from service.projects.show.next_steps import BEING_DELETED
 
@@ -20,6 +20,7 @@ def project_health(
         open_cases=health.open_cases,
         events_last_hour=health.events_last_hour,
         usage_this_month=_usage(health),
+        by_day=_by_day(health),
         new_cases=NewCases(
             hour_started_at=health.hour,
             opened=health.new_cases,
@@ -41,6 +42,19 @@ def _usage(health: Health) -> UsageThisMonth:
         deploys=total.deploys,
         account_total_events=health.account_total.events,
     )
+
+
+def _by_day(health: Health) -> list[ProjectDay]:
+    return [
+        ProjectDay(
+            date=day.day,
+            total_events=day.errors + day.analytics + day.deploys,
+            errors=day.errors,
+            analytics=day.analytics,
+            deploys=day.deploys,
+        )
+        for day in health.by_day
+    ]
 
 
 def _advice(health: Health) -> str:

@@ -48,6 +48,13 @@ async def test_a_project_from_nothing_to_data(world: World):
     assert 100 <= full["seconds_since_last_event"] <= 130
     assert made["created_at"] <= full["last_event_received_at"]
     assert made["created_at"] <= full["last_deploy_at"]
+    assert full["by_day"] == []
+    week = ok(await owner.get(f"{path}/health?days=7"))["by_day"]
+    assert [day["date"] - week[0]["date"] for day in week] == [86_400 * day for day in range(7)]
+    today = {"errors": 1, "analytics": 1, "deploys": 1, "total_events": 3}
+    assert sum(today.items() <= day.items() for day in week) == 1
+    for days in ("-1", "91", "x"):
+        refused(await owner.get(f"{path}/health?days={days}"), 400, "invalid_payload")
     await world.wait(3600)
     assert ok(await owner.get(f"{path}/health"))["events_last_hour"] == 0
     steps = ok(await owner.get(f"{path}/next-steps"))

@@ -1,0 +1,1 @@
+"""What belongs to the person alone: settings, keys, invitations and the account."""
