@@ -100,7 +100,7 @@ async def send_form(call: Call[bytes, None]) -> Outcome:
     path=f"{ROOT}/follow",
     operation_id="console_follow",
     summary="Hear of changes to a page of the console",
-    principals=KEY,
+    principals=SESSION,
     responses={200: bytes},
     content_type="text/event-stream",
     reads_query=True,
