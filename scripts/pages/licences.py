@@ -1,6 +1,7 @@
 """Write docs/reference/third_party.md: what the service installs to run, and under which licence each package comes.
 
-Files of others within the tree are listed below, each with the hash of its bytes. Versions are those of requirements/runtime.txt, licences those that the installed packages state about themselves.
+Files of others within the tree are listed below, each with the hash of its bytes. Versions are those of
+requirements/runtime.txt, licences those that the installed packages state about themselves.
 """
 
 from __future__ import annotations
