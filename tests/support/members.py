@@ -22,7 +22,7 @@ async def verified(
     body = {"user_code": started["user_code"], "identity": identity}
     ok(await world.hosted_app.post("/v1/auth/device/authorize", body))
     key = ok(await world.post("/v1/auth/device/poll", {"device_code": started["device_code"]}))
-    return Person(world.client, key["api_key"], key["user_id"])
+    return Person(world.client, key["api_key"], key["user_id"], world)
 
 
 def address_of() -> str:

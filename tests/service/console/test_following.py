@@ -88,7 +88,7 @@ async def test_only_what_was_shown_to_the_session(world: World) -> None:
         async with browser.client.stream("GET", asked, headers={"cookie": f"{COOKIE}={who.secret}"}) as answer:
             assert answer.status_code == 404, asked
     stranger = await browser.client.get(address)
-    assert (stranger.status_code, stranger.headers["location"]) == (303, "/console/sign-in?next=follow")
+    assert (stranger.status_code, stranger.headers["location"]) == (303, "/console/enter?next=follow")
 
 
 async def test_it_ends_with_the_membership(world: World) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from service.console.kit.page import View, page
 from service.console.kit.together import together
 from service.console.kit.visit import Json, Visit
-from service.console.pages.projects.standing import Standing, standing_of
+from service.console.pages.projects.standing import ProjectStanding, standing_of
 
 A_PAGE = 20
 """Projects on a page. Two reads are made for each."""
@@ -22,7 +22,7 @@ class ProjectCard(NamedTuple):
 
     project: Json
     health: Json | None
-    standing: Standing
+    standing: ProjectStanding
 
     @property
     def failing(self) -> int:

@@ -10,7 +10,7 @@ from service.console.kit.visit import Json
 APPROVAL = "approval_pending"
 
 
-class Standing(NamedTuple):
+class ProjectStanding(NamedTuple):
     """The state in a word with the kind of its badge, the approvals that wait, and further exceptions."""
 
     word: str
@@ -19,14 +19,14 @@ class Standing(NamedTuple):
     exceptions: Sequence[Json]
 
 
-def standing_of(control: Json | None) -> Standing:
+def standing_of(control: Json | None) -> ProjectStanding:
     """How the automation stands by what its control says. Nothing is known without."""
     if control is None:
-        return Standing("unknown", "", [], [])
+        return ProjectStanding("unknown", "", [], [])
     waiting = [one for one in control["exceptions"] if one["kind"] == APPROVAL]
     others = [one for one in control["exceptions"] if one["kind"] != APPROVAL]
     word, kind = _state(control["contract"])
-    return Standing(word, kind, waiting, others)
+    return ProjectStanding(word, kind, waiting, others)
 
 
 def _state(contract: Json | None) -> tuple[str, str]:
