@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,7 +10,9 @@ import pytest
 
 from tests.support import seen
 from tests.support.api import World, ok, refused
+from tests.support.cluster import TestCluster
 from tests.support.listening import listening
+from tests.support.server import ServerHandle, running_server
 
 
 @asynccontextmanager
@@ -27,9 +29,17 @@ async def caller_of(server: Any) -> AsyncIterator[World]:
         yield World(client, server)
 
 
+@pytest.fixture(scope="module")
+def public(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
+    """A service whose webhooks may go to public addresses alone."""
+    env = {"SERVICE_WEBHOOK_ALLOW_PRIVATE": "0"}
+    with running_server(tmp_path_factory.mktemp("public"), cluster, env) as handle:
+        yield handle
+
+
 @pytest.mark.parametrize("url", ["https://10.0.0.7/", "https://127.0.0.1/", "https://[::1]/", "http://127.0.0.1:8000/"])
-async def test_private_addresses_are_refused_unless_allowed(server_factory: Any, url: str):
-    async with world_with(server_factory, SERVICE_WEBHOOK_ALLOW_PRIVATE="0") as world:
+async def test_private_addresses_are_refused_unless_allowed(public: ServerHandle, url: str):
+    async with caller_of(public) as world:
         owner = await world.sign_in()
         path = f"/v1/projects/{(await owner.create_project())['id']}/webhooks"
         error = refused(await owner.post(path, {"url": url, "events": ["*"]}), 400, "invalid_payload")
