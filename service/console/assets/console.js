@@ -33,6 +33,12 @@
     if (form && event.target.matches("select, input[type=checkbox]")) form.requestSubmit();
   });
 
+  // What takes long says so until its answer is there.
+  document.addEventListener("submit", (event) => {
+    if (!event.submitter?.matches("[data-slow]")) return;
+    for (const said of event.target.querySelectorAll("[data-slow-said]")) said.classList.add("htmx-request");
+  });
+
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
     for (const open of document.querySelectorAll("details.stop[open], details.sheet-holder[open]")) open.open = false;

@@ -77,6 +77,6 @@ def page(address: str, *, section: str = "") -> Callable[[Show], Page]:
     return lambda show: Answerer(address, section, show)
 
 
-def form(address: str) -> Callable[[Take], Form]:
+def form(address: str, *, section: str = "") -> Callable[[Take], Form]:
     """Declare a function as the taker of a form."""
-    return lambda take: Answerer(address, "", take)
+    return lambda take: Answerer(address, section, take)

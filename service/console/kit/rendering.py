@@ -22,6 +22,8 @@ from service.http.edge.answer.page import HTML
 from service.ids import new_id
 
 SHORT = 12
+OWN_HEADINGS = 3
+LEAST_HEADING = 6
 TAGS = frozenset(
     [
         "a",
@@ -106,8 +108,15 @@ def told_number(value: float | None) -> str:
 
 
 def markdown(text: str | None) -> Markup:
-    """Markdown of others as safe HTML: no picture, no script, no other link than to the web and to mail."""
-    html = _markdown().render(text or "")
+    """Markdown of others as safe HTML: no picture, no script, no other link than to the web and to mail.
+
+    Its headings come below those of the page.
+    """
+    tokens = _markdown().parse(text or "")
+    for token in tokens:
+        if token.type.startswith("heading"):
+            token.tag = f"h{min(int(token.tag[1:]) + OWN_HEADINGS, LEAST_HEADING)}"
+    html = _markdown().renderer.render(tokens, _markdown().options, {})
     return Markup(nh3.clean(html, tags=set(TAGS), url_schemes={"http", "https", "mailto"}))  # noqa: S704 - cleaned
 
 
