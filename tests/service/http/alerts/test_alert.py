@@ -17,6 +17,8 @@ from tests.support.api import Api, Person, World, at_once, ok, refused, without_
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.questions import asking
 
+pytestmark = pytest.mark.shares_server
+
 BODY = {
     "blueprint_id": "event-count",
     "params": {"event": "paid", "days": 1},

@@ -14,6 +14,8 @@ from statemachines.accounts.membership import membership_id
 from tests.support.api import Person, World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 
+pytestmark = pytest.mark.shares_server
+
 DAY = 86400
 CAP = 100_000
 

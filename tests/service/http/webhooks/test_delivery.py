@@ -19,6 +19,8 @@ from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414
 from tests.support.listening import Listener
 
+pytestmark = pytest.mark.shares_server
+
 DAY = 86_400
 
 

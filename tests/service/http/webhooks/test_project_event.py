@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import Any
 
+import pytest
+
 from tests.service.http.cases.test_acting import act
 from tests.service.http.cases.test_case import log
 from tests.service.webhooks.test_outbox import listener as listener  # noqa: PLC0414 (fixtures are found by name)
@@ -14,6 +16,8 @@ from tests.service.webhooks.test_outbox import shop as shop  # noqa: PLC0414
 from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414
 from tests.support.listening import Listener, faults_of_body
+
+pytestmark = pytest.mark.shares_server
 
 
 async def poll(owner: Any, project_id: str, number: int, **query: Any) -> tuple[list[dict[str, Any]], int]:
