@@ -143,5 +143,6 @@
     enliven(document);
     follow();
   });
+  document.addEventListener("htmx:responseError", () => { if (live.source) readAnew(); });
   document.addEventListener("htmx:afterSwap", (event) => enliven(event.target));
 })();

@@ -1,0 +1,1 @@
+"""The automation of a project: playbooks, the contract, and its past."""
