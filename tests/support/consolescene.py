@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -13,6 +14,7 @@ import httpx2
 from tests.support import seen
 from tests.support.console import Browser, Shown, ShownForm
 from tests.support.loop.http_scene import HttpScene
+from tests.support.sessions import open_session
 
 PATIENCE = 60
 
@@ -60,11 +62,12 @@ class People:
 
 @contextmanager
 def open_people(at: HttpScene) -> Iterator[People]:
-    """Give each person of a scene a browser."""
+    """Give each person of a scene a browser, signed in."""
+    names = ("owner", "member", "stranger")
+    secrets = {name: at.world.run(partial(open_session, user_id=at.world.users[name])).secret for name in names}
     with asyncio.Runner() as runner:
         client = seen.async_client(at.server.base_url, timeout=60)
-        secrets = at.world.secrets
-        browsers = {name: Browser(client, secrets[name]) for name in ("owner", "member", "stranger")}
+        browsers = {name: Browser(client, secret) for name, secret in secrets.items()}
         try:
             yield People({name: Watcher(browser, runner.run) for name, browser in browsers.items()})
         finally:

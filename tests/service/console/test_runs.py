@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
+from service.accounts.commands.operator import set_member
+from statemachines.accounts.membership import Role
+from statemachines.runs import run as runs
 from tests.support.consolescene import People, open_people
 from tests.support.loop.http_scene import HttpScene, open_scene
+from tests.support.proofs import golden_event
 from tests.support.server import ServerHandle
 
 pytestmark = pytest.mark.shares_server
 
+AUDITOR = Role.AUDITOR
 HOSTILE = "<script>alert(1)</script> ![x](http://evil.example/x.png) \u202e"
 DIFF = "--- a/src/cart.py\n+++ b/src/cart.py\n-    return sum(items) / len(items)\n+    return <b>0</b>\n"
 
@@ -148,6 +154,43 @@ def test_a_run_is_cancelled_once_and_a_stale_cancel_says_so(at: HttpScene, peopl
     assert "This page was out of date" in stale.text
 
 
+@pytest.mark.parametrize("status", ["failed", "escalated"])
+def test_a_run_that_was_handed_over_says_why(at: HttpScene, people: People, status: str) -> None:
+    at.running()
+    at.must(at.patch({"status": status, "reason": HOSTILE}), 200)
+    page = people.member.open(f"runs/{at.run_id}")
+    assert status.capitalize() in page.text
+    assert "Reason: &lt;script&gt;" in page.text
+    assert "<script>alert" not in page.html
+    listed = people.member.open(f"projects/{at.world.project_id}/runs?status={status}")
+    assert f"/console/runs/{at.run_id}" in listed.html
+    assert "No run matches" in people.member.open(f"projects/{at.world.project_id}/runs?status=succeeded").text
+
+
+def test_what_a_cancelled_run_leaves_outside_is_named(at: HttpScene, people: People) -> None:
+    at.delivered()
+    done = people.owner.send(people.owner.open(f"runs/{at.run_id}").form("cancel_automation_run"))
+    assert "For a person to inspect" in done.text
+    assert "Find out whether the pull request exists" in done.text
+    assert "External follow up required" in done.text
+
+
+def test_a_long_run_begins_with_its_newest_events(at: HttpScene, people: People) -> None:
+    at.running()
+    charges = [golden_event("run.charged.v1", {}) for _ in range(160)]
+    at.world.record(runs.stream(at.world.project_id, at.run_id), *charges)
+    place = f"runs/{at.run_id}"
+    page = people.owner.sees(place, "revision 161")
+    assert page.text.count("Charged by") == 100
+    assert "The picture shows the first and the last events" in page.text
+    assert "revision 1: run.started.v1" in page.text
+    [older] = [link for link in page.page.links if link.startswith(f"/console/{place}?before=")]
+    before = people.owner.open(older.removeprefix("/console/"))
+    assert before.text.count("Charged by") == 60
+    assert "Started by runner" in before.text
+    assert {link for link in before.page.links if "?before=" in link} <= {older}
+
+
 def test_members_see_what_the_run_tells_and_strangers_nothing(at: HttpScene, people: People) -> None:
     at.running()
     ask(at)
@@ -162,6 +205,19 @@ def test_members_see_what_the_run_tells_and_strangers_nothing(at: HttpScene, peo
         theirs = people.stranger.open(place, 404)
         none = people.stranger.open(place.replace(at.run_id, "run_0").replace(at.world.project_id, "proj_0"), 404)
         assert theirs.text == none.text
+
+
+def test_an_auditor_reads_every_event_and_decides_nothing(at: HttpScene, people: People) -> None:
+    at.running()
+    ask(at)
+    at.world.run(partial(set_member, project_id=at.world.project_id, user_id=at.world.users["stranger"], role=AUDITOR))
+    auditor = people.stranger
+    page = auditor.sees(f"runs/{at.run_id}", "run.approval_requested.v1")
+    assert "Owners and auditors see" not in page.text
+    for operation, entered in (("decide_automation_approval", {"decision": "approve"}), ("cancel_automation_run", {})):
+        assert "This was not carried out" in auditor.send(page.form(operation), 403, **entered).text
+    assert "run.started.v1" in auditor.open(f"projects/{at.world.project_id}/log").text
+    assert at.run()["phase"] == "human_review"
 
 
 def test_receipts_are_listed_and_looked_for(at: HttpScene, people: People) -> None:

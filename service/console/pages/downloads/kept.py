@@ -12,7 +12,7 @@ from service.console.kit.visit import ReadRefused, Visit
 
 
 class KeptRead(NamedTuple):
-    """What an operation takes: values of its path and of its query; and the name of the file with these in it."""
+    """The values in path and query of an operation, and the name of its file with these in it."""
 
     path: Sequence[str]
     query: Sequence[str]
@@ -30,7 +30,7 @@ KEPT: Mapping[str, KeptRead] = {
 
 @page("download/{operation_id}")
 async def keep(visit: Visit) -> View | Download:
-    """Answer a read as a file. Raises NotFound for an operation that is not in the list, and ReadRefused."""
+    """Answer a read as a file. Raises NotFound for any other operation, and ReadRefused."""
     operation_id = visit.values["operation_id"]
     kept = KEPT.get(operation_id)
     if kept is None or any(not visit.query.get(name) for name in kept.path):

@@ -1,4 +1,4 @@
-"""The requests of a project that wait for a decision, and those that were decided."""
+"""The requests of a project for a decision, pending and decided."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LISTED = 20
 
 @page("projects/{project_id}/approvals", section="runs")
 async def show_approvals(visit: Visit) -> View:
-    """Show requests, newest first: those that wait, or those of another status."""
+    """Show the pending requests, or those of another status, newest first."""
     project_id = visit.values["project_id"]
     status = visit.query.get("status", "pending")
     query = {"status": status, "cursor": visit.query.get("cursor"), "limit": LISTED}

@@ -12,7 +12,7 @@ LISTED = 50
 
 @page("projects/{project_id}/runs", section="runs")
 async def show_runs(visit: Visit) -> View:
-    """Show runs, newest first, and what waits for a decision."""
+    """Show runs, newest first, and the number of pending requests."""
     project_id = visit.values["project_id"]
     filters = {name: visit.query.get(name) for name in ("automation_id", "status", "cursor")}
     found = await visit.read("list_automation_runs", project_id=project_id, query={**filters, "limit": LISTED})

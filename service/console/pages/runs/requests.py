@@ -1,4 +1,4 @@
-"""Requests for approval as pages show them: exactly what would be approved, with its hash, and what it leads to."""
+"""Requests for approval as pages show them, each whole, with its hash and its consequence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
 
 class ShownRequest(NamedTuple):
-    """A request: as the interface shows it, its hash, the diffs in its evidence, and the rest of that."""
+    """A request of the interface, its hash, the diffs in its evidence, and the rest of the evidence."""
 
     shown: Json
     sha256: str
@@ -52,7 +52,7 @@ def request_of(approval: Json) -> ShownRequest:
 
 
 def states_of(requests: Sequence[ShownRequest]) -> dict[str, str]:
-    """What a decision rests on: the status of each request, who decided and why, and the hash of what it asks for."""
+    """The facts under a decision. They are the status, the reason and the hash of each request."""
     found = {}
     for one in requests:
         name = f"Request {one.shown['approval_id']}"

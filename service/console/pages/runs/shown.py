@@ -1,4 +1,4 @@
-"""One run: where it stands, what it asks, what it used, what is proven, and how it came there."""
+"""One run, with its standing, requests, use, proofs and history."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _position(visit: Visit) -> int | None:
 
 
 def _counted(run: Json) -> list[tuple[str, float, float]]:
-    """The ledger of the run: what it used of each limit."""
+    """The ledger of the run, its use of each limit."""
     charges, limits = run["charges"], run["limits"]
     return [
         ("Turns", charges["turns"], limits["max_turns_per_run"]),

@@ -1,11 +1,12 @@
-"""The timeline of a run: its newest events first, with long pauses told and small print folded away.
+"""The timeline of a run. Newest events come first, long pauses are told, and small print is folded away.
 
-Owners and auditors see the events of the run and of its claim. To members the log is closed: their timeline has what
-the run itself tells.
+Owners and auditors see the events of the run and of its claim. To members the log is closed. Their timeline has
+the facts of the run itself.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from itertools import groupby
@@ -27,7 +28,7 @@ LONGEST_WORD = 28
 
 
 class Moment(NamedTuple):
-    """An event of the timeline, with the text facts of its payload. `revision` is 0 for what is no event."""
+    """An event of the timeline, with text facts of its payload. Facts of the run itself have the `revision` 0."""
 
     at: float
     words: str
@@ -41,7 +42,7 @@ class Moment(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """What the timeline shows at once: one moment, or several that are folded; and the seconds of silence before."""
+    """One moment, or several folded ones, and the seconds of silence before."""
 
     moments: Sequence[Moment]
     folded: bool
@@ -60,28 +61,38 @@ class Timeline(NamedTuple):
 
 async def read_timeline(visit: Visit, run: Json, before: int | None) -> Timeline:
     """The timeline of a run, the last events before a position."""
-    query = {"before": before or NEWEST, "limit": SHOWN}
-    found = await visit.try_read("list_stream_events", stream_id=run["run_id"], query=query)
-    if found is None:
+    own, claim, begin = await _pages(visit, run, before or NEWEST)
+    if own is None:
         return Timeline(stretches(told_by(run)), None, (), complete=False, of_log=False)
-    pages = [found]
-    if run["claim_id"] is not None:
-        claim = await visit.try_read("list_stream_events", stream_id=run["claim_id"], query=query)
-        pages += [] if claim is None else [claim]
-    events = sorted((event for page in pages for event in page["events"]), key=lambda event: event["position"])
-    more = len(events) > SHOWN or any(page["next_before"] for page in pages)
+    events = own["events"] if claim is None else sorted([*own["events"], *claim["events"]], key=_position)
+    more = len(events) > SHOWN or any(page["next_before"] for page in (own, claim) if page is not None)
     shown = events[-SHOWN:]
-    own = [Passed(event["revision"], event["topic"]) for event in found["events"]]
-    if found["next_before"]:
-        begin = await visit.read("list_stream_events", stream_id=run["run_id"], query={"limit": FIRST})
-        first = own[0].revision
-        own = [
-            *(Passed(one["revision"], one["topic"]) for one in begin["events"] if one["revision"] < first),
-            *own,
-        ]
-    complete = [one.revision for one in own] == list(range(1, len(own) + 1)) and before is None
+    passed = [Passed(event["revision"], event["topic"]) for event in own["events"]]
+    if begin is not None and passed:
+        first = [Passed(one["revision"], one["topic"]) for one in begin["events"]]
+        passed = [*(one for one in first if one.revision < passed[0].revision), *passed]
+    complete = [one.revision for one in passed] == list(range(1, len(passed) + 1)) and before is None
     older = shown[0]["position"] if more and shown else None
-    return Timeline(stretches([moment_of(event) for event in shown]), older, own, complete, of_log=True)
+    return Timeline(stretches([moment_of(event) for event in shown]), older, passed, complete, of_log=True)
+
+
+async def _pages(visit: Visit, run: Json, before: int) -> Sequence[Json | None]:
+    """The last events of the run and of its claim, and the first events of a long run, read at once."""
+    last = {"before": before, "limit": SHOWN}
+    wanted = [(run["run_id"], last)]
+    wanted += [] if run["claim_id"] is None else [(run["claim_id"], last)]
+    wanted += [(run["run_id"], {"limit": FIRST})] if run["state_revision"] > SHOWN else []
+    found = await asyncio.gather(
+        *(visit.try_read("list_stream_events", stream_id=stream, query=query) for stream, query in wanted)
+    )
+    pages = iter(found)
+    own = next(pages)
+    claim = None if run["claim_id"] is None else next(pages)
+    return own, claim, next(pages, None)
+
+
+def _position(event: Json) -> int:
+    return int(event["position"])
 
 
 def moment_of(event: Json) -> Moment:
@@ -125,7 +136,7 @@ def _shortened(value: str) -> str:
 
 
 def stretches(moments: Sequence[Moment]) -> list[Stretch]:
-    """Moments in the order of time, as a timeline shows them: newest first, noise folded, pauses told."""
+    """The stretches of moments in the order of time. Newest come first, noise is folded, pauses are told."""
     made: list[Stretch] = []
     before: Moment | None = None
     for noisy, group in groupby(moments, key=lambda one: bool(one.revision and NOISE.search(one.topic))):
@@ -144,7 +155,7 @@ def stretches(moments: Sequence[Moment]) -> list[Stretch]:
 
 
 def told_by(run: Json) -> list[Moment]:
-    """The moments that the run itself tells, in the order of time."""
+    """The moments in the facts of a run, in the order of time."""
     found: list[tuple[float | None, str, Sequence[tuple[str, str]]]] = [(run["started_at"], "Started", ())]
     for one in run["approvals"]:
         asked = [("action", one["action"]), ("request", one["approval_id"])]

@@ -1,4 +1,4 @@
-"""Words and marks of runs, requests and grants, for all pages that show them."""
+"""Words and marks of runs, requests and grants, for all pages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OVER = frozenset({"succeeded", "failed", "escalated", "cancelled"})
 
 
 def kind_of(status: str) -> str:
-    """The mark of a status: one that nobody has decided yet waits."""
+    """The mark of a status. An open one waits."""
     return KINDS.get(status, "wait")
 
 
