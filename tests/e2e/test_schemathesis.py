@@ -77,10 +77,6 @@ include-operation-id = ["start_billing_checkout", "open_billing_portal"]
 expected-statuses = ["2xx", "4xx", 503]  # no payment provider is configured here
 
 [[operations]]
-include-operation-id = ["list_events", "list_stream_events"]
-parameters = {{ "query.format" = "event" }}  # a page of CloudEvents has a media type that only the words describe
-
-[[operations]]
 include-path-regex = "/automation-contract/validate$"
 [operations.checks.negative_data_rejection]
 expected-statuses = [200, "4xx"]  # it answers what is wrong with a document

@@ -55,6 +55,7 @@ STREAM = Subject("stream_id", MEMBERSHIPS.table, "not_found", find=_find_stream)
     principals=OWNER,
     owner=True,
     responses={200: LogPage},
+    also_answers=(BATCH, LINES, SENT),
     extension=True,
     sealed=True,
 )
@@ -72,6 +73,7 @@ async def list_events(call: Call[None, LogQuery]) -> Answer | Outcome | Streamed
     owner=True,
     subject=STREAM,
     responses={200: LogPage},
+    also_answers=(BATCH, LINES, SENT),
     extension=True,
     sealed=True,
     errors=("not_found",),

@@ -19,6 +19,8 @@ MOST_BYTES = 12_000
 JSON = "application/json"
 BINARY = {"application/octet-stream", "application/x-tar"}
 """Bytes that are no text are shown in hex: their beginning."""
+SENT = "text/event-stream"
+LINES = "application/x-ndjson"
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,30 @@ class Camera(httpx2.BaseTransport):
 
     def _carry(self, request: httpx2.Request) -> httpx2.Response:
         response = self._wire.handle_request(request)
+        if _media_of(response) == SENT:
+            response = _begun(response)
         response.read()
         self.seen.append((request, response))
         return response
 
     def close(self) -> None:
         self._wire.close()
+
+
+def _media_of(response: httpx2.Response) -> str:
+    media: str = response.headers.get("content-type", "").partition(";")[0]
+    return media
+
+
+def _begun(response: httpx2.Response) -> httpx2.Response:
+    """The beginning of a stream that goes on: up to its first whole event."""
+    content = b""
+    for piece in response.iter_raw():
+        content += piece
+        if b"\ndata: " in content and content.endswith(b"\n\n"):
+            break
+    response.close()
+    return httpx2.Response(response.status_code, headers=response.headers, content=content)
 
 
 def successes(camera: Camera, host: str, secrets: frozenset[str]) -> Iterator[Seen]:
@@ -87,7 +107,7 @@ def successes(camera: Camera, host: str, secrets: frozenset[str]) -> Iterator[Se
             operation, _ = operation_of(request.method, request.url.path)
             empty = {} if operation.method != "GET" and operation.max_body else None  # an absent body counts as this
             sent = _body(request.read(), operation.media_type, empty)
-            media = response.headers.get("content-type", "").partition(";")[0]
+            media = _media_of(response)
             got = _body(response.content, media, None)
             plain = Plain(host, secrets)
             plain.see(sent, got)
@@ -107,8 +127,12 @@ def _body(content: bytes, media: str, empty: Any) -> Any:
     if media in BINARY:
         return content[: MOST_TEXT // 2].hex()
     text = content.decode()
-    if media == JSON:
+    if media == JSON or media.endswith("-batch+json"):
         return json.loads(text)
+    if media == LINES:
+        return text[: text.index("\n") + 1]
+    if media == SENT:
+        return next(f"{event}\n\n" for event in text.split("\n\n") if "\ndata: " in event)
     return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT].rpartition(chr(10))[0]}\n"
 
 

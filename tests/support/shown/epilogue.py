@@ -11,6 +11,7 @@ import httpx2
 from scripts.load import worlds
 from service.http.edge.declare.operations import ANYONE
 from service.http.edge.routes import all_endpoints
+from service.http.events.event import list_events, list_stream_events
 from tests.support import accounts
 from tests.support.connecting import CALLBACK, form_of, sent_back
 from tests.support.payments import notification, signature, subscription
@@ -41,6 +42,7 @@ CSV = {"accept": "text/csv"}
 def finish(tenant: Tenant, server: ServerHandle) -> None:
     """Send a valid request to each operation that the tour leaves out, and end what it has made."""
     check_log(tenant)
+    follow_events(tenant)
     read_all(tenant)
     stand_in(tenant, server)
     export(tenant)
@@ -113,6 +115,20 @@ def check_log(tenant: Tenant) -> None:
     assert tenant.client.get("/v1/log/tile/0/000.p/1").is_success
     assert tenant.client.get("/v1/log/proof/inclusion?position=2&size=3").is_success
     assert tenant.client.get("/v1/log/proof/consistency?from=2&to=3").is_success
+
+
+def follow_events(tenant: Tenant) -> None:
+    """Read the events of a project, and of it alone, in each further form."""
+    project = tenant.create_project("followed")
+    paths = f"/v1/projects/{project['id']}/events", f"/v1/streams/{project['id']}/events"
+    for operation, path in zip((list_events.operation, list_stream_events.operation), paths, strict=True):
+        give_up = time.monotonic() + 60
+        while not tenant.call("GET", path, None, tenant.owner_key)["events"]:
+            assert time.monotonic() < give_up, "its first event has no position"
+            time.sleep(0.2)
+        for media in operation.also_answers:
+            headers = {**accounts.bearer(tenant.owner_key), "accept": media}
+            assert tenant.client.get(path, headers=headers).is_success
 
 
 def connect(tenant: Tenant) -> None:

@@ -87,10 +87,17 @@ def success(operation: Operation, status: int, schema: Json | None, said: str) -
             schema = {"anyOf": [schema, {"$ref": "#/components/schemas/BatchAccepted"}]}
         described["content"] = {operation.content_type: {"schema": schema}}
         for media in operation.also_answers:
-            described["content"][media] = {"schema": {"type": "object" if media == JSON else "string"}}
+            described["content"][media] = {"schema": _also(media)}
         if operation.tables:
             described["content"][CSV] = {"schema": {"type": "string"}}
     return described
+
+
+def _also(media: str) -> Json:
+    """The schema of a further type of answer, whose form a standard defines."""
+    if media.endswith("-batch+json"):
+        return {"type": "array", "items": {"type": "object"}}
+    return {"type": "object" if media == JSON else "string"}
 
 
 def error_codes(bound: Bound) -> list[str]:
