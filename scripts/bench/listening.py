@@ -15,9 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import psutil
-
-from scripts.load import loadgen, worlds
+from scripts.load import loadgen, processors, worlds
 from scripts.load.automation_world import open_shops, start_run
 
 ACCOUNTS = 10
@@ -97,17 +95,9 @@ def _open(world: worlds.World) -> list[_Held]:
 
 def _busy(during: Callable[[], None]) -> float:
     """Seconds of a processor that the API process takes during a call."""
-    before = _processor()
+    before = processors.of_api()
     during()
-    return _processor() - before
-
-
-def _processor() -> float:
-    for child in psutil.Process().children():
-        if any("bench_server" in part for part in child.cmdline()):
-            taken = [one.cpu_times() for one in (child, *child.children(recursive=True))]
-            return float(sum(times.user + times.system for times in taken))
-    raise SystemExit("there is no API process")
+    return processors.of_api() - before
 
 
 async def _wait(port: int, held: list[_Held], seconds: float, idle: float) -> Waiting:
@@ -139,9 +129,9 @@ async def _wait(port: int, held: list[_Held], seconds: float, idle: float) -> Wa
     async with asyncio.timeout(PATIENCE):
         await ready.wait()
     await asyncio.sleep(QUIET)
-    before = _processor()
+    before = processors.of_api()
     await asyncio.sleep(seconds)
-    share = 100 * (_processor() - before) / seconds
+    share = 100 * (processors.of_api() - before) / seconds
     await _move(port, held, CHANGES, seconds)
     await asyncio.sleep(QUIET)
     await _end(tasks)

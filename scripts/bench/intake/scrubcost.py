@@ -8,16 +8,14 @@ time, and not the clock's, so that a busy machine changes both alike.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
-import psutil
 
-from scripts.load import loadgen, worlds
+from scripts.load import loadgen, processors, worlds
 from service.ingest.queue.items import LOGS
 from service.ingest.scrub.scrubbing import Findings, Scrubber
 
@@ -76,17 +74,6 @@ def _sending(dsn: str, worker: int, frames: int, *, fresh: bool) -> loadgen.Clie
         yield ("POST", LOGS.split()[1], headers, json.dumps(event(number, frames, fresh=fresh)).encode())
 
 
-def _server() -> list[psutil.Process]:
-    """The processes of the API below this one."""
-    children = psutil.Process(os.getpid()).children()
-    [api] = [child for child in children if "scripts.load.bench_server" in " ".join(child.cmdline())]
-    return [api, *api.children(recursive=True)]
-
-
-def _spent(processes: list[psutil.Process]) -> float:
-    return sum(times.user + times.system for times in (process.cpu_times() for process in processes))
-
-
 def _scrubbing(frames: int, *, fresh: bool) -> Iterator[float]:
     """Seconds of processor time that scrubbing takes of each of TIMED events, after as many to warm up."""
     scrubber = Scrubber()
@@ -106,10 +93,9 @@ def _scrubbing(frames: int, *, fresh: bool) -> Iterator[float]:
 def measure(world: worlds.World, frames: int, seconds: float, *, fresh: bool = False) -> ScrubCost:
     """Measure events with stacks of so many frames."""
     dsn = world.create_project(f"scrubbing {frames} {fresh}")["dsn"]
-    server = _server()
     world.load(lambda n: _sending(dsn, n, frames, fresh=fresh), CLIENTS, seconds / 4)
-    before = _spent(server)
+    before = processors.of_api()
     stats = world.load(lambda n: _sending(dsn, 100 + n, frames, fresh=fresh), CLIENTS, seconds)
-    whole = (_spent(server) - before) / len(stats.latencies)
+    whole = (processors.of_api() - before) / len(stats.latencies)
     scrubbing = sum(islice(_scrubbing(frames, fresh=fresh), TIMED, None)) / TIMED
     return ScrubCost(len(json.dumps(event(1, frames, fresh=fresh))), 1e6 * scrubbing, 1e6 * whole)

@@ -9,14 +9,12 @@ change then, so that the generator of the load takes as little of the machine fo
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable
 from statistics import median
 from typing import Any, NamedTuple
 
 import psutil
 
-from scripts.load import loadgen, worlds
+from scripts.load import loadgen, processors, worlds
 from service.ingest.queue.items import LOGS
 
 CLIENTS = 64
@@ -108,15 +106,9 @@ def sending(dsn: str, path: str, number: int, texts: list[bytes]) -> loadgen.Cli
 
 def spent(world: worlds.World) -> tuple[float, float]:
     """Seconds of processor time that the API processes have used so far, and those of their database."""
-    children = psutil.Process(os.getpid()).children()
-    apis = [child for child in children if "scripts.load.bench_server" in " ".join(child.cmdline())]
     pid_file = world.data_dir / "postgres" / "postmaster.pid"
     postmaster = psutil.Process(int(pid_file.read_text().splitlines()[0]))
-    return _sum(one for api in apis for one in (api, *api.children(recursive=True))), _sum(postmaster.children())
-
-
-def _sum(processes: Iterable[psutil.Process]) -> float:
-    return sum(times.user + times.system for times in (process.cpu_times() for process in processes))
+    return processors.of_api(), processors.of(postmaster.children())
 
 
 def measure(world: worlds.World, turns: int, seconds: float) -> dict[str, RequestCost]:
