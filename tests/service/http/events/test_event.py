@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -64,6 +65,7 @@ class Followed:
     def __init__(self, answer: httpx2.Response) -> None:
         self.answer = answer
         self._lines = answer.aiter_lines()
+        self.signs = 0
 
     async def next(self) -> dict[str, str]:
         """The next event, by its fields. Raises StopAsyncIteration at the end."""
@@ -74,6 +76,7 @@ class Followed:
                 if not line and "data" in fields:
                     return fields
                 name, _, value = line.partition(": ")
+                self.signs += not name and bool(value)
                 fields[name] = value
 
     async def ended(self) -> bool:
@@ -280,6 +283,38 @@ async def test_the_stream_of_a_removed_member_ends(world: World, role: str) -> N
         assert await stream.ended()
         assert (await mine.next())["event"].startswith("membership.")
     refused(await other.get(path, headers=SENT), 404, "project_not_found")
+
+
+async def test_a_stream_ends_with_its_key_and_with_the_right_to_read(world: World) -> None:  # noqa: F811
+    """A revoked key ends its own stream alone. An owner who becomes an auditor reads on, one who becomes a member not.
+
+    No stream has had to give a sign of life first.
+    """
+    name = f"holder-{uuid.uuid4().hex}"
+    one, two = await world.sign_in(name), await world.sign_in(name)
+    project = await two.create_project()
+    path = f"/v1/projects/{project['id']}/events"
+    other = await world.sign_in()
+    await add(world, project["id"], other, "owner")
+    last = (await numbered(two, path, 3))[-1]["position"]
+    async with (
+        followed(one, path, last) as of_one,
+        followed(two, path, last) as of_two,
+        followed(other, path, last) as of_other,
+    ):
+        keys = ok(await two.get("/v1/keys"))["keys"]
+        [revoked] = [key["id"] for key in keys if key["key_prefix"] == (one.secret or "")[:16]]
+        ok(await two.post(f"/v1/keys/{revoked}/revoke"))
+        assert await of_one.ended()
+        await add(world, project["id"], other, "auditor")
+        for stream in (of_two, of_other):
+            assert (await stream.next())["event"] == "membership.auditor_added.v1"
+        await add(world, project["id"], other, "member")
+        assert await of_other.ended()
+        assert (await of_two.next())["event"].startswith("membership.")
+        assert [stream.signs for stream in (of_one, of_other)] == [0, 0]
+    refused(await one.get(path, headers=SENT), 401, "unauthenticated")
+    refused(await other.get(path, headers=SENT), 403, "owner_required")
 
 
 async def test_cloud_events_fit_their_published_schema(world: World) -> None:  # noqa: F811
