@@ -101,8 +101,22 @@ async def test_it_ends_with_the_membership(world: World) -> None:
         assert await heard.next() == "begun"
         assert (await members.remove(owner, member.user_id)).status_code == 200
         assert await heard.ended()
-    gone = await browser.client.get(address, headers={"cookie": f"{COOKIE}={member.secret}"})
+    gone = await browser.client.get(address, headers={"cookie": f"{COOKIE}={browser.secret}"})
     assert gone.status_code == 404
+
+
+async def test_it_ends_with_the_session(world: World) -> None:
+    owner, _, project_id = await shop(world)
+    session = await owner.open_session()
+    browser = Browser(owner.client, session.secret)
+    address = await address_of(browser, f"projects/{project_id}/onboarding")
+    async with listening(browser, address) as heard:
+        assert await heard.next() == "begun"
+        ended = await owner.call("DELETE", f"/v1/auth/sessions/{session.session_id}")
+        assert ended.status_code < 300, ended.text
+        assert await heard.ended()
+    gone = await browser.client.get(address, headers={"cookie": f"{COOKIE}={browser.secret}"})
+    assert gone.status_code == 303
 
 
 async def test_a_bearer_token_alone_is_no_session(world: World) -> None:
