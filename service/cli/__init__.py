@@ -24,6 +24,7 @@ COMMANDS = {
     "cases": ("cases", "Look at how errors are grouped into cases."),
     "apply": ("apply.command", "Save a contract from a file, disabled, over HTTP."),
     "keys": ("people.keys", "API keys of people, and their sign-ins."),
+    "console": ("people.console", "The way of people into the console."),
     "members": ("people.members", "Members of projects."),
     "feedback": ("people.feedback", "Feedback of people about the service."),
     "demo": ("demo", "Show the whole job with a small real product."),

@@ -115,6 +115,47 @@ async def follow_page(call: Call[None, None]) -> Streamed:
 
 @CONSOLE.operation(
     method="GET",
+    path=f"{ROOT}/enter",
+    operation_id="console_sign_in",
+    summary="Open the sign-in",
+    principals=ANYONE,
+    responses={200: str},
+    content_type=HTML,
+    reads_query=True,
+    rate="log",
+    failure_page=_failure_page,
+)
+async def show_sign_in(call: Call[None, None]) -> Outcome:
+    """Show the page of a one-time link."""
+    from service.console import signing_in  # noqa: PLC0415 - loaded with the first page
+
+    return signing_in.show(call)
+
+
+@CONSOLE.operation(
+    method="POST",
+    path=f"{ROOT}/enter",
+    operation_id="console_enter",
+    summary="Sign in to the console",
+    principals=ANYONE,
+    responses={303: None},
+    media_type=FORM,
+    max_body=8192,
+    content_type=HTML,
+    reads_query=True,
+    rate="device_poll",
+    same_origin=True,
+    failure_page=_failure_page,
+)
+async def enter(call: Call[bytes, None]) -> Outcome:
+    """Use a one-time link."""
+    from service.console import signing_in  # noqa: PLC0415 - loaded with the first page
+
+    return await signing_in.enter(call)
+
+
+@CONSOLE.operation(
+    method="GET",
     path=f"{ROOT}/assets/{{file}}",
     operation_id="console_asset",
     summary="Read a file of the console",
@@ -137,4 +178,4 @@ async def read_asset(call: Call[None, None]) -> Outcome:
     return Outcome(200, body, {**headers, **coding, "content-type": found.content_type, "vary": "accept-encoding"})
 
 
-ENDPOINTS = [show_home, show_page, send_form, follow_page, read_asset]
+ENDPOINTS = [show_sign_in, enter, show_home, show_page, send_form, follow_page, read_asset]

@@ -1,0 +1,78 @@
+"""The sign-in: the page behind a one-time link, and its form.
+
+The link is used by POST, so no preview of a chat and no scanner of mail uses it up. The answer sets a new secret, and
+ends the session that this browser had before. So nobody can plant a session of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+from service.accounts.commands import session as commands
+from service.accounts.commands.session import NewSession
+from service.auth.cookies import session_secret, set_cookie
+from service.auth.refusals import Unauthenticated
+from service.console.kit.commands import local
+from service.console.kit.fields import first, read_fields
+from service.console.kit.rendering import HEADERS, render
+from service.eventstore.declare.commands import Answer, Outcome
+from service.http.edge import inner
+from service.http.edge.admission.session_cookie import with_session
+from service.http.edge.answer.errors import failure_of
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.headers import head_of
+from statemachines.kernel.machine import Rejection
+
+MOST_PARAMETERS = 10
+
+
+def show(call: Call[Any, Any]) -> Outcome:
+    """The page of a link, or the way to one."""
+    text = call.scope["query_string"].decode("ascii", "replace")
+    try:
+        given = dict(parse_qsl(text, max_num_fields=MOST_PARAMETERS))
+    except ValueError:
+        given = {}
+    return _page(given.get("token", ""), local(given.get("next", "")))
+
+
+async def enter(call: Call[bytes, Any]) -> Outcome:
+    """Use a link for a session. Raises InvalidPayload."""
+    fields = read_fields(call.body)
+    after, base_url = local(first(fields, "next")), call.services.settings.base_url
+    before = await _present(call)
+
+    def lead(made: NewSession) -> Answer:
+        headers = {"location": f"/console/{after}".rstrip("/"), "set-cookie": set_cookie(base_url, made.secret)}
+        return Answer(HTTPStatus.SEE_OTHER, None, headers)
+
+    try:
+        outcome = await call.carry_out(await commands.enter(call.services.store, first(fields, "token")), lead)
+    except Rejection as refused:
+        return _page("", after, failure_of(refused).message, failure_of(refused).status)
+    if before is not None:
+        await call.carry_out(commands.end(*before, "signed_out"), lambda _: Answer(HTTPStatus.OK, None))
+    call.services.authenticator.forget()
+    return outcome
+
+
+async def _present(call: Call[Any, Any]) -> tuple[str, str] | None:
+    """The person and the id of the session that the browser has now."""
+    base_url, head = call.services.settings.base_url, head_of(call.scope)
+    if session_secret(head.headers, base_url) is None:
+        return None
+    page = inner.pipeline_of(call).bound["console_home"].operation
+    try:
+        found = await call.services.authenticator.authenticate(page, with_session(head, base_url).headers, {})
+    except Unauthenticated:
+        return None
+    assert found.user_id is not None, "a session is a person's"
+    return found.user_id, found.id
+
+
+def _page(token: str, after: str, problem: str = "", status: int = 200) -> Outcome:
+    facts: Mapping[str, Any] = {"token": token, "next": after, "problem": problem, "theme": ""}
+    return Outcome(status, render("kit/enter.html", facts), HEADERS)
