@@ -47,6 +47,7 @@ WORDS = {
     "db restore": ["old.dump"],
     "jobs retry": ["--all-failed"],
     "cases regroup": ["--dry-run", "proj_1"],
+    "console open": ["--email", "one@example.com"],
     "keys create": ["--email", "one@example.com"],
     "keys revoke": ["key_1"],
     "keys authorize": ["BCDF-GHJK", "--email", "one@example.com"],

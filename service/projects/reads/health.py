@@ -23,7 +23,7 @@ _STANDING = load_sql("projects", "health")
 
 
 class Health(NamedTuple):
-    """What has arrived in a project until `now`; times in epoch seconds.
+    """The telemetry of a project until `now`. Times are in epoch seconds.
 
     `new_cases` are those of the present `hour`. What an onboarding proof alone has brought is none of `open_cases`.
     `overflow_open`: nobody has settled the overflow case of this hour yet. `fenced`: the project is being
@@ -49,7 +49,7 @@ class Health(NamedTuple):
 
 
 async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health:
-    """Read when data last arrived and how much of it: in the UTC month, the last hour, and each of the last days."""
+    """Read the last times and the amounts of data: in the UTC month, the last hour, and each of the last days."""
     now = await store.now()
     month = month_of(now)
     total = total_of(await project_usage(store, project_id, month.start, month.last_day))

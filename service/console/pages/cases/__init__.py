@@ -1,1 +1,1 @@
-"""Cases, their errors, who met them, and the rules and source maps about them."""
+"""Cases, their errors and people, and the rules and source maps about them."""

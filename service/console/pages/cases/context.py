@@ -1,4 +1,4 @@
-"""A stored error as a page shows it: its stack, its breadcrumbs, its request. Anything may be in what was sent."""
+"""A stored error for a page: its stack, its breadcrumbs, its request. Senders may send anything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEADS = ("method", "url", "query_string")
 
 
 class Crumb(NamedTuple):
-    """A breadcrumb. `at` in epoch seconds, None where it was sent as another text."""
+    """A breadcrumb. `at` in epoch seconds, None for any other text."""
 
     at: int | None
     when: str
@@ -41,7 +41,7 @@ class SentRequest(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """All that a page shows of an error. `stack` is its stack as text."""
+    """All of an error for its page. `stack` is its stack as text."""
 
     event: Json
     causes: Sequence[Cause]
@@ -53,7 +53,7 @@ class Evidence(NamedTuple):
 
 
 def evidence_of(event: Json) -> Evidence:
-    """An error as get_case_event shows it, taken apart for a page."""
+    """An error of get_case_event, taken apart for a page."""
     causes = frames.chain(event)
     return Evidence(
         event,

@@ -1,4 +1,4 @@
-"""The stored errors of a case: the list, newest first, one of them in full, and who met them."""
+"""The stored errors of a case: the list, newest first, one of them in full, and the people affected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def show_error(visit: Visit) -> View:
 
 @page("cases/{case_id}/people", section="cases")
 async def show_people(visit: Visit) -> View:
-    """Show everybody who met errors of a case, most errors first."""
+    """Show the people affected by a case, most errors first."""
     case_id = visit.values["case_id"]
     case = await visit.read("read_case", case_id=case_id)
     found = await visit.read("list_case_users", case_id=case_id)

@@ -1,4 +1,4 @@
-"""The stack of a stored error as a page shows it: its exceptions, its frames in groups, and all of it as text."""
+"""The stack of a stored error for a page: its exceptions, its frames in groups, and all of it as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LINES = ("line", "lineno", "line_number")
 _COLUMNS = ("column", "colno", "col", "column_number")
 _FUNCTIONS = ("function", "name", "method")
 _NO_MATTER = frozenset({"resolved", "not_mapped_code", "no_location"})
-"""Verdicts that nobody has to do anything about."""
+"""Verdicts without anything to do."""
 
 
 class SourceLine(NamedTuple):
@@ -24,7 +24,7 @@ class SourceLine(NamedTuple):
 
 
 class ShownFrame(NamedTuple):
-    """A frame in words: its function and place, the lines around it, and why it shows no source of its own."""
+    """A frame in words: its function and place, the lines around it, and the reason for a missing source."""
 
     function: str
     place: str
@@ -40,7 +40,7 @@ class ShownFrame(NamedTuple):
 
 
 class FrameGroup(NamedTuple):
-    """Frames in a row that are all of the product, or all of others."""
+    """Frames in a row, all of the product or all of others."""
 
     in_app: bool
     frames: Sequence[ShownFrame]
@@ -67,7 +67,7 @@ def chain(event: Json) -> list[Cause]:
 
 
 def groups_of(frames: Sequence[ShownFrame]) -> list[FrameGroup]:
-    """Frames in groups. Where nobody says which are of the product, all are shown like those that are."""
+    """Frames in groups. Without marks of the product, all count as its own."""
     if not any(frame.in_app for frame in frames):
         frames = [frame._replace(in_app=True) for frame in frames]
     return [FrameGroup(in_app, list(some)) for in_app, some in groupby(frames, key=lambda frame: frame.in_app)]

@@ -1,4 +1,4 @@
-"""What happened to a case, newest first: its events, its comments, and what automation decided about it."""
+"""The history of a case, newest first: its events, its comments, and the decisions of automation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ACTORS: Mapping[str, str] = {"system": "the service", "dsn": "an error"}
 
 
 class Happening(NamedTuple):
-    """Something that happened `at` (epoch seconds), and who did it. `case_id` and `run_id` lead to other pages."""
+    """An entry `at` a time (epoch seconds), with its actor. `case_id` and `run_id` lead to other pages."""
 
     at: int
     what: str
@@ -41,7 +41,7 @@ class Happening(NamedTuple):
 
 
 def history(case: Json, events: Iterable[Json], names: Mapping[str, str]) -> list[Happening]:
-    """Everything that is known to have happened to a case. `names` are those of users and keys."""
+    """All entries of a case. `names` are those of users and keys."""
     happened = [_event(event, names) for event in events]
     happened += [
         Happening(note["created_at"], "Commented", name_of(note["user_id"], names), said=note["text"])

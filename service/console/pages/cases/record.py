@@ -1,4 +1,4 @@
-"""A case: what its latest error says, what happened to it, and what can be done with it."""
+"""A case: its latest error, its history, and its actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several cases acted on at once: one operation for each, and what became of each."""
+"""Several cases acted on at once: one operation and one result for each."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ DEEDS: Mapping[str, tuple[str, str]] = {
     "reopen": ("reopen_case", "reopened"),
     "assign": ("assign_case", "assigned"),
 }
-"""What may be done to several cases: the operation, and the word for it afterwards."""
+"""The actions on several cases: the operation, and the word for it afterwards."""
 
 
 class ChosenCase(NamedTuple):
-    """A case as the person saw it when choosing it."""
+    """A chosen case, as the person saw it."""
 
     case_id: str
     revision: int
@@ -37,7 +37,7 @@ class ChosenCase(NamedTuple):
 
 
 class DeedResult(NamedTuple):
-    """What became of one case."""
+    """The result for one case."""
 
     case_id: str
     done: bool
@@ -47,7 +47,7 @@ class DeedResult(NamedTuple):
 
 @form("projects/{project_id}/cases/several")
 async def act_on_several(visit: Visit, fields: Fields) -> View:
-    """Act on each chosen case at the revision that was seen; one that is refused holds up none of the others."""
+    """Act on each chosen case at the revision seen. A refused one holds up none of the others."""
     deed = first(fields, "deed")
     chosen = [ChosenCase.read(text) for text in dict.fromkeys(fields.get("chosen", ()))]
     _check(deed, chosen)
@@ -68,11 +68,11 @@ async def act_on_several(visit: Visit, fields: Fields) -> View:
         "word": word,
         "after": local(first(fields, "_next")),
     }
-    return View("cases/several.html", "What became of the chosen cases", facts, visit.values["project_id"])
+    return View("cases/several.html", "Results for the chosen cases", facts, visit.values["project_id"])
 
 
 def _check(deed: str, chosen: list[ChosenCase]) -> None:
-    """Refuse what cannot be done to any case. Raises InvalidPayload."""
+    """Refuse an unknown action. Raises InvalidPayload."""
     if deed not in DEEDS:
         raise InvalidPayload("Nothing of this kind can be done to cases.", invalid=[("deed", "is unknown")])
     if not chosen:

@@ -1,4 +1,4 @@
-"""The deletion of a project: what it takes with it, a confirmation by its name, and how far it has come."""
+"""The deletion of a project: its extent, a confirmation by its name, and its progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ADDRESS = "projects/{project_id}/delete"
 
 @page(ADDRESS, section="overview")
 async def show_deletion(visit: Visit) -> View:
-    """Show what the deletion of a project means, and ask for its name."""
+    """Show the extent of a deletion, and ask for the name of the project."""
     project_id = visit.values["project_id"]
     setup = await visit.read("get_setup", project_id=project_id)
     facts = {"name": setup["project"]["name"], "role": setup["project"]["role"]}
@@ -22,7 +22,7 @@ async def show_deletion(visit: Visit) -> View:
 
 @form(ADDRESS)
 async def delete_project(visit: Visit, fields: Fields) -> View:
-    """Begin a deletion, or look how far it is: the same request says both. Raises FormProblem."""
+    """Begin a deletion, or show its progress. The same request does both. Raises FormProblem."""
     project_id, key = visit.values["project_id"], first(fields, "_key") or new_id("req")
     if first(fields, "begun") != "yes":
         setup = await visit.read("get_setup", project_id=project_id)

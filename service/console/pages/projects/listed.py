@@ -1,4 +1,4 @@
-"""The first page: all projects of the person, with what waits in each."""
+"""The first page: all projects of the person, with the decisions waiting in each."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any, NamedTuple
 from service.console.kit.page import View, page
 from service.console.kit.together import together
 from service.console.kit.visit import Json, Visit
-from service.console.pages.projects.standing import ProjectStanding, standing_of
+from service.console.pages.projects.standing import ProjectOutlook, standing_of
 
 A_PAGE = 20
 """Projects on a page. Two reads are made for each."""
 
 
 class ProjectCard(NamedTuple):
-    """A project of the list: the project as listed, its health, and how its automation stands.
+    """A project of the list: the project as listed, its health, and the state of its automation.
 
     `health` is None where it could not be read, such as in a project that is being deleted.
     """
 
     project: Json
     health: Json | None
-    standing: ProjectStanding
+    standing: ProjectOutlook
 
     @property
     def failing(self) -> int:
-        """How many webhooks failed last."""
+        """The number of webhooks with a failed last delivery."""
         return sum(one["last_error"] is not None for one in self.health["webhooks"]) if self.health else 0
 
 

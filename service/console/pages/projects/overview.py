@@ -1,4 +1,4 @@
-"""The overview of a project: what arrives, what waits for a decision, and what to do next."""
+"""The overview of a project: its telemetry, its waiting decisions, and its next steps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def show_project(visit: Visit) -> View:
 
 
 def _on(day: Json, deploys: Sequence[Json]) -> list[Json]:
-    """The deploys of a day, those that were listed."""
+    """The listed deploys of a day."""
     return [one for one in deploys if day["date"] <= one["recorded_at"] < day["date"] + 86_400]
 
 

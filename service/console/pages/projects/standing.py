@@ -1,4 +1,4 @@
-"""How the automation of a project stands, in words, and what in it waits for a person."""
+"""The state of a project's automation in words, and its waiting decisions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from service.console.kit.visit import Json
 APPROVAL = "approval_pending"
 
 
-class ProjectStanding(NamedTuple):
-    """The state in a word with the kind of its badge, the approvals that wait, and further exceptions."""
+class ProjectOutlook(NamedTuple):
+    """The state in a word with the kind of its badge, the waiting approvals, and further exceptions."""
 
     word: str
     kind: str
@@ -19,14 +19,14 @@ class ProjectStanding(NamedTuple):
     exceptions: Sequence[Json]
 
 
-def standing_of(control: Json | None) -> ProjectStanding:
-    """How the automation stands by what its control says. Nothing is known without."""
+def standing_of(control: Json | None) -> ProjectOutlook:
+    """The state of the automation by its control. Unknown without."""
     if control is None:
-        return ProjectStanding("unknown", "", [], [])
+        return ProjectOutlook("unknown", "", [], [])
     waiting = [one for one in control["exceptions"] if one["kind"] == APPROVAL]
     others = [one for one in control["exceptions"] if one["kind"] != APPROVAL]
     word, kind = _state(control["contract"])
-    return ProjectStanding(word, kind, waiting, others)
+    return ProjectOutlook(word, kind, waiting, others)
 
 
 def _state(contract: Json | None) -> tuple[str, str]:

@@ -94,7 +94,7 @@ def success(operation: Operation, status: int, schema: Json | None, said: str) -
 
 
 def _also(media: str) -> Json:
-    """The schema of a further type of answer, whose form a standard defines."""
+    """The schema of a further type of answer, in the form of a standard."""
     if media.endswith("-batch+json"):
         return {"type": "array", "items": {"type": "object"}}
     return {"type": "object" if media == JSON else "string"}
