@@ -91,8 +91,8 @@ ACCEPTED = ["2xx", 401, 403, 404, 409, 410, 412, 428, 429, 503]
 # These answer 400 by rules that no schema states: a code is live, a document was rendered here, a runner names its
 # automation or its lease, a status asks for certain members, a month has begun, an address is one for browsers, a file
 # is found by something, bytes are an envelope, an event or a form, a provider sends a code or an error, a window ends
-# after it began, a query has one of two forms, a blueprint is publishable with the parameters of its own, and a
-# message of MCP says its revision.
+# after it began, a query has one of two forms, a page of events goes in one direction, a blueprint is publishable with
+# the parameters of its own, and a message of MCP says its revision.
 # `schema_and_decoder_agree` checks them all the same.
 RULED = [
     "answer_provider_page",
@@ -120,7 +120,9 @@ RULED = [
     "get_signal_map",
     "get_usage",
     "ingest_posthog_events",
+    "list_events",
     "list_project_events",
+    "list_stream_events",
     "open_billing_portal",
     "poll_device",
     "poll_provider",
