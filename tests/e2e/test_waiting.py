@@ -193,6 +193,40 @@ async def test_a_credential_that_is_revoked_meanwhile_reads_nothing_more(scene: 
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthenticated")
 
 
+@pytest.fixture
+def verified(server: ServerHandle) -> Iterator[HttpScene]:
+    """A run whose deploy is there, and is not verified yet."""
+    with open_scene(server) as opened:
+        opened.delivered()
+        opened.must(opened.prove())
+        assert opened.deploy() == opened.run_id
+        yield opened
+
+
+async def test_a_pending_verification_is_waited_for(verified: HttpScene, caller: Caller) -> None:
+    """The verdict comes to who waits for it when another call decides; without a change the answer is as ever."""
+    known = verified.run()["state_revision"]
+    path, headers = f"{verified.path}/verify", bearer(verified.world.secrets["heal"])
+
+    def begin(wait: int) -> asyncio.Task[httpx2.Response]:
+        asked = {"wait": wait, "revision": known}
+        return asyncio.create_task(caller.client.post(path, json={}, params=asked, headers=headers))
+
+    began = time.monotonic()
+    pending = await begin(1)
+    assert (pending.status_code, pending.json()["status"]) == (202, "verifying")
+    assert time.monotonic() - began >= 1
+    task = begin(LONG)
+    await caller.waiting(1)
+    await asyncio.to_thread(verified.wait, 901)
+    decided = await asyncio.to_thread(verified.verify)
+    assert decided.status_code == 200, decided.text
+    answer = await task
+    assert (answer.status_code, answer.json()["status"]) == (200, decided.json()["status"])
+    assert answer.json()["run"]["state_revision"] > known
+    await caller.waiting(0)
+
+
 async def test_a_deletion_is_waited_for_by_its_repeats(server: ServerHandle, caller: Caller) -> None:
     """Each repeat is answered with the next phase, or with the receipt; only those who wait see a revision."""
     with server.client() as client:
