@@ -48,8 +48,8 @@ WRITTEN: Mapping[str, Mapping[Origin, str]] = {
 
 _OWN = """
 AdapterItem AdapterList AlertList AnswerBlocker AnswerContract AnswerContracts ApprovalList ApprovedState AuthType
-AutoMerge AutomationContract AutomationControl BillingState BillingStatus BlueprintCatalog BlueprintEndpoints Breakdown
-Capabilities Capability CaseEventList CaseList CaseUsers Charges Check ChunkUpload ClientMetadata Column
+AutoMerge AutomationContract AutomationControl BillingState BillingStatus BlueprintCatalog BlueprintEndpoints
+Breakdown Capabilities Capability CaseEventList CaseList CaseUsers Charges Check ChunkUpload ClientMetadata Column
 ConsistencyProof ContractAutomation Control ControlAutomation ControlBounds ControlBudget ControlContract
 ControlException ControlOperation ControlReport ControlTruncation CredentialList CredentialMetadata DailyUse
 DataResidency Decision DecisionCheck DecisionInputs DecisionList DecisionThresholds DeclaredScopes DeliveryItem
@@ -58,14 +58,14 @@ ErrorText EventGrouping EventNames Evidence EvidenceStatus Failure FenceEvent Fr
 HostVariables Included InclusionProof InstallContract InstallStep InvitationBody InvitationItem KeyItem KeyList Live
 LocalState LogPage MemberItem MemberList Milestone NewCases NextAction NextOperation NextSteps OpenProofSession
 PauseAnswer PersonStats Plan PlannedState Playbook PlaybookCatalog PlaybookEndpoints PlaybookRef PreflightCheck
-PreflightChecks PrivacyDisclosure ProjectDay ProjectEventList ProjectHealth ProjectItem ProjectList ProjectSetup ProjectState
-ProjectUsers ProjectVariable ProofContract ProofHead ProofInclusion ProofLink ProofStream ProvingState PublicQueries
-Publication PublicationList QueryBlueprint QuickStart Quota ReadinessGap Ready Receipt RelatedOperation
+PreflightChecks PrivacyDisclosure ProjectDay ProjectEventList ProjectHealth ProjectItem ProjectList ProjectSetup
+ProjectState ProjectUsers ProjectVariable ProofContract ProofHead ProofInclusion ProofLink ProofStream ProvingState
+PublicQueries Publication PublicationList QueryBlueprint QuickStart Quota ReadinessGap Ready Receipt RelatedOperation
 RequiredProperties ReviewRequired Root RunProof SatisfiedProofSession SchemaDocument SdkFile SdkPackage SdkSettings
-SdkSnippet SdkVariable SessionItem SessionList SetupEndpoints SetupManifest SetupProject SetupReadiness SetupVariable Signal SignalMap Snapshot
-SourceMapList SourceSnapshot SourceTarget StartedEffect Suggestion Suppression SuppressionList Surface Surfaces
-TopicSchemas Upgrade UpgradeOperation Usage UsageHistory UsageThisMonth UsageTotal VerifiedState VerifyReport
-WebhookDetail WebhookEvent WebhookEventList WebhookHealth WebhookItem WebhookList Window
+SdkSnippet SdkVariable SessionItem SessionList SetupEndpoints SetupManifest SetupProject SetupReadiness SetupVariable
+Signal SignalMap Snapshot SourceMapList SourceSnapshot SourceTarget StartedEffect Suggestion Suppression
+SuppressionList Surface Surfaces TopicSchemas Upgrade UpgradeOperation Usage UsageHistory UsageThisMonth UsageTotal
+VerifiedState VerifyReport WebhookDetail WebhookEvent WebhookEventList WebhookHealth WebhookItem WebhookList Window
 """
 OWN = frozenset(_OWN.split())
 """Shapes whose own members are all the service's: its counts and decisions, and the texts of members of a project."""
