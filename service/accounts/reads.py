@@ -26,6 +26,7 @@ from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 from statemachines.accounts.invitation import normalized, proves
 from statemachines.accounts.person import Person, PersonNotFound, Status
+from statemachines.accounts.sign_in import sign_in_id
 from statemachines.projects.project import ProjectNotFound
 
 _KEYS_OF = load_sql("accounts", "keys_of")
@@ -148,6 +149,14 @@ async def other_memberships(store: EventStore, project_id: str, user_id: str) ->
 async def find_sign_in(store: EventStore, device_code_hash: str) -> SignInRow | None:
     """Find the sign-in of a device by the SHA-256 of its code."""
     rows = await store.find(SIGN_INS.table, "t.device_code_hash = %s", device_code_hash, limit=1)
+    return rows[0] if rows else None
+
+
+async def pending_sign_in(store: EventStore, user_code: str) -> SignInRow | None:
+    """Find the live sign-in that shows a user code and waits for somebody."""
+    wanted = sign_in_id(store.installation_salt, user_code)
+    where = f"t.project_id = %s and t.id = %s and t.status = 'pending' and t.expires_at > {NOW_SECONDS}"
+    rows = await store.find(SIGN_INS.table, where, wanted, wanted, limit=1)
     return rows[0] if rows else None
 
 

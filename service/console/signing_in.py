@@ -45,18 +45,21 @@ async def enter(call: Call[bytes, Any]) -> Outcome:
     after, base_url = local(first(fields, "next")), call.services.settings.base_url
     before = await _present(call)
 
-    def lead(made: NewSession) -> Answer:
-        headers = {"location": f"/console/{after}".rstrip("/"), "set-cookie": set_cookie(base_url, made.secret)}
-        return Answer(HTTPStatus.SEE_OTHER, None, headers)
+    opened: list[NewSession] = []
+
+    def keep(made: NewSession) -> Answer:
+        opened.append(made)
+        return Answer(HTTPStatus.SEE_OTHER, None, pending=True)  # The cookie is no part of it: headers are stored.
 
     try:
-        outcome = await call.carry_out(await commands.enter(call.services.store, first(fields, "token")), lead)
+        await call.carry_out(await commands.enter(call.services.store, first(fields, "token")), keep)
     except Rejection as refused:
         return _page("", after, failure_of(refused).message, failure_of(refused).status)
     if before is not None:
         await call.carry_out(commands.end(*before, "signed_out"), lambda _: Answer(HTTPStatus.OK, None))
     call.services.authenticator.forget()
-    return outcome
+    headers = {"location": f"/console/{after}".rstrip("/"), "set-cookie": set_cookie(base_url, opened[-1].secret)}
+    return Outcome(HTTPStatus.SEE_OTHER, b"", headers)
 
 
 async def _present(call: Call[Any, Any]) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ from projections.accounts.person import PROJECTION as PEOPLE
 from service.eventstore.declare.commands import Unit
 from service.eventstore.declare.intents import Intent
 from statemachines.accounts import person as people
-from statemachines.accounts.person import AccountDeletionInProgress, Identity
+from statemachines.accounts.person import AccountDeletionInProgress, Identity, PersonNotFound
 from statemachines.kernel.machine import Stream
 
 
@@ -34,3 +34,14 @@ def register(unit: Unit, person: Stream, identity: Identity) -> KnownPerson:
     before = unit.state(person)
     unit.append(person, people.decide_register(before, identity, unit.now))
     return KnownPerson(person.id, before.status is not people.Status.ACTIVE)
+
+
+def check_active(unit: Unit, person: Stream) -> None:
+    """Raise AccountDeletionInProgress or PersonNotFound for a person without an active account."""
+    match unit.state(person).status:
+        case people.Status.ACTIVE:
+            return
+        case people.Status.FENCED:
+            raise AccountDeletionInProgress("The account is being deleted.")
+        case _:
+            raise PersonNotFound("There is no such person.")

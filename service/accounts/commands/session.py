@@ -1,7 +1,7 @@
 """Sessions: a link made, a browser signed in by it, a person signed in once more, and the end.
 
-What a person does in a session is recorded with the session as its actor, and a session's stream lies in its person's
-scope: whoever reads the log finds the person there, and which sign-in it was.
+Acts in a session are recorded with the session as their actor. Its stream lies in the scope of its person, so a reader
+of the log finds both the person and the sign-in.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from projections.accounts.session import PROJECTION as SESSIONS
 from projections.accounts.session import SESSION_USES
 from service.accounts import reads
-from service.accounts.commands.person import register
+from service.accounts.commands.person import check_active, register
 from service.accounts.reads import UsedSession
 from service.auth.secrets import Secret, SecretKind, digest, make
 from service.eventstore.declare.commands import Lookup, Unit
@@ -20,7 +20,7 @@ from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.accounts import person as people
 from statemachines.accounts import session as sessions
-from statemachines.accounts.person import AccountDeletionInProgress, Identity, PersonNotFound
+from statemachines.accounts.person import Identity
 from statemachines.accounts.session import link_over
 from statemachines.kernel.machine import Stream
 
@@ -54,11 +54,11 @@ def offer(salt: str, identity: Identity) -> Intent[NewLink]:
 
 
 def offer_to(user_id: str) -> Intent[NewLink]:
-    """Make a link for a person who is known. Raises PersonNotFound and AccountDeletionInProgress."""
+    """Make a link for a known person. Raises PersonNotFound and AccountDeletionInProgress."""
     person, session, secret = people.stream(user_id), sessions.stream(user_id, new_id("ses")), make(SecretKind.LINK)
 
     def decide(unit: Unit) -> NewLink:
-        _check_active(unit, person)
+        check_active(unit, person)
         return _offer(unit, session, secret, is_new=False)
 
     return Intent([session], decide, reads=[person])
@@ -74,7 +74,7 @@ async def enter(store: EventStore, link: str) -> Intent[NewSession]:
 
     def decide(unit: Unit) -> NewSession:
         events = sessions.decide_enter(unit.state(session), link_hash, secret.hash, unit.now)
-        _check_active(unit, person)
+        check_active(unit, person)
         unit.append(session, events)
         return NewSession(row.user_id, row.id, secret.text)
 
@@ -82,11 +82,11 @@ async def enter(store: EventStore, link: str) -> Intent[NewSession]:
 
 
 def open_for(user_id: str) -> Intent[NewSession]:
-    """Open a session of a person whom a provider has signed in. Raises PersonNotFound, AccountDeletionInProgress."""
+    """Open a session of a person after a sign-in at a provider. Raises PersonNotFound, AccountDeletionInProgress."""
     secret, session, person = make(SecretKind.SESSION), sessions.stream(user_id, new_id("ses")), people.stream(user_id)
 
     def decide(unit: Unit) -> NewSession:
-        _check_active(unit, person)
+        check_active(unit, person)
         unit.append(session, sessions.decide_open(unit.state(session), user_id, secret.hash, unit.now))
         return NewSession(user_id, session.id, secret.text)
 
@@ -94,7 +94,7 @@ def open_for(user_id: str) -> Intent[NewSession]:
 
 
 def authenticate(user_id: str, session_id: str) -> Intent[NewSession]:
-    """Note that the person of a session was signed in once more by a provider. Raises SessionNotFound."""
+    """Note another sign-in of the person of a session, at a provider. Raises SessionNotFound."""
     session, secret = sessions.stream(user_id, session_id), make(SecretKind.SESSION)
     return Intent([session], lambda unit: _renew(unit, session, secret, "oidc"))
 
@@ -130,17 +130,6 @@ def end(user_id: str, session_id: str, reason: str) -> Intent[UsedSession]:
         return UsedSession(row, used.last_used_at if used else None)
 
     return Intent([stream], decide, lookups=[Lookup(SESSION_USES, *stream.name)], fence=user_id)
-
-
-def _check_active(unit: Unit, person: Stream) -> None:
-    """Raise AccountDeletionInProgress or PersonNotFound for a person in whose name nothing begins."""
-    match unit.state(person).status:
-        case people.Status.ACTIVE:
-            return
-        case people.Status.FENCED:
-            raise AccountDeletionInProgress("The account is being deleted.")
-        case _:
-            raise PersonNotFound("There is no such person.")
 
 
 def _offer(unit: Unit, session: Stream, secret: Secret, *, is_new: bool) -> NewLink:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from projections.accounts.sign_in import SIGN_IN_POLLS, PollRow
 from service.accounts import reads
 from service.accounts.commands.key import NewKey, mint
-from service.accounts.commands.person import KnownPerson, register
+from service.accounts.commands.person import KnownPerson, check_active, register
 from service.auth.secrets import SecretKind, digest, make, make_user_code
 from service.eventstore.declare.commands import Lookup, Refused, Unit
 from service.eventstore.declare.intents import Intent
@@ -54,6 +54,20 @@ def authorize(salt: str, user_code: str, identity: Identity) -> Intent[KnownPers
         return known
 
     return Intent([code, person], decide)
+
+
+def authorize_as(salt: str, user_code: str, user_id: str) -> Intent[None]:
+    """Authorize a user code as a known person. A repeat by the same person records nothing.
+
+    Raises UserCodeNotFound, AccountDeletionInProgress.
+    """
+    code, person = _stream(salt, user_code), people.stream(user_id)
+
+    def decide(unit: Unit) -> None:
+        check_active(unit, person)
+        unit.append(code, sign_ins.decide_authorize(unit.state(code), user_id, unit.now, is_new=False))
+
+    return Intent([code], decide, reads=[person])
 
 
 def deny(salt: str, user_code: str) -> Intent[None]:

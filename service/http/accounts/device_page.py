@@ -30,6 +30,8 @@ _NO_SUCH_CODE = "<p>A code has eight letters, like XXXX-XXXX.</p>\n"
 _INSTRUCTIONS = """<p>A device asks to sign in with this code:</p>
 <p><code class="code">{code}</code></p>
 <p>Go on only if you started this sign-in yourself and the device shows the same code.</p>
+<h2>In the console</h2>
+<p><a href="/console/device?user_code={code}">Sign in to the console and confirm the code there.</a></p>
 <h2>On the machine of the service</h2>
 <pre>service keys authorize {code} --email you@example.com</pre>
 <p>Refuse it with <code>service keys deny {code}</code>.</p>
@@ -43,11 +45,17 @@ _INSTRUCTIONS = """<p>A device asks to sign in with this code:</p>
 """
 
 
+def code_of(user_code: str | None) -> str | None:
+    """A code as it is shown. None for a text that cannot be one."""
+    letters = normal_user_code(user_code or "")
+    return f"{letters[:4]}-{letters[4:]}" if _CODE.fullmatch(letters) else None
+
+
 def render(base_url: str, user_code: str | None) -> bytes:
     """Write the page: what to do about a code, or the question for one; a text that cannot be a code is not shown."""
-    letters = normal_user_code(user_code or "")
-    if _CODE.fullmatch(letters):
-        content = _INSTRUCTIONS.format(code=f"{letters[:4]}-{letters[4:]}", base_url=base_url)
+    code = code_of(user_code)
+    if code is not None:
+        content = _INSTRUCTIONS.format(code=code, base_url=base_url)
     else:
         content = (_NO_SUCH_CODE if user_code else "") + _QUESTION
     return frame(TITLE, content)

@@ -1,0 +1,1 @@
+"""Pages about the person: sessions, and sign-ins of devices."""

@@ -1,0 +1,47 @@
+"""Signing in once more, where the last sign-in is over 15 minutes ago."""
+
+from __future__ import annotations
+
+from service.accounts.commands import session as commands
+from service.accounts.commands.session import NewSession
+from service.auth.cookies import set_cookie
+from service.console.kit.commands import local
+from service.console.kit.fields import Fields, first
+from service.console.kit.page import Redirect, View, form, page
+from service.console.kit.visit import Visit
+from service.eventstore.declare.commands import Answer
+
+MOST_LINK = 2_000
+"""Characters of a link, as it may be pasted with its address."""
+
+
+@page("again")
+async def show_again(visit: Visit) -> View:
+    """Ask for a link of the operator."""
+    return View("account/again.html", "Sign in again", {"next": local(visit.query.get("next", ""))})
+
+
+@form("again")
+async def sign_in_again(visit: Visit, fields: Fields) -> Redirect:
+    """Use a link of the same person. The browser gets a new secret. Raises LinkOver and SessionNotFound."""
+    call, link = visit.call, secret_of(first(fields, "link"))
+    intent = await commands.authenticate_by_link(call.services.store, call.user_id, call.principal.id, link)
+    renewed: list[NewSession] = []
+
+    def keep(made: NewSession) -> Answer:
+        renewed.append(made)
+        return Answer(204, None, pending=True)
+
+    await call.carry_out(intent, keep)
+    call.services.authenticator.forget()
+    cookie = set_cookie(call.services.settings.base_url, renewed[-1].secret)
+    return Redirect(local(first(fields, "_next")), headers={"set-cookie": cookie})
+
+
+def secret_of(link: str) -> str:
+    """The secret in a link, pasted with or without its address."""
+    return link[:MOST_LINK].rpartition("token=")[2].strip()
+
+
+PAGES = [show_again]
+FORMS = [sign_in_again]
