@@ -81,24 +81,25 @@ def test_anybody_signed_in_learns_how_to_verify(at: HttpScene, people: People) -
     assert people.owner.browser.client.cookies == {}
 
 
-def test_a_report_is_shown_in_its_form_and_as_text(at: HttpScene, people: People) -> None:
+def test_a_report_is_shown_in_its_form_and_as_text(at: HttpScene) -> None:
     weekly = Weekly(at).begin([9, 6, 4], [8, 6, 2])
-    place = f"projects/{at.world.project_id}/reports"
-    assert "There is no report yet" in people.owner.open(place).text
-    people.owner.open(f"runs/{weekly.run_id}/report", 404)
-    source = at.must(weekly.source(), 200)
-    report = report_on(
-        source, metric(source), hypothesis(title=HOSTILE, rationale=HOSTILE), gap(), limitations=[HOSTILE]
-    )
-    at.must(weekly.record(report), 201)
-    listed = people.member.open(place)
-    assert f"/console/runs/{weekly.run_id}/report" in listed.html
-    shown = people.member.open(f"runs/{weekly.run_id}/report")
-    assert "users at step 3" in shown.text
-    assert shown.html.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 3
-    assert "<script>alert" not in shown.html
-    people.stranger.open(f"runs/{weekly.run_id}/report", 404)
-    assert f"/console/runs/{weekly.run_id}/report" in people.owner.open(f"runs/{weekly.run_id}").html
+    with open_people(at) as people:  # A week went by, and with it every session.
+        place = f"projects/{at.world.project_id}/reports"
+        assert "There is no report yet" in people.owner.open(place).text
+        people.owner.open(f"runs/{weekly.run_id}/report", 404)
+        source = at.must(weekly.source(), 200)
+        report = report_on(
+            source, metric(source), hypothesis(title=HOSTILE, rationale=HOSTILE), gap(), limitations=[HOSTILE]
+        )
+        at.must(weekly.record(report), 201)
+        listed = people.member.open(place)
+        assert f"/console/runs/{weekly.run_id}/report" in listed.html
+        shown = people.member.open(f"runs/{weekly.run_id}/report")
+        assert "users at step 3" in shown.text
+        assert shown.html.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 3
+        assert "<script>alert" not in shown.html
+        people.stranger.open(f"runs/{weekly.run_id}/report", 404)
+        assert f"/console/runs/{weekly.run_id}/report" in people.owner.open(f"runs/{weekly.run_id}").html
 
 
 def test_the_operators_page_has_the_figures_that_anybody_may_read(at: HttpScene, people: People) -> None:
