@@ -22,10 +22,19 @@ DONE: Mapping[str, str] = {
     "reopen_case": "The case is open again.",
     "resolve_case": "The case is resolved.",
     "split_case": "The case is split off.",
+    "invite_member": "Done. A new member has to accept the invitation: hand the link over.",
+    "accept_invitation": "You are a member now.",
+    "test_webhook": "The test was sent. The last answer says how it went.",
+    "evaluate_alert": "The alert was evaluated. Its row says what was found.",
 }
 """The sentence after an operation or a form. One without any is told by its summary."""
 
 SECRETS: Mapping[str, Sequence[tuple[str, str]]] = {
     "create_project": (("DSN", "dsn"),),
+    "rotate_dsn": (("DSN", "dsn"),),
+    "create_credential": (("Credential", "credential"), ("Variable to keep it in", "env_var")),
+    "create_webhook": (("Secret", "secret"),),
+    "rotate_webhook_secret": (("Secret", "secret"),),
+    "create_public_query": (("Publishable key", "publishable_key"), ("Address", "public_url")),
 }
 """Operations with a secret in the answer: the label and the member of each."""

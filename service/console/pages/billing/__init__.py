@@ -1,0 +1,1 @@
+"""Usage, plan and payment."""

@@ -1,0 +1,1 @@
+"""Who and what may act in a project: members and credentials."""

@@ -1,0 +1,1 @@
+"""What a project tells others: webhooks, alerts and public queries."""
