@@ -20,11 +20,16 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "read-with-library.md"
 PATIENCE = 120.0
 
 
+def programs() -> list[str]:
+    """The programs of the how-to page."""
+    return re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+
+
 class Reader:
-    """The program of the how-to page, as a process."""
+    """The second program of the how-to page, as a process."""
 
     def __init__(self, directory: Path, url: str) -> None:
-        [program] = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+        [_, program] = programs()
         (directory / "follow.py").write_text(program, encoding="utf-8")
         self.lines_path = directory / "lines.db"
         self._directory = directory
@@ -67,6 +72,22 @@ def make_projects(server: ServerHandle, key: str, count: int) -> None:
                 client.post("/v1/projects", json={"name": f"shop {number}"})
 
 
+def read_first(directory: Path, url: str) -> None:
+    """Run the first program: ten lines tell of the first ten events."""
+    [program, _] = programs()
+    assert program.count("\n") <= 10
+    (directory / "read.py").write_text(program, encoding="utf-8")
+    environment = clean_environment(SERVICE_DATABASE_URL=url, PERSISTENCE_MODULE="service.eventstore.library")
+    command = [sys.executable, "read.py"]
+    said = subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert said.returncode == 0, said.stderr
+    lines = [line.split() for line in said.stdout.splitlines()]
+    assert [int(number) for number, _, _ in lines] == list(range(1, 11))
+    assert lines[0][2] == "sign_in.started.v1"
+
+
 def test_each_event_is_seen_once_through_kills_of_both_sides(
     server_factory: ServerFactory, database_url: str, tmp_path: Path
 ) -> None:
@@ -93,6 +114,7 @@ def test_each_event_is_seen_once_through_kills_of_both_sides(
                 time.sleep(0.05)
             [[size]] = sql.execute("select size from log_state").fetchall()
         assert size > 100
+        read_first(tmp_path, database_url)
         reader.await_place(size)
     finally:
         reader.kill()

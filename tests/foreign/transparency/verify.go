@@ -2,14 +2,12 @@
 package main
 
 import (
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/mod/sumdb/note"
@@ -27,14 +25,7 @@ func (t tiles) ReadTiles(wanted []tlog.Tile) (found [][]byte, err error) {
 	return found, nil
 }
 
-func get(url string) []byte {
-	answer := must(http.Get(url))
-	body := must(io.ReadAll(answer.Body))
-	if answer.StatusCode != 200 {
-		panic(url + ": " + answer.Status)
-	}
-	return body
-}
+func get(url string) []byte { return must(io.ReadAll(must(http.Get(url)).Body)) }
 
 func must[T any](value T, err error) T {
 	if err != nil {
@@ -43,36 +34,26 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-func proofOf(url string) (hashes []tlog.Hash) {
-	var proof struct{ Hashes []string }
-	if err := json.Unmarshal(get(url), &proof); err != nil {
-		panic(err)
-	}
-	for _, text := range proof.Hashes {
-		hashes = append(hashes, must(tlog.ParseHash(text)))
-	}
-	return hashes
+func proof(url string) (found struct{ Hashes []tlog.Hash }) {
+	must(0, json.Unmarshal(get(url), &found))
+	return found
 }
 
 // Arguments: base URL of the log, vkey, a position with the leaf of its event in hex, an older size.
 func main() {
-	base, position, old := os.Args[1], must(strconv.ParseInt(os.Args[3], 10, 64)), must(strconv.ParseInt(os.Args[5], 10, 64))
+	var position, old, size int64
+	base, leaf := os.Args[1], tlog.RecordHash(must(hex.DecodeString(os.Args[4])))
+	must(fmt.Sscan(os.Args[3]+" "+os.Args[5], &position, &old))
 	signed := must(note.Open(get(base+"/checkpoint"), note.VerifierList(must(note.NewVerifier(os.Args[2])))))
 	lines := strings.Split(signed.Text, "\n")
-	size, root := must(strconv.ParseInt(lines[1], 10, 64)), must(tlog.ParseHash(lines[2]))
-	reader := tlog.TileHashReader(tlog.Tree{N: size, Hash: root}, tiles{base})
-	leaf := tlog.RecordHash(must(hex.DecodeString(os.Args[4])))
-	proof := proofOf(fmt.Sprintf("%s/proof/inclusion?position=%d&size=%d", base, position, size))
-	if err := tlog.CheckRecord(proof, size, root, position-1, leaf); err != nil {
-		panic(err)
-	}
-	oldRoot := must(tlog.TreeHash(old, reader)) // every tile is checked against the checkpoint
-	growth := proofOf(fmt.Sprintf("%s/proof/consistency?from=%d&to=%d", base, old, size))
-	if err := tlog.CheckTree(growth, size, root, old, oldRoot); err != nil {
-		panic(err)
-	}
-	same := fmt.Sprint(must(tlog.ProveRecord(size, position-1, reader))) == fmt.Sprint(tlog.RecordProof(proof)) &&
-		fmt.Sprint(must(tlog.ProveTree(size, old, reader))) == fmt.Sprint(tlog.TreeProof(growth))
+	must(fmt.Sscan(lines[1], &size))
+	root := must(tlog.ParseHash(lines[2]))
+	reader := tlog.TileHashReader(tlog.Tree{N: size, Hash: root}, tiles{base}) // it checks each tile against the root
+	included := proof(fmt.Sprintf("%s/proof/inclusion?position=%d&size=%d", base, position, size)).Hashes
+	must(0, tlog.CheckRecord(included, size, root, position-1, leaf))
+	growth := proof(fmt.Sprintf("%s/proof/consistency?from=%d&to=%d", base, old, size)).Hashes
+	must(0, tlog.CheckTree(growth, size, root, old, must(tlog.TreeHash(old, reader))))
+	same := fmt.Sprint(must(tlog.ProveRecord(size, position-1, reader)), must(tlog.ProveTree(size, old, reader)))
 	stored := must(reader.ReadHashes([]int64{tlog.StoredHashIndex(0, position-1)}))[0] == leaf
-	fmt.Println(lines[0], size, base64.StdEncoding.EncodeToString(root[:]), len(signed.UnverifiedSigs), same, stored)
+	fmt.Println(lines[0], size, root, len(signed.UnverifiedSigs), same == fmt.Sprint(tlog.RecordProof(included), tlog.TreeProof(growth)), stored)
 }
