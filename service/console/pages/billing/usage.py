@@ -17,7 +17,7 @@ HTTP = ("https://", "http://")
 
 @page("projects/{project_id}/usage", section="usage")
 async def show_usage(visit: Visit) -> View:
-    """Show the usage of the account, and that of the project in it."""
+    """Show the usage of the account, with the part of the project."""
     project_id = visit.values["project_id"]
     health = await visit.read("get_project_health", project_id=project_id)
     history, billing = await together(
@@ -30,7 +30,7 @@ async def show_usage(visit: Visit) -> View:
 
 @form("projects/{project_id}/usage/checkout")
 async def check_out(visit: Visit, fields: Fields) -> View:
-    """Ask for the address at which a plan is paid. Raises FormProblem."""
+    """Ask for the address of the payment page. Raises FormProblem."""
     return await _led(visit, fields, "start_billing_checkout", {"plan": first(fields, "plan")}, "checkout_url")
 
 

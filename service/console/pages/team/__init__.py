@@ -1,1 +1,1 @@
-"""Who and what may act in a project: members and credentials."""
+"""The people and programs of a project: members and credentials."""

@@ -19,7 +19,7 @@ async def show_members(visit: Visit) -> View:
 
 @page("invitations/{invitation_id}")
 async def show_invitation(visit: Visit) -> View:
-    """Show an invitation to the person who was invited."""
+    """Show an invitation to the person invited."""
     found = await visit.read("get_invitation", invitation_id=visit.values["invitation_id"])
     return View("team/invitation.html", "Invitation", {"found": found}, state={"Status": found["status"]})
 

@@ -1,1 +1,1 @@
-"""What a project tells others: webhooks, alerts and public queries."""
+"""Messages of a project to others: webhooks, alerts and public queries."""

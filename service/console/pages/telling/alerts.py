@@ -1,4 +1,4 @@
-"""The alerts of a project, and what one would have said of the past."""
+"""The alerts of a project, and a test of one on the past."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def show_alerts(visit: Visit) -> View:
 
 @form("projects/{project_id}/alerts")
 async def make_alert(visit: Visit, fields: Fields) -> View:
-    """Show what an alert would have said in the last days. Raises FormProblem."""
+    """Test an alert on the last days. Raises FormProblem."""
     body = body_of(fields, inner.pipeline_of(visit.call).bound["preview_alert"].body_type)
     said = await visit.ask("preview_alert", visit.values, body=body)
     if not said.ok:

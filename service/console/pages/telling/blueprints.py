@@ -1,4 +1,4 @@
-"""Query blueprints in forms: the one that is chosen, with a field for each of its parameters."""
+"""Query blueprints in forms: the chosen one, with a field for each of its parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ParameterField(NamedTuple):
 
 
 class ChosenBlueprint(NamedTuple):
-    """All blueprints, and the one that the address names, with its fields."""
+    """All blueprints, and the chosen one with its fields."""
 
     all: Sequence[Json]
     one: Json
@@ -28,7 +28,7 @@ class ChosenBlueprint(NamedTuple):
 
 
 async def chosen_blueprint(visit: Visit) -> ChosenBlueprint:
-    """The blueprint that the query parameter `blueprint` names; the first one for any other name."""
+    """The blueprint of the query parameter `blueprint`. The first one for any other name."""
     found = (await visit.read("list_query_blueprints"))["blueprints"]
     wanted = visit.query.get("blueprint")
     one = next((each for each in found if each["blueprint_id"] == wanted), found[0])

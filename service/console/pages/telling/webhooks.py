@@ -1,4 +1,4 @@
-"""The webhooks of a project, and what was delivered to each."""
+"""The webhooks of a project, and the deliveries to each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def show_webhook(visit: Visit) -> View:
 
 
 async def _events(visit: Visit) -> list[Json]:
-    """The kinds of events that a webhook can be told of."""
+    """The kinds of events for webhooks."""
     found = await visit.try_read("list_webhook_events")
     return [one for one in found["events"] if one["event"] != "webhook.test"] if found else []
 
