@@ -49,7 +49,7 @@ async def worlds(servers: list[ServerHandle]) -> AsyncIterator[list[World]]:
 async def pair(worlds: list[World]) -> tuple[Onboarding, Onboarding]:
     """One onboarding seen through each of the two processes."""
     here = await onboard(worlds[0])
-    owner = type(here.owner)(worlds[1].client, here.owner.secret or "", here.owner.user_id)
+    owner = type(here.owner)(worlds[1].client, here.owner.secret or "", here.owner.user_id, worlds[1])
     return here, Onboarding(worlds[1], owner, here.project_id, here.dsn)
 
 

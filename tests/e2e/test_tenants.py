@@ -48,6 +48,7 @@ NAMES_NOTHING = {
     "list_keys",
     "list_projects",
     "list_query_blueprints",
+    "list_sessions",
     "send_mcp_message",
     "open_billing_portal",
     "read_browser_config",

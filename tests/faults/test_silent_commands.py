@@ -20,7 +20,7 @@ from tests.faults.test_silent_database import stopped_database
 from tests.support.server import ServerFactory, clean_environment
 
 MOST_SECONDS = 5.0
-LOADED = 4.0  # more, for a machine on which eight commands start at once
+LOADED = 45.0  # more, for a machine on which many processes start at once: a command that hangs takes forever
 WITHOUT = {
     "serve",
     "worker",

@@ -223,7 +223,7 @@ async def test_test_persons_join_test_projects_only(world: World):
         body = {"user_code": started["user_code"], "test_run_id": run_id}
         email = ok(await world.test_operator.post("/v1/auth/device/test-authorize", body))["email"]
         key = ok(await world.post("/v1/auth/device/poll", {"device_code": started["device_code"]}))
-        return type(owner)(world.client, key["api_key"], key["user_id"]), email
+        return type(owner)(world.client, key["api_key"], key["user_id"], world), email
 
     robot, email = await test_person(run)
     invitation = await members.invited(owner, email)
