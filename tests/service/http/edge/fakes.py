@@ -140,6 +140,7 @@ def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
         settings=cast("Any", SimpleNamespace(**{**UNLIMITED, **settings})),
         store=cast("Any", store or FakeStore()),
         follower=cast("Any", None),
+        archives=cast("Any", None),
         feeds=cast("Any", None),
         intake=cast("Any", None),
         providers=cast("Any", None),
