@@ -21,6 +21,7 @@ from msgspec.structs import FieldInfo
 from psycopg import sql as syntax
 
 from schemas.kernel.paging import PageQuery
+from service.auth.principals import Principal, PrincipalKind
 from service.eventstore.store import EventStore, Row
 from service.http.edge.declare.endpoint import Endpoint
 from service.http.edge.routes import all_endpoints
@@ -69,6 +70,9 @@ _SPECIAL: dict[str, str] = {
     "approvals": "insert into approvals (project_id, id, revision, run_id, automation_id, status, requested_at, "
     "expires_at, state) select project, 'appr_' || n, 1, 'run_' || case {kind} when 'rare' then 1 else n end, "
     "'a', case {kind} when 'rare' then 'approved' else 'expired' end, {newest} - most + n, 0, '{{}}' from {each}",
+    "sessions": "insert into sessions (project_id, id, revision, status, link_hash, secret_hash, by, created_at, "
+    "authenticated_at, expires_at) select project, 'ses_' || n, 1, "
+    "case {kind} when 'rare' then 'ended' else 'open' end, '', n::text, 'link', {newest} - most + n, 1, 3000000000 from {each}",
 }
 """Rows of tables whose lists depend on more than their filters; those of any other follow from its columns."""
 _COLUMNS = (
@@ -328,5 +332,6 @@ async def check(store: Watched, operation: str) -> list[str]:
 async def _look(store: Watched, endpoint: Endpoint, page: PageQuery) -> None:
     services = SimpleNamespace(store=store, authenticator=AsyncMock())
     caller = {"project_id": PROJECT, "user_id": PROJECT, "runner": None, "subject": SimpleNamespace(id=CASE)}
-    call = SimpleNamespace(services=services, query=page, work_on=_carry_out, **caller)
+    who = Principal(PrincipalKind.KEY, "key_1", user_id=PROJECT)
+    call = SimpleNamespace(services=services, query=page, work_on=_carry_out, principal=who, **caller)
     await endpoint.handler(cast("Any", call))

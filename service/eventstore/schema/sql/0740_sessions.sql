@@ -18,7 +18,7 @@ create table sessions (
 create index sessions_link on sessions (link_hash);
 create index sessions_secret on sessions (secret_hash);
 create index sessions_expiry on sessions (expires_at);
-create index sessions_newest on sessions (project_id, created_at, id);
+create index sessions_open on sessions (project_id, created_at, id) where status = 'open';
 
 create table session_uses (
     project_id   text collate "C" not null,
