@@ -72,7 +72,8 @@ _SPECIAL: dict[str, str] = {
     "'a', case {kind} when 'rare' then 'approved' else 'expired' end, {newest} - most + n, 0, '{{}}' from {each}",
     "sessions": "insert into sessions (project_id, id, revision, status, link_hash, secret_hash, by, created_at, "
     "authenticated_at, expires_at) select project, 'ses_' || n, 1, "
-    "case {kind} when 'rare' then 'ended' else 'open' end, '', n::text, 'link', {newest} - most + n, 1, 3000000000 from {each}",
+    "case {kind} when 'rare' then 'ended' else 'open' end, '', n::text, 'link', {newest} - most + n, 1, "
+    "3000000000 from {each}",
 }
 """Rows of tables whose lists depend on more than their filters; those of any other follow from its columns."""
 _COLUMNS = (
