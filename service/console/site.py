@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from litestar.types import HTTPScope
 
-from service.auth.refusals import InvalidPayload, NotFound
+from service.auth.refusals import InvalidPayload, NotFound, Unauthenticated
 from service.console import pages
 from service.console.kit import following
 from service.console.kit.commands import COMMANDS, FormProblem
@@ -132,7 +132,7 @@ async def _view(visit: Visit, one: Page) -> View | Download:
         return await one.answer(visit)
     except ReadRefused as refused:
         if refused.said.status == HTTPStatus.UNAUTHORIZED:
-            raise
+            raise Unauthenticated from None  # The session ended between two reads.
         facts = {"error": refused.said.error}
         return View("kit/refused.html", "Not to be shown", facts, status=refused.said.status)
 

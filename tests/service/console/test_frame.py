@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
+from service.auth.refusals import Unauthenticated
+from service.console import site
+from service.console.kit.page import View, page
+from service.console.kit.visit import ReadRefused, Said, Visit
 from tests.support.api import World
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.console import browser_of
@@ -14,8 +20,8 @@ pytestmark = pytest.mark.shares_server
 async def test_a_stranger_is_led_to_the_sign_in(world: World):
     home = await world.client.get("/console")
     assert (home.status_code, home.headers["location"]) == (303, "/console/enter")
-    page = await world.client.get("/console/projects/proj_1/cases")
-    assert page.headers["location"] == "/console/enter?next=projects%2Fproj_1%2Fcases"
+    shown = await world.client.get("/console/projects/proj_1/cases")
+    assert shown.headers["location"] == "/console/enter?next=projects%2Fproj_1%2Fcases"
 
 
 async def test_a_project_is_created_and_shown(world: World):
@@ -81,3 +87,12 @@ async def test_files_are_tagged_and_packed(world: World):
         assert packed.headers["content-encoding"] == "gzip"
         tag = {"if-none-match": plain.headers["etag"]}
         assert (await world.client.get(f"/console/assets/{name}", headers=tag)).status_code == 304
+
+
+async def test_a_session_that_ends_between_two_reads_leads_to_the_sign_in():
+    async def reads(_: Visit) -> View:
+        raise ReadRefused(Said(401, {"error": {"code": "unauthenticated"}}, {}))
+
+    visit = Visit(cast("Any", None), "", {}, {})
+    with pytest.raises(Unauthenticated):  # The edge makes the way to the sign-in of it.
+        await site._view(visit, page("")(reads))
