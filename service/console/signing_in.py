@@ -12,12 +12,12 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from service.accounts.commands import session as commands
-from service.accounts.commands.session import NewSession
 from service.auth.cookies import session_secret, set_cookie
 from service.auth.refusals import Unauthenticated
 from service.console.kit.commands import local
 from service.console.kit.fields import first, read_fields
 from service.console.kit.rendering import HEADERS, render
+from service.console.kit.unstored import carry_out_unstored
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge import inner
 from service.http.edge.admission.session_cookie import with_session
@@ -44,21 +44,14 @@ async def enter(call: Call[bytes, Any]) -> Outcome:
     fields = read_fields(call.body)
     after, base_url = local(first(fields, "next")), call.services.settings.base_url
     before = await _present(call)
-
-    opened: list[NewSession] = []
-
-    def keep(made: NewSession) -> Answer:
-        opened.append(made)
-        return Answer(HTTPStatus.SEE_OTHER, None, pending=True)  # The cookie is no part of it: headers are stored.
-
     try:
-        await call.carry_out(await commands.enter(call.services.store, first(fields, "token")), keep)
+        made = await carry_out_unstored(call, await commands.enter(call.services.store, first(fields, "token")))
     except Rejection as refused:
         return _page("", after, failure_of(refused).message, failure_of(refused).status)
     if before is not None:
         await call.carry_out(commands.end(*before, "signed_out"), lambda _: Answer(HTTPStatus.OK, None))
     call.services.authenticator.forget()
-    headers = {"location": f"/console/{after}".rstrip("/"), "set-cookie": set_cookie(base_url, opened[-1].secret)}
+    headers = {"location": f"/console/{after}".rstrip("/"), "set-cookie": set_cookie(base_url, made.secret)}
     return Outcome(HTTPStatus.SEE_OTHER, b"", headers)
 
 

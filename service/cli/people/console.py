@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import click
 
-from service.cli.people.keys import mail_address
+from service.cli.people.keys import identity_options
 from service.cli.shared.common import json_option, print_json, say, with_store
 
 
@@ -16,13 +16,7 @@ def console() -> None:
 
 
 @console.command("open")
-@click.option(
-    "--email",
-    required=True,
-    callback=mail_address,
-    help="Mail address of the person. A new person is created if necessary.",
-)
-@click.option("--name", help="The person's name.")
+@identity_options
 @json_option
 def open_(email: str, name: str | None, as_json: bool) -> None:
     """Print a link that signs a person in, once and within 120 seconds."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,11 +16,26 @@ if TYPE_CHECKING:
     from service.eventstore.store import EventStore
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
 def mail_address(_: click.Context, __: click.Parameter, value: str) -> str:
     """Take a mail address as the interface does. Raises BadParameter for anything else."""
     if not re.match(MAIL_ADDRESS, value):
         raise click.BadParameter(f"must be text {words_for(MAIL_ADDRESS)}.")
     return value
+
+
+def identity_options(command: F) -> F:
+    """Add the options for the identity of a person, by mail address and name."""
+    named = click.option("--name", help="The person's name.")
+    email = click.option(
+        "--email",
+        required=True,
+        callback=mail_address,
+        help="Mail address of the person. A new person is created if necessary.",
+    )
+    return email(named(command))
 
 
 @click.group()
@@ -28,13 +44,7 @@ def keys() -> None:
 
 
 @keys.command()
-@click.option(
-    "--email",
-    required=True,
-    callback=mail_address,
-    help="Mail address of the person. A new person is created if necessary.",
-)
-@click.option("--name", help="The person's name.")
+@identity_options
 @json_option
 def create(email: str, name: str | None, as_json: bool) -> None:
     """Make a key for a person. It is shown once."""
@@ -100,13 +110,7 @@ def sign_ins(as_json: bool) -> None:
 
 @keys.command()
 @click.argument("user_code")
-@click.option(
-    "--email",
-    required=True,
-    callback=mail_address,
-    help="Mail address of the person. A new person is created if necessary.",
-)
-@click.option("--name", help="The person's name.")
+@identity_options
 def authorize(user_code: str, email: str, name: str | None) -> None:
     """Confirm the USER_CODE on a device for a person. The device then gets its key."""
     from service.accounts.commands import operator

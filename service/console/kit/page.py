@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from service.console.kit.fields import Fields
@@ -64,8 +65,14 @@ class Answerer(Generic[F]):
 
     def match(self, place: str) -> Mapping[str, str] | None:
         """The values of the address in a place. None for another place."""
-        found = re.fullmatch(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(self.address)), place)
+        found = _pattern(self.address).fullmatch(place)
         return None if found is None else found.groupdict()
+
+
+@cache
+def _pattern(address: str) -> re.Pattern[str]:
+    """The pattern of the places of an address."""
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(address)))
 
 
 Page = Answerer[Show]

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from service.console.diagrams.drawing import Passed, draw
 from service.console.pages.operator.figures import Figures
 from service.registry import machines
 from tests.support.consolescene import People, open_people
-from tests.support.loop.http_scene import HttpScene, open_scene
-from tests.support.server import ServerHandle
+from tests.support.loop.http_scene import HttpScene
 from tests.support.weekly import Weekly, gap, hypothesis, metric, report_on
 
 pytestmark = pytest.mark.shares_server
 
 HOSTILE = "<script>alert(1)</script> \u202e![x](http://evil.example/x.png)"
-
-
-@pytest.fixture
-def at(server: ServerHandle) -> Iterator[HttpScene]:
-    with open_scene(server) as scene:
-        yield scene
-
-
-@pytest.fixture
-def people(at: HttpScene) -> Iterator[People]:
-    with open_people(at) as found:
-        yield found
 
 
 def test_the_log_is_browsed_backwards_by_owners_alone(at: HttpScene, people: People) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -11,28 +10,15 @@ import pytest
 from service.accounts.commands.operator import set_member
 from statemachines.accounts.membership import Role
 from statemachines.runs import run as runs
-from tests.support.consolescene import People, open_people
-from tests.support.loop.http_scene import HttpScene, open_scene
+from tests.support.consolescene import People
+from tests.support.loop.http_scene import HttpScene
 from tests.support.proofs import golden_event
-from tests.support.server import ServerHandle
 
 pytestmark = pytest.mark.shares_server
 
 AUDITOR = Role.AUDITOR
 HOSTILE = "<script>alert(1)</script> ![x](http://evil.example/x.png) \u202e"
 DIFF = "--- a/src/cart.py\n+++ b/src/cart.py\n-    return sum(items) / len(items)\n+    return <b>0</b>\n"
-
-
-@pytest.fixture
-def at(server: ServerHandle) -> Iterator[HttpScene]:
-    with open_scene(server) as scene:
-        yield scene
-
-
-@pytest.fixture
-def people(at: HttpScene) -> Iterator[People]:
-    with open_people(at) as found:
-        yield found
 
 
 def ask(at: HttpScene, **changes: object) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from service.accounts.commands import session as commands
-from service.accounts.commands.session import NewSession
 from service.auth.cookies import set_cookie
 from service.console.kit.commands import local
 from service.console.kit.fields import Fields, first
 from service.console.kit.page import Redirect, View, form, page
+from service.console.kit.unstored import carry_out_unstored
 from service.console.kit.visit import Visit
-from service.eventstore.declare.commands import Answer
 
 MOST_LINK = 2_000
 """Characters of a link, as it may be pasted with its address."""
@@ -26,15 +25,9 @@ async def sign_in_again(visit: Visit, fields: Fields) -> Redirect:
     """Use a link of the same person. The browser gets a new secret. Raises LinkOver and SessionNotFound."""
     call, link = visit.call, secret_of(first(fields, "link"))
     intent = await commands.authenticate_by_link(call.services.store, call.user_id, call.principal.id, link)
-    renewed: list[NewSession] = []
-
-    def keep(made: NewSession) -> Answer:
-        renewed.append(made)
-        return Answer(204, None, pending=True)
-
-    await call.carry_out(intent, keep)
+    renewed = await carry_out_unstored(call, intent)
     call.services.authenticator.forget()
-    cookie = set_cookie(call.services.settings.base_url, renewed[-1].secret)
+    cookie = set_cookie(call.services.settings.base_url, renewed.secret)
     return Redirect(local(first(fields, "_next")), headers={"set-cookie": cookie})
 
 
