@@ -135,7 +135,7 @@ async def test_nothing_has_authority_after_a_pause(arena: Arena):
     assert sum(isinstance(entry.event, ContractPaused) for entry in log) == ROUNDS
     codes = sum((heard.codes for heard in rounds), Counter[str]())
     for what, success in {"start": 201, "progress": 200, "authorize": 201, "consume": 200, "usage": 200}.items():
-        assert codes[f"{what} {success}"] >= ROUNDS / 2, codes
+        assert codes[f"{what} {success}"] >= ROUNDS / 4, codes
         assert codes[f"{what} automation_paused"] >= ROUNDS / 4, codes
     assert sum(heard.during for heard in rounds) >= ROUNDS, "the pauses met hardly any call"
 

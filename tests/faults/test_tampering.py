@@ -17,10 +17,9 @@ import pytest
 import rfc8785
 
 from scripts.verify_proof import Checkpoint, KeptLeaves, Wrong, check_export
-from service.cli.events.printing import envelope
 from service.eventstore.history.audit import CheckedHistory, Erased, check_history
 from service.eventstore.history.rebuild import rebuild
-from service.eventstore.history.stored import follow
+from service.eventstore.history.stored import exported, follow
 from service.eventstore.log.sequencer import sequence_all
 from service.registry import read_models
 from tests.support.cluster import TestCluster
@@ -326,7 +325,7 @@ def test_a_forgery_that_is_appended_is_not_found_and_not_called_proven(sql: Sql)
 
 def export(sql: Sql) -> bytes:
     """What `service events export` writes."""
-    return b"".join(rfc8785.dumps(envelope(event)) + b"\n" for event in follow(sql))
+    return b"".join(rfc8785.dumps(exported(event)) + b"\n" for event in follow(sql))
 
 
 def leaves_of(exported: bytes) -> bytes:

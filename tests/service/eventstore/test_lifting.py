@@ -13,13 +13,12 @@ import pytest_asyncio
 from eventsourcing.persistence import EventStore as LibraryStore
 
 from projections.kernel.projection import projection
-from service.cli.events.printing import envelope
 from service.eventstore.declare.commands import Answer, Unit
 from service.eventstore.history.as_of import Mark, Past
 from service.eventstore.history.audit import check_history, check_projection
 from service.eventstore.history.bundle import bundle
 from service.eventstore.history.rebuild import rebuild
-from service.eventstore.history.stored import read_log, read_stream
+from service.eventstore.history.stored import exported, read_log, read_stream
 from service.eventstore.library import LogRecorder, MsgspecMapper
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.state.unit import Registry
@@ -133,8 +132,8 @@ async def test_what_is_stored_stays_what_it_was(store: EventStore, old_store: Ev
     assert list(check_history(sql)) == []
     [shown] = (await bundle(store, [toy_stream().name])).streams
     assert (shown.events[-1].topic, shown.events[-1].payload) == ("toy.closed.v1", {})
-    exported = [envelope(event) for event in read_log(sql, 0)][-1]
-    assert (exported["topic"], exported["payload"]) == ("toy.closed.v1", {})
+    line = [exported(event) for event in read_log(sql, 0)][-1]
+    assert (line["topic"], line["payload"]) == ("toy.closed.v1", {})
     assert sql.execute(
         "select topic, payload::text, payload_hash, leaf, chain from events order by seq"
     ).fetchall() == (before)
