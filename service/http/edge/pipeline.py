@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
+from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
 
 from litestar.types import HTTPScope, Receive
@@ -32,6 +33,7 @@ from service.fairness.turns import Turns
 from service.http.edge.admission.admit import admit
 from service.http.edge.admission.client_address import Networks, client_address
 from service.http.edge.admission.in_flight import InFlight, shown_in
+from service.http.edge.admission.pace import RefusalPace
 from service.http.edge.admission.quota import behind_quota, notice_beside
 from service.http.edge.admission.rate_limit import BY_ADDRESS, RateLimiter, take_token
 from service.http.edge.admission.same_origin import check_origin
@@ -68,6 +70,8 @@ MAX_READING = 4096  # bodies still arriving at once; each has its own deadline
 # Seconds that all reads of one request may take. A page comes within a second or not at all; what changes something
 # may have to count first, and is carried out under a deadline of its own.
 READING: Mapping[bool, float] = {False: 1.0, True: 5.0}
+PACED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+"""Refusals that a client may ask for as fast as it is answered, for no bucket counts them."""
 
 
 class Observer(Protocol):
@@ -100,6 +104,7 @@ class Pipeline:
         self.services: Services | None = None
         self.limiter = limiter
         self.in_flight = InFlight(MAX_RUNNING)
+        self.pace = RefusalPace()
         self.bodies = BodyRoom()
         self.strangers = BodyRoom(STRANGERS_BYTES, STRANGERS_BYTES // 2)
         self.discarding = Discarding()
@@ -150,9 +155,10 @@ class Pipeline:
         return made.reply
 
     def end_waits(self) -> None:
-        """Answer all that wait and end all streams without an end, because the process ends."""
+        """Answer all that wait or are held, end all streams without an end: the process ends."""
         self.waits.stop()
         self.streams.stop()
+        self.pace.end()
 
     def _unheard(self, bound: Bound, scope: HTTPScope) -> _Made:
         """Stand-in for the answer to a client gone away while it waited. It is noted, and not sent."""
@@ -179,8 +185,10 @@ class Pipeline:
         code: str | None = None
         standing: list[Call[Any, Any]] = []
         body = arriving(bound.operation, receive, head.headers, self._deadlines) if bound.reads_body else None
+        address = self._address(scope, head)
+        caller = Caller(address, READING[bound.operation.mutation])
         try:
-            with reading_for(Caller(self._address(scope, head), READING[bound.operation.mutation])):
+            with reading_for(caller):
                 if wait is not None and again:
                     outcome = await self._carry_out_anew(bound, scope, head, body, added, standing, wait)
                 else:
@@ -201,7 +209,10 @@ class Pipeline:
                 reply = render_failure(failure, bound.operation, head, standing, added)
             else:
                 reply = bound.operation.failure_page(failure, scope)
-        return _Made(reply, code, time.perf_counter() - started, standing)
+        seconds = time.perf_counter() - started
+        if reply.status in PACED and not inner:
+            await self.pace.hold(address if reply.status == HTTPStatus.UNAUTHORIZED else caller.tenant)
+        return _Made(reply, code, seconds, standing)
 
     def _render(
         self,
