@@ -16,11 +16,13 @@
     try {
       await navigator.clipboard.writeText(button.dataset.copy);
       button.textContent = "Copied";
+      button.dataset.said = "";
     } catch {
       button.textContent = "Press Ctrl+C";
+      button.dataset.said = "";
       window.getSelection().selectAllChildren(button.previousElementSibling);
     }
-    window.setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    window.setTimeout(() => { button.textContent = "Copy"; delete button.dataset.said; }, 2000);
   });
 
   document.addEventListener("change", (event) => {
