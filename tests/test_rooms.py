@@ -63,7 +63,7 @@ MACHINERY = {
     },
     "service/http": {"edge"},
 }
-BESIDE = {"clients", "foreign", "deploy", "support", "docs", "faults", "e2e", "torture", "golden", "scripts"}
+BESIDE = {"browser", "clients", "foreign", "deploy", "support", "docs", "faults", "e2e", "torture", "golden", "scripts"}
 """The folders of tests that mirror no room."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -120,8 +121,9 @@ class World:
         self.record(project.stream(self.project_id), ProjectFenced("del_test", 1))
 
     def run(self, work: Callable[[EventStore], Awaitable[Any]]) -> Any:
-        """Run something with a store of its own."""
-        return asyncio.run(_with_store(self.url, work))
+        """Run something with a store of its own, in a thread of its own: a browser may hold this one's event loop."""
+        with ThreadPoolExecutor(1) as aside:
+            return aside.submit(lambda: asyncio.run(_with_store(self.url, work))).result()
 
 
 def _receipt(plan: Plan) -> Receipt:
@@ -164,7 +166,7 @@ async def _execute(store: EventStore, decide: Callable[[Unit], Answer], *streams
     await store.execute(Command(origin=origin, decide=decide, streams=streams))
 
 
-async def _user_of(store: EventStore, secret: str) -> str:
+async def user_of(store: EventStore, secret: str) -> str:
     [[user_id]] = await store.fetch("select project_id from api_keys where key_hash = %s", digest(secret))
     return str(user_id)
 
@@ -182,7 +184,7 @@ def open_world(server: ServerHandle) -> Iterator[World]:
 
         async def settle(store: EventStore) -> None:
             for name, secret in world.secrets.items():
-                world.users[name] = await _user_of(store, secret)
+                world.users[name] = await user_of(store, secret)
             await set_member(store, world.project_id, world.users["member"], Role.MEMBER)
 
         world.run(settle)
