@@ -244,6 +244,11 @@ class Store:
         self._in_store("update-ref", f"refs/runs/{run_id}", commit)
         return commit
 
+    def diff(self, commit: str) -> str:
+        """The change of a commit, as text for people."""
+        how = ("--no-color", "--no-renames", "--no-ext-diff", "--no-textconv")
+        return self._in_store("diff-tree", "-p", *how, f"{commit}^", commit).decode(errors="replace")
+
     def has(self, run_id: str, commit: str) -> bool:
         """Whether the store keeps this commit for a run."""
         self._configure()

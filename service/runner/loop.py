@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from service.runner.access import HostAccess, host_of, remote_of
 from service.runner.bounds import Policy, read_policy
-from service.runner.change import RunNote, noted_runs
+from service.runner.change import RunNote, cut_diff, noted_runs
 from service.runner.child import Heartbeat
 from service.runner.git import GitFailed, Store
 from service.runner.pull import Draft, HostRefused, Pull
@@ -168,6 +168,7 @@ class Runner:
                 "changed_files": len(change["files_changed"]),
                 "changed_lines": change["changed_lines"],
                 "tests_passed": len(change["tests"]),
+                "diff": cut_diff(self._store.diff(change["head_sha"])),
             }
             body = {"action": "draft_pr", "summary": change["title"], "evidence": evidence}
             self._service.step(run, "POST", "/approvals", body)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from service.runner.change import MAX_DIFF_BYTES, cut_diff
 from tests.service.runner.conftest import Open
 from tests.support.runner.host import TOKEN
 from tests.support.runner.workplace import REPAIR, Workplace, git
@@ -91,6 +92,19 @@ def test_it_asks_an_owner_and_waits(opened: Open) -> None:
     [asked] = place.run()["approvals"]
     assert asked["summary"] == "Refuse an empty cart"
     assert asked["evidence"]["files_changed"] == ["src/cart.py", "tests/test_cart.py"]
+    shown = asked["evidence"]["diff"].splitlines()
+    assert shown[0] == "diff --git a/src/cart.py b/src/cart.py"
+    assert "+++ b/tests/test_cart.py" in shown
+
+
+def test_a_long_diff_is_cut_at_a_line() -> None:
+    """What a request holds is bounded. A sign that no text may hold is replaced."""
+    lines = [f"+{'é' * 20}\0{number}" for number in range(1000)]
+    told = cut_diff("\n".join(lines)).splitlines()
+    assert 100 < len(told) < 1000
+    assert told[:-1] == [line.replace("\0", "\ufffd") for line in lines[: len(told) - 1]]
+    assert told[-1] == "… The rest is left out."
+    assert len(json.dumps("\n".join(told), ensure_ascii=False).encode()) <= MAX_DIFF_BYTES + 100
 
 
 @pytest.mark.parametrize(
