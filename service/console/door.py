@@ -163,13 +163,14 @@ async def enter(call: Call[bytes, None]) -> Outcome:
     responses={200: bytes, 304: None},
     content_type="application/octet-stream",
     rate="none",
+    failure_page=_failure_page,
 )
 async def read_asset(call: Call[None, None]) -> Outcome:
     """Serve a style sheet, a script or a picture. Raises NotFound for any other."""
     found = assets.named(call.path["file"])
     if found is None:
         raise NotFound
-    headers = {"etag": found.etag, "cache-control": "public, no-cache", "x-content-type-options": "nosniff"}
+    headers = {"etag": found.etag, "cache-control": "public, no-cache", **assets.HEADERS}
     if matches_tag(head_of(call.scope).headers.get("if-none-match"), found.etag):
         return Outcome(304, b"", headers)
     packed = "gzip" in head_of(call.scope).headers.get("accept-encoding", "")

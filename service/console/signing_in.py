@@ -14,9 +14,9 @@ from urllib.parse import parse_qsl
 from service.accounts.commands import session as commands
 from service.auth.cookies import session_secret, set_cookie
 from service.auth.refusals import Unauthenticated
-from service.console.kit.commands import local
-from service.console.kit.fields import first, read_fields
-from service.console.kit.rendering import HEADERS, render
+from service.console.kit.fields import first, read_form
+from service.console.kit.places import local, way_to
+from service.console.kit.rendering import FRAMELESS, HEADERS, render
 from service.console.kit.unstored import carry_out_unstored
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge import inner
@@ -41,7 +41,7 @@ def show(call: Call[Any, Any]) -> Outcome:
 
 async def enter(call: Call[bytes, Any]) -> Outcome:
     """Use a link for a session. Raises InvalidPayload."""
-    fields = read_fields(call.body)
+    fields = read_form(call)
     after, base_url = local(first(fields, "next")), call.services.settings.base_url
     before = await _present(call)
     try:
@@ -51,7 +51,7 @@ async def enter(call: Call[bytes, Any]) -> Outcome:
     if before is not None:
         await call.carry_out(commands.end(*before, "signed_out"), lambda _: Answer(HTTPStatus.OK, None))
     call.services.authenticator.forget()
-    headers = {"location": f"/console/{after}".rstrip("/"), "set-cookie": set_cookie(base_url, made.secret)}
+    headers = {**FRAMELESS, "location": way_to(after), "set-cookie": set_cookie(base_url, made.secret)}
     return Outcome(HTTPStatus.SEE_OTHER, b"", headers)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from litestar.types import HTTPScope
 
@@ -15,10 +15,11 @@ from service.auth.refusals import InvalidPayload, NotFound, Unauthenticated
 from service.console import pages
 from service.console.kit import following
 from service.console.kit.commands import COMMANDS, FormProblem
-from service.console.kit.fields import Fields, first, read_fields
+from service.console.kit.fields import Fields, first, read_form
 from service.console.kit.navigation import sections
 from service.console.kit.page import Answerer, Download, Form, Page, Redirect, View
-from service.console.kit.rendering import HEADERS, render
+from service.console.kit.places import way_to
+from service.console.kit.rendering import FRAMELESS, HEADERS, render
 from service.console.kit.told import DONE
 from service.console.kit.visit import ReadRefused, Said, Visit
 from service.eventstore.declare.commands import Outcome
@@ -61,7 +62,7 @@ async def show(call: Call[Any, Any], place: str) -> Outcome:
 async def send(call: Call[bytes, Any], place: str) -> Outcome:
     """Answer a form, with another page or with the way to one. Raises NotFound and InvalidPayload."""
     visit, one = _visit(call, place, _forms())
-    fields = read_fields(call.body)
+    fields = read_form(call)
     visit.entered = {name: values[0] for name, values in fields.items()}
     if not hmac.compare_digest(first(fields, "_csrf").encode(), visit.csrf.encode()):
         return await again(visit, fields, FormProblem.of_form())
@@ -103,7 +104,7 @@ def failure_page(failure: Failure, scope: HTTPScope) -> Reply:
     if failure.status == HTTPStatus.UNAUTHORIZED:
         back = scope["path"].removeprefix(ROOT).strip("/") if scope["method"] == "GET" else ""
         way = f"{SIGN_IN}?{urlencode({'next': back})}" if back else SIGN_IN
-        return Reply(HTTPStatus.SEE_OTHER, b"", {"location": way}, request_id)
+        return Reply(HTTPStatus.SEE_OTHER, b"", {"location": way, **FRAMELESS}, request_id)
     body = render("kit/failure.html", {"failure": failure, "request_id": request_id, "theme": ""})
     return Reply(failure.status, body, {**failure.headers, **HEADERS}, request_id)
 
@@ -186,7 +187,7 @@ def _refused(visit: Visit, said: Said) -> Outcome:
 
 
 def _lead(to: Redirect) -> Outcome:
-    address = f"{ROOT}/{to.place}".rstrip("/")
+    address = way_to(to.place)
     if to.done:
         address += f"{'&' if '?' in address else '?'}{urlencode({'done': to.done})}"
-    return Outcome(HTTPStatus.SEE_OTHER, b"", {"location": quote(address, safe="/?&=%:.~_-"), **to.headers})
+    return Outcome(HTTPStatus.SEE_OTHER, b"", {**FRAMELESS, "location": address, **to.headers})

@@ -15,6 +15,14 @@ TYPES = {
     "icon.svg": "image/svg+xml",
 }
 
+HEADERS = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+"""Of each file: no other page shows it, and by itself it loads nothing."""
+
 
 class Asset(NamedTuple):
     """A file: its bytes, plain and as gzip, its media type and its quoted tag."""

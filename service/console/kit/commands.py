@@ -16,6 +16,7 @@ import msgspec
 from service.auth.refusals import NotFound
 from service.console.kit.fields import Fields, body_of, first
 from service.console.kit.page import Redirect, View, form
+from service.console.kit.places import local
 from service.console.kit.told import SECRETS
 from service.console.kit.visit import Said, Visit
 from service.http.edge import inner
@@ -91,11 +92,6 @@ async def carry_out(visit: Visit, fields: Fields) -> View | Redirect:
     if operation_id in SECRETS:
         return _shown_once(visit, operation_id, said, first(fields, "_next"))
     return Redirect(local(first(fields, "_next")), operation_id)
-
-
-def local(place: str) -> str:
-    """A place of the console as a form names it. The first page for anything else."""
-    return place if not place.startswith("/") and ":" not in place.partition("?")[0] and "\\" not in place else ""
 
 
 def _shown_once(visit: Visit, operation_id: str, said: Said, after: str) -> View:

@@ -14,14 +14,28 @@ from urllib.parse import parse_qs
 import msgspec
 
 from service.auth.refusals import InvalidPayload
+from service.http.edge.answer.errors import UnsupportedMediaType
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.headers import head_of
 
 Json = dict[str, Any]
 Fields = Mapping[str, Sequence[str]]
 
+TYPE = "application/x-www-form-urlencoded"
+UTF_8 = frozenset({"", "utf-8", "utf8"})
 MOST_FIELDS = 500
 JSON = ":json"
 LINES = ":lines"
 SEVERAL = "[]"
+
+
+def read_form(call: Call[bytes, Any]) -> Fields:
+    """The fields of the form in a request. Raises UnsupportedMediaType for another type, and InvalidPayload."""
+    kind, _, parameters = head_of(call.scope).headers.get("content-type", "").lower().partition(";")
+    charset = parameters.strip().removeprefix("charset=").strip('"')
+    if call.body and (kind.strip() != TYPE or charset not in UTF_8):
+        raise UnsupportedMediaType("The body must be a form in UTF-8.", next_action=f"Send it as {TYPE}.")
+    return read_fields(call.body)
 
 
 def read_fields(raw: bytes) -> Fields:

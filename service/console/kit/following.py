@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 
 from service.auth.authority import streams_of
 from service.auth.refusals import NotFound
+from service.console.kit.rendering import FRAMELESS
 from service.console.kit.visit import Visit
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
@@ -53,7 +54,7 @@ async def follow(call: Call[Any, Any], visit: Visit) -> Streamed:
     if not hmac.compare_digest(_token(visit.secret, followed).encode(), visit.query.get("token", "").encode()):
         raise NotFound
     await _admit(call, followed.project_id)
-    return Streamed(_changes(call, followed), endless=True)
+    return Streamed(_changes(call, followed), headers=FRAMELESS, endless=True)
 
 
 async def _changes(call: Call[Any, Any], followed: ShownStreams) -> AsyncIterator[bytes]:

@@ -66,6 +66,8 @@ HEADERS: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
+FRAMELESS: Mapping[str, str] = {name: value for name, value in HEADERS.items() if name != "content-type"}
+"""The same for answers without a page: ways to another place, files and streams."""
 
 
 def render(template: str, facts: Mapping[str, Any], zone: str = "UTC") -> bytes:

@@ -96,7 +96,7 @@ class Edge:
             await self.app(scope, receive, send)
         else:
             route = self._route_of(scope["raw_path"].decode("latin-1"))
-            await self.refuse(NotFound(), head.request_id, scope["method"], route)(scope, receive, send)
+            await self.refuse(NotFound(), scope, route)(scope, receive, send)
 
     def _is_plain(self, raw_path: bytes) -> bool:
         if raw_path.endswith(b"/") and raw_path not in self._slash_allowed:
@@ -105,13 +105,17 @@ class Edge:
                 return is_plain_path(bare, frozenset())
         return is_plain_path(raw_path, self._slash_allowed)
 
-    def refuse(self, error: Exception, request_id: str, method: str, route: Route | None) -> Reply:
-        """Answer a request that reaches no operation, in the envelope of its path."""
+    def refuse(self, error: Exception, scope: HTTPScope, route: Route | None) -> Reply:
+        """Answer a request that reaches no operation, in the envelope of its path, or with the page of its path."""
+        request_id = head_of(scope).request_id
         failure = failure_of(error)
         log_failure(error, failure, UNROUTED)
         self.metrics.answered(UNROUTED, failure.status, failure.code, 0.0)
         template = UNROUTED if route is None else route.template
-        self.pipeline.access.answered(request_id, method, template, failure.status, 0.0)
+        self.pipeline.access.answered(request_id, scope["method"], template, failure.status, 0.0)
+        page = None if route is None else route.operations[0].operation.failure_page
+        if page is not None:
+            return page(failure, scope)
         body = encode_failure(failure, request_id, closed=route is not None and route.closed)
         return Reply(failure.status, body, failure.headers, request_id)
 
@@ -133,8 +137,10 @@ class Edge:
                 refusal = method_not_allowed(route)
             case ClientException():
                 refusal = InvalidPayload("The request is not well-formed.")
-        reply = self.refuse(refusal, head_of(request.scope).request_id, request.method, route)
-        return Response(reply.body, status_code=reply.status, headers=reply.headers, media_type="application/json")
+        reply = self.refuse(refusal, request.scope, route)
+        return Response(
+            reply.body, status_code=reply.status, headers=reply.headers, media_type=reply.headers["content-type"]
+        )
 
 
 def create_app(services_factory: Callable[[], Services], endpoints: Iterable[Endpoint] | None = None) -> Edge:

@@ -314,6 +314,8 @@ class Pipeline:
 
     def _count_ignored(self, bound: Bound, query_string: bytes) -> Mapping[str, str]:
         """Count the parameters that the operation does not know, and name them in a header (G-178)."""
+        if bound.known_parameters is None:
+            return {}
         ignored = find_ignored(query_string, bound.known_parameters)
         if not ignored.total:
             return {}

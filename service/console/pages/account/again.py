@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from service.accounts.commands import session as commands
 from service.auth.cookies import set_cookie
-from service.console.kit.commands import local
 from service.console.kit.fields import Fields, first
 from service.console.kit.page import Redirect, View, form, page
+from service.console.kit.places import local
 from service.console.kit.unstored import carry_out_unstored
 from service.console.kit.visit import Visit
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from service.auth.refusals import InvalidPayload
-from service.console.kit.commands import local
 from service.console.kit.fields import Fields, first
 from service.console.kit.page import View, form
+from service.console.kit.places import local
 from service.console.kit.visit import Said, Visit
 
 MOST = 50

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from schemas.onboarding.proof import ProofRequest
-from service.console.kit.commands import FormProblem, local
+from service.console.kit.commands import FormProblem
 from service.console.kit.fields import Fields, body_of, first
 from service.console.kit.page import Redirect, View, form, page
+from service.console.kit.places import local
 from service.console.kit.visit import ReadRefused, Visit
 from service.console.pages.onboarding.evidence import pieces_of
 from statemachines.onboarding import lifecycle

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from service.console.kit import preferences
-from service.console.kit.commands import FormProblem, local
+from service.console.kit.commands import FormProblem
 from service.console.kit.fields import Fields, first
 from service.console.kit.page import Redirect, View, form, page
+from service.console.kit.places import local
 from service.console.kit.visit import Visit
 
 KEYS = 50

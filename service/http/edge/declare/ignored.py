@@ -28,8 +28,10 @@ class Ignored(NamedTuple):
         return f'{self.total};names="{" ".join(self.names)}"' if self.names else str(self.total)
 
 
-def known_parameters(operation: Operation) -> frozenset[bytes]:
-    """The parameters that an operation reads or refuses, as they are spelt."""
+def known_parameters(operation: Operation) -> frozenset[bytes] | None:
+    """The parameters that an operation reads or refuses, as they are spelt. None: its handler alone knows them."""
+    if operation.reads_query and operation.query is None:
+        return None
     known = {*(() if operation.query is None else operation.query.__struct_encode_fields__)}
     if not operation.reads_query:
         known.add(AS_OF)
