@@ -16,13 +16,12 @@ from service.eventstore.store import EventStore
 
 MOST_OF_CASE = 20_000  # people of a case that are put in order
 MOST_SHOWN = 500
-MOST_ERRORS = 50_000  # of a project that are looked at, newest first
+MOST_ERRORS = 20_000  # of a project that are looked at, newest first
 MOST_OF_PERSON = 10_000  # of each kind that are counted
 RECENT = 50
 
 _OF_CASE = load_sql("cases", "people_of_case")
 _OF_PROJECT = load_sql("cases", "people_of_project")
-_COUNTED_FROM = load_sql("cases", "people_counted_from")
 _KNOWN = load_sql("cases", "person")
 _RECENT = load_sql("cases", "recent_of_person")
 
@@ -67,11 +66,10 @@ async def users_of_case(store: EventStore, project_id: str, case_id: str) -> OfC
 async def users_of_project(store: EventStore, project_id: str, days: int, limit: int) -> OfProject:
     """Read who met errors of a project within so many days."""
     since = await store.now() - days * DAY
-    found = await store.fetch(_COUNTED_FROM, project_id=project_id, since=since, before=MOST_ERRORS - 1)
     rows = await store.fetch(_OF_PROJECT, project_id=project_id, since=since, most=MOST_ERRORS, shown=limit)
-    total, people = rows[0][:2]
-    counted_from = found[0][0] if found else since
-    return OfProject(_users([row[2:] for row in rows]), people, total, counted_from, not found)
+    total, people, oldest = rows[0][:3]
+    counted_from = since if oldest is None else oldest
+    return OfProject(_users([row[3:] for row in rows]), people, total, counted_from, oldest is None)
 
 
 async def person(store: EventStore, project_id: str, distinct_id: str) -> PersonFacts:
