@@ -21,7 +21,7 @@ class CaseQuery(PageQuery, frozen=True):
     """Filters of the list. `since` (epoch seconds) keeps cases that were seen then or later.
 
     `text` keeps cases whose title, message or culprit has all of its words. Cases of onboarding proofs alone are left
-    out of the open ones unless `trust` asks for them.
+    out of the open ones unless `trust` asks for them. `trend` adds the recent frequency of each.
     """
 
     status: Literal["open", "resolved", "ignored", "all"] = "open"
@@ -30,6 +30,22 @@ class CaseQuery(PageQuery, frozen=True):
     since: Annotated[int, Meta(ge=0, le=SAFE_INTEGER)] | None = None
     text: Annotated[str, Meta(max_length=200, pattern=patterns.HOLDS_A_WORD)] | None = None
     trust: Trust | None = None
+    trend: bool = False
+
+
+class TrendBucket(msgspec.Struct, frozen=True):
+    """Errors of one interval of the trend. `start` is in epoch seconds."""
+
+    from_at: int
+    events: int
+
+
+class CaseTrend(msgspec.Struct, frozen=True):
+    """The recent frequency, oldest interval first. Only the newest `counted_to` errors are counted."""
+
+    bucket_seconds: int
+    counted_to: int
+    buckets: list[TrendBucket]
 
 
 class CaseItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +75,7 @@ class CaseItem(msgspec.Struct, frozen=True, kw_only=True):
     claimed: bool
     overflow: bool | msgspec.UnsetType = msgspec.UNSET
     merged_into: str | msgspec.UnsetType = msgspec.UNSET
+    trend: CaseTrend | msgspec.UnsetType = msgspec.UNSET
 
 
 class CaseList(msgspec.Struct, frozen=True):
@@ -137,21 +154,6 @@ class CaseGrouping(msgspec.Struct, frozen=True):
     version: int
     evidence: list[Literal["client", "type", "frame", "message", "map_late"]]
     reason: str
-
-
-class TrendBucket(msgspec.Struct, frozen=True):
-    """Errors of one interval of the trend. `start` is in epoch seconds."""
-
-    from_at: int
-    events: int
-
-
-class CaseTrend(msgspec.Struct, frozen=True):
-    """The recent frequency, oldest interval first. Only the newest `counted_to` errors are counted."""
-
-    bucket_seconds: int
-    counted_to: int
-    buckets: list[TrendBucket]
 
 
 class CaseClaim(msgspec.Struct, frozen=True):

@@ -95,12 +95,15 @@ class EventFrame(UnmangledFrame, frozen=True, kw_only=True):
 class CaseEventRecord(CaseEvent, frozen=True, kw_only=True):
     """A stored error of a case, with `frames` resolved by source maps. `exception` shows them as they were sent.
 
-    `unmapped_source_urls` lists each file without its source map once. `trust` is that of the case.
+    `unmapped_source_urls` lists each file without its source map once. `trust` is that of the case. `newer_event_id`
+    and `older_event_id` are the next stored errors of the case, null at either end.
     """
 
     case_id: str
     project_id: str
     trust: Trust
+    newer_event_id: str | None
+    older_event_id: str | None
     frames: list[EventFrame]
     total_frames: int
     resolved_count: int

@@ -52,6 +52,7 @@ class RunQuery(PageQuery, frozen=True):
 
     automation_id: AutomationId | None = None
     status: RunStatus | None = None
+    case_id: ObjectId | None = None
 
 
 class ReportedPullRequest(Closed, frozen=True):

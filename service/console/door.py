@@ -7,6 +7,7 @@ name of the person whose session a request presents, so each page has the access
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qs
 
 from litestar.types import HTTPScope
 
@@ -162,6 +163,7 @@ async def enter(call: Call[bytes, None]) -> Outcome:
     principals=ANYONE,
     responses={200: bytes, 304: None},
     content_type="application/octet-stream",
+    reads_query=True,
     rate="none",
     failure_page=_failure_page,
 )
@@ -170,7 +172,10 @@ async def read_asset(call: Call[None, None]) -> Outcome:
     found = assets.named(call.path["file"])
     if found is None:
         raise NotFound
-    headers = {"etag": found.etag, "cache-control": "public, no-cache", **assets.HEADERS}
+    # The address in a page names the bytes, so a browser need not ask again. Any other address may mean others later.
+    named = parse_qs(call.scope["query_string"]).get(b"v") == [found.version.encode()]
+    kept = "public, max-age=31536000, immutable" if named else "public, no-cache"
+    headers = {"etag": found.etag, "cache-control": kept, **assets.HEADERS}
     if matches_tag(head_of(call.scope).headers.get("if-none-match"), found.etag):
         return Outcome(304, b"", headers)
     packed = "gzip" in head_of(call.scope).headers.get("accept-encoding", "")

@@ -26,6 +26,7 @@ _FAMILY = load_sql("cases", "family")
 _EVENTS = load_sql("cases", "events")
 _EVENT = load_sql("cases", "event")
 _EVENT_TIME = load_sql("cases", "event_time")
+_EVENTS_BESIDE = load_sql("cases", "events_beside")
 
 
 class Family(NamedTuple):
@@ -35,6 +36,13 @@ class Family(NamedTuple):
     first_seen_at: int
     last_seen_at: int
     unmarked: bool
+
+
+class Beside(NamedTuple):
+    """The ids of the errors next to one. None at an end."""
+
+    newer: str | None
+    older: str | None
 
 
 class EventRow(NamedTuple):
@@ -123,6 +131,25 @@ async def event_of(store: EventStore, project_id: str, family: Family, event_id:
         if rows and (found := await event_at(store, project_id, PageEnd(rows[0][0], event_id))) is not None:
             return found
     raise refusal("event_not_found")
+
+
+async def beside(store: EventStore, project_id: str, family: Family, place: PageEnd) -> Beside:
+    """Find the stored errors of a case next to a place: within a day of it, then within all days of the case."""
+    found = Beside(None, None)
+    for low, high in ((place.at - DAY, place.at + DAY), (family.first_seen_at - DAY, family.last_seen_at + DAY)):
+        [row] = await store.fetch_planned(
+            _EVENTS_BESIDE,
+            project_id=project_id,
+            case_ids=family.case_ids,
+            at=place.at,
+            id=place.id,
+            low=low,
+            high=high,
+        )
+        found = Beside(*row)
+        if found.newer is not None and found.older is not None:
+            break
+    return found
 
 
 async def event_at(store: EventStore, project_id: str, place: PageEnd) -> EventRow | None:

@@ -53,8 +53,8 @@ def status_of(status: str) -> CaseStatus:
     return cast("CaseStatus", _SHOWN_AS.get(status, status))
 
 
-def item(project_id: str, case: ListedCase) -> CaseItem:
-    """A case in the list."""
+def item(project_id: str, case: ListedCase, trend: CaseTrend | None = None) -> CaseItem:
+    """A case in the list, on request with its recent frequency."""
     return CaseItem(
         id=case.id,
         case_id=case.id,
@@ -75,6 +75,7 @@ def item(project_id: str, case: ListedCase) -> CaseItem:
         claimed=case.claimed,
         overflow=is_overflow(case.fingerprint) or msgspec.UNSET,
         merged_into=case.merged_into or msgspec.UNSET,
+        trend=trend or msgspec.UNSET,
     )
 
 

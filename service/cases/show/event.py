@@ -19,7 +19,7 @@ from schemas.cases.event import (
     EventFrame,
     EventGrouping,
 )
-from service.cases.reads.event import EventRow, Family
+from service.cases.reads.event import Beside, EventRow, Family
 from service.cases.sourcemaps.lookup import show
 from service.cases.sourcemaps.lookup.frames import listed_frames, stack_of
 from service.cases.sourcemaps.lookup.unmangling import Unmangled
@@ -85,8 +85,8 @@ def page(project_id: str, family: Family, texts: Sequence[bytes], next_cursor: s
     )
 
 
-def record(project_id: str, family: Family, shown: CaseEvent, found: Unmangled) -> CaseEventRecord:
-    """Show one error with its frames led back to their sources."""
+def record(project_id: str, family: Family, shown: CaseEvent, found: Unmangled, beside: Beside) -> CaseEventRecord:
+    """Show one error with resolved frames and its neighbours."""
     case_id = family.case_ids[0]
     resolved = show.unmangled(case_id, found)
     return CaseEventRecord(
@@ -94,6 +94,8 @@ def record(project_id: str, family: Family, shown: CaseEvent, found: Unmangled) 
         case_id=case_id,
         project_id=project_id,
         trust=trust_of(unmarked=family.unmarked),
+        newer_event_id=beside.newer,
+        older_event_id=beside.older,
         frames=[
             EventFrame(
                 **{

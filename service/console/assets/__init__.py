@@ -32,6 +32,11 @@ class Asset(NamedTuple):
     content_type: str
     etag: str
 
+    @property
+    def version(self) -> str:
+        """A short text of the bytes, for the address."""
+        return self.etag[1:9]
+
 
 @cache
 def named(name: str) -> Asset | None:
@@ -48,4 +53,4 @@ def version(name: str) -> str:
     """A short text of the bytes of a file, for its address."""
     found = named(name)
     assert found is not None, f"the console has no file {name}"
-    return found.etag[1:9]
+    return found.version

@@ -39,9 +39,12 @@ async def list_cases(call: Call[None, CaseQuery]) -> Answer:
     wanted = CaseFilter(status, query.environment, query.release, query.since, query.text, trust)
     found = await listing.list_cases(call.services.store, call.project_id, wanted, start_of(query), query.limit + 1)
     shown, cursor = page(found, query, lambda case: case.place)
+    trends = await reads.trends(
+        call.services.store, call.project_id, [case.id for case in shown] if query.trend else []
+    )
     body = CaseList(
         project_id=call.project_id,
-        cases=[show.item(call.project_id, case) for case in shown],
+        cases=[show.item(call.project_id, case, trends.get(case.id)) for case in shown],
         count=len(shown),
         next_cursor=cursor,
         next_action="Read a case with GET /v1/cases/{case_id}." if shown else "No case matches. Nothing to do.",

@@ -66,7 +66,8 @@ async def get_case_event(call: Call[None, None]) -> Answer:
     stored = await reads.event_of(store, project_id, family, call.path["event_id"])
     shown, frames = await call.work_on(stored.size, partial(_take_apart, stored))
     found = await call.services.unmangler.lead(project_id, stored.release, frames, call.principal.tenant)
-    return Answer(200, show.record(project_id, family, shown, found))
+    beside = await reads.beside(store, project_id, family, stored.place)
+    return Answer(200, show.record(project_id, family, shown, found, beside))
 
 
 def _take_apart(stored: EventRow) -> tuple[CaseEvent, list[RecordedFrame]]:

@@ -115,7 +115,14 @@ async def list_runs(call: Call[None, RunQuery]) -> Answer:
     automation_id = seen_automation(call, query.automation_id)
     books, cursor = await read_page(
         query,
-        partial(reads.runs, store, project_id, automation_id=automation_id, status=query.status),
+        partial(
+            reads.runs,
+            store,
+            project_id,
+            automation_id=automation_id,
+            case_id=query.case_id,
+            status=query.status,
+        ),
         lambda book: PageEnd(book.run.started_at, book.run_id),
         lambda book: query.status in (None, book.run.status.outcome),
     )

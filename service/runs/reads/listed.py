@@ -103,11 +103,19 @@ async def run_row(store: EventStore, project_id: str, run_id: str) -> RunRow:
 
 
 async def runs(
-    store: EventStore, project_id: str, after: PageEnd, limit: int, *, automation_id: str | None, status: str | None
+    store: EventStore,
+    project_id: str,
+    after: PageEnd,
+    limit: int,
+    *,
+    automation_id: str | None,
+    case_id: str | None,
+    status: str | None,
 ) -> list[Book]:
     """Read runs by the time they began."""
     page = {"project_id": project_id, "at": after.at, "id": after.id, "limit": limit}
-    found = await read_page(store, RunBundle, _RUNS, **page, automation_id=automation_id, outcome=status)
+    filters = {"automation_id": automation_id, "case_id": case_id, "outcome": status}
+    found = await read_page(store, RunBundle, _RUNS, **page, **filters)
     contract = await read_contract(store, project_id)
     return [bundle.book(contract) for bundle in found]
 

@@ -223,5 +223,10 @@ async def test_errors_of_a_case_are_browsed(world: World):
     [event_id] = re.findall(r"/errors/(log_\w+)", rest.html)
     one = await shop.browser.open(f"cases/{case_id}/errors/{event_id}")
     assert "r0" in one.text
+    assert "Older error" not in one.text
+    [newer] = re.findall(r'rel="prev" href="/console/(cases/\w+/errors/log_\w+)"', one.html)
+    next_one = await shop.browser.open(newer)
+    assert "r1" in next_one.text
+    assert f'rel="next" href="/console/cases/{case_id}/errors/{event_id}"' in next_one.html
     everybody = await shop.browser.open(f"cases/{case_id}/people")
     assert everybody.html.count("/people/person?id=") == 26

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from service.console.kit.visit import ReadRefused, Said, Visit
 from tests.support.api import World
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.console import browser_of
+from tests.support.html import HtmlPage
 
 pytestmark = pytest.mark.shares_server
 
@@ -87,6 +89,34 @@ async def test_files_are_tagged_and_packed(world: World):
         assert packed.headers["content-encoding"] == "gzip"
         tag = {"if-none-match": plain.headers["etag"]}
         assert (await world.client.get(f"/console/assets/{name}", headers=tag)).status_code == 304
+
+
+async def test_files_named_by_their_bytes_are_kept_for_ever(world: World):
+    browser = await browser_of(await world.sign_in())
+    shown = await browser.open("")
+    assert len(shown.page.loaded) > 2
+    for address in shown.page.loaded:
+        answer = await world.client.get(address)
+        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable", address
+        stale = await world.client.get(re.sub(r"v=\w+", "v=0", address))
+        assert stale.headers["cache-control"] == "public, no-cache", address
+
+
+async def test_a_first_visit_takes_at_most_100_kilobytes(world: World):
+    """From the sign-in to a project with cases, with all files, as a browser counts bodies, and heads with them."""
+    person = await world.sign_in()
+    project_id = (await person.create_project())["id"]
+    browser = await browser_of(person)
+    headers = {"cookie": f"service_session={browser.secret}", "accept-encoding": "gzip"}
+    wire, seen = 0, set[str]()
+    for place in ("/enter", "", f"/projects/{project_id}", f"/projects/{project_id}/cases"):
+        answer = await world.client.get(f"/console{place}", headers=headers)
+        for loaded in [answer, *[await world.client.get(one, headers=headers) for one in HtmlPage(answer.text).loaded]]:
+            if str(loaded.url) not in seen:
+                seen.add(str(loaded.url))
+                wire += loaded.num_bytes_downloaded + sum(len(a) + len(b) + 4 for a, b in loaded.headers.raw)
+    assert len(seen) > 6
+    assert wire <= 100_000, wire
 
 
 async def test_a_session_that_ends_between_two_reads_leads_to_the_sign_in():

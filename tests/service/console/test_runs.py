@@ -33,6 +33,11 @@ def test_a_run_is_shown_in_each_step_of_its_life(at: HttpScene, people: People) 
     place = f"runs/{at.run_id}"
     listed = people.member.open(f"projects/{at.world.project_id}/runs")
     assert f"/console/{place}" in listed.html
+    assert f"/console/{place}" in people.member.open(f"cases/{at.case_id}").html
+    of_case = people.member.open(f"projects/{at.world.project_id}/runs?case_id={at.case_id}")
+    assert f"/console/{place}" in of_case.html
+    assert "Only runs of one case" in of_case.text
+    assert "No run matches" in people.member.open(f"projects/{at.world.project_id}/runs?case_id=case_{0:026}").text
     started = people.owner.open(place).text
     assert "Run started" in started
     assert "It begins when CI records the deploy" in started

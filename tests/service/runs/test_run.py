@@ -239,3 +239,9 @@ def test_runs_are_seen_by_their_own_automation_and_project(at: HttpScene) -> Non
     mine = f"{at.project}/automation-runs?automation_id=heal"
     closed(at.call("GET", mine, who="review-funnel"), 403, "automation_mismatch")
     assert at.must(at.call("GET", mine, who="member"), 200)["count"] == 1
+    for query, count in (
+        (f"case_id={at.case_id}", 1),
+        (f"case_id={at.case_id}&status=failed", 0),
+        (f"case_id=case_{0:026}", 0),
+    ):
+        assert at.must(at.call("GET", f"{at.project}/automation-runs?{query}"), 200)["count"] == count

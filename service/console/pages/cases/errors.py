@@ -23,7 +23,8 @@ async def show_error(visit: Visit) -> View:
     """Show one stored error with its sources."""
     case_id = visit.values["case_id"]
     event = await visit.read("get_case_event", case_id=case_id, event_id=visit.values["event_id"])
-    facts = {"shown": evidence_of(event), "case_id": case_id}
+    beside = {"newer": event["newer_event_id"], "older": event["older_event_id"]}
+    facts = {"shown": evidence_of(event), "case_id": case_id, **beside}
     return View("cases/error.html", event["message"].partition("\n")[0][:200], facts, event["project_id"])
 
 

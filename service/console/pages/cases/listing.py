@@ -34,7 +34,9 @@ async def show_cases(visit: Visit) -> View:
     query = {name: asked.get(name) for name in ("status", "environment", "release", "text", "trust", "cursor", "since")}
     if asked.get("seen") in SEEN:
         query["since"] = str(await visit.call.services.store.now() - SEEN[asked["seen"]][1])
-    found = await visit.read("list_cases", project_id=project_id, query={**query, "limit": asked.get("limit") or PAGE})
+    found = await visit.read(
+        "list_cases", project_id=project_id, query={**query, "limit": asked.get("limit") or PAGE, "trend": "true"}
+    )
     shown = found["cases"]
     facts = {
         "found": found,

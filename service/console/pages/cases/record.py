@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from service.console.kit.page import View, page
 from service.console.kit.visit import Visit
 from service.console.pages.cases.context import evidence_of
 from service.console.pages.cases.history import history, name_of
+from service.console.pages.runs.told import kind_of, words
 
 Json = Mapping[str, Any]
 SHOWN_PEOPLE = 10
 SHOWN_DECISIONS = 10
-MOST_RUNS = 5
+SHOWN_RUNS = 5
 MOST_HAPPENED = 200
 
 
@@ -24,7 +25,7 @@ async def show_case(visit: Visit) -> View:
     case_id = visit.values["case_id"]
     case = await visit.read("read_case", case_id=case_id)
     project_id, latest = case["project_id"], case["latest_event"]
-    event, people, events, members, keys, decisions, claim = await asyncio.gather(
+    event, people, events, members, keys, decisions, claim, runs = await asyncio.gather(
         _event(visit, case),
         visit.try_read("list_case_users", case_id=case_id),
         visit.try_read("list_stream_events", stream_id=case_id, query={"limit": MOST_HAPPENED}),
@@ -36,11 +37,11 @@ async def show_case(visit: Visit) -> View:
             query={"case_id": case_id, "limit": SHOWN_DECISIONS},
         ),
         _claim(visit, case),
+        visit.try_read("list_automation_runs", project_id=project_id, query={"case_id": case_id, "limit": SHOWN_RUNS}),
     )
     names = {one["user_id"]: one["email"] for one in members["members"] if one["email"]} if members else {}
     own = names.get(visit.call.user_id, "you")
     names |= {one["id"]: own for one in keys["keys"]} if keys else {}
-    decided = decisions["decisions"] if decisions else []
     facts = {
         "case": case,
         "shown": evidence_of(event) if event else None,
@@ -53,9 +54,12 @@ async def show_case(visit: Visit) -> View:
         "names": names,
         "assignee": name_of(case["assignee"], names) if case["assignee"] else None,
         "me": visit.call.user_id,
-        "decisions": decided,
+        "decisions": decisions["decisions"] if decisions else [],
         "claim": claim,
-        "runs": await _runs(visit, decided, claim),
+        "runs": runs["runs"] if runs else [],
+        "more_runs": bool(runs and runs["next_cursor"]),
+        "kind_of": kind_of,
+        "words": words,
     }
     state = {
         "Status": f"merged into {case['merged_into']}" if "merged_into" in case else case["status"],
@@ -77,18 +81,6 @@ async def _claim(visit: Visit, case: Json) -> Json | None:
     if case["claim"] is None:
         return None
     return await visit.try_read("get_active_claim", case_id=case["case_id"])
-
-
-async def _runs(visit: Visit, decisions: Sequence[Json], claim: Json | None) -> list[str]:
-    """The runs of the newest receipts of a case, and the one of its claim."""
-    named = dict.fromkeys(one["receipt_id"] for one in decisions if one["receipt_id"])
-    receipts = await asyncio.gather(
-        *(visit.try_read("get_automation_trigger_receipt", receipt_id=name) for name in list(named)[:MOST_RUNS])
-    )
-    runs = [receipt["consumed_run_id"] for receipt in receipts if receipt]
-    if claim:
-        runs.insert(0, claim["run_id"])
-    return list(dict.fromkeys(run for run in runs if run))
 
 
 PAGES = [show_case]

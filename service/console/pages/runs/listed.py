@@ -14,7 +14,7 @@ LISTED = 50
 async def show_runs(visit: Visit) -> View:
     """Show runs, newest first, and the number of pending requests."""
     project_id = visit.values["project_id"]
-    filters = {name: visit.query.get(name) for name in ("automation_id", "status", "cursor")}
+    filters = {name: visit.query.get(name) for name in ("automation_id", "status", "case_id", "cursor")}
     found = await visit.read("list_automation_runs", project_id=project_id, query={**filters, "limit": LISTED})
     waiting = await visit.try_read(
         "list_automation_approvals", project_id=project_id, query={"status": "pending", "limit": LISTED}

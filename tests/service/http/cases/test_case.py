@@ -176,6 +176,30 @@ async def test_a_case_in_full(world: World, project):
     assert item == {name: record[name] for name in ITEM}
 
 
+async def test_a_list_tells_how_often_on_request(world: World, project):
+    """The errors of merged cases among them, of the latest 14 days, and the newest alone; every case has all days."""
+    owner, project_id, dsn = project
+    sent = [await log(dsn, text) for text in ("Often 1", "Often 2", "Seldom", "Old", "Old")]
+    often, seldom, old = (sent[place]["case_id"] for place in (0, 2, 3))
+    plain = ok(await owner.get(f"/v1/projects/{project_id}/cases"))["cases"]
+    assert not any("trend" in case for case in plain)
+    aged = "update log_events set received_at = received_at - %s where project_id = %s and id = %s"
+    await world.sql(aged, 2 * 86_400, project_id, sent[3]["id"])
+    await world.sql(aged, 15 * 86_400, project_id, sent[4]["id"])
+    revision = next(case["revision"] for case in plain if case["id"] == seldom)
+    ok(await owner.post(f"/v1/cases/{seldom}/merge", {"case_revision": revision, "into_case_id": often}))
+    query = {"trend": "true", "status": "all"}
+    cases = ok(await owner.get(f"/v1/projects/{project_id}/cases", params=query))["cases"]
+    found = {case["id"]: case["trend"] for case in cases}
+    assert {(trend["bucket_seconds"], trend["counted_to"]) for trend in found.values()} == {(86_400, 1000)}
+    counts = {name: [bucket["events"] for bucket in trend["buckets"]] for name, trend in found.items()}
+    assert {len(days) for days in counts.values()} == {14}
+    assert (sum(counts[often]), counts[often][-1]) == (3, 3)
+    assert (sum(counts[old]), counts[old][-3]) == (1, 1)
+    assert sum(counts[seldom]) == 1
+    refused(await owner.get(f"/v1/projects/{project_id}/cases?trend=7"), 400, "invalid_payload")
+
+
 async def test_the_list_filters(world: World, project):
     owner, project_id, dsn = project
     await log(dsn, "first", environment="staging", release="1.0")

@@ -31,6 +31,7 @@ EVENT = {
 }  # fmt: skip
 RECORD = EVENT | {
     "case_id", "project_id", "trust", "frames", "total_frames", "resolved_count", "unmapped_source_urls", "next_action",
+    "newer_event_id", "older_event_id",
 }  # fmt: skip
 SECRET = "service_sk_" + "a1B2" * 10
 
@@ -379,3 +380,25 @@ async def test_errors_can_be_read_over_the_quota(world: World):
     assert ok(await owner.get(f"{path}/events"))["count"] == 1
     assert ok(await owner.get(f"{path}/events/{sent['id']}"))["message"] == "over"
     refused(await owner.post(f"{path}/unmangle", {}), 402, "quota_exceeded")
+
+
+async def test_errors_lead_to_their_neighbours(world: World, project):
+    """In the order of the list, through cases that were merged, over days, and past errors that retention has taken."""
+    owner, project_id, dsn = project
+    one, other = "Neighbour broke", "Quite different"
+    sent = [await log(dsn, one if number % 2 else other, tags={"n": str(number)}) for number in range(5)]
+    aside, into = sent[0]["case_id"], sent[1]["case_id"]
+    case = ok(await owner.get(f"/v1/cases/{aside}"))
+    await act(owner, aside, "merge", case["revision"], into_case_id=into)
+    days = "update log_events set received_at = received_at - %s where project_id = %s and id = %s"
+    await world.sql(days, 20 * 86_400, project_id, sent[2]["id"])
+    stats = "update case_stats set first_seen_at = first_seen_at - %s where project_id = %s"
+    await world.sql(stats, 20 * 86_400, project_id)
+    order = [event["id"] for page in await pages(owner, into, 2) for event in page]
+    assert order[-1] == sent[2]["id"]
+    assert len(order) == 5
+    for newer, event_id, older in zip([None, *order], order, [*order[1:], None], strict=False):
+        found = await read(owner, into, event_id)
+        assert (found["newer_event_id"], found["older_event_id"]) == (newer, older)
+    await world.sql("delete from log_events where project_id = %s and id = %s", project_id, order[1])
+    assert (await read(owner, into, order[0]))["older_event_id"] == order[2]
