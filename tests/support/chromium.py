@@ -44,9 +44,10 @@ TOO_WIDE = """() => {
   return [`${root.scrollWidth} > ${root.clientWidth}`, ...out.slice(0, 8).map((one) =>
     `${one.tagName} ${one.className} ${(one.textContent || "").trim().slice(0, 40)}`)];
 }"""
-RUN_AXE = """async () => (await axe.run(document, { resultTypes: ["violations"] })).violations.flatMap((found) =>
-  found.nodes.map((node) => `${found.id}: ${node.target.join(" ")} ${node.any.concat(node.all, node.none)
-    .map((one) => one.message).join("; ").slice(0, 300)}`))"""
+RUN_AXE = """async (rules) => (await axe.run(document, {
+  resultTypes: ["violations"], preload: false, ...(rules.length ? { runOnly: rules } : {}),
+})).violations.flatMap((found) => found.nodes.map((node) => `${found.id}: ${node.target.join(" ")} ${
+  node.any.concat(node.all, node.none).map((one) => one.message).join("; ").slice(0, 300)}`))"""
 LEFT = "net::ERR_ABORTED"
 NOT_LOADED = "Failed to load resource"
 
@@ -109,12 +110,12 @@ class Seat:
         """The words of the page as a person sees them."""
         return self.page.locator("body").inner_text()
 
-    def axe(self) -> list[str]:
-        """What axe finds wrong with the page as it is, a line for each element. Needs scripts."""
+    def axe(self, *rules: str) -> None:
+        """Note what axe finds wrong with the page as it is, by some of its rules or by all. Needs scripts."""
         if not self.page.evaluate("typeof axe === 'object'"):
             self.page.evaluate(_axe())
-        found: list[str] = self.page.evaluate(RUN_AXE)
-        return [f"{self.place}: {one}" for one in found]
+        found = self.page.evaluate(RUN_AXE, list(rules))
+        self.troubles += [f"{self.place}: {one}" for one in found]
 
     def leave(self) -> None:
         """Look a last time and close the window. Fails with all troubles."""

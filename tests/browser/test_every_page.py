@@ -1,0 +1,31 @@
+"""Every page of the console, in both themes, wide and on a phone: nothing is wrong with any."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.support.chromium import PHONE, WIDE, Seat, seated
+from tests.support.fullscene import GUEST, FullScene, Place
+
+pytestmark = [pytest.mark.shares_server, pytest.mark.timeout(900)]
+
+
+@pytest.mark.parametrize("who", ["owner", GUEST])
+def test_no_page_has_a_violation_or_is_too_wide(chromium: Browser, full: FullScene, who: str) -> None:
+    with seated(chromium, full.at.server.base_url, full.session(who)) as seat:
+        for place in full.places():
+            if place.who == who:
+                look_at(seat, place)
+
+
+def look_at(seat: Seat, place: Place) -> None:
+    """Look at a place in both themes, and as on a phone. The themes have nothing but other colours."""
+    seat.open(place.place)
+    seat.axe()
+    seat.page.emulate_media(color_scheme="dark")
+    seat.axe("color-contrast")
+    seat.page.emulate_media(color_scheme="light")
+    seat.page.set_viewport_size({"width": PHONE, "height": 844})
+    seat.look()
+    seat.page.set_viewport_size({"width": WIDE, "height": 900})
