@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test image clients foreign yardstick check bench torture examples generated lock clean
+.PHONY: help setup run demo test image clients foreign yardstick check bench torture examples pictures generated lock clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +105,9 @@ torture: setup  ## the long storms: kills, lost answers, races at full size
 
 examples: setup  ## walk over a real server, and write anew the examples of the schema document
 	$(BIN)/python -m scripts.examples
+
+pictures: setup  ## take the screenshots of the docs anew (needs Chromium and Node.js; looks best with the font Inter)
+	$(BIN)/python -m scripts.pictures
 
 generated: setup  ## write anew what is made from the code: golden names and examples, guards, pages of docs
 	$(BIN)/python -m scripts.golden

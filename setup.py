@@ -3,7 +3,7 @@
 from setuptools import find_namespace_packages, setup
 
 CODE = ("service", "statemachines", "projections", "schemas")
-PAGES = ("tutorial", "how-to", "reference", "reference.machines", "explanation")
+PAGES = ("tutorial", "how-to", "reference", "reference.machines", "explanation", "pictures")
 
 setup(
     packages=[

@@ -178,9 +178,9 @@ async def read_asset(call: Call[None, None]) -> Outcome:
     headers = {"etag": found.etag, "cache-control": kept, **assets.HEADERS}
     if matches_tag(head_of(call.scope).headers.get("if-none-match"), found.etag):
         return Outcome(304, b"", headers)
-    packed = "gzip" in head_of(call.scope).headers.get("accept-encoding", "")
-    coding = {"content-encoding": "gzip"} if packed else {}
-    body = found.packed if packed else found.body
+    packed = found.packed if "gzip" in head_of(call.scope).headers.get("accept-encoding", "") else None
+    coding = {} if packed is None else {"content-encoding": "gzip"}
+    body = found.body if packed is None else packed
     return Outcome(200, body, {**headers, **coding, "content-type": found.content_type, "vary": "accept-encoding"})
 
 

@@ -1,11 +1,16 @@
-"""The files of the pages: the style sheet, the scripts and the icon. Names are looked up and lead to no path."""
+"""The files of the pages: the style sheet, the scripts and the icon, and the pictures in the docs.
+
+Names are looked up and lead to no path.
+"""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
 TYPES = {
@@ -24,11 +29,15 @@ HEADERS = {
 """Of each file: no other page shows it, and by itself it loads nothing."""
 
 
+DOCS, PICTURES = "service_docs", "pictures"
+PICTURE, PICTURE_TYPE = ".webp", "image/webp"
+
+
 class Asset(NamedTuple):
-    """A file: its bytes, plain and as gzip, its media type and its quoted tag."""
+    """A file: its bytes, plain and as gzip (None for a picture), its media type and its quoted tag."""
 
     body: bytes
-    packed: bytes
+    packed: bytes | None
     content_type: str
     etag: str
 
@@ -38,14 +47,29 @@ class Asset(NamedTuple):
         return self.etag[1:9]
 
 
-@cache
 def named(name: str) -> Asset | None:
     """A file by its name. None for any other name."""
-    if name not in TYPES:
-        return None
-    body = resources.files(__name__).joinpath(name).read_bytes()
-    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    return Asset(body, gzip.compress(body, 9, mtime=0), TYPES[name], tag)
+    return _read(name) if name in TYPES or name in _pictures() else None
+
+
+@cache
+def _read(name: str) -> Asset:
+    if name in TYPES:
+        body = resources.files(__name__).joinpath(name).read_bytes()
+        return Asset(body, gzip.compress(body, 9, mtime=0), TYPES[name], _tag(body))
+    body = _pictures()[name].read_bytes()
+    return Asset(body, None, PICTURE_TYPE, _tag(body))
+
+
+@cache
+def _pictures() -> Mapping[str, Traversable]:
+    """The pictures by their names."""
+    found = (resources.files(DOCS) / PICTURES).iterdir()
+    return {file.name: file for file in found if file.name.endswith(PICTURE)}
+
+
+def _tag(body: bytes) -> str:
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
 @cache

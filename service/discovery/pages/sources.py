@@ -18,11 +18,15 @@ GUIDES: Final = "guides"
 API: Final = "api"
 """Sections without a folder."""
 
+PICTURES: Final = "pictures"
+SHOWN: Final = "/console/assets"
+"""The folder of the pictures, and their place: they show the console."""
+
 LEFT_OUT: Final = frozenset({"rules.md"})
 """Pages for developers: their links lead to tests."""
 
 _FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\[([^\[\]]+)\]\(([^()\s]+)\)")
+_LINK = re.compile(r"(!?)\[([^\[\]]+)\]\(([^()\s]+)\)")
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 
 
@@ -96,15 +100,18 @@ def _address(section: DocSection, file: Traversable) -> str:
 def relink(source: str, folder: str, addresses: Mapping[str, str]) -> str:
     """Lead the relative links of a page of `folder` to the addresses of Markdown pages, by their files.
 
-    A link to another file of the repository becomes its text alone. Links with a scheme, links within the page and
-    fenced blocks stay.
+    Pictures have addresses too. A link to another file of the repository becomes its text alone. Links with a scheme,
+    links within the page and fenced blocks stay.
     """
 
     def replace(link: re.Match[str]) -> str:
-        text, (path, mark, anchor) = link[1], link[2].partition("#")
+        text, (path, mark, anchor) = link[2], link[3].partition("#")
         if not path or ":" in path:
             return link[0]
-        address = addresses.get(posixpath.normpath(f"{folder}/{path}"))
+        file = posixpath.normpath(f"{folder}/{path}")
+        if link[1]:
+            return f"![{text}]({SHOWN}/{posixpath.basename(file)})" if posixpath.dirname(file) == PICTURES else text
+        address = addresses.get(file)
         return text if address is None else f"[{text}]({address}{ENDING}{mark}{anchor})"
 
     parts = _FENCED.split(source)

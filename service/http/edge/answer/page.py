@@ -32,7 +32,8 @@ _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode(
 def _headers(style: str) -> Mapping[str, str]:
     return {
         "content-security-policy": (
-            f"default-src 'none'; style-src {style}; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+            f"default-src 'none'; style-src {style}; img-src 'self'; base-uri 'none'; form-action 'self'; "
+            "frame-ancestors 'none'"
         ),
         "referrer-policy": "no-referrer",
         "x-content-type-options": "nosniff",
