@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.loop.http_scene import open_scene
-from tests.support.server import ServerFactory, ServerHandle
+from tests.support.server import ServerHandle
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -67,25 +67,29 @@ def form(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
 
+@pytest.fixture
+def serving(page: Path, request: pytest.FixtureRequest) -> ServerHandle:
+    """The server that a page is typed at: one for all, and a new one where the page says what is in it."""
+    if page.stem != "first-steps":
+        return request.getfixturevalue("server")
+    return request.getfixturevalue("server_factory")()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_goes_as_it_is_written(
-    server_factory: ServerFactory, database_url: str, tmp_path: Path, page: Path
-) -> None:
+def test_a_page_goes_as_it_is_written(serving: ServerHandle, tmp_path: Path, page: Path) -> None:
     """Every piece of an answer, between the places where a page leaves something out, is in the real one in order."""
     steps = commands_and_answers(page)
     assert steps
-    server = server_factory.prepare(database_url=database_url)
-    server.start()
     for program in re.findall(r"Save this as `(.+?)`.*?```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
         (tmp_path / program[0]).write_text(program[1], encoding="utf-8")
     mark = "---next step---"
-    with prepared_for(page, server) as prepared:
+    with prepared_for(page, serving) as prepared:
         script = prepared + "\n".join(f"echo '{mark}'\n{command}" for command, _ in steps)
-        script = script.replace(":8000", f":{server.port}").replace("$PWD/.venv/bin", str(Path(sys.executable).parent))
+        script = script.replace(":8000", f":{serving.port}").replace("$PWD/.venv/bin", str(Path(sys.executable).parent))
         script = script.replace("service --data-dir", "env -u SERVICE_DATABASE_URL service --data-dir")
         done = subprocess.run(
             ["bash", "-c", script],
-            env=server.env,
+            env=serving.env,
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
