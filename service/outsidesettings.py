@@ -1,10 +1,10 @@
-"""Settings of the services outside of this one: the analytics provider and Stripe."""
+"""Settings of the services outside of this one: the analytics provider, Stripe and the OIDC issuer."""
 
 from __future__ import annotations
 
 import msgspec
 
-from service.settingvalues import Variable, header_text, http_url, path_part, text
+from service.settingvalues import Variable, flag, header_text, http_url, issuer_url, label, path_part, scopes, text
 
 
 class OutsideSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +21,20 @@ class OutsideSettings(msgspec.Struct, frozen=True, kw_only=True):
     payment_api_key: str | None
     payment_api_base: str
     payment_webhook_secret: str | None
+    oidc_issuer: str | None
+    oidc_client_id: str | None
+    oidc_client_secret: str | None
+    oidc_trust_email: bool
+    oidc_scopes: str
+    oidc_label: str
+
+
+def missing(issuer: str | None, client_id: str | None) -> str | None:
+    """The problem of one without the other."""
+    if (issuer is None) == (client_id is None):
+        return None
+    given, other = ("ISSUER", "CLIENT_ID") if client_id is None else ("CLIENT_ID", "ISSUER")
+    return f"SERVICE_OIDC_{given}: needs SERVICE_OIDC_{other}; set both"
 
 
 OUTSIDE: tuple[Variable, ...] = (
@@ -114,5 +128,33 @@ OUTSIDE: tuple[Variable, ...] = (
         "calls get a 401.",
         secret=True,
     ),
+    Variable(
+        "SERVICE_OIDC_ISSUER",
+        "oidc_issuer",
+        issuer_url,
+        None,
+        "OIDC issuer where people sign in to the console, exactly as its tokens name it. It may be private; plain http "
+        "is for loopback. Its redirect address is `<base URL>/console/oidc/callback`. Without it, people sign in by "
+        "links of the operator.",
+    ),
+    Variable("SERVICE_OIDC_CLIENT_ID", "oidc_client_id", text, None, "Client at that issuer."),
+    Variable(
+        "SERVICE_OIDC_CLIENT_SECRET",
+        "oidc_client_secret",
+        text,
+        None,
+        "Secret of that client, if it has one.",
+        secret=True,
+    ),
+    Variable(
+        "SERVICE_OIDC_TRUST_EMAIL",
+        "oidc_trust_email",
+        flag,
+        "0",
+        "You trust this issuer for mail. A first sign-in with an address that it has verified is then that of the "
+        "person with the address.",
+    ),
+    Variable("SERVICE_OIDC_SCOPES", "oidc_scopes", scopes, "openid email profile", "Scopes to ask for."),
+    Variable("SERVICE_OIDC_LABEL", "oidc_label", label, "OpenID Connect", "The issuer's name on the button."),
 )
 """Their variables, in the order of the list."""

@@ -8,6 +8,7 @@ from service.analytics.port import AnalyticsProviders
 from service.analytics.queries import BoundedQueries
 from service.archives.archive import Archives
 from service.auth.authenticator import Authenticator
+from service.auth.oidc.issuer import Issuer
 from service.billing.notices import Notices
 from service.billing.payments import Payments
 from service.cases.sourcemaps.lookup.unmangling import Unmangler
@@ -30,7 +31,7 @@ class Services:
 
     The rest is archives of projects, questions to providers, who asks, who owes, public answers, source maps, the one
     client for outside addresses, tests of webhooks, the operator's account at the provider, where projects are read
-    there, and turns of such requests.
+    there, turns of such requests, and where people sign in.
     """
 
     settings: Settings
@@ -51,3 +52,4 @@ class Services:
     operator: OperatorProvider
     sources: ProviderSources
     exchanges: Exchanges
+    issuer: Issuer | None = None

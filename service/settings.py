@@ -17,7 +17,7 @@ from typing import Any
 from service.embedded.layout import Layout
 from service.embedded.place import unfit
 from service.embedded.secretfiles import stored_secret
-from service.outsidesettings import OUTSIDE, OutsideSettings
+from service.outsidesettings import OUTSIDE, OutsideSettings, missing
 from service.settingvalues import (
     PLANS,
     RATE_LIMITS,
@@ -328,6 +328,8 @@ def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True)
         except BadValue as error:
             problems.append(f"{variable.name}: {error}")
             values[variable.field] = None
+    if problem := missing(values["oidc_issuer"], values["oidc_client_id"]):
+        problems.append(problem)
     if problems:
         raise SettingsError(problems)
     embedded = values["database_url"] is None

@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -33,6 +33,8 @@ RATE_LIMITS: Mapping[str, int] = {  # requests a minute by class of principal or
     "internal": 600,
 }
 MOST_A_MINUTE = 10_000_000
+LOCAL = "localhost"
+MOST_LABEL = 60
 YES = frozenset({"1", "true", "yes", "on"})
 NO = frozenset({"0", "false", "no", "off"})
 
@@ -157,6 +159,32 @@ def http_url(value: str) -> str:
     return value.strip().rstrip("/")
 
 
+def issuer_url(value: str) -> str:
+    """An issuer exactly as its tokens write it. Plain http is for loopback alone."""
+    issuer = value.strip()
+    http_url(issuer)
+    parts = urlsplit(issuer)
+    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+        raise BadValue("must be an https address; http is for loopback alone")
+    return issuer
+
+
+def scopes(value: str) -> str:
+    """Scopes separated by spaces, with `openid` among them."""
+    found = value.split()
+    if "openid" not in found:
+        raise BadValue("must be scopes separated by spaces, openid among them")
+    return " ".join(found)
+
+
+def label(value: str) -> str:
+    """A short name."""
+    name = value.strip()
+    if not name.isprintable() or len(name) > MOST_LABEL:
+        raise BadValue(f"must be at most {MOST_LABEL} printable characters")
+    return name
+
+
 def database_url(value: str) -> str:
     """A PostgreSQL URL. The start shows whether the server answers."""
     url = value.strip()
@@ -231,3 +259,10 @@ def rate_limits(value: str) -> dict[str, int]:
         else:
             raise BadValue(f"needs off or a whole number from 1 to {MOST_A_MINUTE} for {name}")
     return limits
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == LOCAL or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -25,7 +25,7 @@ from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 from statemachines.accounts.invitation import normalized, proves
-from statemachines.accounts.person import Person, PersonNotFound, Status
+from statemachines.accounts.person import Identity, Person, PersonNotFound, Status, person_id
 from statemachines.accounts.sign_in import sign_in_id
 from statemachines.projects.project import ProjectNotFound
 
@@ -132,6 +132,16 @@ async def find_person(store: EventStore, text: str) -> PersonRow:
             next_action="Name the person by user id." if rows else "Create a key for the person first.",
         )
     return rows[0]
+
+
+async def find_proven(store: EventStore, email: str) -> PersonRow | None:
+    """Find the person with a proven address: by the identity of the address itself first, else by a verified one."""
+    texts = sorted({email, normalized(email)})
+    ids = [person_id(store.installation_salt, Identity("email", text, text)) for text in texts]
+    where = "not t.synthetic and (t.id = any(%s) or (t.email = any(%s) and t.email_verified))"
+    order = "t.provider <> 'email', t.created_at, t.id"
+    rows = await store.find(PEOPLE.table, where, ids, texts, order_by=order, limit=1)
+    return rows[0] if rows else None
 
 
 async def members_of(store: EventStore, project_id: str) -> list[Member]:

@@ -157,6 +157,44 @@ async def enter(call: Call[bytes, None]) -> Outcome:
 
 @CONSOLE.operation(
     method="GET",
+    path=f"{ROOT}/oidc",
+    operation_id="console_oidc",
+    summary="Sign in at the OIDC issuer",
+    principals=ANYONE,
+    responses={303: None},
+    content_type=HTML,
+    reads_query=True,
+    rate="device_poll",
+    failure_page=_failure_page,
+)
+async def start_oidc(call: Call[None, None]) -> Outcome:
+    """Lead to the issuer. Raises NotFound without one."""
+    from service.console import oidc  # noqa: PLC0415 - loaded with the first page
+
+    return await oidc.start(call)
+
+
+@CONSOLE.operation(
+    method="GET",
+    path=f"{ROOT}/oidc/callback",
+    operation_id="console_oidc_callback",
+    summary="Come back from the OIDC issuer",
+    principals=ANYONE,
+    responses={303: None},
+    content_type=HTML,
+    reads_query=True,
+    rate="device_poll",
+    failure_page=_failure_page,
+)
+async def end_oidc(call: Call[None, None]) -> Outcome:
+    """Sign a person in by the answer of the issuer. Raises NotFound without one."""
+    from service.console import oidc  # noqa: PLC0415 - loaded with the first page
+
+    return await oidc.come_back(call)
+
+
+@CONSOLE.operation(
+    method="GET",
     path=f"{ROOT}/assets/{{file}}",
     operation_id="console_asset",
     summary="Read a file of the console",
@@ -184,4 +222,4 @@ async def read_asset(call: Call[None, None]) -> Outcome:
     return Outcome(200, body, {**headers, **coding, "content-type": found.content_type, "vary": "accept-encoding"})
 
 
-ENDPOINTS = [show_sign_in, enter, show_home, show_page, send_form, follow_page, read_asset]
+ENDPOINTS = [show_sign_in, enter, start_oidc, end_oidc, show_home, show_page, send_form, follow_page, read_asset]

@@ -9,6 +9,7 @@ from service.analytics.port import AnalyticsProviders
 from service.analytics.queries import BoundedQueries
 from service.archives.archive import Archives
 from service.auth.authenticator import Authenticator
+from service.auth.oidc.issuer import Issuer
 from service.billing.notices import Notices
 from service.billing.payments import Payments
 from service.cases.sourcemaps.lookup.deciding import DecidingFrames
@@ -67,4 +68,5 @@ def make_services(settings: Settings) -> Services:
         operator=operator,
         sources=ProviderSources(store, providers, operator),
         exchanges=Exchanges(),
+        issuer=Issuer(settings, guard) if settings.oidc_issuer is not None else None,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from service.accounts.commands import session as commands
 from service.auth.cookies import set_cookie
 from service.console.kit.fields import Fields, first
@@ -16,8 +18,11 @@ MOST_LINK = 2_000
 
 @page("again")
 async def show_again(visit: Visit) -> View:
-    """Ask for a link of the operator."""
-    return View("account/again.html", "Sign in again", {"next": local(visit.query.get("next", ""))})
+    """Ask for another sign-in, at the issuer or by a link of the operator."""
+    after, issuer = local(visit.query.get("next", "")), visit.call.services.issuer
+    address = f"/console/oidc?{urlencode({'again': '1', 'next': after})}"
+    elsewhere = None if issuer is None else (issuer.label, address)
+    return View("account/again.html", "Sign in again", {"next": after, "elsewhere": elsewhere})
 
 
 @form("again")

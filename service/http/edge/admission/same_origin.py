@@ -1,7 +1,8 @@
 """Whether a request comes from a page of another origin, which a browser sends without asking its user.
 
 A page can have its own name resolve to this machine (DNS rebinding). The browser then takes our answers for the page's
-own. It still tells where the page is from in Origin, and its name in Host.
+own. It still tells where the page is from in Origin, and its name in Host. Sec-Fetch-Site says the same of requests
+without an Origin.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 from service.auth.refusals import refusal
 
 LOCAL = "localhost"
+FOREIGN_SITES = frozenset({"cross-site", "same-site"})
 PORTS = {"http": 80, "https": 443}
 LONGEST = 300  # characters of an origin or a host that is looked at
 
@@ -25,6 +27,8 @@ def check_origin(headers: Mapping[str, str], base_url: str) -> None:
     an address, which no name server can change, as localhost, and by the name in `base_url`.
     """
     origin, host = headers.get("origin"), headers.get("host", "")
+    if headers.get("sec-fetch-site") in FOREIGN_SITES:
+        raise refusal("origin_not_allowed")
     if not _is_our_host(host, base_url) or (origin is not None and not _is_ours(origin, host, base_url)):
         raise refusal("origin_not_allowed")
 

@@ -51,6 +51,14 @@ def test_whose_pages_may_call(host: str, origin: str | None, base_url: str, *, t
     assert is_taken(headers, base_url) is taken
 
 
+@pytest.mark.parametrize(
+    ("site", "taken"), [("same-origin", True), ("none", True), ("cross-site", False), ("same-site", False)]
+)
+def test_a_browser_tells_the_site_without_an_origin(site: str, *, taken: bool) -> None:
+    assert is_taken({"host": "service.example.com", "sec-fetch-site": site}) is taken
+    assert is_taken({"host": "service.example.com", "sec-fetch-site": site, "origin": BASE}) is taken
+
+
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_any_text_is_judged(host: str, origin: str) -> None:
     """And no other origin passes by its form."""

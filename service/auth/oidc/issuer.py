@@ -1,0 +1,279 @@
+"""The issuer: its discovery document, its keys and its token endpoint, each asked through the guard with bounds.
+
+The document and the keys are kept for an hour. A token with an unknown key has the keys read again, but not more often
+than every AGAIN seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+import structlog
+
+from service.auth.oidc.flow import Flow
+from service.egress.exchange import Request
+from service.egress.form import AddressRefused, take_apart
+from service.egress.guard import Guard
+from service.egress.outcomes import NotReceived
+from service.egress.reach import CALLERS, Reach
+from service.settings import Settings
+from statemachines.accounts.identity import Vouched
+
+if TYPE_CHECKING:
+    from service.auth.oidc.tokens import Claims, Key
+
+log = structlog.get_logger(__name__)
+
+DISCOVERY = "/.well-known/openid-configuration"
+ACCOUNT = "oidc"
+OWN = Reach(any_address=True, any_port=True, plain="loopback")
+"""For the origin of the issuer, which the operator has named. Its other hosts have to be public."""
+KEPT = 3_600.0
+AGAIN = 10.0
+REST = 2.0
+"""Seconds without another question after an unanswered one."""
+CALL_SECONDS = 5.0
+SECONDS = 15.0
+"""For everything that one sign-in asks."""
+MOST_AT_ONCE = 16
+MOST_BODY = 128 * 1024
+
+T = TypeVar("T")
+
+
+class IssuerFailed(Exception):
+    """The issuer could not be asked, or its answer proves nothing. The message is one of ours, for people."""
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """The members of a discovery document that are used."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    token_endpoint_auth_methods_supported: Sequence[str] = ("client_secret_basic",)
+
+
+class KeySet(msgspec.Struct, frozen=True):
+    """A key set, its keys as they came."""
+
+    keys: list[Any]
+
+
+class TokenAnswer(msgspec.Struct, frozen=True):
+    """The answer of the token endpoint. The access token is not used."""
+
+    id_token: str
+
+
+class TokenError(msgspec.Struct, frozen=True):
+    """A refusal of the token endpoint."""
+
+    error: str = ""
+
+
+class _Kept(NamedTuple, Generic[T]):
+    at: float
+    value: T
+
+
+class Issuer:
+    """The issuer of the settings, as one process knows it."""
+
+    def __init__(self, settings: Settings, guard: Guard, clock: Callable[[], float] = time.monotonic) -> None:
+        assert settings.oidc_issuer is not None
+        assert settings.oidc_client_id is not None
+        self.label = settings.oidc_label
+        self._url, self._client_id = settings.oidc_issuer, settings.oidc_client_id
+        self._secret, self._scopes = settings.oidc_client_secret, settings.oidc_scopes
+        self._trusts_mail = settings.oidc_trust_email
+        self._back = f"{settings.base_url}/console/oidc/callback"
+        self._guard = guard
+        self._clock = clock
+        self._asking = asyncio.Lock()
+        self._metadata: _Kept[Metadata] | None = None
+        self._keys: _Kept[Sequence[Key]] | None = None
+        self._failed: tuple[float, IssuerFailed] | None = None
+        self._at_once = 0
+
+    async def address(self, flow: Flow) -> str:
+        """The address at the issuer to which a browser is sent. Raises IssuerFailed."""
+        async with self._turn():
+            metadata = await self._document()
+        asked = {
+            "response_type": "code",
+            "client_id": self._client_id,
+            "redirect_uri": self._back,
+            "scope": self._scopes,
+            "state": flow.state,
+            "nonce": flow.nonce,
+            "code_challenge": flow.challenge,
+            "code_challenge_method": "S256",
+            **({"prompt": "login", "max_age": "0"} if flow.again else {}),
+        }
+        to = metadata.authorization_endpoint
+        return f"{to}{'&' if '?' in to else '?'}{urlencode(asked)}"
+
+    async def redeem(self, flow: Flow, answer: Mapping[str, str]) -> Vouched:
+        """Take the answer that a browser brings back, and ask for the identity. Raises IssuerFailed."""
+        if answer.get("iss", self._url) != self._url:
+            raise self._failure("The answer comes from another issuer.")
+        if "error" in answer:
+            denied = answer["error"] == "access_denied"
+            raise self._failure(f"{self.label} {'did not let you in' if denied else 'refused the sign-in'}.")
+        code = answer.get("code", "")
+        if not code:
+            raise self._failure("The answer has no code.")
+        async with self._turn():
+            metadata = await self._document()
+            token = await self._token(metadata, flow, code)
+            claims = await self._judge(metadata, flow, token)
+        return Vouched(self._url, claims.subject, claims.email if self._trusts_mail else None, claims.name)
+
+    async def look(self) -> int:
+        """Read the document and the keys; returns the number of usable keys. Raises IssuerFailed."""
+        async with self._turn():
+            return len(await self._key_set(await self._document(), None))
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """One of MOST_AT_ONCE sign-ins that ask, for SECONDS at most. Raises IssuerFailed."""
+        if self._at_once >= MOST_AT_ONCE:
+            raise self._failure("Too many people are signing in. Try again in a moment.")
+        self._at_once += 1
+        try:
+            async with asyncio.timeout(SECONDS):
+                yield
+        except TimeoutError:
+            raise self._failure("The issuer did not answer in time.") from None
+        finally:
+            self._at_once -= 1
+
+    async def _judge(self, metadata: Metadata, flow: Flow, token: str) -> Claims:
+        from service.auth.oidc.tokens import BadToken, Expected, UnknownKey, verify  # noqa: PLC0415 - with the first sign-in
+
+        since = flow.began_at if flow.again else None
+        expected = Expected(self._url, self._client_id, flow.nonce, since)
+        read_at = self._clock()
+        try:
+            try:
+                return verify(token, await self._key_set(metadata, None), expected)
+            except UnknownKey:
+                return verify(token, await self._key_set(metadata, read_at), expected)
+        except BadToken as bad:
+            raise self._failure(str(bad)) from None
+
+    async def _token(self, metadata: Metadata, flow: Flow, code: str) -> str:
+        """Redeem a code for an ID token."""
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self._back,
+            "code_verifier": flow.verifier,
+            "client_id": self._client_id,
+        }
+        headers = {"accept": "application/json", "content-type": "application/x-www-form-urlencoded"}
+        if self._secret is not None and "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
+            pair = f"{quote(self._client_id, safe='')}:{quote(self._secret, safe='')}"
+            headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        elif self._secret is not None:
+            form["client_secret"] = self._secret
+        request = Request("POST", headers, urlencode(form).encode())
+        status, body = await self._ask(metadata.token_endpoint, request)
+        if status != HTTPStatus.OK:
+            grant = status == HTTPStatus.BAD_REQUEST and _is_invalid_grant(body)
+            raise self._failure("The code has expired or was used." if grant else "The issuer refused the code.")
+        return self._read(body, TokenAnswer).id_token
+
+    async def _document(self) -> Metadata:
+        async with self._asking:
+            if self._metadata is None or self._clock() - self._metadata.at > KEPT:
+                self._check_rest()
+                self._metadata = _Kept(self._clock(), await self._noting(self._discover()))
+            return self._metadata.value
+
+    async def _discover(self) -> Metadata:
+        metadata = await self._get(self._url.rstrip("/") + DISCOVERY, Metadata)
+        if metadata.issuer != self._url:
+            raise self._failure("The document at the issuer's address names another issuer.")
+        try:
+            target = take_apart(metadata.authorization_endpoint)
+            OWN.check_form(target)
+        except AddressRefused:
+            raise self._failure("The issuer's address for sign-ins cannot be used.") from None
+        place = f"http{'s' if target.secure else ''}://{target.authority}{target.path}"
+        return msgspec.structs.replace(metadata, authorization_endpoint=place)
+
+    async def _key_set(self, metadata: Metadata, before: float | None) -> Sequence[Key]:
+        """The keys; those read `before` a moment are read again, at most every AGAIN seconds."""
+        from service.auth.oidc.tokens import read_keys  # noqa: PLC0415 - with the first sign-in
+
+        async with self._asking:
+            kept, now = self._keys, self._clock()
+            old = kept is None or now - kept.at > KEPT
+            if kept is None or old or (before is not None and kept.at <= before and now - kept.at >= AGAIN):
+                self._check_rest()
+                read = await self._noting(self._get(metadata.jwks_uri, KeySet))
+                self._keys = kept = _Kept(now, read_keys(read.keys))
+            return kept.value
+
+    def _check_rest(self) -> None:
+        """Raise the failure of a moment ago once more."""
+        if self._failed is not None and self._clock() - self._failed[0] < REST:
+            raise self._failed[1]
+
+    async def _noting(self, asking: Awaitable[T]) -> T:
+        try:
+            return await asking
+        except IssuerFailed as failed:
+            self._failed = (self._clock(), failed)
+            raise
+
+    async def _get(self, url: str, shape: type[T]) -> T:
+        status, body = await self._ask(url, Request("GET", {"accept": "application/json"}))
+        if status != HTTPStatus.OK:
+            raise self._failure(f"The issuer answered with status {status}.")
+        return self._read(body, shape)
+
+    async def _ask(self, url: str, request: Request) -> tuple[int, bytes]:
+        reach = OWN if _origin(url) == _origin(self._url) else CALLERS
+        received = await self._guard.call(
+            url, request, account=ACCOUNT, reach=reach, max_body=MOST_BODY, seconds=CALL_SECONDS
+        )
+        if isinstance(received, NotReceived):
+            raise self._failure(f"The issuer could not be asked. {received.sentence}")
+        if received.cut:
+            raise self._failure("The answer of the issuer is too large.")
+        return received.status, received.body
+
+    def _read(self, body: bytes, shape: type[T]) -> T:
+        try:
+            return msgspec.json.decode(body, type=shape)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise self._failure("The answer of the issuer is malformed.") from None
+
+    def _failure(self, sentence: str) -> IssuerFailed:
+        """Log and return a failure. Neither addresses nor texts of the issuer are logged."""
+        log.warning("oidc_failed", reason=sentence)
+        return IssuerFailed(sentence)
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
+
+
+def _is_invalid_grant(body: bytes) -> bool:
+    try:
+        return msgspec.json.decode(body, type=TokenError).error == "invalid_grant"
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
