@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 import click
 import psycopg
 
+from service.auth.oidc.issuer import Issuer, IssuerFailed
 from service.cli.log.witnesses import look_at_witnesses
 from service.cli.shared.common import database, json_option, show
 from service.cli.shared.failures import explain
@@ -19,6 +21,7 @@ from service.cli.shared.lookups import place_of
 from service.deletion.ledger import try_to_write
 from service.demo.theatre.stage import DemoFailed
 from service.demo.theatre.tools import find_git, find_node
+from service.egress.guard import Guard
 from service.embedded.attach import supervisor_of
 from service.embedded.errors import EmbeddedError
 from service.embedded.layout import Layout
@@ -74,6 +77,7 @@ def doctor(as_json: bool) -> None:
         settings = load_settings(secrets=False)
         findings += _doubtful(settings)
         findings += _files(settings)
+        findings += _issuer(settings)
         with database(current=False):
             findings += _database(settings)
     except SettingsError as error:
@@ -224,6 +228,19 @@ def _doubtful(settings: Settings) -> Iterator[Finding]:
         doubts.append("SERVICE_BASE_URL has a path, but the service answers only at the root of its address.")
     if doubts:
         yield Finding("doubtful", WARNING, " ".join(doubts))
+
+
+def _issuer(settings: Settings) -> Iterator[Finding]:
+    """Whether people can sign in at the OIDC issuer; nothing without one."""
+    if settings.oidc_issuer is None:
+        return
+    try:
+        keys = asyncio.run(Issuer(settings, Guard()).look())
+    except IssuerFailed as failed:
+        yield Finding("issuer", WRONG, str(failed))
+        return
+    detail = f"{keys} usable keys" if keys else "none of its keys is for RS256, ES256 or EdDSA"
+    yield Finding("issuer", OK if keys else WRONG, detail)
 
 
 def _writing(connection: psycopg.Connection[Any]) -> Finding:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
+from projections.accounts import identity as identities
 from projections.accounts import invitation as invitations
 from projections.accounts import key as keys
 from projections.accounts import membership as memberships
@@ -23,17 +24,18 @@ from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.state.unit import Registry
 from service.eventstore.store import EventStore
 from service.ids import new_id
-from statemachines.accounts import invitation, key, membership, person, session, sign_in
+from statemachines.accounts import identity, invitation, key, membership, person, session, sign_in
 from statemachines.accounts.membership import OwnerAdded
 from statemachines.credentials import credential
 from statemachines.projects import project
 from statemachines.projects.project import ProjectCreated
 
 MACHINES = tuple(
-    module.MACHINE for module in (person, key, session, membership, invitation, sign_in, project, credential)
+    module.MACHINE for module in (person, identity, key, session, membership, invitation, sign_in, project, credential)
 )
 PROJECTIONS: tuple[AnyProjection, ...] = (
     people.PROJECTION,
+    identities.PROJECTION,
     keys.PROJECTION,
     sessions.PROJECTION,
     memberships.PROJECTION,

@@ -95,7 +95,7 @@ def verify(token: str, keys: Iterable[Key], expected: Expected) -> Claims:
     except (jwt.PyJWTError, ValueError, RecursionError):
         raise BadToken("The ID token is malformed.") from None
     algorithm, kid = header.get("alg"), header.get("kid")
-    if algorithm not in ALGORITHMS or "crit" in header:
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS or "crit" in header:
         raise BadToken("The ID token is signed in a way that is not accepted.")
     fit = [one for one in keys if one.algorithm == algorithm and (kid is None or one.kid == kid)]
     if len(fit) != 1:
@@ -104,7 +104,7 @@ def verify(token: str, keys: Iterable[Key], expected: Expected) -> Claims:
         claims = jwt.decode(
             token,
             fit[0].key,
-            algorithms=[str(algorithm)],
+            algorithms=[algorithm],
             audience=expected.client_id,
             issuer=expected.issuer,
             leeway=LEEWAY,

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from service.cli import main
 from tests.support.cluster import TestCluster
+from tests.support.issuer import running_issuer
 from tests.support.parted import QUERIES, SERVING, parted_database
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY
 
@@ -139,3 +140,19 @@ def test_failed_jobs_are_named_listed_and_tried_again(base: dict[str, str], data
             ("todo",)
         ]
         assert "have a twin" in run("jobs", "retry", str(twin), **base).stdout
+
+
+def test_the_issuer_of_sign_ins_is_asked(base: dict[str, str]) -> None:
+    """Its document, its name in there, and its keys."""
+    assert "issuer" not in told(**base)
+    with running_issuer() as issuer:
+        env = {**base, "SERVICE_OIDC_ISSUER": issuer.url, "SERVICE_OIDC_CLIENT_ID": "client"}
+        assert (told(**env)["issuer"]["result"], told(**env)["issuer"]["detail"]) == ("ok", "1 usable keys")
+        other = told(**{**env, "SERVICE_OIDC_ISSUER": f"{issuer.url}/"})["issuer"]
+        assert (other["result"], "names another issuer" in other["detail"]) == ("wrong", True)
+        issuer.published = [{"kty": "oct", "k": "c2VjcmV0"}]
+        assert "none of its keys" in told(**env)["issuer"]["detail"]
+        issuer.fail["/keys"] = 500
+        assert "status 500" in told(**env)["issuer"]["detail"]
+    gone = told(**env)["issuer"]
+    assert (gone["result"], "could not be asked" in gone["detail"]) == ("wrong", True)

@@ -140,3 +140,9 @@ async def test_the_link_of_the_command_line_leads_in(world: World):
     assert (await browser.open("")).page.headings[0] == ("h1", "Projects")
     query = parse_qs(urlsplit(f"{world.server.base_url}/console/enter?token={made.secret}").query)
     assert query == {"token": [made.secret]}
+
+
+async def test_without_an_issuer_a_link_is_the_only_way(world: World):
+    assert "oidc" not in (await world.client.get("/console/enter")).text
+    for place in ("oidc", "oidc/callback?code=a&state=b"):
+        assert (await world.client.get(f"/console/{place}")).status_code == 404

@@ -22,7 +22,7 @@ from tests.support import seen
 from tests.support.api import World
 from tests.support.cluster import TestCluster
 from tests.support.console import shown
-from tests.support.issuer import CLIENT, SECRET, FakeIssuer, key
+from tests.support.issuer import CLIENT, SECRET, FakeIssuer
 from tests.support.server import ServerHandle, running_server
 
 _numbers = itertools.count(1)
@@ -347,20 +347,6 @@ async def test_the_way_leads_nowhere_else(world: World, issuer: FakeIssuer, afte
     assert entered.status_code == 303
     assert entered.headers["location"].startswith("/console")
     assert "evil" not in entered.headers["location"]
-
-
-async def test_new_keys_are_read_when_a_token_names_one(world: World, issuer: FakeIssuer):
-    """With each algorithm. The keys of before may be ten seconds old before they are read again."""
-    issuer.person, visitor = somebody(), Visitor(world)
-    await visitor.sign_in()
-    issuer.keys = [*issuer.keys, key("ES256", "second"), key("EdDSA", "third")]
-    give_up = time.monotonic() + 60
-    while (answer := await visitor.sign_in()).status_code != 303:
-        refused(answer, "unknown key")
-        assert time.monotonic() < give_up
-        await asyncio.sleep(1)
-    issuer.keys = issuer.keys[:2]
-    assert (await visitor.sign_in()).status_code == 303
 
 
 async def test_a_post_of_another_site_is_refused(world: World, issuer: FakeIssuer):
