@@ -1,4 +1,4 @@
-"""An identity at an OIDC issuer, and the person whom it signs in (G-180).
+"""An identity at an OIDC issuer, and the person whom it signs in (C-2).
 
 The stream's id is derived from issuer and subject, so two first sign-ins of one identity race for one stream, which is
 scoped by that id itself. It knows its person by the user id alone, and outlives the account.

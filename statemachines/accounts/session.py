@@ -1,4 +1,4 @@
-"""A session: what a person's browser signs in with, from a one-time link or a provider's word to its end (G-179).
+"""A session: what a person's browser signs in with, from a one-time link or a provider's word to its end (C-1).
 
 The stream is scoped by the user id. A link is the beginning of a session, which opens when the link is used. A link may
 also serve to sign in once more in an open session. Its own stream ends then. That the time of either is over is never

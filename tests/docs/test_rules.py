@@ -15,10 +15,10 @@ SUFFIXES = {".py", ".sql", ".mjs"}
 MAX_RULE = 150
 MAX_ROW = 200  # without the links
 
-RULE = re.compile(r"\b(R-[A-Z]+-|G-)(\d+)(?:(?:\s+to\s+|\.\.)(?:R-[A-Z]+-|G-)?(\d+))?\b")
+RULE = re.compile(r"\b(R-[A-Z]+-|[CG]-)(\d+)(?:(?:\s+to\s+|\.\.)(?:R-[A-Z]+-|[CG]-)?(\d+))?\b")
 PROMISE = re.compile(r"\bP(\d{1,2})\b")
 THREAT = re.compile(r"\bthreats? (\d+)(?: and (\d+))?\b")
-ROW = re.compile(r"^\| ((?:R-[A-Z]+-|G-|P|threat )\d+) \| (.+) \| (.+) \|$")
+ROW = re.compile(r"^\| ((?:R-[A-Z]+-|[CG]-|P|threat )\d+) \| (.+) \| (.+) \|$")
 LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
 
 
