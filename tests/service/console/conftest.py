@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.consolescene import People, open_people
+from tests.support.fullscene import FullScene, open_full_scene
 from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.server import ServerHandle
 
@@ -21,3 +22,10 @@ def at(server: ServerHandle) -> Iterator[HttpScene]:
 def people(at: HttpScene) -> Iterator[People]:
     with open_people(at) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def full(server: ServerHandle) -> Iterator[FullScene]:
+    """A scene with all that pages show. Tests of a file share it and change nothing."""
+    with open_full_scene(server) as scene:
+        yield scene

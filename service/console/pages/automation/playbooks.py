@@ -16,10 +16,12 @@ PLACE = "projects/{project_id}/automation/playbooks/{id}"
 
 @page(PLACE, section="automation")
 async def show_playbook(visit: Visit) -> View:
-    """Show a playbook with its form."""
+    """Show a playbook with its form. Anybody may read a playbook, but only members see the project around it."""
+    project_id = visit.values["project_id"]
+    await visit.read("get_setup", project_id=project_id)
     playbook = await visit.read("get_automation_playbook", id=visit.values["id"])
     facts = {"playbook": playbook, "groups": groups_of(playbook["render_request_schema"])}
-    return View("automation/playbook.html", playbook["title"], facts, visit.values["project_id"])
+    return View("automation/playbook.html", playbook["title"], facts, project_id)
 
 
 @form(PLACE, section="automation")
