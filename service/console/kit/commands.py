@@ -17,7 +17,7 @@ from service.auth.refusals import NotFound
 from service.console.kit.fields import Fields, body_of, first
 from service.console.kit.page import Redirect, View, form
 from service.console.kit.places import local
-from service.console.kit.told import SECRETS
+from service.console.kit.told import LEADING_ON, SECRETS
 from service.console.kit.visit import Said, Visit
 from service.http.edge import inner
 from service.http.edge.declare.operations import KEY
@@ -98,8 +98,8 @@ def _shown_once(visit: Visit, operation_id: str, said: Said, after: str) -> View
     """The page of a secret shown once."""
     shown = [(label, said.body[member]) for label, member in SECRETS[operation_id] if said.body.get(member)]
     facts = {"shown": shown, "after": local(after), "answer": said.body}
-    path = {name.removeprefix(PATH): value for name, value in visit.entered.items() if name.startswith(PATH)}
-    return View("kit/secret.html", "Keep this now", facts, path.get("project_id"))
+    template = LEADING_ON.get(operation_id, "kit/secret.html")
+    return View(template, "Keep this now", facts, visit.entered.get(f"{PATH}project_id", said.body.get("project_id")))
 
 
 COMMANDS = [carry_out]

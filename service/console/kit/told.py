@@ -10,6 +10,12 @@ DONE: Mapping[str, str] = {
     "create_suppression": "The rule counts for errors from now on, and soon for the cases that are there.",
     "ignore_case": "The case is ignored.",
     "merge_case": "The case is merged. Later errors are counted in the other one.",
+    "put_automation_contract": "The contract is saved, and disabled.",
+    "enable_automation_contract": "The automation is enabled.",
+    "disable_automation": "The automation is disabled.",
+    "start_onboarding": "The plan is handed in. It waits for an owner.",
+    "review_onboarding": "Your decision is recorded.",
+    "verify_onboarding": "The onboarding is verified.",
     "pause_automation_contract": "The automation of this project is stopped.",
     "decide_automation_approval": "Your decision is recorded.",
     "cancel_automation_run": "The run is cancelled.",
@@ -38,3 +44,6 @@ SECRETS: Mapping[str, Sequence[tuple[str, str]]] = {
     "create_public_query": (("Publishable key", "publishable_key"), ("Address", "public_url")),
 }
 """Operations with a secret in the answer: the label and the member of each."""
+
+LEADING_ON: Mapping[str, str] = {"create_project": "projects/created.html"}
+"""The template of an answer with a secret that also tells what comes next. The others have `kit/secret.html`."""

@@ -109,6 +109,9 @@ async def test_from_a_playbook_to_an_enabled_contract_and_its_stop(world: World)
     assert not contract["enabled"]
     early = await browser.send(saved.form("enable_automation_contract"), 409)
     assert "Missing before it can be enabled" in early.text
+    gaps = early.html.partition("What is missing")[2].partition("</table>")[0]
+    assert f"/console/projects/{onboarding.project_id}/credentials" in gaps
+    assert f"/console/projects/{onboarding.project_id}/onboarding" in gaps
     assert not (await scene.contract())["enabled"]
     state = ok(await onboarding.read())
     assert ok(await onboarding.verify(state))["ok"]

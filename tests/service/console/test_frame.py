@@ -26,11 +26,17 @@ async def test_a_stranger_is_led_to_the_sign_in(world: World):
     assert shown.headers["location"] == "/console/enter?next=projects%2Fproj_1%2Fcases"
 
 
-async def test_a_project_is_created_and_shown(world: World):
-    browser = await browser_of(await world.sign_in())
+async def test_a_project_is_created_and_leads_on(world: World):
+    person = await world.sign_in()
+    browser = await browser_of(person)
     home = await browser.open("")
     made = await browser.send(home.form("create_project"), name="Shop <script>alert(1)</script>")
     assert "service_dsn_" in made.html
+    [project] = (await person.get("/v1/projects")).json()["projects"]
+    base = f"/console/projects/{project['project_id']}"
+    assert {base, f"{base}/onboarding", f"{base}/credentials"} <= set(made.page.links)
+    assert "Send a first event" in made.text
+    assert "nobody can read it again" not in made.text, "the service can show it to owners"
     listed = await browser.open("")
     assert "Shop &lt;script&gt;alert(1)&lt;/script&gt;" in listed.html
     assert "<script>alert" not in listed.html
