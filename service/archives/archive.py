@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 import structlog
 
+from service.archives.counts import ArchiveCounts
 from service.archives.making import Connection, make
 from service.archives.spool import Spool
 from service.eventstore.connect.connection import CONNECT_SECONDS, NOTICE_SILENCE
@@ -54,11 +55,17 @@ class Archives:
         self._aside = Aside(waiting=MOST, name="service-archive")
         self._under_way: dict[str, Archive] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self.counts = ArchiveCounts()
 
     @property
     def under_way(self) -> int:
-        """How many there are."""
+        """The number of archives in the making or on their way."""
         return len(self._under_way)
+
+    @property
+    def held(self) -> int:
+        """Their bytes on the disk."""
+        return sum(archive.spool.size for archive in self._under_way.values())
 
     async def begin(self, project_id: str, tenant: str) -> Archive:
         """Begin to make an archive, which the caller lets go of.
@@ -93,8 +100,9 @@ class Archives:
             archive.changed.set()
             return done
 
-        async with asyncio.timeout(MAKING_SECONDS), await self._connect() as connection:
-            await make(connection, project_id, archive.spool, work, self._pin)
+        with self.counts.counting(archive.spool):
+            async with asyncio.timeout(MAKING_SECONDS), await self._connect() as connection:
+                await make(connection, project_id, archive.spool, work, self._pin)
 
     async def _connect(self) -> Connection:
         return await psycopg.AsyncConnection.connect(

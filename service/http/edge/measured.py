@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from service.archives.archive import Archives
+from service.archives.counts import ArchiveCounts
 from service.eventstore.connect.fulldisk import FULL_DISK
 from service.eventstore.connect.outage import OUTAGE
 from service.eventstore.store import COMMANDS, FENCES, READS, EventStore
@@ -39,10 +41,24 @@ def _of_intake(pipeline: Pipeline, name: str, otherwise: Any = 0) -> Any:
     return otherwise if pipeline.services is None else getattr(pipeline.services.intake, name, otherwise)
 
 
+def _of_archives(read: Callable[[Archives], float]) -> Callable[[Pipeline], float]:
+    return lambda pipeline: 0 if pipeline.services is None else read(pipeline.services.archives)
+
+
 GAUGES = (
     _Gauge("service_requests_running", "Requests being carried out.", lambda pipeline: pipeline.running),
     _Gauge("service_requests_waiting", "Requests that wait for a change.", lambda pipeline: pipeline.waits.waiting),
     _Gauge("service_streams_open", "Streamed answers on their way.", lambda pipeline: pipeline.streams.under_way),
+    _Gauge(
+        "service_archives_open",
+        "Archives of projects that are being made or sent.",
+        _of_archives(lambda archives: archives.under_way),
+    ),
+    _Gauge(
+        "service_archives_held_bytes",
+        "Bytes on the disk of archives that are being made or sent, in files that no folder lists.",
+        _of_archives(lambda archives: archives.held),
+    ),
     _Gauge("service_bodies_arriving", "Requests whose body is arriving.", lambda pipeline: pipeline.reading),
     _Gauge("service_body_bytes", "Bytes of bodies of requests in flight.", lambda pipeline: pipeline.bodies.held),
     _Gauge("service_commands_waiting", "Commands in the queues of the loops.", _waiting(COMMANDS)),
@@ -91,6 +107,24 @@ def measure(pipeline: Pipeline, metrics: Metrics) -> None:
     for total in TOTALS:
         labels = [total.label] if total.label else []
         metrics.total(total.name, total.description, labels, partial(_of_store, pipeline, total))
+    metrics.total(
+        "service_archives",
+        "Archives of projects whose making has ended, by outcome.",
+        ["outcome"],
+        lambda: {(outcome,): count for outcome, count in _archived(pipeline).ended.items()},
+    )
+    metrics.total(
+        "service_archives_making_seconds",
+        "Seconds that archives of projects took to make.",
+        [],
+        lambda: {(): _archived(pipeline).seconds},
+    )
+    metrics.total(
+        "service_archives_written_bytes",
+        "Bytes that were written into archives of projects.",
+        [],
+        lambda: {(): _archived(pipeline).bytes},
+    )
     metrics.watch_ingest(lambda: int(_of_intake(pipeline, "suppressed")))
     metrics.total(
         "service_ingest_in_doubt",
@@ -131,6 +165,11 @@ def measure(pipeline: Pipeline, metrics: Metrics) -> None:
         ["kind"],
         lambda: {(kind,): count for kind, count in _of_intake(pipeline, "scrubbed", {}).items()},
     )
+
+
+def _archived(pipeline: Pipeline) -> ArchiveCounts:
+    """The counts of archives. Before the process is up they are zero."""
+    return ArchiveCounts() if pipeline.services is None else pipeline.services.archives.counts
 
 
 def _of_sdks(pipeline: Pipeline) -> SdkCounts:

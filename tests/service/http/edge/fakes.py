@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 
+from service.archives.archive import Archives
 from service.auth.authenticator import Authenticator, PrincipalStanding
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import PrincipalNotAllowed, ScopeMissing, Unauthenticated
@@ -140,7 +142,7 @@ def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
         settings=cast("Any", SimpleNamespace(**{**UNLIMITED, **settings})),
         store=cast("Any", store or FakeStore()),
         follower=cast("Any", None),
-        archives=cast("Any", None),
+        archives=Archives(cast("Any", store), Path()),
         feeds=cast("Any", None),
         intake=cast("Any", None),
         providers=cast("Any", None),

@@ -49,6 +49,13 @@ async def begun(who: Person, path: str) -> AsyncIterator[tuple[httpx2.Response, 
         yield answer, pieces
 
 
+async def figure(world: World, name: str) -> float:  # noqa: F811
+    """A figure of /metrics, of all processes together."""
+    text = (await world.get("/metrics")).text
+    [line] = [line for line in text.splitlines() if line.startswith(f"{name} ")]
+    return float(line.rpartition(" ")[2])
+
+
 async def until(reached: Any) -> None:
     """Wait for what other processes do."""
     async with asyncio.timeout(PATIENCE):
@@ -70,6 +77,11 @@ def spools(world: World) -> list[str]:  # noqa: F811
 
 async def none_open(world: World) -> bool:  # noqa: F811
     return spools(world) == []
+
+
+async def no_session(world: World) -> bool:  # noqa: F811
+    """Whether nobody reads the database for an archive."""
+    return await world.sql(SESSIONS, world.server.database_url.rpartition("/")[2]) == [(0,)]
 
 
 async def test_it_holds_everything_and_verifies(
@@ -175,11 +187,7 @@ async def test_a_slow_reader_holds_nothing_of_the_database(world: World, tmp_pat
     other = await world.sign_in()
     theirs = await other.create_project()
     async with begun(owner, path) as (_, pieces):
-
-        async def is_made() -> bool:
-            return await world.sql(SESSIONS, world.server.database_url.rpartition("/")[2]) == [(0,)]
-
-        await until(is_made)
+        await until(lambda: no_session(world))
         again = refused(await owner.get(path), 429, "rate_limited")
         assert again["details"]["max_waiting"] == 1
         assert (await other.get(f"/v1/projects/{theirs['id']}/archive")).status_code == 200
@@ -199,12 +207,39 @@ async def test_a_slow_reader_holds_nothing_of_the_database(world: World, tmp_pat
 
 
 async def test_a_client_that_goes_away_leaves_nothing(world: World) -> None:  # noqa: F811
-    """Neither a file nor a place."""
+    """Neither a file, nor a connection of the database, nor a place."""
     owner, _, path = await large(world)
     async with begun(owner, path):
         assert spools(world)
     await until(lambda: none_open(world))
+    await until(lambda: no_session(world))
     await until(lambda: _answers(owner, path))
+
+
+async def test_archives_show_in_the_metrics(world: World) -> None:  # noqa: F811
+    """How many there are with their bytes on the disk, and how each ended."""
+    made, written = 'service_archives_total{outcome="made"}', "service_archives_written_bytes_total"
+    await until(lambda: none_open(world))
+    owner, _, path = await large(world)
+    before = await figure(world, made), await figure(world, written)
+    async with begun(owner, path) as (_, pieces):
+
+        async def shown() -> bool:
+            held = await figure(world, "service_archives_held_bytes") > ROWS * ROW_BYTES
+            return held and await figure(world, "service_archives_open") == 1
+
+        await until(shown)
+        async for _piece in pieces:
+            pass
+    await until(lambda: _equals(world, "service_archives_open", 0))
+    await until(lambda: _equals(world, "service_archives_held_bytes", 0))
+    await until(lambda: _equals(world, made, before[0] + 1))
+    assert await figure(world, written) > before[1] + ROWS * ROW_BYTES
+    assert await figure(world, "service_archives_making_seconds_total") > 0
+
+
+async def _equals(world: World, name: str, value: float) -> bool:  # noqa: F811
+    return await figure(world, name) == value
 
 
 async def test_an_archive_breaks_off_for_a_reader_who_may_no_longer_read(world: World) -> None:  # noqa: F811
@@ -278,3 +313,22 @@ async def test_a_project_that_is_being_deleted_still_has_its_archive(world: Worl
             return False
 
     await until(gone)
+
+
+async def test_the_purge_of_a_project_breaks_its_archive_off(world: World) -> None:  # noqa: F811
+    """An archive that a reader takes its time with is not sent to its end after the project is gone."""
+    owner, project, path = await large(world)
+    async with begun(owner, path) as (_, pieces):
+        fenced = await owner.call("DELETE", f"/v1/projects/{project['id']}", key="bye")
+        assert fenced.status_code in {200, 202}, fenced.text
+
+        async def purged() -> bool:
+            return (await owner.get(f"/v1/projects/{project['id']}/events")).status_code == 404
+
+        await until(purged)
+        with pytest.raises(httpx2.RemoteProtocolError):
+            async for _piece in pieces:
+                pass
+    refused(await owner.get(path), 404, "project_not_found")
+    await until(lambda: none_open(world))
+    await until(lambda: no_session(world))
