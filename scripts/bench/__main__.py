@@ -62,6 +62,11 @@ PARTS = {
         lambda figures, world, asked: readings.measure_answers(figures, world, asked.answered_events), "answers"
     ),
     "lists": Part(lambda figures, world, asked: readings.measure_lists(figures, world, asked.lists_share), "caselists"),
+    "console": Part(
+        lambda figures, world, asked: readings.measure_console(figures, world, asked.console_share),
+        "console",
+        served=False,
+    ),
     "public": Part(
         lambda figures, world, asked: readings.measure_public_query(figures, world, asked.seconds), "public"
     ),
@@ -89,6 +94,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=8.0, help="length of each load")
     parser.add_argument("--growth-events", type=int, default=1_000_000)
     parser.add_argument("--lists-share", type=float, default=1.0, help="of the promised number of cases and errors")
+    parser.add_argument("--console-share", type=float, default=1.0, help="of the promised number of cases and errors")
     parser.add_argument("--named-events", type=int, default=namereads.EVENTS)
     parser.add_argument("--answered-events", type=int, default=answers.EVENTS)
     parser.add_argument("--deletion-rows", type=int, default=1_000_000)

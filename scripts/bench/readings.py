@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scripts.bench.console import visits
 from scripts.bench.figures import Figures, console
 from scripts.bench.intake import answers, backtests, caselists, namereads
 from scripts.bench.work import controls, endings, publicreads
@@ -50,6 +51,20 @@ def measure_lists(figures: Figures, world: worlds.World, share: float) -> None:
         promised=1,
         most=True,
     )
+
+
+def measure_console(figures: Figures, world: worlds.World, share: float) -> None:
+    """Visit every page of the console, in a project with very many cases and errors and a long run."""
+    found = visits.measure(world, share)
+    visits.show(found, console)
+    without, unopened = found.idle
+    size = f"{int(caselists.CASES * share):,} cases and {int(caselists.EVENTS * share):,} errors"
+    name = f"p95 of a page with {size} (/{found.slowest.place})"
+    figures.add(name, found.slowest.p95, "ms", yardstick=visits.PROMISED, promised=1, most=True)
+    wire = found.first_visit / 1000
+    figures.add("first visit to the console", wire, "kB", yardstick=visits.FIRST_VISIT / 1000, promised=1, most=True)
+    figures.add("the console, unopened (PSS)", unopened - without, "MB", yardstick=1, promised=visits.BEFORE, most=True)
+    figures.add("all pages of it opened (PSS)", found.opened, "MB", yardstick=1, promised=visits.AFTER, most=True)
 
 
 def measure_names(figures: Figures, world: worlds.World, events: int) -> None:

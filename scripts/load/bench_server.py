@@ -1,7 +1,8 @@
 """The service with one more route, for `make bench`: an echo behind the same gate, authentication and validation.
 
 `python -m scripts.load.bench_server` with the service's own environment; one API process, stopped by SIGTERM. With
-UNCOUNTED as its argument it sums no names of events: what counting them costs is told beside such a one.
+UNCOUNTED as its argument it sums no names of events: what counting them costs is told beside such a one. It has the
+console with CONSOLE as its argument alone, so that the memory of a service without one is known.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from service.process.assembly import make_services
 from service.settings import load_settings
 
 UNCOUNTED = "--uncounted"
+CONSOLE = "--console"
 
 
 async def echo(call: Call[LogEvent, None]) -> Answer:
@@ -54,7 +56,7 @@ def main() -> None:
         NamesTally.add = lambda *_: None  # type: ignore[method-assign]
     settings = load_settings()
     configure(settings.log_level, "api")
-    app = create_app(lambda: make_services(settings), [*all_endpoints(), ECHO])
+    app = create_app(lambda: make_services(settings), [*all_endpoints(), ECHO, *_console()])
 
     def load(_: str) -> ASGIApp:
         return app
@@ -71,6 +73,15 @@ def main() -> None:
         backlog=1024,
         runtime_blocking_threads=1,
     ).serve(target_loader=load)
+
+
+def _console() -> list[Endpoint]:
+    """The routes of the console, if it is asked for."""
+    if CONSOLE not in sys.argv:
+        return []
+    from service.console.door import ENDPOINTS
+
+    return ENDPOINTS
 
 
 if __name__ == "__main__":

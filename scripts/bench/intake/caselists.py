@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import time
@@ -20,6 +21,8 @@ from scripts.load import worlds
 CASES, EVENTS = 100_000, 5_000_000
 PROMISED = 30.0  # milliseconds, 95 of 100 pages
 PAGES = 60  # of each sort
+LOUD = f"case_{hashlib.md5(b'1', usedforsecurity=False).hexdigest()}"
+"""The case that may have more errors than any other."""
 
 _CASES = """
 insert into cases (project_id, id, revision, case_revision, status, fingerprint, grouping_version, opened_at)
@@ -32,16 +35,24 @@ insert into case_stats (project_id, id, title, message, level, environment, rele
     event_count, users_affected, first_seen_at, last_seen_at)
 select %(project)s, 'case_' || md5(n::text), 'Error ' || md5(n::text) || ' of part ' || n %% 97, 'm', 'error',
     'production', 'r' || n %% 50, array['production'] || case when n %% 20 = 0 then array['staging'] else '{}' end,
-    array['r' || n %% 50], n %% 500 <> 0, %(events)s / %(cases)s, n %% 40, %(now)s - 90 * 86400,
+    array['r' || n %% 50], n %% 500 <> 0, case when n = 1 then greatest(%(events)s * %(loud)s / 100, 1)
+    else %(events)s / %(cases)s end, n %% 40, %(now)s - 90 * 86400,
     %(now)s - (n * 7919 %% (90 * 86400))
 from generate_series(1::bigint, %(cases)s) n
 """
-_EVENTS = """
+# Ids as the intake makes them, in case a single error is read: digits of their time come first.
+_TIME_DIGITS = " || ".join(
+    f"substr('0123456789abcdefghjkmnpqrstvwxyz', 1 + (at * 1000 >> {shift} & 31)::int, 1)"
+    for shift in range(45, -5, -5)
+)
+_EVENTS = f"""
 insert into log_events (project_id, received_at, id, level, message, environment, release, user_id, tags, extra,
     case_id, fingerprint)
-select %(project)s, %(now)s - n * 60 * 86400 / %(events)s, 'log_' || n, 'error', 'm', 'production', 'r1',
-    'u' || n %% 5000, '{}', '{}', 'case_' || md5((1 + n %% %(cases)s)::text), md5('f' || (1 + n %% %(cases)s))
-from generate_series(1::bigint, %(events)s) n
+select %(project)s, at, 'log_' || {_TIME_DIGITS} || lpad(n::text, 16, '0'), 'error', 'm', 'production', 'r1',
+    'u' || n %% 5000, '{{}}', '{{}}', 'case_' || md5(of::text), md5('f' || of)
+from generate_series(1::bigint, %(events)s) n cross join lateral (select
+    %(now)s - n * 60 * 86400 / %(events)s as at,
+    case when n %% 100 < %(loud)s then 1 else 1 + n %% %(cases)s end as of) error
 """
 _DAYS = """
 select ensure_partition(telemetry => 'log_events', day => (%(now)s / 86400 - d) * 86400) from generate_series(0, 61) d
@@ -67,9 +78,12 @@ class Timed(NamedTuple):
     most: float
 
 
-def fill(world: worlds.World, project_id: str, cases: int, events: int) -> None:
-    """Generate cases with their counters and errors, as if they had come within three months."""
-    values = {"project": project_id, "cases": cases, "events": events, "now": int(time.time())}
+def fill(world: worlds.World, project_id: str, cases: int, events: int, *, loud: int = 0) -> None:
+    """Generate cases with their counters and errors, as if they had come within three months.
+
+    Of all errors, `loud` of a hundred are of LOUD.
+    """
+    values = {"project": project_id, "cases": cases, "events": events, "loud": loud, "now": int(time.time())}
     with psycopg.connect(world.database_url, autocommit=True) as connection:
         for statement in (_DAYS, _CASES, _STATS, _EVENTS):
             connection.execute(statement.encode(), values)
