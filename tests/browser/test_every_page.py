@@ -7,6 +7,7 @@ from playwright.sync_api import Browser
 
 from tests.support.chromium import PHONE, WIDE, Seat, seated
 from tests.support.fullscene import GUEST, FullScene, Place
+from tests.support.naughty.places import address_of
 
 pytestmark = [pytest.mark.shares_server, pytest.mark.timeout(900)]
 
@@ -22,6 +23,7 @@ def test_no_page_has_a_violation_or_is_too_wide(chromium: Browser, full: FullSce
 def look_at(seat: Seat, place: Place) -> None:
     """Look at a place in both themes, and as on a phone. The themes have nothing but other colours."""
     seat.open(place.place)
+    seat.troubles += [f"{place.place} links to {link}, where no page is" for link in lost_links(seat)]
     seat.axe()
     seat.page.emulate_media(color_scheme="dark")
     seat.axe("color-contrast")
@@ -29,3 +31,12 @@ def look_at(seat: Seat, place: Place) -> None:
     seat.page.set_viewport_size({"width": PHONE, "height": 844})
     seat.look()
     seat.page.set_viewport_size({"width": WIDE, "height": 900})
+
+
+def lost_links(seat: Seat) -> list[str]:
+    """The links of the page into the console that lead to no page of it."""
+    paths: list[str] = seat.page.evaluate(
+        "[...document.links].filter((a) => a.host === location.host).map((a) => a.pathname)"
+    )
+    inside = {path.removeprefix("/console").strip("/") for path in paths if path.startswith("/console")}
+    return sorted(place for place in inside if address_of(place) is None)
