@@ -70,7 +70,7 @@ class _Held:
     """Who has had the loop for long while others were about, and until when they leave it to those."""
 
     def __init__(self) -> None:
-        self._rests = Rests()
+        self._rests = Rests(spared=UNTIRED)
         self._holder: tuple[str, float, Company] | None = None  # who has the loop, since when, and in which company
 
     def begin(self, tenant: str, company: Company) -> None:

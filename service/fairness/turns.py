@@ -11,6 +11,8 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from types import TracebackType
+from typing import ClassVar
+from weakref import WeakSet
 
 from service.fairness.not_done import ReadNotDone
 
@@ -56,10 +58,29 @@ class Company:
 
 
 class Rests:
-    """Until when tenants leave something scarce to others."""
+    """Until when tenants leave something scarce to others.
 
-    def __init__(self) -> None:
+    The last `spared` seconds of a rest are nobody's concern: they count in no figure. `begun` counts the rests of this
+    process.
+    """
+
+    begun: ClassVar[int] = 0
+    _all: ClassVar[WeakSet[Rests]] = WeakSet()
+
+    def __init__(self, spared: float = 0) -> None:
         self._until: dict[str, float] = {}
+        self._spared = spared
+        Rests._all.add(self)
+
+    @classmethod
+    def resting(cls) -> int:
+        """How many tenants rest now from anything in this process."""
+        return len({tenant for rests in cls._all for tenant in rests.tenants()})
+
+    def tenants(self) -> list[str]:
+        """Those that rest now, without those whose rest is nobody's concern."""
+        now = time.monotonic()
+        return [tenant for tenant in self._until if self._counts(tenant, now)]
 
     def left(self, tenant: str) -> float:
         """For how many seconds a tenant rests still; none if it is not positive."""
@@ -76,7 +97,13 @@ class Rests:
         now = time.monotonic()
         if len(self._until) >= MANY:
             self._until = {name: until for name, until in self._until.items() if until > now}
+        counted = self._counts(tenant, now)
         self._until[tenant] = min(max(self._until.get(tenant, now), now) + seconds, now + LONGEST)
+        if not counted and self._counts(tenant, now):
+            Rests.begun += 1
+
+    def _counts(self, tenant: str, now: float) -> bool:
+        return self._until.get(tenant, now) > now + self._spared
 
 
 class Turns:

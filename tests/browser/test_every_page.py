@@ -40,3 +40,17 @@ def lost_links(seat: Seat) -> list[str]:
     )
     inside = {path.removeprefix("/console").strip("/") for path in paths if path.startswith("/console")}
     return sorted(place for place in inside if address_of(place) is None)
+
+
+def test_what_is_in_no_stream_is_read_anew_from_time_to_time(chromium: Browser, full: FullScene) -> None:
+    with seated(chromium, full.at.server.base_url, full.session()) as seat:
+        seat.page.clock.install()
+        seat.open("operator")
+        seat.page.get_by_text("Live", exact=True).wait_for()
+        with seat.page.expect_response("**/console/operator") as anew:
+            seat.page.clock.fast_forward(10_000)
+        assert anew.value.ok
+        seat.page.evaluate("document.body.dataset.same = ''")
+        with seat.page.expect_response("**/console/operator"):
+            seat.page.clock.fast_forward(10_000)
+        assert seat.page.locator("body[data-same]").count() == 1, "the page itself was not loaded again"

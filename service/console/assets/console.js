@@ -47,7 +47,7 @@
   });
 
   // A page that follows changes hears of them, and reads itself anew. What is being typed or was refused stays.
-  const live = { source: null, text: "", reading: false, again: false };
+  const live = { source: null, timer: 0, text: "", reading: false, again: false };
   const content = () => document.getElementById("content");
   const told = (main) => main.innerHTML.replace(/name="_key" value="[^"]*"/g, "");
   const typed = "input:not([type=hidden]), select, textarea";
@@ -106,7 +106,7 @@
         return;
       }
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("content");
-      if (answer.ok && fresh && told(fresh) === live.text) return;
+      if (answer.ok && fresh && told(fresh) === live.text) { say("Live"); return; }
       if (!answer.ok || !fresh || isEdited(main)) { say("This page has changed."); return; }
       live.text = told(fresh);
       replace(main, fresh);
@@ -121,7 +121,12 @@
 
   const follow = () => {
     const main = content();
-    if (!main || !main.dataset.follows || live.source || document.hidden) return;
+    if (!main || document.hidden) return;
+    if (main.dataset.every && !live.timer) {
+      live.timer = window.setInterval(readAnew, 1000 * Number(main.dataset.every));
+      say("Live");
+    }
+    if (!main.dataset.follows || live.source) return;
     const source = live.source = new EventSource(main.dataset.follows);
     source.addEventListener("begun", () => { say("Live"); readAnew(); });
     source.addEventListener("changed", readAnew);
@@ -134,7 +139,12 @@
   };
 
   // A hidden page listens to nothing: browsers have few connections to one place.
-  const leave = () => { live.source?.close(); live.source = null; };
+  const leave = () => {
+    live.source?.close();
+    window.clearInterval(live.timer);
+    live.source = null;
+    live.timer = 0;
+  };
 
   document.addEventListener("visibilitychange", () => { if (document.hidden) leave(); else follow(); });
   window.addEventListener("pagehide", leave);

@@ -18,7 +18,7 @@ class View:
 
     `state` is the ground of a person's decision, as label and text. Forms carry it along, so a stale one shows the
     changes since. `project_id` puts the page into the frame of a project. `follows` are streams: the page shows their
-    changes by itself. `status` is that of HTTP.
+    changes by itself. What is in no stream is read anew every so many seconds, 0 for never. `status` is that of HTTP.
     """
 
     template: str
@@ -27,6 +27,7 @@ class View:
     project_id: str | None = None
     state: Mapping[str, str] = field(default_factory=dict)
     follows: Sequence[str] = ()
+    every: int = 0
     status: int = 200
 
 

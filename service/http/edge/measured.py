@@ -11,6 +11,7 @@ from service.archives.counts import ArchiveCounts
 from service.eventstore.connect.fulldisk import FULL_DISK
 from service.eventstore.connect.outage import OUTAGE
 from service.eventstore.store import COMMANDS, FENCES, READS, EventStore
+from service.fairness.turns import Rests
 from service.http.edge.measure.metrics import Joined, Labelled, Metrics
 from service.http.edge.pipeline import Pipeline
 from service.ingest.foreign.reports import SdkCounts
@@ -83,6 +84,11 @@ GAUGES = (
         lambda pipeline: 0 if pipeline.services is None else pipeline.services.settings.new_cases_per_hour,
         "livemax",
     ),
+    _Gauge(
+        "service_tenants_resting",
+        "Tenants that leave something scarce to their neighbours now.",
+        lambda _: Rests.resting(),
+    ),
     _Gauge("service_disk_full", "API processes whose latest writes found the disk full.", lambda _: FULL_DISK.lasts),
     _Gauge("service_database_gone", "API processes that find the database gone.", lambda _: OUTAGE.lasts),
 )
@@ -90,6 +96,7 @@ TOTALS = (
     _Total("service_commands", "Commands that the loops took into a transaction.", lambda store: store.loop.commands),
     _Total("service_rounds", "Transactions that the loops began.", lambda store: store.loop.rounds),
     _Total("service_fences", "Fences that the lanes have answered.", lambda store: store.lane.fences),
+    _Total("service_rests", "Rests of tenants that held something scarce for long.", lambda _: Rests.begun),
     _Total("service_gate_holders_ended", "Sessions ended for a fence.", lambda store: store.lane.holders_ended),
     _Total(
         "service_in_doubt",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from service.console.diagrams.drawing import Passed, draw
@@ -89,9 +90,33 @@ def test_a_report_is_shown_in_its_form_and_as_text(at: HttpScene) -> None:
 
 def test_the_operators_page_has_the_figures_that_anybody_may_read(at: HttpScene, people: People) -> None:
     page = people.stranger.open("operator")
-    for text in ("Readers of the log", "sequencer", "Jobs", "Rebuilds", "None is under way", "Scheduled tasks"):
+    for text in (
+        "Readers of the log",
+        "sequencer",
+        "Jobs None failed",
+        "service jobs retry",
+        "Rebuilds",
+        "None is under way",
+        "Scheduled tasks",
+        "Tenants that rest, so that their neighbours come first",
+        "Rests of tenants since the start",
+        "Largest tables",
+        "Reload",
+    ):
         assert text in page.text
+    assert 'data-every="10"' in page.html
     assert at.world.project_id not in page.text
+
+
+def test_a_rebuild_under_way_shows_how_far_it_is(at: HttpScene, people: People) -> None:
+    assert at.server.database_url is not None
+    with psycopg.connect(at.server.database_url, autocommit=True) as connection:
+        connection.execute("insert into rebuilds (name, position, events, started_at) values ('a_test', 9, 7, 0)")
+        try:
+            shown = people.stranger.sees("operator", "a_test 7 of ")
+        finally:
+            connection.execute("delete from rebuilds where name = 'a_test'")
+    assert "The table of before answers until the swap." in shown.text
 
 
 def test_figures_are_read_back_from_their_text() -> None:

@@ -44,9 +44,11 @@ async def test_from_the_empty_state_to_the_receipt(world: World) -> None:
     assert state["plan_sha256"] in planned.text
     for words in ("How many visitors pay?", "order_paid", "src/pay.py", "payments.add(payment)", "Safe to provoke"):
         assert words in planned.text, words
+    assert f"/console/{place}" in (await browser.open("")).page.links, "the list of projects tells that a plan waits"
     approve = planned.form("review_onboarding", decision="approve")
     assert (approve.value("plan_sha256"), approve.value("_if_match")) == (state["plan_sha256"], state["etag"])
     approved = await browser.send(approve)
+    assert f"/console/{place}" not in (await browser.open("")).page.links
     assert "Start the proof" in approved.text
     kept = await browser.send(own(approved, "proof"), **{"implementation_source_snapshot:json": SNAPSHOT})
     assert "shown once" in kept.text

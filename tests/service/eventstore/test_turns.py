@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.fairness.not_done import ReadNotDone
-from service.fairness.turns import LONGEST, SHORT, Turns, fair_shares
+from service.fairness.turns import LONGEST, SHORT, Rests, Turns, fair_shares
 
 
 class Work:
@@ -180,6 +180,18 @@ async def test_nobody_rests_for_longer_than_a_request_may_wait():
     work.turns.note("b")
     await hold_for_long(work, "a1")
     assert work.turns._rests._until["a"] <= time.monotonic() + LONGEST
+
+
+def test_rests_are_counted_once_each_and_short_ones_not_at_all():
+    begun, resting = Rests.begun, Rests.resting()
+    rests, spared = Rests(), Rests(spared=LONGEST)
+    rests.add("a", LONGEST)
+    rests.add("a", LONGEST)
+    spared.add("b", LONGEST / 2)
+    assert (Rests.begun - begun, Rests.resting() - resting) == (1, 1)
+    spared.add("a", LONGEST / 2)
+    rests.add("b", LONGEST)
+    assert (Rests.begun - begun, Rests.resting() - resting) == (2, 2)
 
 
 async def test_who_waits_while_its_tenant_begins_to_rest_is_served_after_it():

@@ -25,7 +25,15 @@ QUEUES = (
     ("service_webhook_deliveries_due", "Webhook deliveries that are due"),
     ("service_alerts_due", "Alerts that are due"),
     ("service_deletions_open", "Deletions under way"),
+    ("service_tenants_resting", "Tenants that rest, so that their neighbours come first"),
+    ("service_rests_total", "Rests of tenants since the start"),
 )
+SHOWN_ALWAYS = ("todo", "doing", "failed")
+"""States of jobs that are shown with no job in them too."""
+LARGEST = 8
+"""Tables that are shown with their size."""
+EVERY = 10
+"""Seconds after which the page reads itself anew."""
 
 
 @page("operator")
@@ -51,7 +59,14 @@ async def show_operator(visit: Visit) -> View:
             (name, lag, figures.by("service_reader_lag_seconds", "reader").get(name)) for name, lag in lags.items()
         ],
         "rebuilds": figures.by("service_rebuild_events", "table"),
-        "jobs": figures.by("service_jobs", "status"),
+        "jobs": {
+            status: count
+            for status, count in figures.by("service_jobs", "status").items()
+            if count or status in SHOWN_ALWAYS
+        },
+        "longest_job": figures.one("service_jobs_longest_wait_seconds"),
+        "tables": sorted(figures.by("service_table_bytes", "table").items(), key=lambda pair: -pair[1])[:LARGEST],
+        "signable": not any(one == 0 for one in figures.by("service_log_may_be_signed", "verdict").values()),
         "tasks": [(name, age, figures.by("service_task_seconds", "task").get(name)) for name, age in ages.items()],
         "steps": [
             (name, due, figures.by("service_sweep_longest_wait_seconds", "step").get(name))
@@ -64,7 +79,7 @@ async def show_operator(visit: Visit) -> View:
         )[:10],
         "checkpoint": await checkpoint_of(visit),
     }
-    return View("operator/shown.html", "Operator", facts)
+    return View("operator/shown.html", "Operator", facts, every=EVERY)
 
 
 PAGES = [show_operator]

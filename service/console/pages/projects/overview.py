@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from service.console.kit.following import ALL
 from service.console.kit.page import View, page
 from service.console.kit.together import together
 from service.console.kit.visit import Json, Visit
-from service.console.pages.projects.standing import standing_of
+from service.console.pages.projects.standing import plan_waits, standing_of
 
 DAYS = 30
 NEWEST_CASES = 6
@@ -38,9 +39,9 @@ async def show_project(visit: Visit) -> View:
         "cases": cases,
         "days": [(day, _on(day, found)) for day in health["by_day"]],
         "deploys": found,
-        "plan_waits": bool(onboarding and (onboarding["next_action"] or {}).get("requires_human")),
+        "plan_waits": plan_waits(onboarding),
     }
-    return View("projects/overview.html", "Overview", facts, project_id)
+    return View("projects/overview.html", "Overview", facts, project_id, follows=[ALL])
 
 
 def _on(day: Json, deploys: Sequence[Json]) -> list[Json]:

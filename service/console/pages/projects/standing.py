@@ -29,6 +29,11 @@ def standing_of(control: Json | None) -> ProjectOutlook:
     return ProjectOutlook(word, kind, waiting, others)
 
 
+def plan_waits(onboarding: Json | None) -> bool:
+    """Whether an onboarding waits for a decision of a person."""
+    return bool(onboarding and (onboarding["next_action"] or {}).get("requires_human"))
+
+
 def _state(contract: Json | None) -> tuple[str, str]:
     if contract is None:
         return "no contract", ""
