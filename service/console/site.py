@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -142,12 +142,14 @@ async def _answer(visit: Visit, one: Answerer[Any], view: View, problem: FormPro
     project = None
     if view.project_id is not None:
         project = await visit.try_read("get_setup", project_id=view.project_id)
+    may = partial(visit.permits, project["project"]["role"] if project else None)
     facts = {
         **view.facts,
         "visit": visit,
         "view": view,
         "project": project,
-        "sections": sections(view.project_id, one.section),
+        "may": may,
+        "sections": sections(view.project_id, one.section, may),
         "problem": problem,
         "changed": problem.changed(visit.entered, view.state) if problem else (),
         "done": _done(visit),

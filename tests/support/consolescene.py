@@ -34,6 +34,10 @@ class Watcher:
         shown: Shown = self.run(self.browser.send(form, status, **entered))
         return shown
 
+    def forge(self, form: ShownForm, status: int = 403, **entered: str) -> Shown:
+        shown: Shown = self.run(self.browser.forge(form, status, **entered))
+        return shown
+
     def post(self, action: str, fields: list[tuple[str, str]], status: int = 200) -> Shown:
         shown: Shown = self.run(self.browser.post(action, fields, status))
         return shown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
@@ -43,6 +43,8 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
     ),
 )
 """Each group with its sections: their name in the code, their title, and their address within the project."""
+READS: Mapping[str, str] = {"members": "list_members", "credentials": "list_credentials", "log": "list_events"}
+"""What a section reads, where not every role of the project may."""
 
 
 class NavEntry(NamedTuple):
@@ -53,15 +55,19 @@ class NavEntry(NamedTuple):
     current: bool
 
 
-def sections(project_id: str | None, current: str) -> list[tuple[str, list[NavEntry]]]:
-    """The navigation of a project, in groups. Empty outside of one."""
+def sections(project_id: str | None, current: str, may: Callable[[str], bool]) -> list[tuple[str, list[NavEntry]]]:
+    """The navigation of a project, in groups, without what the person may not read. Empty outside of a project."""
     if project_id is None:
         return []
     base = f"projects/{project_id}"
     return [
         (
             group,
-            [NavEntry(title, f"{base}/{address}".rstrip("/"), name == current) for name, title, address in entries],
+            [
+                NavEntry(title, f"{base}/{address}".rstrip("/"), name == current)
+                for name, title, address in entries
+                if name not in READS or may(READS[name])
+            ],
         )
         for group, entries in GROUPS
     ]

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from service.auth.access import permits
 from service.auth.cookies import cookie_values, session_secret
 from service.auth.refusals import Unauthenticated
 from service.console.kit import preferences
@@ -20,6 +21,7 @@ from service.http.edge import inner
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import Head, head_of
 from service.http.edge.inner import InnerRequest
+from statemachines.accounts.membership import Role
 
 Json = dict[str, Any]
 KEPT = ("user-agent", "x-forwarded-for", "forwarded", "host")
@@ -87,6 +89,11 @@ class Visit:
     def next_query(self, cursor: str) -> str:
         """The query string of the same page, further on in its list."""
         return urlencode({**{name: value for name, value in self.query.items() if name != "done"}, "cursor": cursor})
+
+    def permits(self, role: str | None, operation_id: str) -> bool:
+        """Whether an operation is open to people with a role in a project. To nobody without one."""
+        bound = inner.pipeline_of(self.call).bound[operation_id]
+        return role is not None and permits(bound.operation, Role(role))
 
     async def read(self, operation_id: str, *, query: Mapping[str, Any] | None = None, **path: str) -> Json:
         """The body of a read. Raises ReadRefused."""

@@ -16,7 +16,7 @@ async def show_deletion(visit: Visit) -> View:
     """Show the extent of a deletion, and ask for the name of the project."""
     project_id = visit.values["project_id"]
     setup = await visit.read("get_setup", project_id=project_id)
-    facts = {"name": setup["project"]["name"], "role": setup["project"]["role"]}
+    facts = {"name": setup["project"]["name"]}
     return View("projects/delete.html", "Delete this project", facts, project_id)
 
 
