@@ -90,7 +90,7 @@ class Intruder:
     def get(self, place: str, secret: str | None, **headers: str) -> httpx2.Response:
         """Open a place with a session, or without any."""
         cookie = {} if secret is None else {"cookie": f"{COOKIE}={secret}"}
-        return self.client.get(f"/console/{place}".replace("/?", "?").rstrip("/"), headers={**cookie, **headers})
+        return self.client.get(f"/console/{place}", headers={**cookie, **headers})
 
     def post(
         self, place: str, fields: Iterable[tuple[str, str]], secret: str | None, **headers: str

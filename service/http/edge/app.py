@@ -80,7 +80,9 @@ class Edge:
         self.metrics = metrics
         self.routes = routes
         with_slash = {route.template for route in routes if route.template.endswith("/")}
-        self._slash_allowed = frozenset(path.encode() for path in (*with_slash, f"{ALIASES['/']}/"))
+        templates = {route.template for route in routes}
+        pages = {f"{template}/" for template in templates if f"{template}/{{place}}" in templates}
+        self._slash_allowed = frozenset(path.encode() for path in (*with_slash, *pages, f"{ALIASES['/']}/"))
         # Those of foreign protocols name something on their way, and end in a slash all the same (G-142).
         self._slashed = [route.matches for route in routes if route.template in with_slash and "{" in route.template]
 

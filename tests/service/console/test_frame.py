@@ -42,6 +42,19 @@ async def test_a_project_is_created_and_leads_on(world: World):
     assert "<script>alert" not in listed.html
 
 
+async def test_the_links_of_the_first_pages_lead_on(world: World):
+    """Also back to the first page, whose address ends with a slash where somebody types it."""
+    browser = await browser_of(await world.sign_in())
+    home = await browser.open("")
+    made = await browser.send(home.form("create_project"), name="Shop")
+    links = [*home.page.links, *made.page.links]
+    assert "/console/" in links
+    for link in (one for one in links if one.startswith("/console")):
+        answer = await world.client.get(link, headers={"cookie": f"service_session={browser.secret}"})
+        assert answer.status_code == 200, link
+    assert (await world.client.get("/console/settings/")).status_code == 404
+
+
 async def test_a_form_sent_twice_is_carried_out_once(world: World):
     person = await world.sign_in()
     browser = await browser_of(person)
