@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.cli.log.group import log
-from service.cli.shared.common import connected, database, json_option, looking, print_json, say, show
+from service.cli.shared.common import connected, database, json_option, looking, print_json, say
 
 
 @log.command()
@@ -42,9 +42,13 @@ def status(as_json: bool) -> None:
 @log.command()
 @json_option
 def keys(as_json: bool) -> None:
-    """List the public keys of the log, as vkeys of C2SP signed-note."""
+    """Print the public keys of the log, one a line, as vkeys of C2SP signed-note. JSON has their first use."""
     from service.eventstore.tree.reading import KEYS
 
     with database() as settings, connected(settings) as opened:
         rows = [dict(zip(("vkey", "first_signed_at"), row, strict=True)) for row in opened.execute(KEYS.encode())]
-    show(rows, ("vkey", "first_signed_at"), as_json=as_json, width=3000)
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        say(row["vkey"])

@@ -51,6 +51,8 @@ def test_another_log_is_told_by_exit_code_and_doctor_until_it_is_continued(
         code, keys = shown("keys", **base)
         pair = KeyPair.derive(bytes.fromhex(SIGNING_KEY), "log")
         assert {parse_vkey(row["vkey"]) for row in keys} == set(pair.as_log(origin))
+        lines = run("log", "keys", **base).stdout.splitlines()
+        assert {parse_vkey(line) for line in lines} == set(pair.as_log(origin)), "a file for --key @keys"
         assert code == 0
         restored(sql)
     code, status = shown("status", **base)
