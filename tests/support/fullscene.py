@@ -218,18 +218,8 @@ class FullScene:
         """A run that succeeded, one that waits for a decision, and one that failed."""
         at = self.at
         self._err(at)
-        at.delivered()
+        heal(at.delivered())
         self.ids |= {"run_id": at.run_id, "healed_case_id": at.case_id}
-        at.must(at.act("usage", {"turns": 3, "label": "read the code"}), 200)
-        at.must(at.prove(), 201)
-        at.must(at.prove("merged"), 201)
-        at.traffic(1)
-        assert at.deploy("c" * 40) == at.run_id
-        for _ in range(5):  # traffic of the last moments may not count yet
-            if at.must(at.verify()).get("status") == "succeeded":
-                break
-            at.traffic(3)
-            at.wait(130)
         self.ids["waiting_run_id"] = self._another("Basket is empty")
         self._ask("Sum the empty cart")
         self.ids["failed_run_id"] = self._another("Mail was not sent")
@@ -332,6 +322,20 @@ class FullScene:
         at.must(at.call("POST", f"{at.project}/public-queries", wish, who="owner"))
         started = at.must(at.call("POST", "/v1/auth/device", {"client_name": "A laptop"}, who=None))
         self.ids["user_code"] = started["user_code"]
+
+
+def heal(at: HttpScene) -> None:
+    """Take a run with a consumed grant to its verified end."""
+    at.must(at.act("usage", {"turns": 3, "label": "read the code"}), 200)
+    at.must(at.prove(), 201)
+    at.must(at.prove("merged"), 201)
+    at.traffic(1)
+    assert at.deploy("c" * 40) == at.run_id
+    for _ in range(5):  # traffic of the last moments may not count yet
+        if at.must(at.verify()).get("status") == "succeeded":
+            break
+        at.traffic(3)
+        at.wait(130)
 
 
 def onboard(at: HttpScene, steps: int) -> dict[str, Any]:

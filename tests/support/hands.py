@@ -76,9 +76,15 @@ class Hands:
         return value.inner_text()
 
 
+def typed(server: ServerHandle, *words: str) -> str:
+    """What a command of the service prints on the machine of a server."""
+    command = [sys.executable, "-m", "service", *words]
+    return subprocess.run(
+        command, env=server.env, cwd=server.directory, capture_output=True, text=True, check=True
+    ).stdout
+
+
 def link_of(server: ServerHandle, email: str) -> str:
-    """The link that `service console open` prints on the machine of a server."""
-    command = [sys.executable, "-m", "service", "console", "open", "--email", email, "--json"]
-    done = subprocess.run(command, env=server.env, cwd=server.directory, capture_output=True, text=True, check=True)
-    said: dict[str, Any] = json.loads(done.stdout)
+    """The link that signs a person in."""
+    said: dict[str, Any] = json.loads(typed(server, "console", "open", "--email", email, "--json"))
     return str(said["link"])
