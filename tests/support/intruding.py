@@ -74,6 +74,7 @@ class Intruder:
         self.origin = str(client.base_url).rstrip("/")
         self.sessions = {who: full.session(who) for who in PEOPLE}
         self.tokens = {who: self.token(secret) for who, secret in self.sessions.items()}
+        self.another = self.token(full.session(OWNER))
         others = ("report_project_id", "report_run_id", *(f"{state}_id" for state in STATES))
         self._others = frozenset(full.ids[name] for name in others)
 

@@ -20,7 +20,7 @@ from service.console.kit.places import local
 from service.console.kit.told import LEADING_ON, SECRETS
 from service.console.kit.visit import Said, Visit
 from service.http.edge import inner
-from service.http.edge.declare.operations import KEY
+from service.http.edge.declare.operations import KEY, Operation
 
 PATH = "_path."
 CHANGED = frozenset({HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED})
@@ -74,12 +74,20 @@ def _invalid(details: Mapping[str, Any]) -> Mapping[str, str]:
     return {**refused, **unknown, **dict.fromkeys(details.get("missing_fields") or (), "is missing")}
 
 
+def takes(operation: Operation) -> bool:
+    """Whether a form may carry an operation out: one of people that changes something, with a body that has fields.
+
+    Files, and the messages of MCP, are for programs.
+    """
+    return operation.method != "GET" and bool(operation.principals & KEY) and operation.body is not bytes
+
+
 @form("do/{operation_id}")
 async def carry_out(visit: Visit, fields: Fields) -> View | Redirect:
     """Carry out an operation of people. Raises FormProblem when it is refused, and NotFound for any other."""
     operation_id = visit.values["operation_id"]
     bound = inner.pipeline_of(visit.call).bound.get(operation_id)
-    if bound is None or bound.operation.method == "GET" or not bound.operation.principals & KEY:
+    if bound is None or not takes(bound.operation):
         raise NotFound
     path = {name.removeprefix(PATH): values[0] for name, values in fields.items() if name.startswith(PATH)}
     headers = {"if-match": first(fields, "_if_match"), "idempotency-key": first(fields, "_key")}

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.consolescene import People, open_people
 from tests.support.fullscene import FullScene, open_full_scene
+from tests.support.intruding import Intruder
 from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.server import ServerHandle
 
@@ -29,3 +30,10 @@ def full(server: ServerHandle) -> Iterator[FullScene]:
     """A scene with all that pages show. Tests of a file share it and change nothing."""
     with open_full_scene(server) as scene:
         yield scene
+
+
+@pytest.fixture(scope="module")
+def intruder(full: FullScene) -> Iterator[Intruder]:
+    """The browsers of all people of it."""
+    with full.at.server.client() as client:
+        yield Intruder(full, client)

@@ -66,12 +66,6 @@ MORE = ["projects/{project_id}/onboarding", "projects/{project_id}/reports"]
 """Places of the scene's own project that pages are tried at besides."""
 
 
-@pytest.fixture(scope="module")
-def intruder(full: FullScene) -> Iterator[Intruder]:
-    with full.at.server.client() as client:
-        yield Intruder(full, client)
-
-
 def places(full: FullScene) -> Iterator[tuple[Place, str]]:
     """Every place, with the operation whose rule it has."""
     ids = full.ids

@@ -47,7 +47,12 @@ class DeedResult(NamedTuple):
 
 @form("projects/{project_id}/cases/several")
 async def act_on_several(visit: Visit, fields: Fields) -> View:
-    """Act on each chosen case at the revision seen. A refused one holds up none of the others."""
+    """Act on each chosen case at the revision seen. A refused one holds up none of the others.
+
+    Raises InvalidPayload, and ReadRefused for a project that the person does not see.
+    """
+    project_id = visit.values["project_id"]
+    await visit.read("get_setup", project_id=project_id)
     deed = first(fields, "deed")
     chosen = [ChosenCase.read(text) for text in dict.fromkeys(fields.get("chosen", ()))]
     _check(deed, chosen)
@@ -68,7 +73,7 @@ async def act_on_several(visit: Visit, fields: Fields) -> View:
         "word": word,
         "after": local(first(fields, "_next")),
     }
-    return View("cases/several.html", "Results for the chosen cases", facts, visit.values["project_id"])
+    return View("cases/several.html", "Results for the chosen cases", facts, project_id)
 
 
 def _check(deed: str, chosen: list[ChosenCase]) -> None:
