@@ -23,6 +23,7 @@ from service.eventstore.history.stored import StoredEvent
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import EventStore
 from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import Turns
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +31,9 @@ KEPT_EVENTS = 256
 KEPT_BYTES = 64 * 1024
 TOGETHER = 50  # positions of one read
 READ_SECONDS = 2.0
+MOST_PAGES = 64
+MOST_PAGES_OF_ACCOUNT = 16
+MOST_WAITING = 2000
 AGAIN_SECONDS = 0.2
 
 
@@ -115,9 +119,14 @@ class Feed:
 
 
 class Feeds:
-    """The feeds of one process, each for as long as it has readers."""
+    """The feeds of one process, each for as long as it has readers.
+
+    `pages` are turns of readers behind their feed. One is held for a page from its read until its reader has it, so
+    pages in memory have a bound, whatever the number of slow readers.
+    """
 
     def __init__(self, store: EventStore, follower: Follower) -> None:
+        self.pages = Turns(MOST_PAGES, MOST_PAGES_OF_ACCOUNT, MOST_WAITING)
         self._store = store
         self._follower = follower
         self._feeds: dict[EventSource, tuple[Feed, Listener, asyncio.Task[None]]] = {}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import NamedTuple
 
 from service.events.feeds import FeedReader, Feeds, reading
@@ -18,6 +19,7 @@ PAGE = 200
 HEARTBEAT_SECONDS = 15.0
 RETRY_MS = 1000
 """How long a client of server-sent events waits before it connects again."""
+_NO_PLACE: AbstractAsyncContextManager[None] = nullcontext()
 
 
 class StreamAuthority(NamedTuple):
@@ -37,7 +39,7 @@ class StreamParts(NamedTuple):
 
 
 async def download(
-    store: EventStore, source: EventSource, after: int, authority: StreamAuthority, encode: Encode
+    sources: StreamParts, source: EventSource, after: int, authority: StreamAuthority, encode: Encode
 ) -> AsyncIterator[bytes]:
     """Give all events after a position as lines, up to the end that the log has at the first read.
 
@@ -46,12 +48,15 @@ async def download(
     end: int | None = None
     more = True
     while more:
-        await authority.admit()
-        page = await read_page(store, source, after, PAGE)
-        end = page.log_size if end is None else end
-        yield b"".join(encode(event) + b"\n" for event in page.events if (event.position or 0) <= end)
-        after = page.next_after
-        more = page.more and after < end
+        async with sources.feeds.pages.place(authority.account):
+            await authority.admit()
+            page = await read_page(sources.store, source, after, PAGE)
+            end = page.log_size if end is None else end
+            after = page.next_after
+            more = page.more and after < end
+            piece = b"".join(encode(event) + b"\n" for event in page.events if (event.position or 0) <= end)
+            del page  # A slow reader keeps one copy, not two.
+            yield piece
 
 
 async def follow(
@@ -70,28 +75,34 @@ async def follow(
             heard = -1  # The authority may have ended before the listening began.
             while True:
                 reader.wake.clear()
-                if listener.heard != heard:
-                    heard = listener.heard
-                    if not await _admitted(authority):
-                        return
-                found, moved = feed.after(after), False
-                if found is None:
-                    page = await read_page(sources.store, source, after, PAGE)
-                    found, moved = page.events, page.next_after > after
-                    after = page.next_after
-                elif found:
-                    after = found[-1].position or after
-                if found:
-                    yield b"".join(_sent(event, encode) for event in found)
-                elif moved:
-                    yield f"id: {after}\n\n".encode()  # far on in the log, without any event of this source
-                else:
-                    try:
-                        async with asyncio.timeout(HEARTBEAT_SECONDS):
-                            await reader.wake.wait()
-                    except TimeoutError:
-                        heard = -1
-                        yield b": still there\n\n"
+                behind = feed.after(after) is None
+                async with sources.feeds.pages.place(authority.account) if behind else _NO_PLACE:
+                    if listener.heard != heard:
+                        heard = listener.heard
+                        if not await _admitted(authority):
+                            return
+                    if behind:
+                        page = await read_page(sources.store, source, after, PAGE)
+                        piece = _written(page.events, encode)
+                        if not piece and page.next_after > after:
+                            piece = b"id: %d\n\n" % page.next_after  # far on, without any event of this source
+                        after = page.next_after
+                        del page  # A slow reader keeps one copy, not two.
+                    else:
+                        found = feed.after(after)
+                        if found is None:  # It went on meanwhile.
+                            continue
+                        piece = _written(found, encode)
+                        after = found[-1].position or after if found else after
+                    if piece:
+                        yield piece
+                        continue
+                try:
+                    async with asyncio.timeout(HEARTBEAT_SECONDS):
+                        await reader.wake.wait()
+                except TimeoutError:
+                    heard = -1
+                    yield b": still there\n\n"
 
 
 async def _admitted(authority: StreamAuthority) -> bool:
@@ -102,5 +113,9 @@ async def _admitted(authority: StreamAuthority) -> bool:
     return True
 
 
-def _sent(event: StoredEvent, encode: Encode) -> bytes:
-    return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.position or 0, event.topic.encode(), encode(event))
+def _written(events: Sequence[StoredEvent], encode: Encode) -> bytes:
+    """Write events as server-sent ones."""
+    return b"".join(
+        b"id: %d\nevent: %b\ndata: %b\n\n" % (event.position or 0, event.topic.encode(), encode(event))
+        for event in events
+    )

@@ -12,7 +12,7 @@ from service.eventstore.store import EventStore
 LOOKED = 5000
 """Positions of the whole log for one page of a project."""
 PAGE_BYTES = 256 * 1024
-"""Payloads in one page. Its first event comes whatever its size."""
+"""Payloads in one page, which ends with the event that passes it. Queries guess it from the sizes in the table."""
 
 _OF_PROJECT = load_sql("events", "of_project")
 _OF_PROJECT_BEFORE = load_sql("events", "of_project_before")
@@ -56,7 +56,7 @@ async def read_page(store: EventStore, source: EventSource, after: int, limit: i
     named = {"project_id": source.project_id, "stream_id": source.stream_id}
     [[revision]] = await store.fetch(_REVISION_AFTER, **named, after=after)
     rows = await store.fetch(_OF_STREAM, **named, revision=revision, limit=limit, bytes=PAGE_BYTES)
-    events = [StoredEvent._make(row[1:]) for row in rows if row[1] is not None]
+    events = _fitting([StoredEvent._make(row[1:]) for row in rows if row[1] is not None])
     reached = events[-1].position if events else None
     return EventsRead(events, reached or after, rows[0][0], bool(events))
 
@@ -69,7 +69,7 @@ async def _of_project(store: EventStore, project_id: str, after: int, limit: int
         _OF_PROJECT, project_id=project_id, after=after, looked=LOOKED, limit=limit, bytes=PAGE_BYTES
     )
     looked_at, size, matched = rows[0][:3]
-    events = [StoredEvent._make(row[3:]) for row in rows if matched]
+    events = _fitting([StoredEvent._make(row[3:]) for row in rows if matched])
     reached = events[-1].position if len(events) < (matched or 0) else looked_at
     next_after = after if reached is None else reached
     return EventsRead(events, next_after, size, next_after < size)
@@ -90,7 +90,7 @@ async def read_before(store: EventStore, source: EventSource, before: int, limit
     named = {"project_id": source.project_id, "stream_id": source.stream_id}
     [[revision]] = await store.fetch(_REVISION_AFTER, **named, after=before - 1)
     rows = await store.fetch(_OF_STREAM_UNTIL, **named, revision=revision, limit=limit, bytes=PAGE_BYTES)
-    events = [StoredEvent._make(row[1:]) for row in reversed(rows) if row[1] is not None]
+    events = _fitting([StoredEvent._make(row[1:]) for row in rows if row[1] is not None])[::-1]
     more = bool(events) and events[0].revision > 1
     return EventsBefore(events, events[0].position if more else None, rows[0][0])
 
@@ -100,7 +100,7 @@ async def _of_project_before(store: EventStore, project_id: str, before: int, li
         _OF_PROJECT_BEFORE, project_id=project_id, before=before, looked=LOOKED, limit=limit, bytes=PAGE_BYTES
     )
     looked_at, size, matched = rows[0][:3]
-    events = [StoredEvent._make(row[3:]) for row in reversed(rows) if matched]
+    events = _fitting([StoredEvent._make(row[3:]) for row in rows if matched])[::-1]
     reached = events[0].position if len(events) < (matched or 0) else looked_at
     first = any(event.stream_id == project_id and event.revision == 1 for event in events)
     return EventsBefore(events, None if first or reached in {None, 1} else reached, size)
@@ -111,3 +111,13 @@ async def read_at(store: EventStore, source: EventSource, positions: Sequence[in
     rows = await store.fetch(_AT_POSITIONS, project_id=source.project_id, positions=list(positions))
     events = [StoredEvent._make(row) for row in rows]
     return [event for event in events if source.stream_id in (None, event.stream_id)]
+
+
+def _fitting(events: list[StoredEvent]) -> list[StoredEvent]:
+    """Keep the events of one page, of those that a query guessed to be one."""
+    size = 0
+    for number, event in enumerate(events, 1):
+        size += len(event.payload or "")
+        if size >= PAGE_BYTES:
+            return events[:number]
+    return events

@@ -1,10 +1,13 @@
--- The numbered events of a stream after a revision, ascending, of so many bytes; beside the size of the log.
+-- The numbered events of a stream after a revision, ascending, of about so many bytes; beside the size of the log.
 select (select s.size from log_state s),
 \ir parts/columns.sql
 from (select) one left join lateral (
     select i.position, e.*,
-        sum(coalesce(pg_column_size(e.payload), 0)) over (order by e.revision rows unbounded preceding)
-            - coalesce(pg_column_size(e.payload), 0) as before
+        sum(
+\ir parts/guess.sql
+        ) over (order by e.revision rows unbounded preceding) -
+\ir parts/guess.sql
+        as before
     from events e join log_index i on i.seq = e.seq
     where e.project_id = %(project_id)s and e.stream_id = %(stream_id)s
         and e.revision > %(revision)s and e.revision <= %(revision)s + %(limit)s

@@ -56,7 +56,7 @@ from service.http.edge.declare.operations import Operation
 from service.http.edge.declare.sdk import Sdk
 from service.http.edge.measure.access_log import UNKNOWN, AccessLog
 from service.http.edge.rendering import render_failure, render_success, with_next_operations
-from service.http.edge.waiting.streams import Streams
+from service.http.edge.waiting.streams import StreamedReply, Streams
 from service.http.edge.waiting.waits import KEPT_BODY, RevisionWait, Waits, once_more
 from service.ingest.queue.items import AS_SENT, Adjustments
 from service.services import Services
@@ -195,6 +195,8 @@ class Pipeline:
                     outcome = await self._carry_out(bound, scope, head, body, added, standing, wait, inner=inner)
                 notice = b"" if isinstance(outcome, Streamed) else await notice_beside(standing[0])
             reply = self._render(outcome, bound.operation, added, head.request_id, notice, standing[0], inner=inner)
+            if isinstance(reply, StreamedReply):
+                await reply.begin(scope, receive)
         except Exception as error:  # noqa: BLE001 - this is the edge: whatever it is, the client gets an envelope
             path = scope["path_params"]
             failure = with_next_operations(failure_of(error), self.operations, path, standing)

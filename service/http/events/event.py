@@ -88,15 +88,14 @@ async def _answer(call: Call[None, LogQuery], source: EventSource) -> Answer | O
     as_cloud_events = query.format == "cloudevents"
     encode = show.encode_cloud_event(services.settings.base_url) if as_cloud_events else show.encode_event
     authority = StreamAuthority(call.readmit, streams_of(call.principal, call.project_id), call.principal.tenant)
+    sources = StreamParts(services.store, services.follower, services.feeds)
     if query.before is not None:
         return await _before(call, source, query.before)
     if prefers(accept, SENT) and JSON not in (accept or ""):  # A client of /mcp names both, and means pages.
-        pieces = follow(
-            StreamParts(services.store, services.follower, services.feeds), source, _begin(call), authority, encode
-        )
+        pieces = follow(sources, source, _begin(call), authority, encode)
         return Streamed(pieces, headers={"content-type": SENT}, endless=True)
     if prefers(accept, LINES):
-        lines = download(services.store, source, query.after, authority, encode)
+        lines = download(sources, source, query.after, authority, encode)
         return Streamed(lines, headers={"content-type": LINES})
     page = await reads.read_page(services.store, source, query.after, query.limit)
     if prefers(accept, BATCH) or as_cloud_events:

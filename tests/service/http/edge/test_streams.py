@@ -69,8 +69,12 @@ class Stage:
     def __init__(self, *, endless: bool = False) -> None:
         self.streams, self.source, self.reader = Streams(), Source(), Reader()
         made = Streamed(self.source.pieces(), headers={"content-type": "text/plain"}, endless=endless)
-        reply = self.streams.reply(made, {}, "req_1", "a")
-        self.task = asyncio.create_task(reply(SCOPE, self.reader.receive, self.reader.send))  # type: ignore[arg-type]
+        self.reply = self.streams.reply(made, {}, "req_1", "a")
+        self.task = asyncio.create_task(self._carry_out())
+
+    async def _carry_out(self) -> None:
+        await self.reply.begin(SCOPE, self.reader.receive)  # type: ignore[arg-type]
+        await self.reply(SCOPE, self.reader.receive, self.reader.send)  # type: ignore[arg-type]
 
     async def ended(self) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -126,6 +130,33 @@ async def test_a_failure_shows_to_the_reader(error: Exception) -> None:
     stage.source.queue.put_nowait(error)
     await stage.ended()
     assert (stage.reader.body, stage.reader.whole) == (b"one", False)
+
+
+@pytest.mark.parametrize("error", [ReadNotDone(), RuntimeError("a bug")])
+async def test_a_failure_before_the_first_piece_is_a_refusal(error: Exception) -> None:
+    """Nothing was sent, so the answer can be another one."""
+    stage = Stage()
+    stage.source.queue.put_nowait(error)
+    with pytest.raises(type(error)):
+        await stage.ended()
+    assert (stage.reader.got, stage.source.closed, stage.streams.under_way) == ([], True, 0)
+
+
+async def test_a_reader_that_goes_away_before_the_first_piece_frees_its_place() -> None:
+    stage = Stage()
+    stage.reader.gone.set()
+    await stage.ended()
+    assert not stage.reader.whole
+
+
+async def test_a_large_piece_is_handed_to_the_server_in_parts() -> None:
+    """So it is not kept twice."""
+    stage, piece = Stage(), bytes(range(256)) * 1000
+    for some in (piece, None):
+        stage.source.queue.put_nowait(some)
+    await stage.ended()
+    assert (stage.reader.body, stage.reader.whole) == (piece, True)
+    assert max(len(message.get("body", b"")) for message in stage.reader.got) == module.AT_ONCE
 
 
 async def test_the_end_of_a_process_ends_streams_without_an_end() -> None:
