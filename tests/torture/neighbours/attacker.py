@@ -26,6 +26,7 @@ class Holdings(msgspec.Struct, frozen=True):
     seconds: float
     scale: float  # share of the full number of connections
     key: str
+    keys: list[str]  # of the same account, each with a rate limit of its own
     dsn: str
     shop: str  # the project with automation, the many cases and the long history of its contract
     automation: str

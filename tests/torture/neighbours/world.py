@@ -13,6 +13,7 @@ from tests.torture.neighbours.victims import Tenant
 
 HOUR = 3600
 PLAN_PROJECTS = 8
+KEYS = 8  # that the attacker has beside its usual one
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Builder(worlds.Service):
 
     def attacker(self, extent: Extent) -> Callable[[int, float, float], Holdings]:
         """Make the attacker; returns what makes its holdings of a port, seconds, and a scale."""
-        [key] = self.account(1)
+        [key, *keys] = self.account(1 + KEYS)
         self.owner_key = key
         shop = automation_world.open_shop(self, "long")
         self._lengthen_contract(shop.id, extent.contracts)
@@ -79,6 +80,7 @@ class Builder(worlds.Service):
             seconds,
             scale,
             key=key,
+            keys=keys,
             dsn=shop.dsn,
             shop=shop.id,
             automation=automation_world.AUTOMATION,
