@@ -17,7 +17,15 @@ from tests.support.mappings import Segment
 pytestmark = pytest.mark.shares_server
 
 FRAMES = [
-    {"file": "shop/pay.py", "function": "charge", "lineno": 17, "in_app": True, "context_line": "    raise Refused"},
+    {
+        "file": "shop/pay.py",
+        "function": "charge",
+        "lineno": 17,
+        "in_app": True,
+        "pre_context": ["too far", *["def charge(card):"] * 5],
+        "context_line": "    raise Refused",
+        "post_context": ["def refund():", 3],
+    },
     {"file": "lib/http.py", "function": "send", "lineno": 3, "in_app": False},
     {"file": "shop/web.py", "function": "buy", "lineno": 9, "in_app": True},
 ]
@@ -47,6 +55,9 @@ async def test_a_case_shows_what_its_latest_error_says(world: World):
     ):  # fmt: skip
         assert told in page.text, told
     assert "at charge (shop/pay.py:17)" in page.html
+    assert page.html.count('<span class="no">12</span><bdi>def charge(card):') == 2, "as sent, around both causes"
+    assert "too far" not in page.text
+    assert "def refund" not in page.text, "what is no list of texts is left out"
     folded = re.findall(r"<details><summary>1 frame of libraries</summary>(.*?)</details>", page.html, re.DOTALL)
     assert ["lib/http.py:3" in one for one in folded] == [True]
     assert "lib/http.py" not in page.html.partition("<summary>Stack as text")[0].replace(folded[0], "")
@@ -83,8 +94,9 @@ async def test_members_act_on_a_case(world: World):
     assert (await shop.case(case_id))["assignee"] == shop.owner.user_id
     page = await shop.browser.send(page.form("assign_case", **{":json": _to_nobody(await shop.case(case_id))}))
     assert (await shop.case(case_id))["assignee"] is None
-    page = await shop.browser.send(page.form("comment_on_case"), text=f"Looks like {SCRIPT}\nsecond line")
+    page = await shop.browser.send(page.form("comment_on_case"), text=f"Looks like {SCRIPT}\nsecond line\n\n- `one`")
     assert "Looks like &lt;script&gt;alert(1)&lt;/script&gt;\nsecond line" in page.html
+    assert "<li><code>one</code></li>" in page.html
     for told in ("Resolved", "Reopened", "Ignored", "Assigned to", "Assigned to nobody", "Commented"):
         assert told in page.text.partition("History")[2], told
     assert "person-" in page.text.partition("History")[2]  # who did it

@@ -11,6 +11,8 @@ _FILES = ("abs_path", "filename", "source_url", "url", "file", "module")
 _LINES = ("line", "lineno", "line_number")
 _COLUMNS = ("column", "colno", "col", "column_number")
 _FUNCTIONS = ("function", "name", "method")
+MOST_AROUND = 5
+"""Lines before and after that of a frame."""
 _NO_MATTER = frozenset({"resolved", "not_mapped_code", "no_location"})
 """Verdicts without anything to do."""
 
@@ -57,7 +59,8 @@ class Cause(NamedTuple):
 def chain(event: Json) -> list[Cause]:
     """The exceptions of an error, the last one first: its frames are resolved, those of the ones before as sent."""
     sent = event["exception"] or {}
-    frames = [_resolved(frame) for frame in event.get("frames", ())]
+    resolved = event.get("frames", ())
+    frames = [_resolved(frame, raw) for frame, raw in zip(resolved, _as_sent(sent, len(resolved)), strict=True)]
     causes = [Cause(sent.get("type"), sent.get("value"), groups_of(frames))]
     causes += [
         Cause(cause["type"], cause["value"], groups_of([_sent(frame) for frame in cause["frames"]]))
@@ -83,11 +86,19 @@ def as_text(causes: Sequence[Cause]) -> str:
     return "\n".join(told)
 
 
-def _resolved(frame: Json) -> ShownFrame:
-    """A frame as the API resolves it."""
+def _as_sent(exception: Json, count: int) -> list[Json]:
+    """So many frames as they were sent, empty ones where another number was."""
+    sent = exception.get("frames")
+    if not isinstance(sent, list) or len(sent) != count:
+        return [{}] * count
+    return [frame if isinstance(frame, dict) else {} for frame in sent]
+
+
+def _resolved(frame: Json, raw: Json) -> ShownFrame:
+    """A frame as the API resolves it. What its sender wrote of the lines around it is in `raw`."""
     sent = _place(frame["source_url"], frame["line"], frame["column"])
     if not frame["resolved"]:
-        lines = _around(frame["line"], [], frame["context_line"], [])
+        lines = _around(frame["line"], _texts(raw, "pre_context"), frame["context_line"], _texts(raw, "post_context"))
         advice = "" if frame["verdict"] in _NO_MATTER else frame["advice"]
         return ShownFrame(frame["function"] or "", sent, "", lines, advice, frame["in_app"] is True)
     place = _place(frame["original_source"], frame["original_line"], frame["original_column"])
@@ -102,8 +113,17 @@ def _sent(frame: Json) -> ShownFrame:
     number = int(line) if line.isascii() and line.isdigit() and len(line) < len(str(2**31)) else None
     place = _place(_first(frame, _FILES), line, _first(frame, _COLUMNS))
     context = frame.get("context_line")
-    lines = _around(number, [], context if isinstance(context, str) else None, [])
+    at = context if isinstance(context, str) else None
+    lines = _around(number, _texts(frame, "pre_context"), at, _texts(frame, "post_context"))
     return ShownFrame(_first(frame, _FUNCTIONS), place, "", lines, "", frame.get("in_app") is True)
+
+
+def _texts(frame: Json, name: str) -> list[str]:
+    """Lines as a sender wrote them, as many as are shown. None unless all are texts."""
+    found = frame.get(name)
+    if not isinstance(found, list) or not all(isinstance(line, str) for line in found):
+        return []
+    return found[-MOST_AROUND:] if name == "pre_context" else found[:MOST_AROUND]
 
 
 def _first(frame: Json, names: Sequence[str]) -> str:

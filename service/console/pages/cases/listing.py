@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from service.console.kit.following import ALL
 from service.console.kit.page import View, page
 from service.console.kit.visit import Visit
 
@@ -49,7 +50,7 @@ async def show_cases(visit: Visit) -> View:
         "members": await _members(visit, project_id),
         "me": visit.call.user_id,
     }
-    return View("cases/listed.html", "Cases", facts, project_id)
+    return View("cases/listed.html", "Cases", facts, project_id, follows=[ALL])
 
 
 async def _members(visit: Visit, project_id: str) -> list[tuple[str, str]]:
