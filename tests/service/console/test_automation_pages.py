@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from html import unescape
 from typing import Any, NamedTuple
 
 import pytest
@@ -172,6 +174,12 @@ async def test_faults_stand_beside_the_text(world: World) -> None:
     checked = await scene.browser.send(editor, **{":json": text})
     assert "Not valid" in checked.text
     assert "bindings.budgets.max_runs_per_day" in checked.text
+    spread = json.dumps(document, indent=2)
+    placed = await scene.browser.send(editor, **{":json": spread})
+    [number] = [at for at, line in enumerate(spread.split("\n"), 1) if '"max_runs_per_day": 0' in line]
+    found = re.search(r'class="line at"><span class="no">(\d+)</span><bdi>(.*?)</bdi>', placed.html)
+    assert found is not None
+    assert (int(found[1]), unescape(found[2]).strip()) == (number, '"max_runs_per_day": 0,')
     refused = await scene.browser.send(to(editor, "do/put_automation_contract"), 400, **{":json": text})
     assert "bindings.budgets.max_runs_per_day" in refused.text
     assert of(refused, "/automation/check").value(":json") == text
@@ -203,6 +211,8 @@ async def test_a_back_test_is_a_table_and_a_plot(world: World) -> None:
     shown = await scene.browser.send(test, _days="2")
     assert "Nothing was recorded." in shown.text
     assert '<svg class="plot"' in shown.html
+    assert "Passed over a day" in shown.text
+    assert "most 1 a day" in shown.text
     assert "Runs at most" in shown.text
     for days in ("0", "91", "many", ""):
         refused = await scene.browser.send(test, 400, _days=days)

@@ -12,6 +12,7 @@ from service.console.kit.page import View, form, page
 from service.console.kit.visit import Visit
 from service.console.pages.automation.contract import saved_contract, told
 from service.console.pages.automation.documents import differences, document_of, written
+from service.console.pages.automation.spots import Spots
 
 Json = dict[str, Any]
 DAY = 86_400
@@ -53,9 +54,11 @@ async def editor(visit: Visit, document: Any, *, validation: Json | None = None,
     saved = document_of(contract)
     diff = await visit.call.work_apart(partial(differences, saved, document))
     bars = [] if backtest is None else _days(backtest)
+    text = "" if document is None else written(document)
     facts = {
         "contract": contract,
-        "text": "" if document is None else written(document),
+        "text": text,
+        "spots": await visit.call.work_apart(partial(Spots, visit.entered.get(":json", text))),
         "diff": diff,
         "validation": validation,
         "backtest": backtest,
