@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 
 from schemas.discovery.pages import MAX_ASKED
+from service.console import assets
 from service.discovery.pages.searching import MOST_HITS
 from service.discovery.pages.sources import SECTIONS
 from service.http.discovery import facts, pages, shelf
@@ -68,7 +69,13 @@ async def test_anybody_may_read(api: httpx2.AsyncClient, path: str) -> None:
     assert policy["style-src"] == "'self'"
     page = HtmlPage(answer.text)
     assert [tag for tag, _ in page.headings].count("h1") == 1
-    assert page.loaded == ["/docs/style.css"]
+    sheet, *pictures = page.loaded
+    assert sheet == "/docs/style.css"
+    for picture in pictures:
+        found = assets.named(picture.removeprefix("/console/assets/"))
+        assert found is not None, picture
+        assert found.content_type == assets.PICTURE_TYPE
+        assert policy["img-src"] == "'self'"
     assert page.inline == []
     assert len(page.anchors) == len(set(page.anchors))
     assert (await api.get(path)).content == answer.content
