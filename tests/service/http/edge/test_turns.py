@@ -93,7 +93,7 @@ async def test_who_reads_much_leaves_the_loop_to_others():
     await _read_parts(turns, company, 10, 0.002)
     assert time.monotonic() - began > REST * 0.018 - UNTIRED
     assert not turns.rests("quiet")
-    await _read_parts(turns, company, 1, 0.02)
+    await _read_parts(turns, _crowd(), 1, 0.02)
     assert turns.rests("flood")
 
 
