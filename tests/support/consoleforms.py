@@ -82,7 +82,7 @@ def ids_of(full: FullScene) -> dict[str, str]:
         "organization": "service",
         "publication_id": read(f"{project}/public-queries")["publications"][0]["publication_id"],
         "run_id": run["run_id"],
-        "session_id": read("/v1/auth/sessions")["sessions"][0]["session_id"],
+        "session_id": read("/v1/auth/sessions")["sessions"][-1]["session_id"],
         "source_map_id": read(f"{project}/source-maps")["source_maps"][0]["id"],
         "suppression_id": read(f"{project}/suppressions")["suppressions"][0]["id"],
         "user_id": full.world.users["member"],

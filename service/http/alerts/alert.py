@@ -136,6 +136,7 @@ async def evaluate_alert(call: Call[EvaluateAlert, None]) -> Outcome:
     operation_id="delete_alert",
     summary="Delete an alert",
     principals=KEY,
+    fresh=True,
     responses={200: AlertDeleted},
     idempotency="optional",
     errors=("alert_not_found",),
