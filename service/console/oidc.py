@@ -1,6 +1,6 @@
 """The sign-in at an OIDC issuer: the way there, and the way back with its result.
 
-A state works once, since the session that it opens is stored under it. Every other outcome is a page.
+A state works once, since the session that it opens is stored under its digest. Every other outcome is a page.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from service.auth.oidc import flow as flows
 from service.auth.oidc.flow import Flow
 from service.auth.oidc.issuer import Issuer, IssuerFailed
 from service.auth.refusals import NotFound
+from service.auth.secrets import digest
 from service.console.kit.places import local
 from service.console.kit.rendering import FRAMELESS
 from service.console.signing_in import entered, page, present, query_of
@@ -84,7 +85,7 @@ async def _once(
         return Answer(HTTPStatus.NO_CONTENT, None)
 
     try:
-        outcome = await replace(call, key=flow.state, request_hash="").carry_out(intent, keep)
+        outcome = await replace(call, key=digest(flow.state), request_hash="").carry_out(intent, keep)
     except KeyInProgress:
         return None
     return None if outcome.replayed else made[-1]
