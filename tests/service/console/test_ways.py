@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from scripts.permissions import in_project
 from service.auth.access import permits
-from service.http.edge.routes import all_endpoints
 from statemachines.accounts.membership import Role
 from tests.support import seen
 from tests.support.console import Shown, shown
-from tests.support.fullscene import FullScene, open_full_scene
-from tests.support.server import ServerHandle
+from tests.support.fullscene import FullScene
+from tests.support.intruding import operations
 
 pytestmark = [pytest.mark.shares_server, pytest.mark.timeout(300)]
 
 DO = "/console/do/"
-OPERATIONS = {endpoint.operation.operation_id: endpoint.operation for endpoint in all_endpoints()}
-
-
-@pytest.fixture(scope="module")
-def full(server: ServerHandle) -> Iterator[FullScene]:
-    """A scene that fills every page. Nothing here changes it."""
-    with open_full_scene(server) as scene:
-        yield scene
 
 
 class Walk:
@@ -60,7 +49,7 @@ def test_no_way_on_ends_in_a_refusal(full: FullScene, role: Role) -> None:
     assert len(walk.pages) > 30
     assert {address: dead for address, dead in walk.dead.items() if dead} == {}
     offered = {(page.address, form.action.removeprefix(DO)) for page in walk.pages for form in page.forms}
-    refused = {(address, name) for address, name in offered if name in OPERATIONS and not _may(role, name)}
+    refused = {(address, name) for address, name in offered if name in operations() and not _may(role, name)}
     assert refused == set()
     if role is Role.AUDITOR:
         posts = {
@@ -71,7 +60,7 @@ def test_no_way_on_ends_in_a_refusal(full: FullScene, role: Role) -> None:
 
 def _may(role: Role, name: str) -> bool:
     """Whether people with a role may call an operation; those that name no project are open to all people."""
-    return not in_project(OPERATIONS[name]) or permits(OPERATIONS[name], role)
+    return not in_project(operations()[name]) or permits(operations()[name], role)
 
 
 def _in_project(page: Shown) -> bool:
