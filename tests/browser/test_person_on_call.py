@@ -57,7 +57,7 @@ def find_the_case(on_call: Hands) -> None:
     on_call.follow(PROJECT)
     on_call.reads("Payment declined for order 17", "Basket is empty")
     on_call.turn_to("Cases")
-    on_call.type("Words of title or message", "Basket")
+    on_call.type("Title or message", "Basket")
     on_call.press("Filter")
     on_call.sees_no("Payment declined")
     on_call.follow("Basket is empty")
