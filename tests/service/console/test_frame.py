@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
 from typing import Any, cast
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from service.auth.refusals import Unauthenticated
 from service.console import site
 from service.console.kit.page import View, page
+from service.console.kit.rendering import render
 from service.console.kit.visit import ReadRefused, Said, Visit
 from tests.support.api import World
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
@@ -145,3 +148,23 @@ async def test_a_session_that_ends_between_two_reads_leads_to_the_sign_in():
     visit = Visit(cast("Any", None), "", {}, {})
     with pytest.raises(Unauthenticated):  # The edge makes the way to the sign-in of it.
         await site._view(visit, page("")(reads))
+
+
+class _Shown:
+    place = csrf = ""
+
+
+def test_nothing_of_a_page_that_was_answered_waits_for_the_collector():
+    """Its facts may be megabytes, and the collector of a process that serves passes seldom."""
+    shown = _Shown()
+    gone = weakref.ref(shown)
+    empty = dict.fromkeys(("project", "problem", "checkpoint"))
+    texts = dict.fromkeys(("done", "here", "follows", "theme", "base_url", "sections", "changed"), "")
+    facts = {**empty, **texts, "visit": shown, "view": View("log/verifying.html", "How to verify")}
+    gc.disable()
+    try:
+        render("log/verifying.html", facts)
+        del shown, facts
+        assert gone() is None
+    finally:
+        gc.enable()

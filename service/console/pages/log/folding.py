@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,35 +29,43 @@ async def compare(visit: Visit, stream_id: str, first: int, second: int) -> Comp
     last = max(first, second)
     if last > MOST_EVENTS:
         return Compared([], f"The console folds at most {MOST_EVENTS} events. Use: service events diff")
-    events = await _read(visit, stream_id, last)
-    if len(events) < last:
-        return Compared([], f"The stream has {len(events)} events.")
-    machine = machines().get(events[0]["kind"]) if events else None
+    states: dict[int, Any] = {}
+    machine, state, revision = None, None, 0
+    async for event in _events(visit, stream_id, last):
+        if event["erased"]:
+            return Compared([], "The stream was erased. Its envelopes still prove themselves.")
+        if machine is None:
+            machine = machines().get(event["kind"])
+            if machine is None:
+                break
+            state = states[0] = machine.initial
+        state = machine.evolve(state, decode_event(event["topic"], msgspec.json.encode(event["payload"])))
+        revision += 1
+        if revision in {first, second}:
+            states[revision] = state
     if machine is None:
         return Compared([], "No machine of this release folds the stream.")
-    if any(event["erased"] for event in events):
-        return Compared([], "The stream was erased. Its envelopes still prove themselves.")
-    states: list[Any] = [machine.initial]
-    for event in events:
-        states.append(machine.evolve(states[-1], decode_event(event["topic"], msgspec.json.encode(event["payload"]))))
-    return Compared(_differences(*(_told(states[revision]) for revision in (first, second))), "")
+    if revision < last:
+        return Compared([], f"The stream has {revision} events.")
+    return Compared(_differences(_told(states[first]), _told(states[second])), "")
 
 
 def _told(state: Any) -> list[str]:
     return json.dumps(msgspec.to_builtins(state), indent=2, ensure_ascii=False).split("\n")
 
 
-async def _read(visit: Visit, stream_id: str, last: int) -> list[Json]:
-    """The first events of a stream."""
-    events, after = list[Json](), 0
-    while len(events) < last:
-        query = {"after": after, "limit": min(PAGE, last - len(events))}
+async def _events(visit: Visit, stream_id: str, last: int) -> AsyncIterator[Json]:
+    """The first events of a stream, of which one page at a time is in memory."""
+    count = after = 0
+    while count < last:
+        query = {"after": after, "limit": min(PAGE, last - count)}
         found = await visit.read("list_stream_events", stream_id=stream_id, query=query)
         if not found["events"]:
-            break
-        events += found["events"]
+            return
+        count += len(found["events"])
         after = found["next_after"]
-    return events
+        for event in found["events"]:
+            yield event
 
 
 def _differences(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, str]]:
