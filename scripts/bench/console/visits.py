@@ -24,6 +24,7 @@ from scripts.load import loadgen, processors, worlds
 from scripts.load.automation_world import PLAYBOOK
 from scripts.load.bench_server import CONSOLE
 from service.console import pages
+from service.process.supervisor import MEMORY
 from service.registry import modules
 
 PROMISED = 150.0
@@ -127,7 +128,7 @@ def measure(world: worlds.World, share: float) -> ConsoleFigures:
     """Weigh idle processes; then fill a project, and visit every page of it."""
     visited, found = places(), ConsoleFigures()
     found.idle = _idle(world)
-    with world.api(CONSOLE, SERVICE_WEBHOOK_ALLOW_PRIVATE="1"):
+    with world.api(CONSOLE, SERVICE_WEBHOOK_ALLOW_PRIVATE="1", **MEMORY):
         ids = fill(world, int(caselists.CASES * share), int(caselists.EVENTS * share))
         offered = links(world, ids["project_id"])
         world.settle()
@@ -146,7 +147,7 @@ def _idle(world: worlds.World) -> tuple[float, float]:
     weights: dict[str, list[float]] = {"": [], CONSOLE: []}
     for _ in range(TURNS):
         for argument, weighed in weights.items():
-            with world.api(*filter(None, [argument])):
+            with world.api(*filter(None, [argument]), **MEMORY):
                 weighed.append(processors.weight_of_api())
     return median(weights[""]), median(weights[CONSOLE])
 
