@@ -95,6 +95,13 @@ class Visit:
         bound = inner.pipeline_of(self.call).bound[operation_id]
         return role is not None and permits(bound.operation, Role(role))
 
+    def asking(self, path: str, body: str = "", key: str = "") -> str:
+        """A command that asks the API, with a body in JSON or an Idempotency-Key. The API key is in the environment."""
+        more = [f'  -H "idempotency-key: {key}" \\\n'] if key else []
+        more += [f"  -H \"content-type: application/json\" -d '{body}' \\\n"] if body else []
+        base = self.call.services.settings.base_url
+        return f'curl -H "authorization: Bearer $SERVICE_API_KEY" \\\n{"".join(more)}  {base}{path}'
+
     async def read(self, operation_id: str, *, query: Mapping[str, Any] | None = None, **path: str) -> Json:
         """The body of a read. Raises ReadRefused."""
         said = await self.ask(operation_id, path, query=query)

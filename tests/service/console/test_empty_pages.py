@@ -21,7 +21,8 @@ TEMPLATES = ROOT / "service" / "console" / "templates"
 REFERENCE = ROOT / "docs" / "reference" / "command-line.md"
 EMPTY = re.compile(
     r'<div class="empty"><p>(.*?)</p>'
-    r'(?:<div class="copied"><pre tabindex="0"><code>(.*?)</code></pre><button [^>]*>Copy</button></div>)?</div>',
+    r'(?:<div class="copied"><pre tabindex="0"><code>(.*?)</code></pre>'
+    r'<button [^>]*data-copy="([^"]*)"[^>]*>Copy</button></div>)?</div>',
     re.DOTALL,
 )
 
@@ -30,8 +31,8 @@ def commands_of(page: Shown) -> list[str]:
     """The commands of the empty states of a page. Fails for an empty state without any."""
     found = EMPTY.findall(page.html)
     assert found, page.text
-    assert all(command for _, command in found), page.text
-    return [unescape(command) for _, command in found]
+    assert all(command and command == copied for _, command, copied in found), page.text
+    return [unescape(command) for _, command, _ in found]
 
 
 async def run(command: str, secret: str) -> str:

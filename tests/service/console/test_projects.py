@@ -92,6 +92,7 @@ async def test_a_project_is_deleted_by_its_name_alone(world: World):
     assert "being deleted" in begun.text or "is deleted" in begun.text
     for _ in range(50):
         again = [one for one in begun.forms if one.action.endswith("/delete")]
+        assert ('hx-trigger="every 3s"' in begun.html) is bool(again), "it looks again by itself, until the end"
         if not again:
             break
         await world.wait(2)
