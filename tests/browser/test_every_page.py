@@ -54,3 +54,21 @@ def test_what_is_in_no_stream_is_read_anew_from_time_to_time(chromium: Browser, 
         with seat.page.expect_response("**/console/operator"):
             seat.page.clock.fast_forward(10_000)
         assert seat.page.locator("body[data-same]").count() == 1, "the page itself was not loaded again"
+
+
+def test_what_a_check_and_a_back_test_show(chromium: Browser, full: FullScene) -> None:
+    """Pages that only a form leads to: faults in their places with a difference, and a plot."""
+    with seated(chromium, full.at.server.base_url, full.session()) as seat:
+        seat.open(f"projects/{full.ids['project_id']}/automation/edit")
+        entered = seat.page.get_by_label("Contract in JSON")
+        good = entered.input_value()
+        entered.fill(good.replace('"max_runs_per_day": 10', '"max_runs_per_day": 0').replace('"name"', '"nome"'))
+        seat.page.get_by_role("button", name="Check and compare").click()
+        seat.page.locator(".source .line.at", has_text='"max_runs_per_day": 0').wait_for()
+        seat.axe()
+        seat.page.set_viewport_size({"width": PHONE, "height": 844})
+        seat.look()
+        seat.page.get_by_label("Contract in JSON").fill(good)
+        seat.page.get_by_role("button", name="Test on these days").click()
+        seat.page.get_by_role("heading", name="Back-test", exact=True).wait_for()
+        seat.axe()
