@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import partial
 
 import pytest
@@ -65,6 +66,7 @@ def test_a_run_is_shown_in_each_step_of_its_life(at: HttpScene, people: People) 
     assert not [one for one in over.forms if "cancel_automation_run" in one.action]
     way = people.owner.sees(place, "verified.v1").text
     assert "pr opened" in way
+    assert re.search(r"Verified by .*? \+\d+ (min|h) .*? · ", way), "each event tells the time since the run began"
     for name in ("get_automation_run_proof", "get_automation_run_tlog_proof"):
         assert f"/console/download/{name}?run_id={at.run_id}" in over.html
 
