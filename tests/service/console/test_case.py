@@ -227,8 +227,13 @@ async def test_hostile_telemetry_is_text(world: World):
 async def test_errors_of_a_case_are_browsed(world: World):
     shop = await erring_shop(world)
     for number in range(26):
-        case_id = await shop.err("Same broke", release=f"r{number}", user={"id": f"u{number}"})
+        tags = {"region": "eu" if number < 25 else "us", "environment": "not the one of the error"}
+        case_id = await shop.err("Same broke", release=f"r{number}", user={"id": f"u{number}"}, tags=tags)
     page = await shop.browser.open(f"cases/{case_id}/errors")
+    common = page.text.partition("What the 25 errors of this page share")[2]
+    assert "region eu 24 of 25 us 1 of 25" in common
+    assert "and 22 other values" in common, "of the release"
+    assert "not the one of the error" not in common
     assert page.html.count(f"/console/cases/{case_id}/errors/log_") == 25
     [after] = [part.partition('"')[0] for part in page.html.split('class="button" href="?')[1:]]
     rest = await shop.browser.open(f"cases/{case_id}/errors?{after.replace('&amp;', '&')}")
