@@ -49,8 +49,8 @@ WRITTEN: Mapping[str, Mapping[Origin, str]] = {
 _OWN = """
 AdapterItem AdapterList AlertList AnswerBlocker AnswerContract AnswerContracts ApprovalList ApprovedState AuthType
 AutoMerge AutomationContract AutomationControl BillingState BillingStatus BlueprintCatalog BlueprintEndpoints
-Breakdown Capabilities Capability CaseEventList CaseList CaseUsers Charges Check ChunkUpload ClientMetadata Column
-ConsistencyProof ContractAutomation Control ControlAutomation ControlBounds ControlBudget ControlContract
+Breakdown Capabilities Capability CaseEventList CaseList CaseTrend CaseUsers Charges Check ChunkUpload ClientMetadata
+Column ConsistencyProof ContractAutomation Control ControlAutomation ControlBounds ControlBudget ControlContract
 ControlException ControlOperation ControlReport ControlTruncation CredentialList CredentialMetadata DailyUse
 DataResidency Decision DecisionCheck DecisionInputs DecisionList DecisionThresholds DeclaredScopes DeliveryItem
 DeliveryList Deploy DeployList DeployReceipt DisabledContract DsnBody EnableReceipt ErrorCatalogue ErrorCatalogueEntry
@@ -64,8 +64,9 @@ PublicQueries Publication PublicationList QueryBlueprint QuickStart Quota Readin
 RequiredProperties ReviewRequired Root RunProof SatisfiedProofSession SchemaDocument SdkFile SdkPackage SdkSettings
 SdkSnippet SdkVariable SessionItem SessionList SetupEndpoints SetupManifest SetupProject SetupReadiness SetupVariable
 Signal SignalMap Snapshot SourceMapList SourceSnapshot SourceTarget StartedEffect Suggestion Suppression
-SuppressionList Surface Surfaces TopicSchemas Upgrade UpgradeOperation Usage UsageHistory UsageThisMonth UsageTotal
-VerifiedState VerifyReport WebhookDetail WebhookEvent WebhookEventList WebhookHealth WebhookItem WebhookList Window
+SuppressionList Surface Surfaces TopicSchemas TrendBucket Upgrade UpgradeOperation Usage UsageHistory UsageThisMonth
+UsageTotal VerifiedState VerifyReport WebhookDetail WebhookEvent WebhookEventList WebhookHealth WebhookItem
+WebhookList Window
 """
 OWN = frozenset(_OWN.split())
 """Shapes whose own members are all the service's: its counts and decisions, and the texts of members of a project."""
