@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.support.api import World, ok
+from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.auditing import auditor_of
 from tests.support.console import browser_of
@@ -69,6 +71,35 @@ async def test_a_number_is_published_and_withdrawn(world: World):
     listed = await browser.open(place)
     assert "&lt;b&gt;top&lt;/b&gt;" in listed.html
     assert "Nothing of this project is public" in (await browser.send(listed.form("delete_public_query"))).text
+
+
+async def test_what_is_published_is_read_by_anybody_until_it_is_withdrawn(world: World):
+    """By its address alone, and with its key; no other key, and nothing from the moment of the withdrawal on."""
+    owner = await world.sign_in()
+    made = await owner.create_project()
+    ok(await world.having(made["dsn"]).post("/v1/analytics/", {"event": "signup", "distinct_id": "u"}), 202)
+    browser, place = await browser_of(owner), f"projects/{made['id']}/public-queries"
+    form = (await browser.open(f"{place}?blueprint=event-count")).form("create_public_query")
+    kept = await browser.send(form, 400, **{"params.event": "signup", "cache_seconds": "soon"})
+    assert kept.form("create_public_query").value("cache_seconds") == "soon"
+    assert kept.form("create_public_query").value("params.event") == "signup"
+    shown = await browser.send(form, **{"params.event": "signup", "title": "Signups"})
+    [key] = set(re.findall(r"agp_[0-9A-Za-z_-]{32}", shown.html))
+    twice = await browser.send(form, **{"params.event": "signup", "title": "Signups"})
+    assert key not in twice.html, "shown once"
+    listed = await browser.open(place)
+    assert key not in listed.html
+    [address] = [link for link in listed.page.links if "/v1/public/q/" in link]
+    for secret in (None, key):
+        assert ok(await world.having(secret).get(address))["rows"] == [{"row_count": 1, "unique_users": 1}]
+    refused(await world.having("agp_" + "x" * 32).get(address), 401, "invalid_publishable_key")
+    withdrawn = await browser.send(listed.form("delete_public_query"))
+    assert "Nothing of this project is public" in withdrawn.text
+    for secret in (None, key):
+        refused(await world.having(secret).get(address), 404, "publication_not_found")
+    auditor = await auditor_of(world, made["id"])
+    page = await auditor.open(place)
+    assert not [one for one in page.forms if one.action.endswith("_public_query")]
 
 
 async def test_usage_stands_against_the_plan(world: World):
