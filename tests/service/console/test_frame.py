@@ -160,7 +160,13 @@ def test_nothing_of_a_page_that_was_answered_waits_for_the_collector():
     gone = weakref.ref(shown)
     empty = dict.fromkeys(("project", "problem", "checkpoint"))
     texts = dict.fromkeys(("done", "here", "follows", "theme", "base_url", "sections", "changed"), "")
-    facts = {**empty, **texts, "visit": shown, "view": View("log/verifying.html", "How to verify")}
+    facts = {
+        **empty,
+        **texts,
+        "may": lambda _: False,
+        "visit": shown,
+        "view": View("log/verifying.html", "How to verify"),
+    }
     gc.disable()
     try:
         render("log/verifying.html", facts)
