@@ -277,7 +277,8 @@ class Checkpoint(NamedTuple):
 class Policy:
     """The believed logs, and the witnesses of the quorum.
 
-    With `every`, all given keys of an origin must have signed, otherwise one of them.
+    With `every`, a key of each algorithm given for an origin must have signed, otherwise one key of it. So the keys
+    from before a rotation may stay beside the present ones.
     """
 
     logs: list[Key] = field(default_factory=list)
@@ -406,8 +407,9 @@ def read_checkpoint(data: bytes, policy: Policy, what: str) -> Checkpoint:
     logs = [key for key in policy.logs if key.name == origin]
     require(logs, f"{what} is of {origin!r}, and no key of that name was given")
     signed = {key for key in (*logs, *policy.witnesses.values()) if has_signed(note, checkpoint, key)}
-    missing = [key for key in logs if key not in signed]
-    require(len(missing) < len(logs) and not (policy.every and missing), f"{what} is not signed by the key of {origin}")
+    missing = {key.kind for key in logs} - {key.kind for key in logs if key in signed}
+    unsigned = signed.isdisjoint(logs) or (policy.every and missing)
+    require(not unsigned, f"{what} is not signed by the key of {origin}")
     require(policy.quorum == "none" or policy.met(policy.quorum, signed), f"{what} lacks witnesses: {policy.quorum}")
     return checkpoint
 

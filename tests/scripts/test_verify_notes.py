@@ -59,6 +59,16 @@ def test_a_key_that_was_given_must_have_signed():
     assert read(LOG.checkpoint(ED), Policy(logs=[read_key(ED.vkey), read_key(PQ.vkey)])).size == 5
 
 
+def test_keys_from_before_a_rotation_stay_beside_the_present_ones():
+    """As `service log keys` prints them. Of each algorithm one key has to have signed, whichever."""
+    later = signer(1, seed=1), signer(6, seed=1)
+    all_keys = only(ED, PQ, *later)
+    for signers in ((ED, PQ), later, (ED, PQ, *later), (ED, later[1])):
+        assert read_checkpoint(LOG.checkpoint(*signers), all_keys, "it").size == 5
+    for signers in ((ED,), (ED, later[0]), (PQ, later[1]), (signer(1, seed=2), PQ)):
+        assert complaint(LOG.checkpoint(*signers), all_keys) == f"it is not signed by the key of {ORIGIN}"
+
+
 @pytest.mark.parametrize("one", [ED, PQ])
 def test_a_signature_of_other_bytes_does_not_hold(one: Signer):
     """Each line of the text, and each byte of the signature's ends."""
