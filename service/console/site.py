@@ -1,4 +1,4 @@
-"""All pages and forms of the console: found by address, answered, and put into their frame."""
+"""All pages and forms of the console: found by address, answered, and put into their frame (C-3)."""
 
 from __future__ import annotations
 

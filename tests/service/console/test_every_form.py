@@ -1,4 +1,4 @@
-"""Every form of the console, sent as no page of ours sends it: by other sites, sessions, roles and tenants.
+"""Every form of the console, sent as no page of ours sends it: by other sites, sessions, roles and tenants (C-3).
 
 The forms are those that the console takes, so a new one has to be judged here. None of these requests changes anything.
 """

@@ -1,4 +1,4 @@
-"""Every page of the console for everybody: the access rule of its operation decides, and others' ids are none.
+"""Every page of the console for everybody: the access rule of its operation decides, and others' ids are none (C-3).
 
 The pages are those that the console declares, so a new one has to be judged here.
 """

@@ -17,6 +17,7 @@ from service.accounts.commands import operator
 from tests.service.auth.oidc.test_way import Visitor, somebody, user_of
 from tests.service.auth.oidc.test_way import server as server  # noqa: PLC0414 (a fixture is found by name)
 from tests.service.auth.oidc.test_way import world as world  # noqa: PLC0414
+from tests.service.console.test_hostile_requests import is_frameless
 from tests.support.api import Person, World, ok
 from tests.support.console import COOKIE
 from tests.support.issuer import FakeIssuer
@@ -86,6 +87,7 @@ async def test_a_planted_session_is_replaced_and_ended(world: World, issuer: Fak
         assert answer.status_code == 303, answer.text
         assert visitor.session not in planted
         assert await user_of(visitor) == victim.user_id
+        assert is_frameless(answer)
         for part in ("HttpOnly", "SameSite=Lax", "Path=/", "Max-Age="):
             assert part in answer.headers["set-cookie"]
         old = Visitor(world)
@@ -119,6 +121,7 @@ async def test_nobody_makes_the_session_of_another_fresh(world: World, issuer: F
     before = await world.sql(read, attacker.user_id)
     answer = await way(world, visitor, victim, issuer)
     assert answer.status_code >= 400
+    assert is_frameless(answer)
     assert visitor.session == planted
     assert await world.sql(read, attacker.user_id) == before
     assert await world.sql(read, victim.user_id) == []
