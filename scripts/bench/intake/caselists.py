@@ -54,6 +54,11 @@ from generate_series(1::bigint, %(events)s) n cross join lateral (select
     %(now)s - n * 60 * 86400 / %(events)s as at,
     case when n %% 100 < %(loud)s then 1 else 1 + n %% %(cases)s end as of) error
 """
+_LATEST = """
+update case_stats s set last_seen_at = (select max(received_at) from log_events e
+    where e.project_id = s.project_id and e.case_id = s.id)
+where s.project_id = %(project)s and s.id = %(loudest)s
+"""
 _DAYS = """
 select ensure_partition(telemetry => 'log_events', day => (%(now)s / 86400 - d) * 86400) from generate_series(0, 61) d
 """
@@ -83,9 +88,10 @@ def fill(world: worlds.World, project_id: str, cases: int, events: int, *, loud:
 
     Of all errors, `loud` of a hundred are of LOUD.
     """
-    values = {"project": project_id, "cases": cases, "events": events, "loud": loud, "now": int(time.time())}
+    values = {"project": project_id, "cases": cases, "events": events, "now": int(time.time())}
+    values |= {"loud": loud, "loudest": LOUD}
     with psycopg.connect(world.database_url, autocommit=True) as connection:
-        for statement in (_DAYS, _CASES, _STATS, _EVENTS):
+        for statement in (_DAYS, _CASES, _STATS, _EVENTS, _LATEST):
             connection.execute(statement.encode(), values)
         connection.execute("vacuum analyze cases, case_stats, log_events")
 

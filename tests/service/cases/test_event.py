@@ -9,10 +9,13 @@ from typing import Any
 import psycopg
 import pytest
 
+from scripts.bench.intake import caselists
+from scripts.load import worlds
 from service.auth.refusals import Refusal
 from service.cases.reads import event as reads
 from service.cases.reads.event import Family
 from service.eventstore.connect.clock import DAY
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import END
 from service.ids import new_id
 from tests.service.cases.test_reads import reading
@@ -97,3 +100,13 @@ async def test_an_error_is_looked_for_among_a_bounded_number(
         with pytest.raises(Refusal) as refused:
             await reads.event_of(store, PROJECT, family, ids[1])
         assert refused.value.code == "event_not_found"
+
+
+def test_an_unknown_error_of_a_loud_case_is_looked_for_without_sorting_them_all(database_url: str, sql: Sql):
+    caselists.fill(worlds.Service(0, database_url, "", ""), PROJECT, 1000, 40_000, loud=20)
+    values = {"project_id": PROJECT, "case_ids": [caselists.LOUD], "id": new_id("log")}
+    values |= {"low": 0, "high": END.at, "most": reads.MOST_LOOKED_AT}
+    statement = f"explain {load_sql('cases', 'event_time')}"
+    steps = [line for [line] in sql.execute(statement.encode(), values).fetchall()]
+    assert any("Merge Append" in step for step in steps)
+    assert not any("Sort  (" in step for step in steps)
