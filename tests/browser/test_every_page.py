@@ -9,6 +9,9 @@ from tests.support.chromium import PHONE, WIDE, Seat, seated
 from tests.support.fullscene import GUEST, FullScene, Place
 from tests.support.naughty.places import address_of
 
+CUT_OFF = """() => [...document.querySelectorAll(".scroll")]
+  .filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.innerText.slice(0, 60))"""
+"""Tables that a person on a wide screen would have to scroll sideways."""
 pytestmark = [pytest.mark.shares_server, pytest.mark.timeout(900)]
 
 
@@ -24,6 +27,7 @@ def look_at(seat: Seat, place: Place) -> None:
     """Look at a place in both themes, and as on a phone. The themes have nothing but other colours."""
     seat.open(place.place)
     seat.troubles += [f"{place.place} links to {link}, where no page is" for link in lost_links(seat)]
+    seat.troubles += [f"{place.place} cuts off {text}" for text in seat.page.evaluate(CUT_OFF)]
     seat.axe()
     seat.page.emulate_media(color_scheme="dark")
     seat.axe("color-contrast")
