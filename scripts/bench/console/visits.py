@@ -24,6 +24,7 @@ from scripts.load import loadgen, processors, worlds
 from scripts.load.automation_world import PLAYBOOK
 from scripts.load.bench_server import CONSOLE
 from service.console import pages
+from service.http.edge.measure.memory import LOOK_SECONDS
 from service.process.supervisor import MEMORY
 from service.registry import modules
 
@@ -132,14 +133,20 @@ def measure(world: worlds.World, share: float) -> ConsoleFigures:
         ids = fill(world, int(caselists.CASES * share), int(caselists.EVENTS * share))
         offered = links(world, ids["project_id"])
         world.settle()
-        before = processors.weight_of_api()
+        before = _settled_weight()
         cookies = {who: _enter(world, link) for who, link in offered.items()}
         for address, named in visited.items():
             cookie = cookies["guest" if address in GUESTS else "owner"]
             found.timed += [_visits(world, cookie, place, place.format(**ids)) for place in named]
-        found.opened = processors.weight_of_api() - before
+        found.opened = _settled_weight() - before
         found.first_visit = _first_visit(world, cookies["owner"], ids["project_id"])
     return found
+
+
+def _settled_weight() -> float:
+    """MB of the process once it has given back what it had freed."""
+    time.sleep(1.2 * LOOK_SECONDS)
+    return processors.weight_of_api()
 
 
 def _idle(world: worlds.World) -> tuple[float, float]:
