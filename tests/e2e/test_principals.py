@@ -15,6 +15,8 @@ from service.http.edge.routes import all_endpoints, bind
 from tests.e2e.callers import STRONGEST, Callers, make_callers
 from tests.support.server import ServerHandle
 
+pytestmark = pytest.mark.shares_server
+
 ROUTES = [bound for bound in bind(all_endpoints()) if bound.operation.path != TEST_CLOCK_PATH]
 SIGNED = {"receive_billing_webhook"}
 CLOSED_TO_SOME = [bound for bound in ROUTES if not bound.public]

@@ -21,6 +21,8 @@ from tests.support.plans import plan_body, snapshot_body
 from tests.support.playbook_samples import CASE, assertions_of, bindings_of
 from tests.support.server import ServerHandle
 
+pytestmark = pytest.mark.shares_server
+
 KINDS = {"onboarding": "onb", "signal-map": "map", "automation-contract": "ctr"}
 """The kind of the stream that each route shows, by the end of its path."""
 ENTRY = assemble_entry(find_template(CASE), bindings_of(CASE, None), assertions_of(CASE))
