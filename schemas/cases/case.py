@@ -22,6 +22,9 @@ class CaseQuery(PageQuery, frozen=True):
 
     `text` keeps cases whose title, message or culprit has all of its words. Cases of onboarding proofs alone are left
     out of the open ones unless `trust` asks for them. `trend` adds the recent frequency of each.
+
+    `order` is by the time a case was opened, of its last error, by errors or by affected people, the highest first.
+    In an order other than `newest` a case that gets errors meanwhile may move between pages.
     """
 
     status: Literal["open", "resolved", "ignored", "all"] = "open"
@@ -31,6 +34,7 @@ class CaseQuery(PageQuery, frozen=True):
     text: Annotated[str, Meta(max_length=200, pattern=patterns.HOLDS_A_WORD)] | None = None
     trust: Trust | None = None
     trend: bool = False
+    order: Literal["newest", "last_seen", "errors", "people"] = "newest"
 
 
 class TrendBucket(msgspec.Struct, frozen=True):
@@ -79,7 +83,7 @@ class CaseItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseList(msgspec.Struct, frozen=True):
-    """A page of cases, newest first."""
+    """A page of cases in the order asked for, newest first by default."""
 
     project_id: str
     cases: list[CaseItem]

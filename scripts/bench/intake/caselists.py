@@ -72,6 +72,13 @@ FILTERS = (
     "text=part+13",
     "text=error",
     "trust=synthetic",
+    "order=last_seen",
+    "order=errors",
+    "order=people",
+    "order=errors&text=part+13",
+    "order=people&text=error&status=all",
+    "order=last_seen&release=r7",
+    "order=errors&environment=production",
 )
 
 

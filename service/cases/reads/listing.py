@@ -4,11 +4,15 @@ How many cases have an environment, a release or a word no planner can tell of a
 or resolved: it would look through the whole list for a page. So a list that is filtered by one of these looks through
 the newest first, where it finds what is frequent. Where that does not fill the page, the index of elements finds what
 is rare; unless nothing older is left, for then it would find what is frequent in vain.
+
+A list in another order than the newest first looks at the counters of all cases of the project. They change with every
+error, so no index has them in order. Words of few cases are taken apart there, too: the index finds a rare word, and
+the first cases in order have a frequent one.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import PageEnd
@@ -17,9 +21,15 @@ from service.eventstore.store import EventStore
 _LIST = load_sql("cases", "list")
 _LIST_WALKED = load_sql("cases", "list_walked")
 _LIST_FOUND = load_sql("cases", "list_found")
+_LIST_ORDERED = load_sql("cases", "list_ordered")
+_OF_WORDS = load_sql("cases", "of_words")
 _LIST_ONE = load_sql("cases", "list_one")
 _COUNT_AMONG = load_sql("cases", "count_among")
 _WALKED, _WALKED_FOR_WORDS = 300, 200  # of the newest; to take the words of a case apart costs as much as ten others
+_RARE = 2_000  # cases that have a word; beyond this it is frequent among whatever is put in order
+
+Counted = Literal["last_seen", "errors", "people"]
+"""Orders by counters, the highest first."""
 
 
 class CaseFilter(NamedTuple):
@@ -59,8 +69,13 @@ class ListedCase(NamedTuple):
 
     @property
     def place(self) -> PageEnd:
-        """Where it stands in the list."""
+        """Where it stands in the list of the newest."""
         return PageEnd(self.opened_at, self.id)
+
+    def place_by(self, order: Counted) -> PageEnd:
+        """Where it stands in a list by what it has counted."""
+        counted = {"last_seen": self.last_seen_at, "errors": self.event_count, "people": self.users_affected}
+        return PageEnd(counted[order], self.id)
 
 
 async def list_cases(
@@ -81,6 +96,24 @@ async def list_cases(
         return page
     marks = [f"{project_id} {name} {value}" for name, value in named.items() if value is not None]
     return await _page(store, _LIST_FOUND, **among, **counted, marks=marks or None, text=wanted.text)
+
+
+async def list_ordered(
+    store: EventStore, project_id: str, wanted: CaseFilter, order: Counted, start: PageEnd, limit: int
+) -> list[ListedCase]:
+    """Read cases by what they have counted, with what was merged into them, the highest first, after a place.
+
+    A case that gets errors meanwhile may move between pages.
+    """
+    among = {"project_id": project_id, "at": start.at, "id": start.id, "status": wanted.status}
+    counted = {"since": wanted.since, "trust": wanted.trust, "limit": limit}
+    named = {"environment": wanted.environment, "release": wanted.release}
+    text, ids = wanted.text, None
+    if text is not None:
+        found = await store.fetch_planned(_OF_WORDS, project_id=project_id, text=text, most=_RARE + 1)
+        if len(found) <= _RARE:
+            text, ids = None, [case_id for (case_id,) in found]
+    return await _page(store, _LIST_ORDERED, **among, **counted, **named, text=text, ids=ids, order=order)
 
 
 async def listed_case(store: EventStore, project_id: str, case_id: str) -> ListedCase | None:

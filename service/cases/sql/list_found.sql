@@ -13,9 +13,9 @@ from (
                 where (%(marks)s::text[] is null or case_marks(project => s.project_id,
                     environments => s.environments, releases => s.releases) @> %(marks)s::text[])
                 and (%(text)s::text is null
-                    or case_words(project => s.project_id, title => s.title, message => s.message,
-                            culprit => s.culprit)
-                        @> case_words(project => %(project_id)s, title => %(text)s, message => '', culprit => null))
+                    or
+                    \ir parts/of_words.sql
+                    )
                 and
                 \ir parts/counted.sql
             ))

@@ -12,8 +12,9 @@ from (
     where (%(environment)s::text is null or %(environment)s = any(s.environments))
     and (%(release)s::text is null or %(release)s = any(s.releases))
     and (%(text)s::text is null
-        or case_words(project => s.project_id, title => s.title, message => s.message, culprit => s.culprit)
-            @> case_words(project => %(project_id)s, title => %(text)s, message => '', culprit => null))
+        or
+        \ir parts/of_words.sql
+        )
     and
     \ir parts/counted.sql
     \ir parts/newest_first.sql

@@ -7,7 +7,7 @@ from functools import partial
 from schemas.cases.case import CaseList, CaseQuery, CaseRecord
 from service.cases.reads import case as reads
 from service.cases.reads import listing
-from service.cases.reads.listing import CaseFilter
+from service.cases.reads.listing import CaseFilter, ListedCase
 from service.cases.show import case as show
 from service.eventstore.declare.commands import Answer
 from service.http.cases.located import CASE_LOCATED
@@ -31,14 +31,16 @@ _RECORD = reads.record_with(decided.STANDING)
     flows=frozenset({"automation"}),
 )
 async def list_cases(call: Call[None, CaseQuery]) -> Answer:
-    """List cases by the time they were opened, newest first."""
+    """List cases, newest first unless another order is asked for (R-CASE-11).
+
+    A case that gets errors meanwhile may move between pages of an order other than `newest`.
+    """
     query = call.query
     # What an onboarding proof has brought is no open case of the product's.
     trust = query.trust or ("customer_provider" if query.status == "open" else None)
     status = None if query.status == "all" else query.status
     wanted = CaseFilter(status, query.environment, query.release, query.since, query.text, trust)
-    found = await listing.list_cases(call.services.store, call.project_id, wanted, start_of(query), query.limit + 1)
-    shown, cursor = page(found, query, lambda case: case.place)
+    shown, cursor = await _page(call, wanted)
     trends = await reads.trends(
         call.services.store, call.project_id, [case.id for case in shown] if query.trend else []
     )
@@ -50,6 +52,17 @@ async def list_cases(call: Call[None, CaseQuery]) -> Answer:
         next_action="Read a case with GET /v1/cases/{case_id}." if shown else "No case matches. Nothing to do.",
     )
     return Answer(200, body)
+
+
+async def _page(call: Call[None, CaseQuery], wanted: CaseFilter) -> tuple[list[ListedCase], str | None]:
+    """A page in the order asked for, and the cursor of the next."""
+    store, query, order = call.services.store, call.query, call.query.order
+    if order == "newest":
+        found = await listing.list_cases(store, call.project_id, wanted, start_of(query), query.limit + 1)
+        return page(found, query, lambda case: case.place)
+    start = start_of(query, order)
+    found = await listing.list_ordered(store, call.project_id, wanted, order, start, query.limit + 1)
+    return page(found, query, lambda case: case.place_by(order), order)
 
 
 @groups.CASES.operation(

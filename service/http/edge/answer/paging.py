@@ -1,7 +1,8 @@
 """Pages of lists on the wire (G-005).
 
-A cursor holds the last item's time and id, so that a page does not shift when newer items arrive. It is opaque to
-clients and trusted in nothing: every list adds its own condition on the project.
+A cursor holds the last item's time and id, so that a page does not shift when newer items arrive. In an order other
+than the newest first it holds the name of the order and a value in place of the time. It is opaque to clients and
+trusted in nothing: every list adds its own condition on the project.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,18 +21,27 @@ from service.eventstore.read.pages import END, PageEnd
 T = TypeVar("T")
 
 
-def encode_cursor(place: PageEnd) -> str:
-    """Write a cursor."""
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+class _Ordered(NamedTuple):
+    """Where a page ended in an order of its own."""
+
+    order: str
+    at: int
+    id: str
 
 
-def start_of(query: PageQuery) -> PageEnd:
-    """Return the place after which the page begins. Raises InvalidPayload for a text that is no cursor."""
+def encode_cursor(place: PageEnd, order: str | None = None) -> str:
+    """Write a cursor, with the name of an order other than the newest first."""
+    told = place if order is None else _Ordered(order, *place)
+    return base64.urlsafe_b64encode(msgspec.json.encode(told)).decode().rstrip("=")
+
+
+def start_of(query: PageQuery, order: str | None = None) -> PageEnd:
+    """Return the place after which the page begins. Raises InvalidPayload for what is no cursor of this order."""
     if query.cursor is None:
         return END
     try:
         raw = base64.b64decode(query.cursor + "=" * (-len(query.cursor) % 4), altchars=b"-_", validate=True)
-        place = msgspec.json.decode(raw, type=PageEnd)
+        place = _place_of(raw, order)
     except (ValueError, binascii.Error, msgspec.DecodeError, msgspec.ValidationError):
         place = None
     if place is None or not 0 <= place.at <= END.at or "\x00" in place.id:
@@ -40,10 +50,19 @@ def start_of(query: PageQuery) -> PageEnd:
     return place
 
 
-def page(items: Sequence[T], query: PageQuery, place: Callable[[T], PageEnd]) -> tuple[list[T], str | None]:
-    """Cut a page from `limit + 1` items; returns it with the cursor of the next one, None at the end."""
+def _place_of(raw: bytes, order: str | None) -> PageEnd | None:
+    if order is None:
+        return msgspec.json.decode(raw, type=PageEnd)
+    told = msgspec.json.decode(raw, type=_Ordered)
+    return PageEnd(told.at, told.id) if told.order == order else None
+
+
+def page(
+    items: Sequence[T], query: PageQuery, place: Callable[[T], PageEnd], order: str | None = None
+) -> tuple[list[T], str | None]:
+    """Cut a page from `limit + 1` items. Returns it with the cursor of the next one, None at the end."""
     shown = list(items[: query.limit])
-    return shown, encode_cursor(place(shown[-1])) if len(items) > query.limit else None
+    return shown, encode_cursor(place(shown[-1]), order) if len(items) > query.limit else None
 
 
 async def read_page(

@@ -234,6 +234,8 @@ async def test_the_list_filters(world: World, project):
         {"environment": ""},
         {"text": " -!"},
         {"trust": "none"},
+        {"order": "oldest"},
+        {"order": "errors", "cursor": "x"},
     ],
 )
 async def test_a_bad_filter_is_refused(world: World, project, query):
