@@ -63,9 +63,41 @@ async def test_cases_are_listed_filtered_and_paged(world: World):
     assert {one for one in (first, second, third) if one in page.html + rest.html} == {first, second, third}
 
 
+async def test_an_order_is_kept_from_page_to_page_and_through_a_bulk_form(world: World):
+    shop = await erring_shop(world)
+    sent = {"Alpha broke": 2, "Beta broke": 3, "Gamma broke": 1}
+    ids = [await shop.err(title) for title, errors in sent.items() for _ in range(errors)]
+    by_errors = [ids[2], ids[0], ids[5]]
+    place = f"projects/{shop.id}/cases?order=errors&text=broke&limit=2"
+    page = await shop.browser.open(place)
+    assert [one for one in page.html.split('"') if one.startswith("c-case_")] == [f"c-{one}" for one in by_errors[:2]]
+    assert "most errors first" in page.text
+    assert '<option value="errors" selected>' in page.html
+    assert "order=errors" in dict(several(page, shop.id))["_next"]
+    [after] = [part.partition('"')[0] for part in page.html.split('class="button" href="?')[1:]]
+    rest = await shop.browser.open(f"projects/{shop.id}/cases?{after.replace('&amp;', '&')}")
+    assert [one for one in rest.html.split('"') if one.startswith("c-case_")] == [f"c-{by_errors[2]}"]
+    assert '<option value="errors" selected>' in rest.html
+    for order, words in (
+        ("last_seen", "last error first"),
+        ("people", "most people first"),
+        ("newest", "newest first"),
+    ):
+        shown = await shop.browser.open(f"projects/{shop.id}/cases?order={order}")
+        assert words in shown.text
+        assert all(one in shown.html for one in by_errors)
+
+
 async def test_a_filter_that_is_not_taken_is_told(world: World):
     shop = await erring_shop(world)
-    for query in ("status=closed", "environment=" + "x" * 101, "cursor=none", "since=yesterday", "limit=201"):
+    for query in (
+        "status=closed",
+        "environment=" + "x" * 101,
+        "cursor=none",
+        "since=yesterday",
+        "limit=201",
+        "order=x",
+    ):
         page = await shop.browser.open(f"projects/{shop.id}/cases?{query}", 400)
         assert "Not to be shown" in page.text
 

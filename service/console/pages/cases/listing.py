@@ -25,14 +25,22 @@ ORIGINS: Sequence[tuple[str, str]] = (
     ("customer_provider", "Your product"),
     ("synthetic", "Onboarding proofs"),
 )
+ORDERS: Sequence[tuple[str, str, str]] = (
+    ("newest", "Newest", "newest first"),
+    ("last_seen", "Last seen", "last error first"),
+    ("errors", "Errors", "most errors first"),
+    ("people", "People", "most people first"),
+)
+"""The orders: the value, the name in the filters, and in words above the table."""
+ASKED = ("status", "environment", "release", "text", "trust", "cursor", "since", "order")
 FILTERS = ("environment", "release", "text", "trust", "since", "seen")
 
 
 @page("projects/{project_id}/cases", section="cases")
 async def show_cases(visit: Visit) -> View:
-    """Show the cases of a project, newest first."""
+    """Show the cases of a project in the order asked for, newest first by default."""
     project_id, asked = visit.values["project_id"], visit.query
-    query = {name: asked.get(name) for name in ("status", "environment", "release", "text", "trust", "cursor", "since")}
+    query = {name: asked.get(name) for name in ASKED}
     if asked.get("seen") in SEEN:
         query["since"] = str(await visit.call.services.store.now() - SEEN[asked["seen"]][1])
     found = await visit.read(
@@ -43,6 +51,8 @@ async def show_cases(visit: Visit) -> View:
         "found": found,
         "statuses": STATUSES,
         "origins_of": ORIGINS,
+        "orders": ORDERS,
+        "order": asked.get("order") or "newest",
         "seen": [(name, label) for name, (label, _) in SEEN.items()],
         "environments": sorted({case["environment"] for case in shown}),
         "releases": sorted({case["release"] for case in shown if case["release"]}),
