@@ -20,6 +20,7 @@ from scripts.load import worlds
 
 CASES, EVENTS = 100_000, 5_000_000
 PROMISED = 30.0  # milliseconds, 95 of 100 pages
+PROMISED_ORDERED = 200.0  # of an order by counters, for which those of all cases are looked at
 PAGES = 60  # of each sort
 LOUD = f"case_{hashlib.md5(b'1', usedforsecurity=False).hexdigest()}"
 """The case that may have more errors than any other."""
@@ -89,6 +90,11 @@ class Timed(NamedTuple):
     p95: float
     most: float
 
+    @property
+    def promised(self) -> float:
+        """How long 95 of 100 pages may take at most."""
+        return PROMISED_ORDERED if "order=" in self.name else PROMISED
+
 
 def fill(world: worlds.World, project_id: str, cases: int, events: int, *, loud: int = 0) -> None:
     """Generate cases with their counters and errors, as if they had come within three months.
@@ -150,7 +156,7 @@ def main() -> int:
     for timed in found:
         console.print(f"  {timed.name}: p95 {timed.p95:.1f} ms, most {timed.most:.1f} ms")
     console.print(json.dumps({timed.name: round(timed.p95, 1) for timed in found}))
-    return 1 if any(timed.p95 > PROMISED for timed in found) else 0
+    return 1 if any(timed.p95 > timed.promised for timed in found) else 0
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ from (
                         from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
                         where m.project_id = %(project_id)s and m.merged_into is not null and t.unmarked)))
                 ) o
+                offset 0
             ) c
             where (c.value, c.id) < (%(at)s, %(id)s)
             order by c.value desc, c.id desc offset 0

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from service.cases.reads import listing
-from service.cases.reads.listing import CaseFilter
-from service.eventstore.read.pages import PageEnd
+from service.cases.reads.listing import CaseFilter, Counted
+from service.eventstore.read.pages import END, PageEnd
 from tests.support import list_plans
 from tests.support.cluster import TestCluster
 from tests.support.list_plans import LIMIT, NEWEST, PROJECT
@@ -61,3 +61,25 @@ async def test_what_is_looked_through_or_found_by_its_index_is_the_same(
                     (PROJECT, place.at, place.id, environment, environment, word, word, LIMIT),
                 )
                 assert [case.id for case in found] == [case_id for (case_id,) in expected], (environment, word)
+
+
+@pytest.mark.parametrize(("order", "column"), [("last_seen", "last_seen_at"), ("errors", "event_count")])
+async def test_an_order_finds_rare_and_frequent_words_alike(many_url: str, order: Counted, column: str):
+    """Page after page, where many have counted as much as others."""
+    async with list_plans.watched(many_url) as store:
+        with psycopg.connect(many_url) as sql:
+            for words in (("rare", None), ("all", None), ("frequent", "old"), ("all rare", "all"), ("no", None)):
+                word, environment = words
+                wanted = CaseFilter(None, environment, None, None, word, None)
+                rows = sql.execute(
+                    "select id from case_stats where project_id = %s and string_to_array(title, ' ') @> %s "
+                    f"and (%s::text is null or %s = any(environments)) order by {column} desc, id desc limit %s",
+                    (PROJECT, word.split(), environment, environment, 2 * LIMIT),
+                )
+                expected = [case_id for (case_id,) in rows]
+                first = await listing.list_ordered(store, PROJECT, wanted, order, END, LIMIT)
+                assert [case.id for case in first] == expected[:LIMIT], (word, environment)
+                if len(first) == LIMIT:
+                    place = first[-1].place_by(order)
+                    second = await listing.list_ordered(store, PROJECT, wanted, order, place, LIMIT)
+                    assert [case.id for case in second] == expected[LIMIT:], (word, environment)
