@@ -38,7 +38,7 @@ class CaseQuery(PageQuery, frozen=True):
 
 
 class TrendBucket(msgspec.Struct, frozen=True):
-    """Errors of one interval of the trend. `start` is in epoch seconds."""
+    """Errors of one interval of the trend. `from_at` is in epoch seconds."""
 
     from_at: int
     events: int
