@@ -71,7 +71,8 @@ def typescript(folder: Path, *programs: str) -> None:
 
 def test_openapi_python_client(server: ServerHandle, document: Path, tmp_path: Path) -> None:
     """Strict: the generator gives up at the first operation or schema that it does not take whole."""
-    (tmp_path / "config.yml").write_text("post_hooks: []\npackage_name_override: generated\n")
+    overrides = "content_type_overrides: {application/x-tar: application/octet-stream}"  # a file is bytes to it
+    (tmp_path / "config.yml").write_text(f"post_hooks: []\npackage_name_override: generated\n{overrides}\n")
     said = run(
         tmp_path,
         SCRIPTS / "openapi-python-client",
