@@ -55,10 +55,13 @@ async def editor(visit: Visit, document: Any, *, validation: Json | None = None,
     diff = await visit.call.work_apart(partial(differences, saved, document))
     bars = [] if backtest is None else _days(backtest)
     text = "" if document is None else written(document)
+    spots = None
+    if visit.entered:  # Only what a person has entered can have faults.
+        spots = await visit.call.work_apart(partial(Spots, visit.entered.get(":json", text)))
     facts = {
         "contract": contract,
         "text": text,
-        "spots": await visit.call.work_apart(partial(Spots, visit.entered.get(":json", text))),
+        "spots": spots,
         "diff": diff,
         "validation": validation,
         "backtest": backtest,
