@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 from tests.support.chromium import seated
 from tests.support.hands import Hands, link_of
 from tests.support.plans import plan_body, snapshot_body
-from tests.support.playbook_samples import case_bindings
+from tests.support.playbook_samples import case_bindings, entered
 from tests.support.server import ServerHandle
 
 pytestmark = pytest.mark.shares_server
@@ -145,22 +145,6 @@ def enable(newcomer: Hands) -> None:
     newcomer.reads("Everything is there that an enable needs.")
     newcomer.press("Enable all of it, as shown")
     newcomer.reads("The automation is enabled.", f"Disable {AUTOMATION}")
-
-
-def entered(bindings: dict[str, Any], path: str = "bindings") -> dict[str, str]:
-    """Bindings as a person types them into the form of a playbook."""
-    fields: dict[str, str] = {}
-    for name, value in bindings.items():
-        at = f"{path}.{name}"
-        if at == "bindings.execution":
-            fields[f"{at}:json"] = json.dumps(value)
-        elif isinstance(value, dict):
-            fields |= entered(value, at)
-        elif isinstance(value, list):
-            fields[f"{at}:lines"] = "\n".join(value)
-        else:
-            fields[at] = str(value)
-    return fields
 
 
 def product(server: ServerHandle, secret: str, path: str, body: dict[str, Any], **headers: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 CASE = "error-to-draft-pr"
@@ -142,3 +143,19 @@ def drop(document: dict[str, Any], dotted: str) -> dict[str, Any]:
     if rest:
         return {**document, head: drop(document[head], rest)}
     return {name: value for name, value in document.items() if name != head}
+
+
+def entered(bindings: dict[str, Any], path: str = "bindings") -> dict[str, str]:
+    """Bindings as a person types them into the form of a playbook."""
+    fields: dict[str, str] = {}
+    for name, value in bindings.items():
+        at = f"{path}.{name}"
+        if at in {"bindings.execution", "bindings.code_delivery"}:
+            fields[f"{at}:json"] = json.dumps(value)
+        elif isinstance(value, dict):
+            fields |= entered(value, at)
+        elif isinstance(value, list):
+            fields[f"{at}:lines"] = "\n".join(value)
+        else:
+            fields[at] = str(value)
+    return fields

@@ -14,7 +14,7 @@ from tests.support.api import world as world  # noqa: PLC0414 (a fixture is foun
 from tests.support.console import Browser, Shown, ShownForm, browser_of
 from tests.support.members import Members
 from tests.support.onboarding import Onboarding, onboard
-from tests.support.playbook_samples import CASE, case_bindings, render_request
+from tests.support.playbook_samples import CASE, case_bindings, entered, render_request
 
 pytestmark = pytest.mark.shares_server
 
@@ -59,22 +59,6 @@ def of(page: Shown, ending: str) -> ShownForm:
 def to(form: ShownForm, action: str) -> ShownForm:
     """A form sent by its button for another address."""
     return form._replace(action=f"/console/{action}")
-
-
-def entered(bindings: dict[str, Any], path: str = "bindings") -> dict[str, str]:
-    """Bindings as a person types them into the form of a playbook."""
-    fields: dict[str, str] = {}
-    for name, value in bindings.items():
-        at = f"{path}.{name}"
-        if at in {"bindings.execution", "bindings.code_delivery"}:
-            fields[f"{at}:json"] = json.dumps(value)
-        elif isinstance(value, dict):
-            fields |= entered(value, at)
-        elif isinstance(value, list):
-            fields[f"{at}:lines"] = "\n".join(value)
-        else:
-            fields[at] = str(value)
-    return fields
 
 
 STATED = {
