@@ -21,6 +21,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "repair.md"
 GITHUB, GITLAB = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
 RUN = "run_01k00000000000000000000001"
 SHA, MERGED = "b" * 40, "c" * 40
+A_SECRET = "a-value-that-no-package-sees"
 CURL = """#!/bin/sh
 for last; do :; done
 case "$last" in
@@ -59,10 +60,9 @@ def test_it_is_short_and_its_commands_exist(text: str) -> None:
     """At most 25 lines. The shell reads each script, and the runner its arguments."""
     assert len(text.splitlines()) <= 25
     scripts = steps(yaml.safe_load(text))
-    assert len(scripts) == 2
     for script in scripts:
         subprocess.run(["sh", "-n", "-c", script], check=True)
-    [command] = re.findall(r"service-runner (.*)", "\n".join(scripts))
+    [command] = re.findall(r"service-runner (--.*)", "\n".join(scripts))
     given = make_parser().parse_args(shlex.split(command))
     assert (given.command, given.passed) == (["./repair.sh"], ["MODEL_KEY"])
 
@@ -81,7 +81,7 @@ def test_github_proves_what_its_event_says(tmp_path: Path, merged: bool) -> None
     event = {"action": "opened", "repository": {"html_url": "https://github.com/acme/shop"}, "pull_request": pull}
     (tmp_path / "event.json").write_text(json.dumps(event))
     place = {"GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "GITHUB_HEAD_REF": f"repair/{RUN}"}
-    url, proof = proof_sent_by(steps(yaml.safe_load(GITHUB))[1], tmp_path, KEY="ci-secret", **place)
+    url, proof = proof_sent_by(steps(yaml.safe_load(GITHUB))[-1], tmp_path, KEY="ci-secret", **place)
     assert url == f"https://service.example/v1/automation-runs/{RUN}/pr-proof"
     assert (proof.observation, proof.draft) == (("merged", False) if merged else ("pr_opened", True))
     assert (proof.head_sha, proof.head_branch, proof.base_branch) == (SHA, f"repair/{RUN}", "main")
@@ -117,3 +117,32 @@ def test_gitlab_proves_the_merge_request_of_its_commit(tmp_path: Path, merged: b
         "https://gitlab.example/acme/shop",
     )
     assert (proof.merge_commit_sha == MERGED) is merged
+
+
+@pytest.mark.parametrize("text", [GITHUB, GITLAB], ids=["github", "gitlab"])
+def test_an_install_sees_no_secret(text: str, tmp_path: Path) -> None:
+    """What a package runs while it is installed finds no secret: neither of its step nor of its job."""
+    document = yaml.safe_load(text)
+    jobs = document.get("jobs", document)
+    [seen] = [found for job in jobs.values() for found in _environments_of_installs(job, tmp_path)]
+    assert "PATH" in seen
+    assert not any(value == A_SECRET or "secrets." in value for value in seen.values())
+
+
+def _environments_of_installs(job: Any, tmp_path: Path) -> list[dict[str, str]]:
+    """The variables of each `pip install` of a job, with a program in the place of pip that writes them down."""
+    (tmp_path / "pip").write_text("#!/bin/sh\nenv > seen.txt\n")
+    (tmp_path / "pip").chmod(0o755)
+    secrets = dict.fromkeys(("GITLAB_TOKEN", "SERVICE_RUNNER_API_KEY", "MODEL_KEY"), A_SECRET)
+    found = []
+    told: list[tuple[str, dict[str, str]]] = [
+        (step["run"], job.get("env", {}) | step.get("env", {})) for step in job.get("steps", []) if "run" in step
+    ]
+    told += [(line, secrets) for line in job.get("script", [])]
+    for script, given in told:
+        if "pip install" in script:
+            environment = {**given, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+            subprocess.run(["sh", "-ec", script], cwd=tmp_path, env=environment, check=True)
+            lines = (tmp_path / "seen.txt").read_text().splitlines()
+            found.append(dict(line.partition("=")[::2] for line in lines if "=" in line))
+    return found

@@ -122,7 +122,7 @@ def test_without_hypothesis_the_extra_is_named() -> None:
     program = "import sys; sys.modules['hypothesis'] = None; import service.testing"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "pip install 'service[testing]'" in done.stderr
+    assert "pip install '.[testing]'" in done.stderr
 
 
 def test_hypothesis_is_imported_here_alone() -> None:

@@ -277,7 +277,7 @@ def test_the_workflow_of_the_how_to_runs(apply: Applying) -> None:
             condition = step.get("if", "true")
             if "service apply" not in step.get("run", "") or event not in condition:
                 continue
-            environment = {name: fill(value) for name, value in job["env"].items()}
+            environment = {name: fill(value) for name, value in {**job["env"], **step["env"]}.items()}
             done = subprocess.run(
                 ["bash", "-e", "-c", fill(step["run"])],
                 env=clean_environment(**environment, PATH=f"{Path(sys.executable).parent}:/usr/bin:/bin"),
