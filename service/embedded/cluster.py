@@ -79,6 +79,8 @@ class Cluster:
         self._remove_drafts()
         if not self.layout.cluster.is_dir():
             self._make(programs)
+        elif not self.alive():
+            self._check_major(programs)
         give_up = time.monotonic() + RETRY_SECONDS
         while not self.alive():
             try:
@@ -133,7 +135,7 @@ class Cluster:
         draft = self.layout.data_dir / (NEW_PREFIX + secrets.token_hex(4))
         draft.mkdir(mode=0o700)
         os.chown(draft, programs.uid, programs.gid)
-        version = int(programs.run("postgres", ["--version"]).split()[2].partition(".")[0])
+        version = programs.major()
         builtin = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"] if version >= 17 else []  # noqa: PLR2004
         programs.run(
             "initdb",
@@ -154,6 +156,16 @@ class Cluster:
         descriptor = os.open(self.layout.data_dir, os.O_RDONLY)
         os.fsync(descriptor)
         os.close(descriptor)
+
+    def _check_major(self, programs: Programs) -> None:
+        """Refuse files of another major version, before PostgreSQL would. Raises EmbeddedError."""
+        made_by = (self.layout.cluster / "PG_VERSION").read_text(encoding="ascii").strip()
+        if made_by != str(programs.major()):
+            raise EmbeddedError(
+                f"{self.layout.cluster} belongs to PostgreSQL {made_by}, and the installed one is PostgreSQL "
+                f"{programs.major()}. Nothing was changed. Install the release of the service that made the directory, "
+                "make a backup with `service db backup`, and restore it into a new data directory with this release."
+            )
 
     def _remove_drafts(self) -> None:
         """Remove what killed starts left behind. Children of a killed initdb may still write for a moment."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -96,6 +97,10 @@ class Programs:
         if process.returncode != 0:
             raise EmbeddedError(f"{name} failed with code {process.returncode}:\n{printed.strip()[-2000:]}")
         return printed
+
+    def major(self) -> int:
+        """The major version of the programs. Raises EmbeddedError."""
+        return int(re.findall(r"PostgreSQL\) (\d+)", self.run("postgres", ["--version"]))[0])
 
 
 def end_session(process: subprocess.Popen[bytes]) -> None:

@@ -230,11 +230,26 @@ def test_a_start_that_fails_says_why(layout: Layout):
     """The end of the server's log stands in the message, and the next start is not hindered."""
     with attached(layout):
         pass
+    settings = layout.cluster / "postgresql.conf"
+    kept = settings.read_text()
+    settings.write_text("no_such_setting = on\n")
+    with pytest.raises(EmbeddedError, match="no_such_setting"):
+        Attachment(layout)
+    settings.write_text(kept)
+    with attached(layout):
+        assert answers(layout)
+
+
+def test_a_directory_of_another_major_version_is_refused_with_the_way_out(layout: Layout):
+    """The message names both versions and what to do. Nothing is changed, and the right files start again."""
+    with attached(layout):
+        pass
     version = layout.cluster / "PG_VERSION"
     kept = version.read_text()
-    version.write_text("9\n")
-    with pytest.raises(EmbeddedError, match="incompatible"):
+    version.write_text("17\n")
+    with pytest.raises(EmbeddedError, match=rf"PostgreSQL 17, and .* PostgreSQL {kept.strip()}. .*service db backup"):
         Attachment(layout)
+    assert version.read_text() == "17\n"
     version.write_text(kept)
     with attached(layout):
         assert answers(layout)
@@ -267,8 +282,8 @@ def test_a_start_that_fails_leaves_no_socket_directory(tmp_path: Path):
     layout = Layout(tmp_path / ("d" * 100))
     with attached(layout):
         pass
-    (layout.cluster / "PG_VERSION").write_text("9\n")
-    with pytest.raises(EmbeddedError, match="incompatible"):
+    (layout.cluster / "postgresql.conf").write_text("no_such_setting = on\n")
+    with pytest.raises(EmbeddedError, match="no_such_setting"):
         Attachment(layout)
     assert not layout.socket_dir.exists()
 
