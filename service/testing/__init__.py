@@ -1,7 +1,7 @@
 """Property tests of an installation: strategies, a model of onboarding, and walks against both.
 
-Needs Hypothesis, an extra of this package: `pip install '.[testing]'` in a checkout. `OnboardingWalk` sends random steps
-to a driver and compares every answer with the model. `HttpDriver` is a driver for a running service.
+Needs Hypothesis, an extra of this package: `pip install '.[testing]'` in a checkout. `OnboardingWalk` sends random
+steps to a driver and compares every answer with the model. `HttpDriver` is a driver for a running service.
 """
 
 try:
