@@ -307,6 +307,9 @@ CLIENT_VARIABLES = frozenset(
         "SERVICE_PRIVATE_API_KEY",
         "SERVICE_CI_API_KEY",
         "SERVICE_RUNNER_API_KEY",
+        "SERVICE_URL",
+        "SERVICE_PROJECT",
+        "SERVICE_PROJECT_ID",
         "SERVICE_DSN",
         "SERVICE_ONBOARDING_PROOF",
     }

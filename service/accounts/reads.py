@@ -144,6 +144,16 @@ async def find_proven(store: EventStore, email: str) -> PersonRow | None:
     return rows[0] if rows else None
 
 
+async def find_signed_in_otherwise(store: EventStore, identity: Identity) -> PersonRow | None:
+    """Find the person who has the address of an identity and signs in at an issuer, unless the identity has its own."""
+    own = person_id(store.installation_salt, identity)
+    if await store.get(PEOPLE.table, own, own) is not None:
+        return None
+    where = "not t.synthetic and t.provider <> 'email' and lower(t.email) = lower(%s)"
+    rows = await store.find(PEOPLE.table, where, identity.email, order_by="t.created_at, t.id", limit=1)
+    return rows[0] if rows else None
+
+
 async def members_of(store: EventStore, project_id: str) -> list[Member]:
     """List the members of a project, oldest first. Raises ProjectNotFound."""
     if await store.get(PROJECTS.table, project_id, project_id) is None:

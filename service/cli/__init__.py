@@ -58,16 +58,16 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            from service.cli.shared.common import printable
+            from service.cli.shared.common import advised, printable
             from service.cli.shared.failures import explain
 
             if isinstance(error, click.ClickException):
-                error.__dict__["message"] = printable(error.message)  # final for type checkers
+                error.__dict__["message"] = advised(printable(error.message))  # final for type checkers
                 raise
             sentence = explain(error)
             if sentence is None:
                 raise
-            raise click.ClickException(printable(sentence)) from error
+            raise click.ClickException(advised(printable(sentence))) from error
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -15,7 +15,7 @@ import psycopg
 
 from service.auth.oidc.issuer import Issuer, IssuerFailed
 from service.cli.log.witnesses import look_at_witnesses
-from service.cli.shared.common import database, json_option, show
+from service.cli.shared.common import advised, database, json_option, show
 from service.cli.shared.failures import explain
 from service.cli.shared.lookups import place_of
 from service.deletion.ledger import try_to_write
@@ -84,7 +84,12 @@ def doctor(as_json: bool) -> None:
         findings.append(Finding("settings", WRONG, " ".join(error.problems)))
     except (click.ClickException, EmbeddedError, psycopg.OperationalError) as error:
         findings.append(Finding("database", WRONG, explain(error) or str(error)))
-    show([finding._asdict() for finding in findings], Finding._fields, as_json=as_json, width=WIDTH)
+    show(
+        [finding._replace(detail=advised(finding.detail))._asdict() for finding in findings],
+        Finding._fields,
+        as_json=as_json,
+        width=WIDTH,
+    )
     if any(finding.result == WRONG for finding in findings):
         raise SystemExit(1)
 
@@ -131,7 +136,8 @@ def _files(settings: Settings) -> Iterator[Finding]:
     if problem:
         return
     holder = supervisor_of(layout)
-    yield Finding("service", OK, f"runs, as process {holder}" if holder else "does not run")
+    detail = f"runs as process {holder.pid} at {holder.base_url or 'an unknown address'}" if holder else "does not run"
+    yield Finding("service", OK, detail)
     there = next(path for path in (settings.data_dir, *settings.data_dir.parents) if path.exists())
     free, bound = shutil.disk_usage(there).free, settings.min_free_mb * MB
     state = OK if free > FREE_BYTES else WARNING if free >= bound else WRONG
@@ -259,9 +265,13 @@ def _writing(connection: psycopg.Connection[Any]) -> Finding:
 def _schema(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
     """The migrations."""
     standings = migrations.status(connection)
-    wrong = [f"{name} {standing.value}" for name, standing in standings if not migrations.serves([(name, standing)])]
-    detail = f"{', '.join(wrong)}; run `service db migrate`" if wrong else "up to date"
-    yield Finding("schema", WRONG if wrong else OK, detail)
+    wrong = [found for found in standings if not migrations.serves([found])]
+    pending = [name for name, standing in wrong if standing is MigrationStanding.PENDING]
+    named = [f"{name} {standing.value}" for name, standing in wrong if standing is not MigrationStanding.PENDING]
+    if pending:
+        named.append(pending[0] + " pending" if len(pending) == 1 else f"{len(pending)} pending, from {pending[0]} on")
+    detail = f"{', '.join(named)}; run `service db migrate`" if named else "up to date"
+    yield Finding("schema", WRONG if named else OK, detail)
     later = [name for name, standing in standings if standing is MigrationStanding.LATER]
     if later:
         yield Finding("release", WARNING, f"a later one works on this database too: {', '.join(later)}")

@@ -15,12 +15,13 @@ def serve() -> None:
     It migrates the schema first. SIGTERM or Ctrl-C stops everything. With SERVICE_DATABASE_URL, you can run
     several on one database.
     """
+    from service.cli.shared.common import started_as
     from service.logs import configure
     from service.process.supervisor import Supervisor
 
     settings = load_settings()
     configure(settings.log_level, "supervisor")
-    Supervisor(settings).run()
+    Supervisor(settings, started_as()).run()
 
 
 @click.command()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.shared.common import json_option, print_json, progress, say, with_store
+from service.cli.shared.common import advised, json_option, print_json, progress, say, with_store
 
 if TYPE_CHECKING:
     from service.contracts.stopping import StopTally
@@ -54,7 +54,11 @@ async def _stop(store: EventStore, why: str, report: Report) -> tuple[StopTally,
 
 def _print(tally: StopTally, effects: list[StartedGrant]) -> None:
     """Say what was stopped, what had begun, and what could not be stopped."""
-    say(f"Stopped. {len(tally.paused)} contracts were paused. None can be enabled until `service resume --all`.")
+    say(
+        advised(
+            f"Stopped. {len(tally.paused)} contracts were paused. None can be enabled until `service resume --all`."
+        )
+    )
     for effect in effects[:MOST_EFFECTS]:
         say(
             f"Begun before, and not stopped: {effect.kind} of {effect.run_id} in {effect.project_id} "

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from service.embedded.cluster import Cluster
 from service.embedded.errors import EmbeddedError
@@ -65,28 +66,36 @@ def attached(layout: Layout, programs: Path | None = None) -> Iterator[Attachmen
         attachment.release()
 
 
+class Running(NamedTuple):
+    """The `service serve` of a data directory: its process number, and where it serves."""
+
+    pid: str
+    base_url: str
+
+
 @contextmanager
-def sole_supervisor(layout: Layout) -> Iterator[None]:
+def sole_supervisor(layout: Layout, base_url: str) -> Iterator[None]:
     """Hold the supervisor lock of a data directory. Raises EmbeddedError when another process holds it."""
     layout.make()
     lock = FileLock(layout.locks / "supervisor")
     try:
         lock.take(wait_seconds=LOOK_SECONDS)
     except Busy as error:
-        holder = lock.read() or "unknown"
+        holder = _noted(lock)
         lock.close()
         raise EmbeddedError(
-            f"Another `service serve` (process {holder}) runs on {layout.data_dir}. Stop it or set SERVICE_DATA_DIR."
+            f"Another `service serve` (process {holder.pid}) runs on {layout.data_dir}. "
+            "Stop it or set SERVICE_DATA_DIR."
         ) from error
     try:
-        lock.write(str(os.getpid()))
+        lock.write(f"{os.getpid()} {base_url}")
         yield
     finally:
         lock.close()
 
 
-def supervisor_of(layout: Layout) -> str | None:
-    """Process number of the `service serve` that runs on a data directory, None when none does; makes nothing."""
+def supervisor_of(layout: Layout) -> Running | None:
+    """The `service serve` that runs on a data directory, None when none does; makes nothing."""
     path = layout.locks / "supervisor"
     if not os.access(path, os.R_OK | os.W_OK):
         return None
@@ -94,7 +103,13 @@ def supervisor_of(layout: Layout) -> str | None:
     try:
         lock.take()
     except Busy:
-        return lock.read() or "unknown"
+        return _noted(lock)
     finally:
         lock.close()
     return None
+
+
+def _noted(lock: FileLock) -> Running:
+    """What the holder of the lock has noted. A release before this one noted its process number alone."""
+    pid, _, base_url = lock.read().partition(" ")
+    return Running(pid or "unknown", base_url)

@@ -44,7 +44,7 @@ class FileLock:
 
     def read(self) -> str:
         """The note of the holder."""
-        return os.pread(self._descriptor, 200, 0).decode()
+        return os.pread(self._descriptor, 4096, 0).decode()
 
     def close(self) -> None:
         """Release the lock."""

@@ -50,8 +50,10 @@ class Stopping(BaseException):
 class Supervisor:
     """One `service serve`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, command: str) -> None:
+        """`command`: the command line as it was started, for advice in the banner."""
         self._settings = settings
+        self._command = command
         self._stopping = False
         self._starting = True
         self._children: list[Child] = []
@@ -65,7 +67,7 @@ class Supervisor:
         with self._signals() as wake, ExitStack() as stack:
             try:
                 if self._settings.embedded:
-                    stack.enter_context(sole_supervisor(Layout(self._settings.data_dir)))
+                    stack.enter_context(sole_supervisor(Layout(self._settings.data_dir), self._settings.base_url))
                 wait_for_port(self._settings.host, self._settings.port, PORT_SECONDS)
                 counting = stack.enter_context(counting_together())
                 with self._loading_children(stack, _environment(counting)):
@@ -158,13 +160,16 @@ class Supervisor:
         sys.stderr.flush()
         sys.stdout.write(
             f"\nService ready after {seconds:.1f} s\n"
+            f"  Console    {base_url}/console\n"
+            f"  Docs       {base_url}/docs\n"
             f"  API        {base_url}\n"
             f"  Schema     {base_url}/v1/openapi.json\n"
             f"  Guide      {base_url}/service.md\n"
             f"  Data       {where}\n"
-            "\nA first key, from another terminal:\n"
-            "  .venv/bin/service keys create --email you@example.com\n"
-            f"or by the device flow: POST {base_url}/v1/auth/device, then {base_url}/device\n"
+            "\nFrom another terminal, in the same folder, a link into the console, or a first key:\n"
+            f"  {self._command} console open --email you@example.com\n"
+            f"  {self._command} keys create --email you@example.com\n"
+            f"or a key by the device flow: POST {base_url}/v1/auth/device, then {base_url}/device\n"
             "\nCtrl-C stops everything.\n\n"
         )
         sys.stdout.flush()

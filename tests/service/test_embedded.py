@@ -220,9 +220,9 @@ def test_a_kill_while_the_cluster_is_made_leaves_nothing_half_made(layout: Layou
 
 def test_there_is_one_supervisor(layout: Layout):
     other = pytest.raises(EmbeddedError, match=f"process {os.getpid()}")
-    with sole_supervisor(layout), other, sole_supervisor(layout):
+    with sole_supervisor(layout, "http://127.0.0.1:1"), other, sole_supervisor(layout, ""):
         pytest.fail("there were two")
-    with sole_supervisor(layout):
+    with sole_supervisor(layout, ""):
         pass
 
 

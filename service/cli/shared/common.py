@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
+OWN_COMMAND = re.compile(r"`service (?=[a-z-])")
 LOG_LINE_SECONDS = 2.0
 FILE_WIDTH = 1000  # characters a line, when no terminal limits it
 
@@ -159,6 +164,29 @@ def printable(text: str) -> str:
     Names, titles and payloads are what strangers sent. Everything that a command prints goes through here.
     """
     return _ORDERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def started_as() -> str:
+    """The command line as it was started, for a shell in the same folder: a bare name, a path or a module."""
+    program = Path(sys.argv[0])
+    if program.name == "__main__.py":
+        python = "python" if shutil.which("python") == sys.executable else _from_here(Path(sys.executable))
+        return f"{python} -m service"
+    found = shutil.which("service")
+    if program.name != "service" or (found is not None and Path(found).resolve() == program.resolve()):
+        return "service"
+    return _from_here(program)
+
+
+def _from_here(program: Path) -> str:
+    """The path of a program for a shell in this folder."""
+    path = Path(os.path.abspath(program))  # noqa: PTH100 - resolve() would follow the link of an environment
+    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
+
+
+def advised(text: str) -> str:
+    """Name the commands in a text as this one was started, ready to be copied."""
+    return OWN_COMMAND.sub(lambda _: f"`{started_as()} ", text)
 
 
 def say(text: str, *, err: bool = False) -> None:

@@ -72,7 +72,7 @@ def test_the_schema_is_migrated_and_shown(cluster: TestCluster, tmp_path: Path):
         assert {row["status"] for row in console.json("db", "status", code=1)} == {"pending"}
         said = console.run("keys", "list", code=1).stderr
         assert "There is no data of the service in test_" in said
-        assert "run `service db migrate`" in said
+        assert f"run `{sys.executable} -m service db migrate`" in said
         assert "applied 0001_clock" in console.run("db", "migrate").stdout
         assert {row["status"] for row in console.json("db", "status")} == {"applied"}
         assert console.run("db", "migrate").stdout == "The schema is up to date.\n"
@@ -384,3 +384,22 @@ def test_a_database_that_is_not_there_is_told_in_a_sentence(console: Console):
         done = console.run(*words, code=1)
         assert "The database cannot be reached" in done.stdout + done.stderr
     assert time.monotonic() - began < 30
+
+
+def test_advice_names_the_command_as_it_was_started(tmp_path: Path):
+    """By its path from here, by its bare name where the shell finds it, or as a module."""
+    program = Path(sys.executable).with_name("service")
+    here = program.parent.parent
+    plain = {"SERVICE_DATA_DIR": str(tmp_path / "none")}
+
+    def advice(*command: str, cwd: Path, path: str = "/usr/bin:/bin") -> str:
+        done = subprocess.run(
+            [*command, "keys", "list"], env=plain | {"PATH": path}, cwd=cwd, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1, done.stderr
+        return done.stderr
+
+    assert "`bin/service serve` makes a new one" in advice(str(program), cwd=here)
+    assert f"`{program} serve` makes a new one" in advice(str(program), cwd=tmp_path)
+    assert "`service serve` makes a new one" in advice("service", cwd=tmp_path, path=str(program.parent))
+    assert f"`{sys.executable} -m service serve`" in advice(sys.executable, "-m", "service", cwd=tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from service.cli import main
+from service.settings import unknown_variables
 from tests.support.cluster import TestCluster
 from tests.support.issuer import running_issuer
 from tests.support.parted import QUERIES, SERVING, parted_database
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY
 
+ROOT = Path(__file__).parents[3]
 SECRETS = {
     "SERVICE_INTERNAL_TOKEN": "an-internal-token-of-length",
     "SERVICE_ENCRYPTION_KEY": ENCRYPTION_KEY,
@@ -140,6 +143,45 @@ def test_failed_jobs_are_named_listed_and_tried_again(base: dict[str, str], data
             ("todo",)
         ]
         assert "have a twin" in run("jobs", "retry", str(twin), **base).stdout
+
+
+def test_a_failure_is_forgotten_once_a_later_run_was_fine(base: dict[str, str], database_url: str) -> None:
+    """Of a task with a schedule. A run before the failure, or another task's, does not count."""
+    note = "insert into task_runs (task, finished_at, seconds) values (%s, clock_timestamp() + %s::interval, 1) "
+    note += "on conflict (task) do update set finished_at = excluded.finished_at"
+    with psycopg.connect(database_url, autocommit=True) as sql:
+        [[number]] = sql.execute(
+            "insert into procrastinate_jobs (queue_name, task_name, args, status, attempts) "
+            "values ('default', 'deletion.sweep', '{}', 'todo', 3) returning id"
+        ).fetchall()
+        sql.execute("update procrastinate_jobs set status = 'doing' where id = %s", (number,))
+        sql.execute("update procrastinate_jobs set status = 'failed' where id = %s", (number,))
+        sql.execute(note, ("deletion.sweep", "-1 hour"))
+        sql.execute(note, ("ingest.retention", "1 hour"))
+        assert "deletion.sweep (1)" in told(**base)["jobs"]["detail"]
+        sql.execute(note, ("deletion.sweep", "1 minute"))
+        assert told(**base)["jobs"] == {"check": "jobs", "result": "ok", "detail": "none has failed"}
+
+
+def test_pending_migrations_are_summed_up(cluster: TestCluster, base: dict[str, str]) -> None:
+    """One line with their number and the first one, however many there are."""
+    with cluster.database("template0") as url:
+        found = told(**{**base, "SERVICE_DATABASE_URL": url})["schema"]
+    assert found["result"] == "wrong"
+    assert re.fullmatch(r"\d\d+ pending, from 0001_clock on; run `service db migrate`", found["detail"])
+
+
+def test_every_variable_of_the_docs_is_known(base: dict[str, str]) -> None:
+    """Whoever follows a page has the variables of clients in the environment, and none is called unknown."""
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "service" / "discovery" / "texts").rglob("*.md")]
+    exported = {
+        name
+        for page in pages
+        for name in re.findall(r"(?:export |^\$ |[ ;])(SERVICE_[A-Z_]+)=", page.read_text(encoding="utf-8"))
+    }
+    assert {"SERVICE_URL", "SERVICE_RUNNER_API_KEY"} <= exported
+    assert unknown_variables(dict.fromkeys(exported, "x")) == []
+    assert told(**base, SERVICE_URL="http://127.0.0.1:8000")["settings"]["detail"] == "all read"
 
 
 def test_the_issuer_of_sign_ins_is_asked(base: dict[str, str]) -> None:

@@ -107,9 +107,9 @@ def test_the_doctor_while_it_is_stopped_and_while_it_runs(tmp_path: Path) -> Non
     assert done.exit_code == 0, done.output
     assert findings(done)["service"] == ("ok", "does not run")
     assert findings(done)["database"] == ("ok", f"PostgreSQL in {data}")
-    with sole_supervisor(Layout(data)):
+    with sole_supervisor(Layout(data), "http://127.0.0.1:1"):
         found = findings(run("doctor", SERVICE_DATA_DIR=str(data)))
-    assert found["service"] == ("ok", f"runs, as process {os.getpid()}")
+    assert found["service"] == ("ok", f"runs as process {os.getpid()} at http://127.0.0.1:1")
     assert found["data directory"] == ("ok", str(data))
 
 
@@ -172,4 +172,7 @@ def test_the_banner_is_one_block(server: ServerHandle) -> None:
     assert block is not None, log
     assert '"event"' not in block[0]
     assert '"event": "serving"' in log[: block.start()]
+    assert f"Console    {server.base_url}/console\n" in block[0]
+    assert f"Docs       {server.base_url}/docs\n" in block[0]
+    assert " -m service console open --email you@example.com\n" in block[0]  # as the tests start it
     assert '"event": "working"' in log[: block.start()] or '"event": "working"' in log[block.end() :]
