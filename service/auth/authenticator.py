@@ -226,7 +226,7 @@ class Authenticator:
             (self._settings.internal_token, PrincipalKind.INTERNAL),
             (self._settings.test_token, PrincipalKind.TEST),
         ):
-            if token is not None and dsn.project_id is None and secrets.equal(dsn.key, token):
+            if token is not None and dsn.named is None and secrets.equal(dsn.key, token):
                 return Principal(kind, kind.value)
         digest = secrets.digest(dsn.key)  # also for what is not looked up, so that garbage takes as long
         moment = time.monotonic()
@@ -236,7 +236,7 @@ class Authenticator:
             if len(self._known) >= CACHE_SIZE:
                 self._known.clear()
             self._known[digest] = moment + CACHE_SECONDS, principal
-        if dsn.project_id is not None and dsn.project_id != principal.project_id:
+        if not dsn.names(principal.project_id):
             raise Unauthenticated  # The path of the DSN names another project (G-026).
         self._note(principal)
         return principal
@@ -408,9 +408,9 @@ def presented(access: Access, headers: Mapping[str, str], query: Mapping[str, st
     if len(sent) == 1:
         return secrets.parse_dsn(sent[0])
     read = [secrets.parse_dsn(value) for value in sent]
-    named = {dsn.project_id for dsn in read} - {None}
-    if len({dsn.key for dsn in read}) > 1 or len(named) > 1:
+    named = [dsn.named for dsn in read if dsn.named is not None]
+    if len({dsn.key for dsn in read}) > 1 or not all(secrets.same_project(named[0], other) for other in named):
         raise Unauthenticated("The request carries two credentials that differ.")
     if not read:
         raise Unauthenticated
-    return Dsn(read[0].key, next(iter(named), None))
+    return Dsn(read[0].key, named[0] if named else None)

@@ -29,7 +29,8 @@ ALIAS_DIGITS = 13  # hexadecimal ones: 52 bits, which every SDK's numbers hold
 
 PROJECT_ID = r"[A-Za-z0-9][A-Za-z0-9._:-]{7,199}"
 _SCHEMES = ("http://", "https://")
-_DSN = re.compile(rf"https?://(?P<key>[^/@\s]*)@[^/@\s]+/(?P<project>{PROJECT_ID})")
+ALIAS = r"[1-9][0-9]{0,15}"
+_DSN = re.compile(rf"https?://(?P<key>[^/@\s]*)@[^/@\s]+/(?P<project>{ALIAS}|{PROJECT_ID})")
 
 
 class SecretKind(Enum):
@@ -99,16 +100,23 @@ def equal(left: str, right: str) -> bool:
 
 
 class Dsn(NamedTuple):
-    """A DSN as sent: its key, and the project its path names (None for a bare key)."""
+    """A DSN as sent: its key, and what its path names, a project's alias or its id (None for a bare key)."""
 
     key: str
-    project_id: str | None
+    named: str | None
+
+    def names(self, project_id: str | None) -> bool:
+        """Whether it can be a DSN of a project. A bare key names none, and can be anyone's."""
+        return self.named is None or (project_id is not None and names_project(self.named, project_id))
 
 
 def make_dsn(base_url: str, dsn_key: str, project_id: str) -> str:
-    """Write a DSN: the key as the user part of the service's own address, the project as its path."""
+    """Write a DSN: the key as the user part of the service's own address, the project's alias as its path (G-026).
+
+    SDKs of Sentry read this form alone. Older DSNs have the id of the project as their path, and go on working.
+    """
     scheme, _, rest = base_url.partition("://")
-    return f"{scheme}://{dsn_key}@{rest.split('/', 1)[0]}/{project_id}"
+    return f"{scheme}://{dsn_key}@{rest.split('/', 1)[0]}/{alias_of(project_id)}"
 
 
 def alias_of(project_id: str) -> int:
@@ -120,9 +128,14 @@ def alias_of(project_id: str) -> int:
     return 1 + int(hashlib.sha256(project_id.encode()).hexdigest()[:ALIAS_DIGITS], 16)
 
 
-def make_sentry_dsn(base_url: str, dsn_key: str, project_id: str) -> str:
-    """Write a DSN as SDKs read it that want a number for the project."""
-    return make_dsn(base_url, dsn_key, str(alias_of(project_id)))
+def names_project(named: str, project_id: str) -> bool:
+    """Whether a path names a project, by its alias or by its id."""
+    return named in {project_id, str(alias_of(project_id))}
+
+
+def same_project(one: str, other: str) -> bool:
+    """Whether two paths name the same project, be it once by its id and once by its alias."""
+    return one == other or names_project(one, other) or names_project(other, one)
 
 
 def parse_dsn(text: str) -> Dsn:

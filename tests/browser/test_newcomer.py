@@ -36,7 +36,10 @@ def test_a_newcomer_comes_to_an_enabled_contract(server: ServerHandle, chromium:
         seat.page.goto(link_of(server, email))
         newcomer.press("Sign in")
         dsn = begin_a_project(newcomer)
+        newcomer.reads("Waiting for your first event")
         product(server, dsn, "/v1/analytics/", {"event": "first_event", "distinct_id": "me"})
+        if scripts:
+            newcomer.reads("Your first event is here")
         newcomer.follow("I have kept it. Plan the onboarding")
         approve_the_plan(newcomer)
         runtime, ci = begin_the_proof(newcomer)

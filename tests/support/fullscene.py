@@ -72,6 +72,7 @@ PLACES: Mapping[str, Sequence[str]] = {
         "projects/{project_id}/approvals?status=approved",
         "projects/{none_id}/approvals",
     ],
+    "projects/{project_id}/arrived": ["projects/{project_id}/arrived", "projects/{none_id}/arrived"],
     "projects/{project_id}/automation": [
         "projects/{project_id}/automation",
         "projects/{report_project_id}/automation",

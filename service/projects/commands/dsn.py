@@ -30,7 +30,10 @@ class IssuedDsn(NamedTuple):
 
 
 class CheckedDsn(NamedTuple):
-    """Whether a text is the project's DSN. `sent_project_id` is the project that the text names, if it names one."""
+    """Whether a text is the project's DSN.
+
+    `sent_project_id` is the project that the text names, if it names one: by its id, or another's by the alias.
+    """
 
     project_id: str
     matches: bool
@@ -47,11 +50,12 @@ def verify(project_id: str, dsn: str, encryption_key: bytes | None) -> Intent[Ch
 
     def decide(unit: Unit) -> CheckedDsn:
         state = unit.state(project)
-        matches = equal(sent_hash, state.dsn_hash) and sent.project_id in {None, project_id}
+        matches = equal(sent_hash, state.dsn_hash) and sent.names(project_id)
         if matches and copy is not None:
             # Also over a copy that exists: it may have been sealed under an earlier key.
             keep_copy(unit, project, sent_hash, copy)
-        return CheckedDsn(project_id, matches, state.dsn_prefix, sent.project_id, matches and copy is not None)
+        named = project_id if sent.named is not None and sent.names(project_id) else sent.named
+        return CheckedDsn(project_id, matches, state.dsn_prefix, named, matches and copy is not None)
 
     return Intent([project], decide)
 

@@ -15,7 +15,7 @@ from schemas.projects.project import (
     RoleName,
     SdkSettings,
 )
-from service.auth.secrets import alias_of, make_dsn, make_sentry_dsn
+from service.auth.secrets import alias_of, make_dsn
 from service.projects.commands.dsn import CheckedDsn, IssuedDsn
 from service.projects.reads.project import KnownDsn, ListedProject
 
@@ -117,7 +117,7 @@ def _sdks(base_url: str, project_id: str, key: str | None) -> dict[str, Any]:
 
 def _settings(base_url: str, project_id: str, key: str) -> SdkSettings:
     return SdkSettings(
-        sentry_dsn=make_sentry_dsn(base_url, key, project_id),
+        sentry_dsn=make_dsn(base_url, key, project_id),
         posthog_host=base_url,
         posthog_key=key,
         otlp_endpoint=base_url,

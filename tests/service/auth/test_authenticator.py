@@ -182,6 +182,7 @@ async def test_a_dsn_in_every_place_and_two_that_differ(accounts):
     mine, other = await make_project(accounts, ann.user_id), await make_project(accounts, ann.user_id)
     key, other_key = await rotate(accounts, mine), await rotate(accounts, other)
     dsn, other_dsn = (secrets.make_dsn("https://h.example", k, p) for k, p in ((key, mine), (other_key, other)))
+    older = f"https://{key}@h.example/{mine}"
     logs = operation(KIND.DSN, path="/v1/logs/")
     for headers, query in (
         (bearer(dsn), {}),
@@ -192,6 +193,10 @@ async def test_a_dsn_in_every_place_and_two_that_differ(accounts):
         ({}, {"dsn": dsn}),
         ({}, {"dsn": [key]}),
         ({**bearer(dsn), "x-service-dsn": key}, {"dsn": [dsn]}),
+        (bearer(older), {}),
+        ({"x-service-dsn": older}, {}),
+        ({}, {"dsn": [older]}),
+        ({**bearer(older), "x-service-dsn": dsn}, {"dsn": [key]}),
     ):
         principal = await door.authenticate(logs, headers, query)
         assert (principal.kind, principal.project_id) == (KIND.DSN, mine)
@@ -204,6 +209,8 @@ async def test_a_dsn_in_every_place_and_two_that_differ(accounts):
         (bearer(strayed), {}),
         ({**bearer(key), "x-service-dsn": strayed}, {}),
         ({**bearer(dsn), "x-service-dsn": strayed}, {}),
+        ({**bearer(older), "x-service-dsn": strayed}, {}),
+        (bearer(f"https://{key}@h.example/{other}"), {}),
         (bearer(secrets.make_dsn("https://h.example", key, "proj_nothing")), {}),
     ):
         with pytest.raises(Unauthenticated):

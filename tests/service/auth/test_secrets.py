@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
@@ -56,8 +57,28 @@ def test_the_checksum_is_the_crc_in_base_62(body: str):
 def test_a_dsn_reads_back(base_url: str):
     key = secrets.make(SecretKind.DSN).text
     text = secrets.make_dsn(base_url, key, "proj_01hzzzzzzzzzzzzzzzzzzzzzzz")
-    assert secrets.parse_dsn(text) == secrets.Dsn(key, "proj_01hzzzzzzzzzzzzzzzzzzzzzzz")
+    assert secrets.parse_dsn(text) == secrets.Dsn(key, str(secrets.alias_of("proj_01hzzzzzzzzzzzzzzzzzzzzzzz")))
     assert secrets.parse_dsn(key) == secrets.Dsn(key, None)
+
+
+@pytest.mark.parametrize("base_url", ["https://obs.example", "http://127.0.0.1:8000", "https://obs.example:8443"])
+def test_a_dsn_has_the_form_that_sdks_of_sentry_read(base_url: str):
+    """A public key, and a number as the last part of the path."""
+    key, project_id = secrets.make(SecretKind.DSN).text, "proj_01hzzzzzzzzzzzzzzzzzzzzzzz"
+    read = urlsplit(secrets.make_dsn(base_url, key, project_id))
+    assert (read.username, read.password, int(read.path[1:])) == (key, None, secrets.alias_of(project_id))
+    assert f"{read.scheme}://{read.hostname}" + (f":{read.port}" if read.port else "") == base_url
+
+
+def test_a_dsn_names_its_project_by_alias_and_by_id():
+    """Older DSNs have the id of the project as their path."""
+    mine, other = "proj_01hzzzzzzzzzzzzzzzzzzzzzzz", "proj_02hzzzzzzzzzzzzzzzzzzzzzzz"
+    key = secrets.make(SecretKind.DSN).text
+    for dsn in (secrets.make_dsn("https://h.example", key, mine), f"https://{key}@h.example/{mine}"):
+        read = secrets.parse_dsn(dsn)
+        assert (read.key, read.names(mine), read.names(other), read.names(None)) == (key, True, False, False)
+    bare = secrets.parse_dsn(key)
+    assert all(bare.names(project) for project in (mine, other, None))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +95,7 @@ def test_a_dsn_reads_back(base_url: str):
 )
 def test_what_is_no_dsn_becomes_a_key_that_is_not_one(text: str):
     dsn = secrets.parse_dsn(text.format(key=secrets.make(SecretKind.DSN).text))
-    assert dsn.project_id is None
+    assert dsn.named is None
     assert secrets.kind_of(dsn.key) is None
 
 

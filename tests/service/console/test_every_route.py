@@ -34,6 +34,7 @@ RULES = {
     "projects/{project_id}": "get_project_health",
     "projects/{project_id}/alerts": "list_alerts",
     "projects/{project_id}/approvals": "list_automation_approvals",
+    "projects/{project_id}/arrived": "get_project_health",
     "projects/{project_id}/automation": "get_automation_contract",
     "projects/{project_id}/automation/edit": "get_automation_contract",
     "projects/{project_id}/automation/playbooks/{id}": "get_setup",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import html
 import re
 import weakref
 from typing import Any, cast
+from urllib.parse import quote
 
 import pytest
 
@@ -14,7 +16,8 @@ from service.console import site
 from service.console.kit.page import View, page
 from service.console.kit.rendering import render
 from service.console.kit.visit import ReadRefused, Said, Visit
-from tests.support.api import World
+from service.console.pages.projects.arriving import LOOKS
+from tests.support.api import World, ok
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.console import browser_of
 from tests.support.html import HtmlPage
@@ -39,10 +42,40 @@ async def test_a_project_is_created_and_leads_on(world: World):
     base = f"/console/projects/{project['project_id']}"
     assert {base, f"{base}/onboarding", f"{base}/credentials"} <= set(made.page.links)
     assert "Send a first event" in made.text
+    dsn = (await person.get(f"/v1/projects/{project['project_id']}/dsn")).json()["dsn"]
+    later = await browser.open(f"projects/{project['project_id']}/credentials")
+    for begin in ('sentry_sdk.init(dsn="', 'Sentry.init({ dsn: "', 'export SERVICE_DSN="'):
+        assert f'{begin}{dsn}"' in html.unescape(made.html)
+        assert f'{begin}{dsn}"' in html.unescape(later.html)
+    buttons = re.findall(r'data-copy="([^"]+)"[^>]*aria-label="Copy the snippet for ([^"]+)"', made.html)
+    assert {"Sentry in Python", "Sentry in Node", "OpenTelemetry", "HTTP"} <= {name for _, name in buttons}
+    assert all(text in made.html.replace(f'data-copy="{text}"', "") for text, _ in buttons), "what is copied is shown"
     assert "nobody can read it again" not in made.text, "the service can show it to owners"
     listed = await browser.open("")
     assert "Shop &lt;script&gt;alert(1)&lt;/script&gt;" in listed.html
     assert "<script>alert" not in listed.html
+
+
+async def test_a_page_waits_for_the_first_event(world: World):
+    """It reads itself anew until the event is there, and not for ever."""
+    person = await world.sign_in()
+    made = await person.create_project()
+    browser = await browser_of(person)
+    place = f"projects/{made['id']}/arrived"
+    waiting = await browser.open(place)
+    assert "Waiting for your first event" in waiting.text
+    assert f'hx-get="/console/{place}?looked=1"' in waiting.html
+    assert f"looked={LOOKS}" in (await browser.open(f"{place}?looked={LOOKS - 1}")).html
+    for looked in (LOOKS, LOOKS + 1, 99_999):
+        assert "hx-get" not in (await browser.open(f"{place}?looked={looked}")).html
+    for odd in ("-1", "x", "1" * 6, "²"):
+        assert f"{place}?looked=1" in (await browser.open(f"{place}?looked={quote(odd)}")).html
+    ok(await world.having(made["dsn"]).post("/v1/logs/", {"message": "boom"}), 202)
+    arrived = await browser.open(f"{place}?looked=5")
+    assert "Your first event is here" in arrived.text
+    assert "hx-get" not in arrived.html
+    stranger = await browser_of(await world.sign_in())
+    await stranger.open(place, 404)
 
 
 async def test_the_links_of_the_first_pages_lead_on(world: World):

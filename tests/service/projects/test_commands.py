@@ -7,7 +7,7 @@ import os
 import pytest
 
 from service.accounts.commands import operator
-from service.auth.secrets import digest, make_dsn
+from service.auth.secrets import alias_of, digest, make_dsn
 from service.auth.system import carry_out
 from service.eventstore.read.pages import END, PageEnd
 from service.eventstore.store import EventStore
@@ -60,12 +60,15 @@ async def test_a_copy_opens_under_the_key_that_sealed_it(accounts: EventStore) -
     keyless = await verify(accounts, project_id, made.key, None)
     assert [(c.matches, c.sent_project_id, c.copied) for c in (wrong, foreign, keyless)] == [
         (False, None, False),
-        (False, "proj_another", False),
+        (False, str(alias_of("proj_another")), False),
         (True, None, False),
     ]
     assert await dsn_of(accounts, project_id, KEY) == (made.prefix, made.key)
-    again = await verify(accounts, project_id, make_dsn("https://s.example", made.key, project_id), OTHER_KEY)
-    assert again == CheckedDsn(project_id, True, made.prefix, project_id, True)
+    for dsn in (f"https://{made.key}@s.example/{project_id}", make_dsn("https://s.example", made.key, project_id)):
+        again = await verify(accounts, project_id, dsn, OTHER_KEY)
+        assert again == CheckedDsn(project_id, True, made.prefix, project_id, True)
+    of_id = await verify(accounts, project_id, f"https://{made.key}@s.example/proj_another", OTHER_KEY)
+    assert (of_id.matches, of_id.sent_project_id) == (False, "proj_another")
     assert (await dsn_of(accounts, project_id, OTHER_KEY)).key == made.key
 
 

@@ -33,7 +33,8 @@ async def _shown(visit: Visit, verified: object) -> View:
     )
     contract = control["contract"] if control else None
     automations = [(one["automation_id"], one["name"]) for one in contract["automations"]] if contract else []
-    facts = {"found": found, "dsn": dsn, "automations": automations, "verified": verified}
+    url = f"{visit.call.services.settings.base_url}/v1/analytics/"
+    facts = {"found": found, "dsn": dsn, "automations": automations, "verified": verified, "analytics_url": url}
     return View("team/credentials.html", "Credentials", facts, project_id)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from service.auth.access import DELETION_GROUP
 from service.auth.principals import ANONYMOUS, Principal
 from service.auth.refusals import Unauthenticated, refusal
-from service.auth.secrets import Dsn, alias_of
+from service.auth.secrets import Dsn, names_project
 from service.eventstore.read.reader import read_as
 from service.http.edge.body.parsing import Query
 from service.http.edge.declare.bound import Bound, is_id, is_project_id
@@ -21,7 +21,7 @@ from service.http.edge.declare.operations import Operation, Subject
 from service.services import Services
 from statemachines.projects.project import ProjectNotFound
 
-ALIAS = "alias"  # in a path: the number by which SDKs call the project of their key
+ALIAS = "alias"  # in a path: the number by which SDKs call the project of their key, or its id in an older DSN
 _OF_PROJECT = "t.id = %s and t.project_id = %s"
 _OF_USER = (
     "t.id = %s and exists (select from (values (%s)) who(id) where "
@@ -70,7 +70,7 @@ async def admit(
     project_id = named or principal.project_id
     if project_id is not None and (named is not None or operation.rate != "ingest"):
         await _check_standing(services, principal, project_id, operation)
-    if path.get(ALIAS) and path[ALIAS] != str(alias_of(project_id or "")):
+    if path.get(ALIAS) and not names_project(path[ALIAS], project_id or ""):
         raise Unauthenticated  # The path of the DSN names another project (G-026).
     return Admitted(operation, principal, project_id, subject)
 

@@ -33,7 +33,7 @@ async def test_a_project_is_made_listed_and_its_dsn_read(world: World):
     person = await world.sign_in()
     made = await person.create_project("Shop ✓")
     assert made["id"] == made["project_id"]
-    assert re.fullmatch(r"http://service_dsn_[0-9A-Za-z]{43}@127\.0\.0\.1:\d+/" + made["id"], made["dsn"])
+    assert re.fullmatch(r"http://service_dsn_[0-9A-Za-z]{43}@127\.0\.0\.1:\d+/" + str(made["alias"]), made["dsn"])
     assert made["dsn_prefix"] == key_of(made["dsn"])[:20]
     assert (made["name"], made["role"], made["dsn_recoverable"]) == ("Shop ✓", "owner", True)
     assert made["deploys_url"] == f"{world.server.base_url}/v1/deploys/"
@@ -137,9 +137,10 @@ async def test_verifying_a_dsn(world: World):
     for dsn, ok_, parsed in (
         (mine["dsn"], True, mine["id"]),
         (key_of(mine["dsn"]), True, None),
-        (other["dsn"], False, other["id"]),
-        (mine["dsn"].replace(mine["id"], other["id"]), False, other["id"]),
-        (mine["dsn"][:-1] + "x", False, mine["id"][:-1] + "x"),
+        (other["dsn"], False, str(other["alias"])),
+        (mine["dsn"].replace(str(mine["alias"]), other["id"]), False, other["id"]),
+        (mine["dsn"].replace(str(mine["alias"]), mine["id"]), True, mine["id"]),
+        (mine["dsn"].replace(str(mine["alias"]), mine["id"][:-1] + "x"), False, mine["id"][:-1] + "x"),
         (f"https://x@h/{mine['id']}", False, mine["id"]),
         ("nonsense", False, None),
     ):
