@@ -2,8 +2,9 @@
 
 A look finds webhooks with something due, places are given in turn, and deliveries are taken with an epoch. A task of
 its own attempts each: it makes the body, fixes it by the statement with the look at the webhook under its row, and
-begins the call only then. Attempts that begin or end at the same time share a statement. The deliveries of a worker
-killed at any line are due again after LEASE_MS. An outcome counts by the latest epoch only.
+begins the call only then. Attempts that begin or end at the same time share a statement. An attempt that is cut short
+to make room for another webhook has no outcome, and is made again. The deliveries of a worker killed at any line are
+due again after LEASE_MS. An outcome counts by the latest epoch only.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import Counter as Counted
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import structlog
@@ -33,14 +34,14 @@ from service.settings import Settings
 from service.webhooks.commands import stop
 from service.webhooks.outbox.composing import ToldEvent, compose
 from service.webhooks.outbox.noting import DeliveryNotes
-from service.webhooks.outbox.places import AttemptPlaces, DueWebhook
-from service.webhooks.sending import AttemptOutcome, Outgoing, open_target, scope_of, send
+from service.webhooks.outbox.places import NEVER, AttemptPlace, AttemptPlaces, DueWebhook
+from service.webhooks.sending import AttemptOutcome, OpenedTarget, Outgoing, open_target, scope_of, send
 from statemachines.kernel.machine import Rejection
 from statemachines.webhooks.webhook import StopReason
 
 log = structlog.get_logger()
 
-OUTCOMES = DELIVERED, FAILED = "delivered", "failed"
+OUTCOMES = DELIVERED, FAILED, CUT = "delivered", "failed", "cut"
 ATTEMPTS = Counter("service_webhook_attempts", "Attempts to deliver to webhooks, by outcome.", ["outcome"])
 SECONDS = Histogram(
     "service_webhook_attempt_seconds", "Seconds of an attempt to deliver.", buckets=(0.01, 0.1, 0.5, 1, 5, 10)
@@ -175,55 +176,59 @@ class Deliverer:
             found = await (await connection.execute(_LOOK.encode(), looked)).fetchall()
         self._from = (found[-1][0], found[-1][1]) if len(found) == LOOKED_AT else ("", "")
         due = [
-            DueWebhook(project, webhook, account, proven)
-            for project, webhook, is_due, account, proven in found
+            DueWebhook(project, webhook, account, proven, NEVER if idle is None else idle, cut)
+            for project, webhook, is_due, account, proven, idle, cut in found
             if is_due
         ]
         chosen = self._places.choose(due)
+        now = asyncio.get_running_loop().time()
+        for place in self._places.cut_short(due, now):
+            assert place.patience is not None, "only a call under way is cut short"
+            place.patience.reschedule(now)
         if chosen:
             await self._take(chosen)
 
-    async def _take(self, chosen: Sequence[DueWebhook]) -> None:
-        """Take deliveries of webhooks that have a place. AttemptPlaces without one are given back."""
-        numbers = Counted(chosen)
+    async def _take(self, chosen: Sequence[AttemptPlace]) -> None:
+        """Take deliveries of webhooks that have a place. Places without one are given back."""
+        places: dict[tuple[str, str], list[AttemptPlace]] = {}
+        for place in chosen:
+            places.setdefault(place.webhook.name, []).append(place)
         values = {
-            "projects": [webhook.project_id for webhook in numbers],
-            "webhooks": [webhook.webhook_id for webhook in numbers],
-            "numbers": list(numbers.values()),
+            "projects": [project for project, _ in places],
+            "webhooks": [webhook for _, webhook in places],
+            "numbers": [len(some) for some in places.values()],
             "busy": list(self._tasks),
             "lease_ms": LEASE_MS,
         }
-        by_name = {webhook[:2]: webhook for webhook in numbers}
         try:
             async with self._facts.connection() as connection:
                 taken = [
                     TakenDelivery(*row) for row in await (await connection.execute(_TAKE.encode(), values)).fetchall()
                 ]
             for delivery in taken:
-                webhook = by_name[delivery.project_id, delivery.webhook_id]
-                numbers[webhook] -= 1
-                self._tasks[delivery.id] = asyncio.create_task(self._deliver(delivery, webhook))
+                place = places[delivery.project_id, delivery.webhook_id].pop()
+                self._tasks[delivery.id] = asyncio.create_task(self._deliver(delivery, place))
         finally:
-            for webhook in numbers.elements():
-                self._places.leave(webhook)
+            for place in chain.from_iterable(places.values()):
+                self._places.leave(place)
 
-    async def _deliver(self, delivery: TakenDelivery, webhook: DueWebhook) -> None:
+    async def _deliver(self, delivery: TakenDelivery, place: AttemptPlace) -> None:
         """Attempt one delivery. After an error, it is due again once its claim has lapsed."""
         try:
-            await self._attempt(delivery, webhook.account)
+            await self._attempt(delivery, place)
         except (*NOT_WRITTEN, CommandNotDone) as error:
             _met(error)
         except Exception as error:
             log.exception("delivery_failed", delivery=delivery.id, cause=type(error).__name__)
         finally:
-            self._places.leave(webhook)
+            self._places.leave(place)
             del self._tasks[delivery.id]
             self._ended.set()
 
-    async def _attempt(self, delivery: TakenDelivery, account: str) -> None:
+    async def _attempt(self, delivery: TakenDelivery, place: AttemptPlace) -> None:
         body = None if delivery.body is None else delivery.body.encode()
         if body is None:
-            with reading_for(Caller(account, COMPOSE_SECONDS)):
+            with reading_for(Caller(place.webhook.account, COMPOSE_SECONDS)):
                 body = await compose(self._store, delivery.told)
             if body is None:
                 await self._note(_DROP, delivery.claim)
@@ -231,17 +236,34 @@ class Deliverer:
         status = "fenced" if delivery.event == FENCED else "active"
         begun = await self._begun.note({**delivery.claim, "body": body.decode(), "project_status": status})
         if begun is None:
-            await self._note(_GIVE_BACK, {**delivery.claim, "rest_ms": REST_MS})
+            await self._note(_GIVE_BACK, {**delivery.claim, "rest_ms": REST_MS, "cut": False})
             return
         fixed, *sealed = begun
         scope = scope_of(delivery.project_id, delivery.webhook_id)
         target = open_target(self._settings.encryption_key, scope, *sealed)
         outgoing = Outgoing(delivery.id, delivery.event, fixed.encode())
         began = time.monotonic()
-        outcome = await send(self._guard, self._reach, account, target, outgoing)
+        outcome = await self._send(target, outgoing, place)
+        if outcome is None:
+            ATTEMPTS.labels(CUT).inc()
+            await self._note(_GIVE_BACK, {**delivery.claim, "rest_ms": REST_MS, "cut": True})
+            return
         SECONDS.observe(time.monotonic() - began)
         ATTEMPTS.labels(DELIVERED if outcome.delivered else FAILED).inc()
         await self._settle(delivery, outcome)
+
+    async def _send(
+        self, target: OpenedTarget | None, outgoing: Outgoing, place: AttemptPlace
+    ) -> AttemptOutcome | None:
+        """Make the call. None when it was cut short."""
+        place.since = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(None) as place.patience:
+                return await send(self._guard, self._reach, place.webhook.account, target, outgoing)
+        except TimeoutError:
+            return None
+        finally:
+            place.patience = None
 
     async def _settle(self, delivery: TakenDelivery, outcome: AttemptOutcome) -> None:
         """Note an outcome, and stop the webhook when its receiver is gone or has failed for too long."""

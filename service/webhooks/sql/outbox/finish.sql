@@ -26,14 +26,14 @@ with clock as (
     order by d.project_id, d.webhook_id, d.place desc
 ), noted as (
     insert into webhook_standings as s
-        (project_id, id, stage, last_status, last_error, last_delivered_at, failing_since)
-    select l.project_id, l.webhook_id, 'delivering', l.status, l.error,
+        (project_id, id, stage, tried_ms, last_status, last_error, last_delivered_at, failing_since)
+    select l.project_id, l.webhook_id, 'delivering', (select now_ms from clock), l.status, l.error,
         case when l.succeeded then (select now_ms / 1000 from clock) end,
         case when l.error is not null then (select now_ms / 1000 from clock) end
     from latest l
     order by l.project_id, l.webhook_id
     on conflict (project_id, id) do update set
-        last_status = excluded.last_status, last_error = excluded.last_error,
+        tried_ms = excluded.tried_ms, cut = false, last_status = excluded.last_status, last_error = excluded.last_error,
         last_delivered_at = coalesce(excluded.last_delivered_at, s.last_delivered_at),
         failing_since = case when excluded.last_error is null then null
             when excluded.last_delivered_at is not null then excluded.failing_since

@@ -1,6 +1,6 @@
 -- The next webhooks in the order of their names that have something due, each found by one step through the index of
 -- what is left to do. Returns also those with nothing due, so that the next look begins behind them; of each its
--- account, and whether its last attempt succeeded.
+-- account, whether its last attempt succeeded, how many seconds ago it ended, and whether it was cut short.
 with recursive left_to_do as (
     (select d.project_id, d.webhook_id, d.due_ms, 1 as number from webhook_deliveries d
     where d.due_ms is not null and (d.project_id, d.webhook_id) > (%(project_id)s, %(webhook_id)s)
@@ -18,7 +18,8 @@ select l.project_id, l.webhook_id,
     l.due_ms <= (select floor(extract(epoch from (select service_now())) * 1000)::bigint)
         and (coalesce(s.active, false) or p.status = 'fenced'),
     coalesce(paying_account(project => l.project_id, maker => p.created_by), l.project_id),
-    t.last_status is not null and t.last_error is null
+    t.last_status is not null and t.last_error is null,
+    (extract(epoch from (select service_now())) - t.tried_ms / 1000.0)::float, coalesce(t.cut, false)
 from left_to_do l
 left join webhook_subscriptions s on s.project_id = l.project_id and s.id = l.webhook_id
 left join webhook_standings t on t.project_id = l.project_id and t.id = l.webhook_id
