@@ -6,7 +6,14 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, Table, projection
-from statemachines.alerts.alert import AlertCleared, AlertCreated, AlertDeleted, AlertTriggered, Status
+from statemachines.alerts.alert import (
+    AlertCleared,
+    AlertCreated,
+    AlertDeleted,
+    AlertFoundClear,
+    AlertTriggered,
+    Status,
+)
 from statemachines.kernel.machine import Recorded
 
 
@@ -68,7 +75,7 @@ def fold(row: AlertRow | None, recorded: Recorded) -> AlertRow | None:
             )
         case AlertTriggered() if row:
             return replace(row, revision=recorded.revision, status=Status.TRIGGERED.value)
-        case AlertCleared() if row:
+        case AlertFoundClear() | AlertCleared() if row:
             return replace(row, revision=recorded.revision, status=Status.EVALUATED_CLEAR.value)
         case AlertDeleted():
             return None

@@ -131,7 +131,7 @@ KINDS: Mapping[str, _Kind] = {
     ),
     "alert.cleared": _Kind(
         "A look at an alert did not meet its threshold, and the one before did.",
-        AlertTold(alert_id=_id("alert"), status="evaluated_clear", revision=2),
+        AlertTold(alert_id=_id("alert"), status="evaluated_clear", revision=4),
     ),
     FENCED: _Kind(
         "The deletion of the project began. This is the last delivery.",

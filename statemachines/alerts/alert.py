@@ -17,6 +17,8 @@ ALERTS_LIMIT = 50
 """Alerts that a project has at most."""
 EVERY_SECONDS = 300
 """How often the schedule looks at an alert."""
+FIRST_LOOK = 2
+"""The revision of an alert after its first look."""
 
 
 def stream(project_id: str, alert_id: str) -> Stream:
@@ -56,8 +58,19 @@ class AlertTriggered(Event, frozen=True):
     evaluated_at: int
 
 
+class AlertFoundClear(Event, frozen=True):
+    """The first look: the threshold is not crossed. No value is null."""
+
+    TOPIC = "alert.found_clear.v1"
+    observed_value: str | None
+    evaluated_at: int
+
+
 class AlertCleared(Event, frozen=True):
-    """The threshold is not crossed now, and was before, or this is the first look. No value is null."""
+    """The threshold is not crossed now, and was before. No value is null.
+
+    Releases up to 3.0.0 recorded it also for a first look, then at the revision FIRST_LOOK.
+    """
 
     TOPIC = "alert.cleared.v1"
     observed_value: str | None
@@ -77,7 +90,8 @@ TABLE = transition_table(
     [
         [AlertCreated.TOPIC, Status.ABSENT, Status.CREATED],
         [AlertTriggered.TOPIC, [Status.CREATED, Status.EVALUATED_CLEAR], Status.TRIGGERED],
-        [AlertCleared.TOPIC, [Status.CREATED, Status.TRIGGERED], Status.EVALUATED_CLEAR],
+        [AlertFoundClear.TOPIC, Status.CREATED, Status.EVALUATED_CLEAR],
+        [AlertCleared.TOPIC, Status.TRIGGERED, Status.EVALUATED_CLEAR],
         [AlertDeleted.TOPIC, [Status.CREATED, Status.EVALUATED_CLEAR, Status.TRIGGERED], Status.DELETED],
     ],
 )
@@ -159,7 +173,8 @@ def decide_look(state: Alert, verdict: ThresholdVerdict, at: int) -> list[Event]
     if state.status is Status.EVALUATED_CLEAR:
         return []
     observed = None if verdict.observed is None else write_number(verdict.observed)
-    return [AlertCleared(observed_value=observed, evaluated_at=at)]
+    event = AlertFoundClear if state.status is Status.CREATED else AlertCleared
+    return [event(observed_value=observed, evaluated_at=at)]
 
 
 def decide_delete(state: Alert, now: int) -> list[Event]:

@@ -37,6 +37,7 @@ from service.deploys.reads import Noted
 from service.eventstore.history.as_of import Mark, Past
 from service.eventstore.store import EventStore
 from service.webhooks.catalogue import DOCUMENTED
+from statemachines.alerts.alert import FIRST_LOOK
 
 
 class ToldEvent(NamedTuple):
@@ -129,6 +130,9 @@ async def _of_approval(store: EventStore, told: ToldEvent) -> msgspec.Struct | N
 
 
 async def _of_alert(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
+    """The state of an alert. None also for a first look that an earlier release recorded as cleared: nothing was."""
+    if told.event == "alert.cleared" and told.revision == FIRST_LOOK:
+        return None
     row = await _past(store, told).get(ALERTS, told.project_id, told.subject_id)
     return None if row is None else AlertTold(alert_id=row.id, status=cast("Any", row.status), revision=row.revision)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from projections.alerts.alert import PROJECTION
-from statemachines.alerts.alert import AlertCleared, AlertCreated, AlertDeleted, AlertTriggered
+from statemachines.alerts.alert import AlertCleared, AlertCreated, AlertDeleted, AlertFoundClear, AlertTriggered
 from statemachines.kernel.machine import Event
 from tests.projections.rows import check_ended, check_middle, check_row
 
@@ -28,6 +28,7 @@ def test_a_row_shows_its_stream() -> None:
     events = [*events, AlertCleared(None, 7)]
     check_row(PROJECTION, events, KNOWN | {"revision": 3, "status": "evaluated_clear"})
     check_middle(PROJECTION, [*events, AlertDeleted(8)])
+    check_row(PROJECTION, [CREATED, AlertFoundClear(None, 6)], KNOWN | {"revision": 2, "status": "evaluated_clear"})
 
 
 def test_what_is_deleted_has_no_row() -> None:

@@ -23,7 +23,7 @@ from tests.support.questions import questions as questions  # noqa: PLC0414 (a f
 
 BOUND = 5
 PROJECT = "proj_00000001"
-CLEARED, TRIGGERED = "alert.cleared.v1", "alert.triggered.v1"
+FOUND_CLEAR, CLEARED, TRIGGERED = "alert.found_clear.v1", "alert.cleared.v1", "alert.triggered.v1"
 
 
 @pytest_asyncio.fixture
@@ -73,7 +73,7 @@ async def test_an_alert_is_looked_at_every_300_seconds(scene: AlertScene) -> Non
     assert await scene.run() == {}
     scene.wait(101)
     assert await scene.run() == {"evaluated": 1}
-    assert scene.topics(made) == [CLEARED, TRIGGERED]
+    assert scene.topics(made) == [FOUND_CLEAR, TRIGGERED]
 
 
 async def test_equal_questions_of_a_project_are_asked_once(scene: AlertScene, asked: list[tuple[str, str]]) -> None:
@@ -194,7 +194,7 @@ async def test_looks_by_hand_and_on_schedule_record_one_change(scene: AlertScene
             scene.questions.receive([Event("paid", "ann", scene.questions.now)] * 2, PROJECT)
         elif turn:
             scene.sql.execute("delete from analytics_events where project_id = %s", (PROJECT,))
-        changes.append(TRIGGERED if turn % 2 else CLEARED)
+        changes.append(TRIGGERED if turn % 2 else CLEARED if turn else FOUND_CLEAR)
 
         async def by_hand() -> None:
             await scene.record(made, await scene.read(made))

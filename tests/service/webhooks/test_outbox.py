@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from schemas.webhooks.event import MAX_DELIVERY_BYTES
+from service.webhooks.outbox.composing import ToldEvent, data_of
 from tests.service.http.cases.test_acting import act
 from tests.service.http.cases.test_case import listed, log
 from tests.support.api import World, ok
@@ -244,23 +245,31 @@ async def test_a_delivery_is_small(shop, listener: Listener):
     assert msgspec.json.decode(listener.arrived[0].body)["data"]["title"]
 
 
-async def test_an_alert_is_told_when_its_verdict_changes(shop, listener: Listener):
+async def test_an_alert_is_told_when_its_verdict_changes(world: World, shop, listener: Listener):
+    """A first look without a crossing is no change: `alert.cleared` comes after `alert.triggered` alone."""
     owner, project_id, dsn = shop
     await register(owner, project_id, listener.url, "alert.triggered", "alert.cleared")
     wish = {
         "blueprint_id": "event-count",
-        "params": {"event": "paid"},
+        "params": {"event": "paid", "days": 1},
         "threshold_column": "row_count",
         "threshold_op": "gte",
         "threshold_value": 1,
     }
     path = f"/v1/projects/{project_id}/alerts"
     made = ok(await owner.post(path, wish), 201)
-    ok(await owner.post(f"{path}/{made['id']}/evaluate", {}))
+    assert ok(await owner.post(f"{path}/{made['id']}/evaluate", {}))["status"] == "evaluated_clear"
     ok(await dsn.post("/v1/analytics/", {"event": "paid", "distinct_id": "u1"}), 202)
+    ok(await owner.post(f"{path}/{made['id']}/evaluate", {}))
+    await listener.until_arrived(1)
+    await world.wait(2 * DAY)
     ok(await owner.post(f"{path}/{made['id']}/evaluate", {}))
     await listener.until_arrived(2)
     assert [(one.event, one.document["data"]) for one in listener.arrived] == [
-        ("alert.cleared", {"alert_id": made["id"], "status": "evaluated_clear", "revision": 2}),
         ("alert.triggered", {"alert_id": made["id"], "status": "triggered", "revision": 3}),
+        ("alert.cleared", {"alert_id": made["id"], "status": "evaluated_clear", "revision": 4}),
     ]
+    followed = ok(await owner.get(f"/v1/projects/{project_id}/project-events?after=0&names=alert.cleared"))["events"]
+    assert [one["data"]["revision"] for one in followed] == [4]
+    told = ToldEvent(project_id, "evt_1", "alert.cleared", made["id"], 2, 0)
+    assert await world.operate(lambda store: data_of(store, told)) is None, "as earlier releases recorded a first look"

@@ -14,24 +14,26 @@ from tests.statemachines.tables import History, check_released, check_table
 S = alert.Status
 CREATED = alert.AlertCreated("Sales", "event-count", "{}", "row_count", "lt", "0.5", "any", 5)
 TRIGGERED = alert.AlertTriggered("0.25", 6)
+FOUND_CLEAR = alert.AlertFoundClear(None, 6)
 CLEARED = alert.AlertCleared(None, 6)
 DELETED = alert.AlertDeleted(7)
 WISH = AlertWish("Sales", "event-count", "{}", Threshold("row_count", Op.LT, 0.5))
 
 
 def test_an_alert_moves_along_the_edges_only() -> None:
-    created, triggered, cleared, deleted = (event.TOPIC for event in (CREATED, TRIGGERED, CLEARED, DELETED))
+    events = {event.TOPIC: event for event in (CREATED, TRIGGERED, FOUND_CLEAR, CLEARED, DELETED)}
+    created, triggered, found_clear, cleared, deleted = events
     check_table(
         alert.MACHINE,
         [
             (created, S.ABSENT, S.CREATED),
             (triggered, S.CREATED, S.TRIGGERED),
             (triggered, S.EVALUATED_CLEAR, S.TRIGGERED),
-            (cleared, S.CREATED, S.EVALUATED_CLEAR),
+            (found_clear, S.CREATED, S.EVALUATED_CLEAR),
             (cleared, S.TRIGGERED, S.EVALUATED_CLEAR),
             *((deleted, status, S.DELETED) for status in (S.CREATED, S.EVALUATED_CLEAR, S.TRIGGERED)),
         ],
-        {created: CREATED, triggered: TRIGGERED, cleared: CLEARED, deleted: DELETED},
+        events,
     )
 
 
@@ -52,6 +54,7 @@ def test_released_events_keep_their_shape() -> None:
         [
             created,
             alert.AlertTriggered("observed_value_1", moment),
+            alert.AlertFoundClear("observed_value_1", moment),
             alert.AlertCleared("observed_value_1", moment),
             alert.AlertDeleted(moment),
         ],
@@ -104,9 +107,10 @@ class AlertMachine(RuleBasedStateMachine):
             self.history.refuses(decide, AlertNotFound)
             return
         after = S.TRIGGERED if crossed else S.EVALUATED_CLEAR
+        clear = alert.AlertFoundClear if self.status is S.CREATED else alert.AlertCleared
         events = self.history.carry_out(decide)
         assert [type(event) for event in events] == (
-            [] if self.status is after else [alert.AlertTriggered if crossed else alert.AlertCleared]
+            [] if self.status is after else [alert.AlertTriggered if crossed else clear]
         )
         self.status = after
 

@@ -115,7 +115,7 @@ async def test_an_alert_from_its_making_to_its_end(watched: Watched) -> None:
     assert (clear["status"], clear["triggered"], clear["observed_value"]) == ("evaluated_clear", False, 0)
     await watched.send()
     assert (await watched.evaluate(made, body={}))["observed_value"] == 1
-    assert await watched.events(made) == ["alert.created.v1", "alert.cleared.v1"]
+    assert await watched.events(made) == ["alert.created.v1", "alert.found_clear.v1"]
     await watched.send()
     crossed = await watched.evaluate(made)
     assert (crossed["status"], crossed["triggered"], crossed["observed_value"]) == ("triggered", True, 2)
@@ -311,14 +311,14 @@ async def test_a_project_has_fifty_also_in_a_race(watched: Watched) -> None:
 async def test_rivals_record_one_change(watched: Watched) -> None:
     """Evaluated by many hands at once, the same change is one event."""
     made = await watched.make()
-    for topic in ("alert.cleared.v1", "alert.triggered.v1"):
+    for topic in ("alert.found_clear.v1", "alert.triggered.v1"):
         answers = await at_once(6, lambda _: watched.owner.post(f"{watched.path}/{made['id']}/evaluate"))
         statuses = {ok(answer)["status"] for answer in answers if answer.status_code != 429}
         assert len(statuses) == 1
         assert (await watched.events(made))[-1] == topic
         for _ in range(2):
             await watched.send()
-    assert await watched.events(made) == ["alert.created.v1", "alert.cleared.v1", "alert.triggered.v1"]
+    assert await watched.events(made) == ["alert.created.v1", "alert.found_clear.v1", "alert.triggered.v1"]
 
 
 async def test_the_schedule_and_hands_record_one_change(watched: Watched) -> None:
@@ -330,7 +330,7 @@ async def test_the_schedule_and_hands_record_one_change(watched: Watched) -> Non
         async def work() -> None:
             await AlertSchedule(questions.store, questions.queries).run()
 
-        for topics in (["alert.cleared.v1"], ["alert.cleared.v1", "alert.triggered.v1"]):
+        for topics in (["alert.found_clear.v1"], ["alert.found_clear.v1", "alert.triggered.v1"]):
             await watched.world.wait(301)
             hands = [watched.owner.post(f"{path}/evaluate") for _ in range(2)]
             answers = await asyncio.gather(work(), *hands, work())
