@@ -37,6 +37,7 @@ from service.settingvalues import (
     rate_limits,
     text,
     token,
+    up_to,
 )
 
 ABSENT = "none"  # the word that says: deliberately without this secret
@@ -85,6 +86,7 @@ class Settings(OutsideSettings, frozen=True, kw_only=True):
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] | None
     idle_seconds: int
     min_free_mb: int
+    ballast_mb: int
     log_level: str
     access_log: bool
     test_clock: bool
@@ -282,6 +284,14 @@ VARIABLES: tuple[Variable, ...] = (
         one_to(1_000_000),
         "256",
         "Free megabytes required in the data directory. Below that, `/health/ready` answers 503.",
+    ),
+    Variable(
+        "SERVICE_BALLAST_MB",
+        "ballast_mb",
+        up_to(1_000_000),
+        "128",
+        "Megabytes of a file in the data directory, deleted first when the disk fills. It is made where 256 MB stay "
+        "free beside it. `0`: no file.",
     ),
     Variable("SERVICE_LOG_LEVEL", "log_level", log_level, "info", "`debug`, `info`, `warning` or `error`."),
     Variable(

@@ -129,6 +129,11 @@ def one_to(most: int) -> Callable[[str], int]:
     return read
 
 
+def up_to(most: int) -> Callable[[str], int]:
+    """Make a reader of whole numbers from 0 to `most`."""
+    return lambda value: 0 if value.strip() == "0" else one_to(most)(value)
+
+
 def log_level(value: str) -> str:
     """One of the four levels, in lower case."""
     level = value.strip().lower()

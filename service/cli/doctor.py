@@ -26,6 +26,7 @@ from service.embedded.attach import supervisor_of
 from service.embedded.errors import EmbeddedError
 from service.embedded.layout import Layout
 from service.embedded.place import unfit
+from service.embedded.room import STOP_BYTES, ballast_of
 from service.eventstore.connect.connection import CONNECT_SECONDS, answering_within
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.history import newer
@@ -105,7 +106,7 @@ def _database(settings: Settings) -> list[Finding]:
         findings += _schema(connection)
         findings += _role(connection, settings)
         findings += _start(connection, settings)
-        findings.append(_writing(connection))
+        findings.append(_writing(connection, settings))
         if all(finding.result != WRONG for finding in findings):
             findings += _contents(connection, settings)
     return findings
@@ -141,7 +142,10 @@ def _files(settings: Settings) -> Iterator[Finding]:
     there = next(path for path in (settings.data_dir, *settings.data_dir.parents) if path.exists())
     free, bound = shutil.disk_usage(there).free, settings.min_free_mb * MB
     state = OK if free > FREE_BYTES else WARNING if free >= bound else WRONG
-    detail = f"{free // MB} MB free" + ("" if state == OK else f"; below {bound // MB} MB the service is not ready")
+    ballast = ballast_of(layout)
+    detail = f"{free // MB} MB free" + (f", and a ballast file of {ballast // MB} MB" if ballast else "")
+    if state != OK:
+        detail += f"; below {bound // MB} MB the service is not ready, below {STOP_BYTES // MB} MB writes stop"
     yield Finding("disk", state, detail)
     open_files = [path.name for path in (settings.data_dir / "secrets").glob("*") if path.stat().st_mode & 0o077]
     detail = f"readable by others: {', '.join(open_files)}; chmod 600 them" if open_files else "readable by their owner"
@@ -249,7 +253,7 @@ def _issuer(settings: Settings) -> Iterator[Finding]:
     yield Finding("issuer", OK if keys else WRONG, detail)
 
 
-def _writing(connection: psycopg.Connection[Any]) -> Finding:
+def _writing(connection: psycopg.Connection[Any], settings: Settings) -> Finding:
     """Whether there is room for a write: one that is taken back, and that no other session ever sees."""
     try:
         with connection.transaction(force_rollback=True):
@@ -257,8 +261,12 @@ def _writing(connection: psycopg.Connection[Any]) -> Finding:
             connection.execute("insert into service_doctor select repeat('x', 1000) from generate_series(1, 100)")
     except psycopg.errors.DiskFull as error:
         return Finding("writing", WRONG, f"the database has no room: {error.diag.message_primary}")
-    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
-        return Finding("writing", OK, "not tried: this role, or this server, only reads")
+    except psycopg.errors.ReadOnlySqlTransaction:
+        if settings.embedded:
+            return Finding("writing", WRONG, "the server takes reads alone until there is room on its disk")
+        return Finding("writing", OK, "not tried: this server only reads")
+    except psycopg.errors.InsufficientPrivilege:
+        return Finding("writing", OK, "not tried: this role only reads")
     return Finding("writing", OK, "the database has room")
 
 

@@ -66,7 +66,7 @@ def attached(layout: Layout, programs: Path | None = None) -> Iterator[Attachmen
         attachment.release()
 
 
-class Running(NamedTuple):
+class RunningService(NamedTuple):
     """The `service serve` of a data directory: its process number, and where it serves."""
 
     pid: str
@@ -84,8 +84,7 @@ def sole_supervisor(layout: Layout, base_url: str) -> Iterator[None]:
         holder = _noted(lock)
         lock.close()
         raise EmbeddedError(
-            f"Another `service serve` (process {holder.pid}) runs on {layout.data_dir}. "
-            "Stop it or set SERVICE_DATA_DIR."
+            f"Another service runs on {layout.data_dir}, as process {holder.pid}. Stop it or set SERVICE_DATA_DIR."
         ) from error
     try:
         lock.write(f"{os.getpid()} {base_url}")
@@ -94,7 +93,7 @@ def sole_supervisor(layout: Layout, base_url: str) -> Iterator[None]:
         lock.close()
 
 
-def supervisor_of(layout: Layout) -> Running | None:
+def supervisor_of(layout: Layout) -> RunningService | None:
     """The `service serve` that runs on a data directory, None when none does; makes nothing."""
     path = layout.locks / "supervisor"
     if not os.access(path, os.R_OK | os.W_OK):
@@ -109,7 +108,7 @@ def supervisor_of(layout: Layout) -> Running | None:
     return None
 
 
-def _noted(lock: FileLock) -> Running:
+def _noted(lock: FileLock) -> RunningService:
     """What the holder of the lock has noted. A release before this one noted its process number alone."""
     pid, _, base_url = lock.read().partition(" ")
-    return Running(pid or "unknown", base_url)
+    return RunningService(pid or "unknown", base_url)

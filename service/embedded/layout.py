@@ -63,6 +63,11 @@ class Layout:
         return self.data_dir / "postgres.log"
 
     @property
+    def ballast(self) -> Path:
+        """A file without content, given up first when the disk fills."""
+        return self.data_dir / "ballast"
+
+    @property
     def locks(self) -> Path:
         """Lock files; empty, and never removed."""
         return self.data_dir / "locks"

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import FrameType
 
 import structlog
@@ -24,9 +25,10 @@ import structlog
 from service.embedded.attach import Attachment, sole_supervisor
 from service.embedded.errors import EmbeddedError
 from service.embedded.layout import Layout
+from service.embedded.room import MB, DiskRoom
 from service.process import notify
 from service.process.children import Child, wait_for_port
-from service.process.measures import counting_together
+from service.process.measures import DIRECTORY, counting_together
 from service.settings import Settings
 
 log = structlog.get_logger()
@@ -40,11 +42,43 @@ PORT_SECONDS = 3.0
 MEMORY = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "131072"}
 READYING = "service.process.readying"
 LOOK_EVERY_SECONDS = 1.0
+REVIVE_FIRST = 1.0
+REVIVE_AT_MOST = 30.0
 LOOK_WHILE_STARTING_SECONDS = 0.02
 
 
 class Stopping(BaseException):
     """A signal arrived while the service was starting."""
+
+
+class Revival:
+    """Starts a database again that has ended. Each failure doubles the wait, up to REVIVE_AT_MOST seconds."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._due = self._wait = 0.0
+
+    def tend(self, attachment: Attachment) -> None:
+        """Look at the database, and start it if it has ended and its time has come. One line for each end."""
+        now = time.monotonic()
+        if attachment.cluster.alive():
+            if self._since is not None:
+                log.warning("database_started", seconds=round(now - self._since, 1))
+                self._since, self._due, self._wait = None, 0.0, 0.0
+            return
+        if now < self._due:
+            return
+        first = self._since is None
+        if first:
+            self._since = now
+            log.error("database_ended")
+        try:
+            attachment.ensure()
+        except EmbeddedError as error:
+            if self._wait == 0.0:
+                log.error("database_not_started", reason=str(error))  # noqa: TRY400 (the reason says all)
+            self._wait = min(max(REVIVE_FIRST, 2 * self._wait), REVIVE_AT_MOST)
+            self._due = time.monotonic() + self._wait
 
 
 class Supervisor:
@@ -57,6 +91,7 @@ class Supervisor:
         self._stopping = False
         self._starting = True
         self._children: list[Child] = []
+        self._revival = Revival()
         self._began = time.monotonic()
 
     def run(self) -> None:
@@ -73,7 +108,7 @@ class Supervisor:
                 with self._loading_children(stack, _environment(counting)):
                     # What the supervisor itself needs is loaded after its children have begun to load, not before.
                     threading.Thread(target=importlib.import_module, args=(READYING,), daemon=True).start()
-                    attachment = self._database(stack)
+                    attachment = self._database(stack, Path(counting[DIRECTORY]))
                     from service.process.readying import make_ready  # noqa: PLC0415 - see above
 
                     make_ready(self._settings)
@@ -104,12 +139,25 @@ class Supervisor:
             os.close(gate)
             os.close(key)
 
-    def _database(self, stack: ExitStack) -> Attachment | None:
-        """Run the embedded server until the stack unwinds; None with an external database."""
+    def _database(self, stack: ExitStack, shared: Path) -> Attachment | None:
+        """Run the embedded server until the stack unwinds. None with an external database.
+
+        The processes tell each other in the directory `shared` that there is no room.
+        """
         if not self._settings.embedded:
             return None
-        attachment = Attachment(Layout(self._settings.data_dir))
+        layout = Layout(self._settings.data_dir)
+        layout.make()
+        room = DiskRoom(layout, self._settings.ballast_mb * MB)
+        room.free_up()
+        attachment = Attachment(layout)
         stack.callback(attachment.release, patience_seconds=DATABASE_STOP_SECONDS)
+        from service.eventstore.connect.fulldisk import FULL_DISK  # noqa: PLC0415 - as make_ready
+
+        FULL_DISK.share(shared)
+        room.look()  # before anything writes: the server may still take reads alone, from before
+        room.start(FULL_DISK.tell_others)
+        stack.callback(room.stop)
         return attachment
 
     def _watch(self, wake: int, attachment: Attachment | None) -> None:
@@ -117,8 +165,8 @@ class Supervisor:
         ready = False
         while not self._stopping:
             starts = [child.tend() for child in self._children]
-            if attachment is not None and not attachment.cluster.alive():
-                self._revive(attachment)
+            if attachment is not None:
+                self._revival.tend(attachment)
             if not ready and self._answers():
                 ready = True
                 self._announce()
@@ -126,14 +174,6 @@ class Supervisor:
             pause = min([longest, *(due for due in starts if due is not None)])
             if select.select([wake], [], [], pause)[0]:
                 os.read(wake, 1024)
-
-    def _revive(self, attachment: Attachment) -> None:
-        """Start the database again; when that fails, the next look tries once more."""
-        log.error("database_ended")
-        try:
-            attachment.ensure()
-        except EmbeddedError as error:
-            log.error("database_not_started", reason=str(error))  # noqa: TRY400 (the reason says all)
 
     def _answers(self) -> bool:
         """Whether the API answers."""

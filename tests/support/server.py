@@ -70,6 +70,7 @@ class ServerHandle:
             "SERVICE_RATE_LIMITS": "0",
             "SERVICE_WEBHOOK_ALLOW_PRIVATE": "1",
             "SERVICE_LOG_LEVEL": "info",
+            "SERVICE_BALLAST_MB": "0",
         }
         if database_url is not None:
             settings |= {

@@ -17,6 +17,7 @@ COLUMNS = {
     "event_properties": ("project_id", "received_at", "event", "key", "type"),  # a view, which shows no value
     "procrastinate_jobs": ("id", "status", "task_name", "attempts", "scheduled_at"),
     "procrastinate_events": ("job_id", "at"),
+    "task_runs": ("task", "finished_at"),
 }  # fmt: skip
 
 

@@ -44,6 +44,8 @@ def explain(error: Exception) -> str | None:
                 "`service db grant-auditor` grants rights to a role that only reads, `service db migrate` to the one "
                 "that serves."
             )
+        case psycopg.errors.DiskFull() | psycopg.errors.ReadOnlySqlTransaction():
+            sentence = f"The database takes no writes. Make room on its disk, then try again ({str(error).strip()})."
         case RebuildRunning():
             sentence = f"The read model is in use, or another process is rebuilding it: {error}"
         case TableIsNewer():

@@ -101,6 +101,7 @@ class World:
             "SERVICE_TEST_CLOCK": "1",
             "SERVICE_WEBHOOK_ALLOW_PRIVATE": "1",  # the receiver of the demo is on this machine
             "SERVICE_LOG_LEVEL": "warning",
+            "SERVICE_BALLAST_MB": "0",
         }
         began = time.monotonic()
         with (self.directory / "service.log").open("wb") as log:

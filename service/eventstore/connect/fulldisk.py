@@ -19,6 +19,8 @@ log = structlog.get_logger()
 
 QUIET_SECONDS = 10.0  # without a failed write; then there is room again
 MARK = "disk_full"
+NO_ROOM = (psycopg.errors.DiskFull, psycopg.errors.ReadOnlySqlTransaction)
+"""A write without room, and one that the server refused before its disk had none (embedded/room.py)."""
 
 
 class FullDisk:
@@ -34,9 +36,15 @@ class FullDisk:
         """Tell the other processes that share a directory, and be told by them. It should not be on a disk."""
         self._mark = directory / MARK
 
+    def tell_others(self) -> None:
+        """Tell the processes that share the directory that there is no room now."""
+        if self._mark is not None:
+            with suppress(OSError):
+                self._mark.touch()
+
     def met(self, error: BaseException | None) -> bool:
-        """Look whether an error, or what caused it, says that there is no room; returns that."""
-        while error is not None and not isinstance(error, psycopg.errors.DiskFull):
+        """Look whether an error, or its cause, is one of the errors in NO_ROOM."""
+        while error is not None and not isinstance(error, NO_ROOM):
             error = error.__cause__ or error.__context__
         if error is None:
             return False
@@ -45,11 +53,9 @@ class FullDisk:
             self._last = time.monotonic()
             if began:
                 self._since = self._last
-        if self._mark is not None:
-            with suppress(OSError):
-                self._mark.touch()
+        self.tell_others()
         if began:
-            log.error("disk_full", sqlstate=psycopg.errors.DiskFull.sqlstate)
+            log.error("disk_full", sqlstate=error.sqlstate)
         return True
 
     @property

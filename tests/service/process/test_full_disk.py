@@ -20,8 +20,9 @@ from service.eventstore.connect.fulldisk import QUIET_SECONDS
 from tests.support.accounts import bearer, create_project, sign_in
 from tests.support.server import ServerFactory, ServerHandle
 
-DISK_MB = 260
-BOUND_MB = 60
+DISK_MB = 640
+BOUND_MB = 200
+BALLAST_MB = 100
 BLOCK = b"x" * 100_000
 
 
@@ -90,8 +91,7 @@ def test_low_full_and_room_again(small_disk: Path, server_factory: ServerFactory
         assert doctor(server)["disk"] == "warning", "below a gigabyte"
 
         filler = small_disk / "filler"
-        free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize / 1e6
-        fill(filler, free - BOUND_MB / 2)
+        fill(filler, free_mb(small_disk) - BOUND_MB / 2)
         status, checks = ready(server)
         assert (status, checks["disk"], checks["writes"], checks["database"]) == (503, False, True, True)
         assert doctor(server)["disk"] == "wrong"
@@ -109,7 +109,10 @@ def test_low_full_and_room_again(small_disk: Path, server_factory: ServerFactory
                 break
         assert {answer.status_code for answer in refused} == {503}
         assert all(answer.headers["retry-after"] for answer in refused)
-        assert ready(server)[0] == 503
+        status, checks = ready(server)
+        assert (status, checks["database"], checks["writes"]) == (503, True, False)
+        assert client.get(f"/v1/projects/{project['id']}/cases", headers=bearer(key)).status_code == 200, "reads go on"
+        assert doctor(server)["writing"] == "wrong"
 
         filler.unlink()
         until(lambda: ready(server)[0] == 200, 60)
@@ -123,6 +126,76 @@ def test_low_full_and_room_again(small_disk: Path, server_factory: ServerFactory
         [sys.executable, "-m", "service", "events", "verify"], env=server.env, capture_output=True, check=False
     )
     assert verified.returncode == 0, verified.stdout
+
+
+def supervised(server: ServerHandle, *events: str) -> list[str]:
+    """Those events of the supervisor's log, in order."""
+    found = [json.loads(line) for line in server.log().splitlines() if line.startswith("{")]
+    return [line["event"] for line in found if line["process"] == "supervisor" and line["event"] in events]
+
+
+CHANGES = ("ballast_given_up", "writes_stopped", "writes_resumed", "database_ended", "database_not_started")
+
+
+def test_the_ballast_goes_first_then_writes_stop_and_both_come_back(
+    small_disk: Path, server_factory: ServerFactory
+) -> None:
+    """The server outlives a disk that fills, also over a restart. Each change is one line of the log."""
+    env = {"SERVICE_MIN_FREE_MB": str(BOUND_MB), "SERVICE_BALLAST_MB": str(BALLAST_MB)}
+    data = small_disk / "data"
+    server = server_factory.prepare(data_dir=data, env=env)
+    server.start()
+    ballast = data / "ballast"
+    until(ballast.exists, 10)
+    assert ballast.stat().st_blocks * 512 >= BALLAST_MB * 1_000_000, "its blocks are there"
+    with server.client() as client:
+        key = sign_in(client, server.internal_token)
+        project = create_project(client, key)
+        cases = f"/v1/projects/{project['id']}/cases"
+
+        filler = small_disk / "filler"
+        fill(filler, free_mb(small_disk) - 50)
+        until(lambda: not ballast.exists(), 10)
+        assert log_event(client, project["dsn"], 1).status_code == 202, "the ballast made room"
+        assert supervised(server, *CHANGES) == ["ballast_given_up"]
+
+        with filler.open("ab", buffering=0) as out:
+            while free_mb(small_disk) > 55:
+                out.write(BLOCK)
+        until(lambda: log_event(client, project["dsn"], 2).status_code == 503, 10)
+        answer = client.post("/v1/projects", json={"name": "No room"}, headers=bearer(key))
+        assert (answer.status_code, answer.headers["retry-after"] != "") == (503, True)
+        assert "takes no writes" in answer.json()["error"]["message"]
+        assert client.get(cases, headers=bearer(key)).status_code == 200
+        assert ready(server)[1]["writes"] is False
+        fill(filler)  # Somebody else goes on to the last byte: reads do so, too.
+        assert client.get(cases, headers=bearer(key)).status_code == 200
+        assert supervised(server, *CHANGES) == ["ballast_given_up", "writes_stopped"]
+
+        os.truncate(filler, filler.stat().st_size - 30_000_000)  # PostgreSQL itself starts with some room alone
+        server.stop()
+        server.begin()
+        until(lambda: answers_reads(client, cases, key), 30)
+        assert ready(server)[0] == 503
+        assert log_event(client, project["dsn"], 3).status_code == 503
+        assert supervised(server, *CHANGES) == ["ballast_given_up", "writes_stopped", "writes_stopped"]
+
+        filler.unlink()
+        until(lambda: log_event(client, project["dsn"], 4).status_code == 202, 20)
+        until(ballast.exists, 10)
+        until(lambda: ready(server)[0] == 200, 30)
+    assert supervised(server, *CHANGES) == [*("ballast_given_up", "writes_stopped", "writes_stopped", "writes_resumed")]
+
+
+def answers_reads(client: httpx2.Client, path: str, key: str) -> bool:
+    with suppress(httpx2.HTTPError):
+        return client.get(path, headers=bearer(key)).status_code == 200
+    return False
+
+
+def free_mb(place: Path) -> float:
+    found = os.statvfs(place)
+    return found.f_bavail * found.f_frsize / 1e6
 
 
 REFUSE = """

@@ -64,7 +64,7 @@ def test_the_embedded_life_of_a_server(server_factory: ServerFactory):
 
     second = cli(server, "serve")
     assert second.returncode == 1
-    assert "Another `service serve`" in second.stderr
+    assert "Another service runs on " in second.stderr
 
     assert server.stop() < STOP_SECONDS
     assert postmaster(server) is None

@@ -164,6 +164,10 @@ _TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
         _failure("service_unavailable", "The database disk is full. Nothing was stored."),
     ),
     (
+        (psycopg.errors.ReadOnlySqlTransaction,),
+        _failure("service_unavailable", "The database takes no writes: its disk is almost full. Nothing was stored."),
+    ),
+    (
         # A pool that is exhausted or closed raises a subclass of this one too.
         (psycopg.OperationalError,),
         _failure("service_unavailable", "The database is not available at this moment."),

@@ -44,6 +44,7 @@ UNLIMITED: dict[str, Any] = {
     "access_log": False,
     "embedded": False,
     "min_free_mb": 256,
+    "ballast_mb": 0,
     "new_cases_per_hour": 500,
     "provider_client_id": None,
     "payment_api_key": None,
