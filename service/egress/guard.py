@@ -13,15 +13,13 @@ from collections.abc import Callable, Sequence
 from service.egress.addresses import Ip
 from service.egress.exchange import MAX_BODY, Request, converse
 from service.egress.form import AddressRefused, Target, take_apart
-from service.egress.lookups import Lookups
+from service.egress.lookups import Lookups, NameTooSlow
 from service.egress.outcomes import NotReceived, Reason, Received
 from service.egress.reach import Reach
 from service.fairness.not_done import ReadNotDone
 
 SECONDS = 10.0
 """For one call in all, the look-up and the wait for its turn included."""
-CHECK_SECONDS = 3.0
-"""For the look-up while an address is registered."""
 MOST_ADDRESSES = 4
 """Addresses of a host to try, one after the other, in equal parts of the time left."""
 BUFFER = 16 * 1024
@@ -48,31 +46,38 @@ class Guard:
         self._context: ssl.SSLContext | None = None
         self._making = asyncio.Lock()
 
-    async def refusal(self, url: str, account: str, reach: Reach) -> str | None:
-        """Why an address may not be registered, as "must …". None if it may, also while its name does not resolve."""
+    async def refusal(self, url: str, account: str | None, reach: Reach) -> str | None:
+        """Why an address may not be registered, as "must …".
+
+        None if it may, also over https while its name does not resolve: it is judged at every call.
+        """
         try:
             target = take_apart(url)
             reach.check_form(target)
             if target.ip is None:
-                async with asyncio.timeout(CHECK_SECONDS):
-                    reach.check_addresses(target, await self._lookups.find(account, target.host))
+                reach.check_addresses(target, await self._known(account, target.host))
         except AddressRefused as error:
             return str(error)
-        except (TimeoutError, ReadNotDone):
-            return None  # It is judged at every call.
         return None
+
+    async def _known(self, account: str | None, host: str) -> Sequence[Ip]:
+        """The addresses of a name, none also when they are not found in time."""
+        try:
+            return await self._lookups.find(account, host)
+        except (NameTooSlow, ReadNotDone):
+            return ()
 
     async def call(
         self,
         url: str,
         request: Request,
         *,
-        account: str,
+        account: str | None,
         reach: Reach,
         max_body: int = MAX_BODY,
         seconds: float = SECONDS,
     ) -> Received | NotReceived:
-        """Send a request to an address, by the look-ups of an account, and read the answer.
+        """Send a request to an address, by the look-ups of an account or OF_OPERATOR, and read the answer.
 
         Raises ValueError for headers of ours that HTTP does not carry.
         """
@@ -86,11 +91,13 @@ class Guard:
             return NotReceived("refused")
         except ReadNotDone:
             return NotReceived("busy")
+        except NameTooSlow:
+            return NotReceived("slow_name")
         except TimeoutError:
             return NotReceived("timeout")
 
     async def _call(
-        self, target: Target, request: Request, account: str, reach: Reach, max_body: int, until: float
+        self, target: Target, request: Request, account: str | None, reach: Reach, max_body: int, until: float
     ) -> Received | NotReceived:
         found: Sequence[Ip] = (target.ip,) if target.ip is not None else await self._lookups.find(account, target.host)
         if not found:

@@ -8,12 +8,23 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 Reason = Literal[
-    "refused", "unknown_name", "busy", "unreachable", "certificate", "tls", "timeout", "closed", "malformed", "head"
+    "refused",
+    "unknown_name",
+    "slow_name",
+    "busy",
+    "unreachable",
+    "certificate",
+    "tls",
+    "timeout",
+    "closed",
+    "malformed",
+    "head",
 ]
 
 SENTENCES: dict[Reason, str] = {
     "refused": "The address may not be called.",
     "unknown_name": "The host name does not resolve.",
+    "slow_name": "The host name was not resolved in time.",
     "busy": "Too many look-ups of this account were waiting.",
     "unreachable": "No connection could be made.",
     "certificate": "The certificate of the host could not be verified.",

@@ -16,6 +16,7 @@ import structlog
 
 from service.egress.exchange import Request
 from service.egress.guard import Guard
+from service.egress.lookups import OF_OPERATOR
 from service.egress.outcomes import NotReceived, Received
 from service.egress.reach import Reach
 from service.eventstore.connect.facts import NOT_WRITTEN
@@ -44,7 +45,6 @@ CALL_SECONDS = 5.0
 AGAIN_SECONDS = 5.0
 LONGEST_REST = 300.0
 MOST_ANSWER = 64 * 1024
-ACCOUNT = "witnesses"
 OK, CONFLICT = 200, 409
 
 
@@ -143,7 +143,7 @@ class Asker:
         return await self._guard.call(
             f"{witness.url}/add-checkpoint",
             request,
-            account=ACCOUNT,
+            account=OF_OPERATOR,
             reach=self._reach,
             max_body=MOST_ANSWER,
             seconds=CALL_SECONDS,

@@ -11,8 +11,9 @@ import structlog
 
 from service.egress.exchange import Request
 from service.egress.guard import Guard
+from service.egress.lookups import OF_OPERATOR
 from service.egress.outcomes import NotReceived, Reason, Received
-from service.egress.reach import CALLERS, OPERATOR
+from service.egress.reach import CALLERS, OPERATOR, Reach
 from service.settings import Settings
 from statemachines.kernel.readings import Cause, ReadFailed
 
@@ -29,6 +30,7 @@ _CAUSES: dict[Reason, Cause] = {
     "refused": "refused",
     "unknown_name": "refused",
     "timeout": "timeout",
+    "slow_name": "timeout",
     "busy": "timeout",
 }
 """Causes of failed reads, by the reason of a missing answer. All others are unreachable."""
@@ -83,7 +85,11 @@ class ProviderClient:
 
     async def fault_of(self, host: str, account: str) -> str | None:
         """Why a host may not be asked, as "must …". None if it may, also while its name does not resolve."""
-        return await self._guard.refusal(host, account, OPERATOR if self.is_configured_host(host) else CALLERS)
+        return await self._guard.refusal(host, *self._rights(host, account))
+
+    def _rights(self, host: str, account: str) -> tuple[str | None, Reach]:
+        """Whose look-ups find a host, and where it may lead."""
+        return (OF_OPERATOR, OPERATOR) if self.is_configured_host(host) else (account, CALLERS)
 
     async def post(
         self,
@@ -115,18 +121,20 @@ class ProviderClient:
     ) -> HttpAnswer | ReadFailed:
         """Send a request to a provider, with a bearer token if given, and read the answer up to `max_bytes`.
 
-        `account` is the one whose share of look-ups the host's name takes. All of it takes `seconds` at most.
+        `account` is the one whose share of look-ups the name of a caller's host takes. All of it takes `seconds` at
+        most.
         """
         headers = {"accept": "application/json"}
         if content is not None:
             headers["content-type"] = content.media_type
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
+        lookups_of, reach = self._rights(host, account)
         received = await self._guard.call(
             host + path,
             Request(method, headers, b"" if content is None else content.body),
-            account=account,
-            reach=OPERATOR if self.is_configured_host(host) else CALLERS,
+            account=lookups_of,
+            reach=reach,
             max_body=max_bytes,
             seconds=seconds,
         )

@@ -22,6 +22,7 @@ from service.auth.oidc.flow import Flow
 from service.egress.exchange import Request
 from service.egress.form import AddressRefused, take_apart
 from service.egress.guard import Guard
+from service.egress.lookups import OF_OPERATOR
 from service.egress.outcomes import NotReceived
 from service.egress.reach import CALLERS, Reach
 from service.settings import Settings
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 DISCOVERY = "/.well-known/openid-configuration"
-ACCOUNT = "oidc"
 OWN = Reach(any_address=True, any_port=True, plain="loopback")
 """For the origin of the issuer, which the operator has named. Its other hosts have to be public."""
 KEPT = 3_600.0
@@ -247,7 +247,7 @@ class Issuer:
     async def _ask(self, url: str, request: Request) -> tuple[int, bytes]:
         reach = OWN if _origin(url) == _origin(self._url) else CALLERS
         received = await self._guard.call(
-            url, request, account=ACCOUNT, reach=reach, max_body=MOST_BODY, seconds=CALL_SECONDS
+            url, request, account=OF_OPERATOR, reach=reach, max_body=MOST_BODY, seconds=CALL_SECONDS
         )
         if isinstance(received, NotReceived):
             raise self._failure(f"The issuer could not be asked. {received.sentence}")

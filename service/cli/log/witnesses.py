@@ -10,13 +10,14 @@ import psycopg
 
 from service.egress.exchange import Request
 from service.egress.guard import Guard
+from service.egress.lookups import OF_OPERATOR
 from service.egress.outcomes import SENTENCES, NotReceived, Reason
 from service.egress.reach import CALLERS, OPERATOR
 from service.eventstore.declare.sqlfiles import load_sql
 from service.settings import Settings
 from service.tlog.notes import BadSignature, parse_note, verify_note
 from service.tlog.policy import NONE, BadPolicy, TlogPolicy, parse_policy
-from service.witness.asking import ACCOUNT, WitnessAddress, witnesses_of
+from service.witness.asking import WitnessAddress, witnesses_of
 
 CALL_SECONDS = 5.0
 LATE_SECONDS = 60.0
@@ -69,7 +70,7 @@ async def _silent(witnesses: Sequence[WitnessAddress], *, allow_private: bool) -
     guard, reach = Guard(), OPERATOR if allow_private else CALLERS
     calls = [
         guard.call(
-            f"{one.url}/add-checkpoint", Request("GET", {}, b""), account=ACCOUNT, reach=reach, seconds=CALL_SECONDS
+            f"{one.url}/add-checkpoint", Request("GET", {}, b""), account=OF_OPERATOR, reach=reach, seconds=CALL_SECONDS
         )
         for one in witnesses
     ]

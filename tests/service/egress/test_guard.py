@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from service.egress import lookups
 from service.egress.exchange import MAX_BODY, MAX_HEAD, Request
 from service.egress.guard import Guard
 from service.egress.lookups import THREADS_OF_ACCOUNT, WAITING, Lookups
@@ -247,19 +248,44 @@ async def test_the_look_up_counts_too() -> None:
         assert receiver.connections == 1
 
 
+async def test_a_look_up_has_a_time_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Much shorter than the call's. At registration, https is judged later; http would need a known address."""
+    monkeypatch.setattr(lookups, "LOOKUP_SECONDS", 0.1)
+    release = threading.Event()
+
+    def hang(host: str) -> list[str]:
+        if host.startswith("unknown"):
+            raise socket.gaierror
+        release.wait(60)
+        return ["127.0.0.1"]
+
+    through = guard(hang)
+    async with receiving(answers(OK)) as receiver:
+        assert await call(receiver, through=through) == NotReceived("slow_name")
+        for host in ("hook.example", "unknown.example"):
+            assert await through.refusal(f"https://{host}/", "a", DEVELOPMENT) is None
+            reason = await through.refusal(f"http://{host}/", "a", DEVELOPMENT)
+            assert reason == "must begin with https://, unless it leads to loopback"
+        assert receiver.connections == 0
+    release.set()
+
+
 async def test_a_full_line_of_look_ups() -> None:
     """An account whose look-ups hang is told so; another one is answered."""
     release = threading.Event()
 
     def hang(host: str) -> list[str]:
-        if host == "slow.example":
+        if host.startswith("slow"):
             release.wait(60)
         return ["127.0.0.1"]
 
     through = guard(hang)
     async with receiving(answers(OK)) as receiver:
         calls = THREADS_OF_ACCOUNT + WAITING
-        waiting = [asyncio.create_task(call(receiver, host="slow.example", through=through)) for _ in range(calls)]
+        waiting = [
+            asyncio.create_task(call(receiver, host=f"slow-{number}.example", through=through))
+            for number in range(calls)
+        ]
         await asyncio.sleep(0)  # each of them takes a thread or its place in the line
         assert await call(receiver, through=through) == NotReceived("busy")
         url = f"http://hook.example:{receiver.port}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -21,11 +22,12 @@ from service.analytics.connecting.http import (
 from service.analytics.connecting.oauth import ProviderOAuth
 from service.egress.exchange import Request
 from service.egress.guard import Guard
-from service.egress.lookups import Lookups
+from service.egress.lookups import OF_OPERATOR, Lookups
 from service.egress.outcomes import NotReceived, Reason, Received
 from service.egress.reach import CALLERS, OPERATOR, Reach
 from service.settings import Settings, load_settings
 from statemachines.kernel.readings import Cause, ReadFailed
+from tests.service.egress.test_lookups import Resolver, fill
 from tests.support.receiver import answers, receiving
 
 FOREIGN = "https://provider.example"
@@ -37,9 +39,11 @@ class Recording(Guard):
     def __init__(self, outcome: Received | NotReceived) -> None:
         super().__init__()
         self.outcome = outcome
-        self.calls: list[tuple[str, Request, Reach, str]] = []
+        self.calls: list[tuple[str, Request, Reach, str | None]] = []
 
-    async def call(self, url: str, request: Request, *, account: str, reach: Reach, **_: Any) -> Received | NotReceived:
+    async def call(
+        self, url: str, request: Request, *, account: str | None, reach: Reach, **_: Any
+    ) -> Received | NotReceived:
         self.calls.append((url, request, reach, account))
         return self.outcome
 
@@ -83,6 +87,20 @@ async def test_a_configured_host_may_lie_inside_and_another_may_not() -> None:
         assert receiver.connections == 1
 
 
+async def test_names_of_tenants_that_hang_delay_no_configured_host() -> None:
+    """The operator's host is found by look-ups of its own, in the name of any account."""
+    resolver = Resolver()
+    lookups = Lookups(lambda host: [*resolver(host), "127.0.0.1"][-1:])
+    hanging = await fill(lookups, resolver)
+    async with receiving(answers(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi")) as receiver:
+        configured = f"http://inside.example:{receiver.port}"
+        client = ProviderClient(settings(configured), Guard(lookups))
+        async with asyncio.timeout(1):
+            assert await client.post(configured, "/x/", form(), account="h0", max_bytes=9) == HttpAnswer(200, b"hi")
+    resolver.release.set()
+    await asyncio.gather(*hanging, return_exceptions=True)
+
+
 async def test_an_answer_over_its_bound_is_no_answer() -> None:
     """What was cut could be read as something else."""
     client = ProviderClient(settings(), Recording(Received(200, b"{}", cut=True)))
@@ -93,6 +111,7 @@ async def test_an_answer_over_its_bound_is_no_answer() -> None:
     ("reason", "cause"),
     [
         ("timeout", "timeout"),
+        ("slow_name", "timeout"),
         ("busy", "timeout"),
         ("unreachable", "unreachable"),
         ("certificate", "unreachable"),
@@ -157,7 +176,7 @@ async def test_our_secret_goes_to_the_operator_s_hosts_alone() -> None:
     assert foreign[0] == f"{FOREIGN}/oauth/token/"
     assert own[0] == "http://10.0.0.2:8000/oauth/token/", "people of both regions sign in at one address"
     assert (foreign[2], own[2]) == (CALLERS, OPERATOR)
-    assert (foreign[3], own[3]) == ("account-1", "account-1")
+    assert (foreign[3], own[3]) == ("account-1", OF_OPERATOR)
     assert b"client_id=client-1" in foreign[1].body
     assert b"secret" not in foreign[1].body
     assert b"client_secret=client-secret" in own[1].body

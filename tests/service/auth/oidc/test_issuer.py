@@ -14,8 +14,10 @@ from service.auth.oidc import issuer as module
 from service.auth.oidc.flow import Flow
 from service.auth.oidc.issuer import Issuer, IssuerFailed
 from service.egress.guard import Guard
+from service.egress.lookups import Lookups
 from service.settings import Settings, SettingsError, load_settings
 from statemachines.accounts.identity import Vouched
+from tests.service.egress.test_lookups import Resolver, fill
 from tests.support.issuer import CLIENT, SECRET, FakeIssuer, key
 
 BASE = "http://service.example"
@@ -57,6 +59,19 @@ async def answer(known: Issuer, issuer: FakeIssuer, flow: Flow) -> dict[str, str
     asked = parse_qs(urlsplit(await known.address(flow)).query)
     back = issuer.authorize({name: values[0] for name, values in asked.items()})
     return {name: values[0] for name, values in parse_qs(urlsplit(back).query).items()}
+
+
+async def test_names_of_tenants_that_hang_delay_no_sign_in(issuer: FakeIssuer) -> None:
+    """The issuer is found by look-ups of its own."""
+    resolver = Resolver()
+    lookups = Lookups(lambda host: [*resolver(host), "127.0.0.1"][-1:])
+    hanging = await fill(lookups, resolver)
+    issuer.url = issuer.url.replace("127.0.0.1", "localhost")
+    async with asyncio.timeout(1):
+        assert await Issuer(settings_for(issuer.url), Guard(lookups)).look() == len(issuer.keys)
+    assert "localhost" in resolver.asked
+    resolver.release.set()
+    await asyncio.gather(*hanging, return_exceptions=True)
 
 
 async def sign_in(known: Issuer, issuer: FakeIssuer) -> Vouched:

@@ -99,6 +99,7 @@ async def test_a_repeat_with_its_key_shows_the_webhook_without_its_secret(shop):
     [
         ({"url": "ftp://example.com"}, "url"),
         ({"url": "http://10.0.0.1/"}, "url"),
+        ({"url": "http://nowhere.invalid/"}, "url"),
         ({"url": "https://user@example.com"}, "url"),
         ({"url": "https://example.com/#f"}, "url"),
         ({"url": "https://0x7f000001/"}, "url"),
