@@ -6,8 +6,10 @@ nothing else. In a thread it takes as long, but the loop has its turn every half
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+import asyncio
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, TypeVar
 
 from service.fairness.aside import Aside
 
@@ -26,7 +28,25 @@ class Apart(Aside):
 
     def __init__(self, waiting: int) -> None:
         super().__init__(waiting, "service-apart", REST)
+        self._once: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def run_if_large(self, tenant: str, size: int, work: Callable[[], T]) -> T:
         """Carry out work on a body of `size` bytes: here and now unless it is large. Raises as `run`."""
         return await self.run(tenant, work) if size > LARGE else work()
+
+    async def run_once(self, tenant: str, name: Hashable, work: Callable[[], T]) -> T:
+        """Carry out the work of a name once for all who ask meanwhile, in the turn of the first. Raises as `run`.
+
+        It goes on when a caller goes away. Its result is for the callers to keep.
+        """
+        task = self._once.get(name)
+        if task is None:
+            task = self._once[name] = asyncio.create_task(self.run(tenant, work))
+            task.add_done_callback(partial(self._end_once, name))
+        found: T = await asyncio.shield(task)
+        return found
+
+    def _end_once(self, name: Hashable, task: asyncio.Task[Any]) -> None:
+        del self._once[name]
+        if not task.cancelled():
+            task.exception()  # Its callers may all have gone away.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from schemas.discovery.pages import MAX_ASKED
 from service.discovery.pages.markdown import to_html
-from service.discovery.pages.searching import Findable, Hit, entries_of, search
+from service.discovery.pages.searching import Findable, PageIndex, entries_of
 from service.discovery.pages.sources import (
     API,
     ENDING,
@@ -73,13 +73,14 @@ class Library:
         made = [DocPage(address_of(GUIDES, name), title_of(source), source) for name, source in guides.items()]
         self._pages = {page.address: page for page in [*load(), *made]}
         self._elsewhere = {f"{base_url}{path}": address_of(GUIDES, name) for path, name in elsewhere.items()}
-        self._entries = [entry for page in self._pages.values() for entry in entries_of(page)]
+        entries = [entry for page in self._pages.values() for entry in entries_of(page)]
         self._operations = {one.id: (tag, one) for tag in self._tags.values() for one in tag.operations}
         assert not self._tags.keys() & self._operations.keys(), "a tag and an operation have one address"
-        self._entries += [
+        entries += [
             Findable(one.address, tag.title, f"{one.summary}, {one.id}", f"{one.call} {one.words}")
             for tag, one in self._operations.values()
         ]
+        self._index = PageIndex(entries)
 
     def page(self, section: str, name: str) -> DocPage | None:
         """A page by the names in its address. The names are looked up and lead to no file."""
@@ -112,8 +113,7 @@ class Library:
 
     def found(self, asked: str) -> Text:
         """The page of a search, with the hits for `asked`."""
-        hits: list[Hit] = search(self._entries, asked)
-        return render("pages/search.html", {**_FRAME, "asked": asked, "hits": hits})
+        return render("pages/search.html", {**_FRAME, "asked": asked, "hits": self._index.search(asked)})
 
     def _listed(self, section: DocSection) -> list[tuple[str, str, str]]:
         if section.name == API:

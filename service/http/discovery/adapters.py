@@ -8,12 +8,10 @@ import msgspec
 
 from schemas.discovery.guides import AdapterList
 from service.auth.refusals import refusal
-from service.discovery.installation import installation
 from service.discovery.rendering import Text, as_text
 from service.discovery.show.guides import ADAPTERS, adapters
 from service.eventstore.declare.commands import Outcome
-from service.http.discovery.facts import text
-from service.http.discovery.guides import PUBLIC, serve
+from service.http.discovery.guides import PUBLIC, serve, text_of
 from service.http.edge.answer.reply import JSON
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -49,7 +47,7 @@ async def get_adapter(call: Call[None, None]) -> Outcome:
     adapter = ADAPTERS.get(file)
     if adapter is None:
         raise refusal("adapter_not_found")
-    return serve(call, text(f"adapters/{file}", installation(call.services.settings)), adapter.content_type)
+    return serve(call, await text_of(call, f"adapters/{file}"), adapter.content_type)
 
 
 @lru_cache(maxsize=4)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from service.auth.principals import PrincipalKind
-from service.discovery.installation import installation
+from service.discovery.installation import Installation, installation
 from service.discovery.rendering import MARKDOWN, Text
 from service.eventstore.declare.commands import Outcome
 from service.http.discovery.facts import text
@@ -13,10 +15,25 @@ from service.http.edge.answer.preferred import prefers
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import matches_tag
+from service.weighted import Weighted
 
 PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
 CACHED = {"cache-control": "public, max-age=300"}
 VARY = {"vary": "accept"}
+MAX_BYTES = 4 * 1024 * 1024
+"""Most bytes of rendered texts in a process."""
+
+_rendered: Weighted[tuple[Installation, str], Text] = Weighted(lambda text: 1024 + len(text.body), max_bytes=MAX_BYTES)
+
+
+async def kept(call: Call[Any, Any], address: str, make: Callable[[Installation], Text]) -> Text:
+    """The text at an address, made apart and once if this process has none yet. Raises the errors of `make`."""
+    at = installation(call.services.settings)
+    text = _rendered.get((at, address))
+    if text is None:
+        text = await call.work_once(("text", at, address), partial(make, at))
+        _rendered.put((at, address), text)
+    return text
 
 
 def wants_markdown(call: Call[Any, Any]) -> bool:
@@ -32,8 +49,13 @@ def serve(call: Call[Any, Any], found: Text, content_type: str = MARKDOWN, *, va
     return Outcome(200, found.body, {"content-type": content_type, **headers})
 
 
-def _guide(call: Call[None, None], name: str) -> Outcome:
-    return serve(call, text(name, installation(call.services.settings)))
+async def text_of(call: Call[Any, Any], name: str) -> Text:
+    """A text of this installation by the name of its template."""
+    return await kept(call, name, partial(text, name))
+
+
+async def _guide(call: Call[None, None], name: str) -> Outcome:
+    return serve(call, await text_of(call, name))
 
 
 @groups.DISCOVERY.operation(
@@ -47,7 +69,7 @@ def _guide(call: Call[None, None], name: str) -> Outcome:
 )
 async def get_service_guide(call: Call[None, None]) -> Outcome:
     """Serve the overview."""
-    return _guide(call, "service.md")
+    return await _guide(call, "service.md")
 
 
 @groups.DISCOVERY.operation(
@@ -62,7 +84,7 @@ async def get_service_guide(call: Call[None, None]) -> Outcome:
 )
 async def get_install_guide(call: Call[None, None]) -> Outcome:
     """Serve the way through onboarding. Every guide anchor of an onboarding is a heading here (G-087)."""
-    return _guide(call, "install.md")
+    return await _guide(call, "install.md")
 
 
 @groups.DISCOVERY.operation(
@@ -76,7 +98,7 @@ async def get_install_guide(call: Call[None, None]) -> Outcome:
 )
 async def get_skill(call: Call[None, None]) -> Outcome:
     """Serve the skill."""
-    return _guide(call, "skill.md")
+    return await _guide(call, "skill.md")
 
 
 @groups.DISCOVERY.operation(
@@ -90,7 +112,7 @@ async def get_skill(call: Call[None, None]) -> Outcome:
 )
 async def get_docs_query(call: Call[None, None]) -> Outcome:
     """Serve the daily use of the data (R-QRY-01 to R-QRY-04)."""
-    return _guide(call, "query.md")
+    return await _guide(call, "query.md")
 
 
 @groups.DISCOVERY.operation(
@@ -104,7 +126,7 @@ async def get_docs_query(call: Call[None, None]) -> Outcome:
 )
 async def get_docs_automation(call: Call[None, None]) -> Outcome:
     """Serve the setup and the loop of a runner (R-AUT-09, R-AUT-36, R-AUT-37)."""
-    return _guide(call, "automation.md")
+    return await _guide(call, "automation.md")
 
 
 @groups.DISCOVERY.operation(
@@ -119,7 +141,7 @@ async def get_docs_automation(call: Call[None, None]) -> Outcome:
 )
 async def get_docs_query_page(call: Call[None, None]) -> Outcome:
     """Serve the same text as without the ending."""
-    return _guide(call, "query.md")
+    return await _guide(call, "query.md")
 
 
 @groups.DISCOVERY.operation(
@@ -134,7 +156,7 @@ async def get_docs_query_page(call: Call[None, None]) -> Outcome:
 )
 async def get_docs_automation_page(call: Call[None, None]) -> Outcome:
     """Serve the same text as without the ending."""
-    return _guide(call, "automation.md")
+    return await _guide(call, "automation.md")
 
 
 ENDPOINTS = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import msgspec
 
@@ -15,7 +15,7 @@ from service.discovery.show.guides import disclosure
 from service.discovery.show.manifest import manifest
 from service.eventstore.declare.commands import Outcome
 from service.http.discovery import facts
-from service.http.discovery.guides import PUBLIC, serve, wants_markdown
+from service.http.discovery.guides import PUBLIC, kept, serve, wants_markdown
 from service.http.edge.answer.reply import JSON
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -59,10 +59,10 @@ async def get_setup_manifest(call: Call[None, None]) -> Outcome:
 )
 async def get_privacy_disclosure(call: Call[None, DisclosureQuery]) -> Outcome:
     """Describe collection, retention and erasure."""
-    at = installation(call.services.settings)
     if wants_markdown(call):
-        return serve(call, facts.privacy(at, call.query), vary=True)
-    return serve(call, _disclosure(at, call.query), JSON, vary=True)
+        return serve(call, await _privacy(call), vary=True)
+    made = partial(_disclosure, query=call.query)
+    return serve(call, await kept(call, f"privacy.json {call.query}", made), JSON, vary=True)
 
 
 @groups.DISCOVERY.operation(
@@ -77,7 +77,11 @@ async def get_privacy_disclosure(call: Call[None, DisclosureQuery]) -> Outcome:
 )
 async def get_privacy_page(call: Call[None, DisclosureQuery]) -> Outcome:
     """Serve the text to paste."""
-    return serve(call, facts.privacy(installation(call.services.settings), call.query))
+    return serve(call, await _privacy(call))
+
+
+async def _privacy(call: Call[None, DisclosureQuery]) -> Text:
+    return await kept(call, f"privacy.md {call.query}", partial(facts.privacy, query=call.query))
 
 
 @lru_cache(maxsize=4)
@@ -91,7 +95,6 @@ def _manifest(base_url: str) -> Text:
     return as_text(msgspec.json.encode(manifest(base_url, lambda name: facts.operations()[name].path)))
 
 
-@lru_cache(maxsize=32)
 def _disclosure(at: Installation, query: DisclosureQuery) -> Text:
     return as_text(msgspec.json.encode(disclosure(at, query, facts.privacy(at, query).body.decode())))
 

@@ -7,7 +7,7 @@ policy allows no request but to this host.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from schemas.discovery.pages import PagesQuery
@@ -18,12 +18,11 @@ from service.discovery.pages.sources import API, ENDING, GUIDES, ROOT, DocPage, 
 from service.discovery.rendering import MARKDOWN, Text, as_text, render
 from service.eventstore.declare.commands import Outcome
 from service.http.discovery import shelf
-from service.http.discovery.guides import PUBLIC, serve
+from service.http.discovery.guides import PUBLIC, kept, serve
 from service.http.edge.answer.page import HTML, LINKED
 from service.http.edge.answer.preferred import prefers
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
-from service.weighted import Weighted
 
 CSS = "text/css; charset=utf-8"
 PLAIN = "text/plain; charset=utf-8"
@@ -32,20 +31,6 @@ DIRECTIVE = "> All texts of this service: [llms.txt](/llms.txt).\n\n"
 """The line below the title of a page as Markdown. Guides have it in their text."""
 Find = Callable[[Installation, str], DocPage | None]
 """How a page is found by its name."""
-MAX_BYTES = 4 * 1024 * 1024
-"""Most bytes of rendered pages in a process."""
-
-_rendered: Weighted[tuple[Installation, str], Text] = Weighted(lambda text: 1024 + len(text.body), max_bytes=MAX_BYTES)
-
-
-async def _kept(call: Call[Any, Any], address: str, make: Callable[[Installation], Text]) -> Text:
-    """The text at an address, made apart if this process has none yet. Raises the errors of `make`."""
-    at = installation(call.services.settings)
-    text = _rendered.get((at, address))
-    if text is None:
-        text = await call.work_apart(partial(make, at))
-        _rendered.put((at, address), text)
-    return text
 
 
 async def _page(call: Call[None, None], section: str, asked: str, find: Find) -> Outcome:
@@ -54,7 +39,7 @@ async def _page(call: Call[None, None], section: str, asked: str, find: Find) ->
     negotiated = name == asked
     markdown = not negotiated or prefers(call.header("accept"), "text/markdown", to="text/html")
     make = partial(_made, find, name, markdown)
-    text = await _kept(call, f"{ROOT}/{section}/{name}{ENDING * markdown}", make)
+    text = await kept(call, f"{ROOT}/{section}/{name}{ENDING * markdown}", make)
     return _serve(call, text, MARKDOWN if markdown else HTML, vary=negotiated)
 
 
@@ -75,7 +60,7 @@ def _directed(page: DocPage) -> str:
 
 async def _outline(call: Call[None, None]) -> Text:
     """The list of all pages as Markdown."""
-    return await _kept(call, OUTLINE, lambda at: shelf.library(at).outline())
+    return await kept(call, OUTLINE, lambda at: shelf.library(at).outline())
 
 
 def _serve(call: Call[Any, Any], text: Text, content_type: str = HTML, *, vary: bool = False) -> Outcome:
@@ -95,7 +80,7 @@ def _serve(call: Call[Any, Any], text: Text, content_type: str = HTML, *, vary: 
 )
 async def get_llms_index(call: Call[None, None]) -> Outcome:
     """Serve the list, in the form of llmstxt.org."""
-    return serve(call, await _kept(call, "llms.txt", shelf.llms), PLAIN)
+    return serve(call, await kept(call, "llms.txt", shelf.llms), PLAIN)
 
 
 @groups.DISCOVERY.operation(
@@ -113,7 +98,7 @@ async def get_docs(call: Call[None, None]) -> Outcome:
     """Serve the list of all pages, as HTML or by Accept as Markdown."""
     if prefers(call.header("accept"), "text/markdown", to="text/html"):
         return serve(call, await _outline(call), vary=True)
-    return _serve(call, await _kept(call, ROOT, lambda at: shelf.library(at).index()), vary=True)
+    return _serve(call, await kept(call, ROOT, lambda at: shelf.library(at).index()), vary=True)
 
 
 @groups.DISCOVERY.operation(
@@ -143,12 +128,7 @@ async def get_docs_outline(call: Call[None, None]) -> Outcome:
 )
 async def get_docs_style(call: Call[None, None]) -> Outcome:
     """Serve the one style sheet."""
-    return _serve(call, _style(), CSS)
-
-
-@cache
-def _style() -> Text:
-    return render("pages/style.css", {})
+    return _serve(call, await kept(call, STYLE, lambda _: render("pages/style.css", {})), CSS)
 
 
 @groups.DISCOVERY.operation(

@@ -1,31 +1,40 @@
-"""Sources of the tools of an installation, made once in a process: its schema document, and the operations."""
+"""Sources of the tools of an installation, made once in a process: its schema document, and the operations.
+
+What a tool tells of an operation by itself is made with them. A call of such a tool computes next to nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+import msgspec
+
+from service.auth.principals import PrincipalKind
 from service.auth.refusals import InvalidPayload
 from service.http.discovery import facts
 from service.http.discovery.entry import schema_document
 from service.http.edge.declare.call import Call
-from service.http.mcp.reach import Reached, reached
+from service.http.mcp.reach import READERS, Reached, describe, reached
+from service.http.mcp.searching import ReadIndex
 from service.http.mcp.tools import COMMANDS, listed, members_of
 
 Json = dict[str, Any]
 
 
 class Kit(NamedTuple):
-    """The document, the readable operations, the commands, and the tools as they are listed."""
+    """The parts of the document that tools use, the readable operations, the commands, and the tools as listed.
 
-    document: Json
-    reads: dict[str, Reached]
-    commands: dict[str, Reached]
+    `described` are the answers of `describe`, encoded. `indexes` are for the kinds of callers.
+    """
+
+    components: Json
+    reads: Mapping[str, Reached]
+    commands: Mapping[str, Reached]
     tools: list[Json]
-
-    def open_to(self, call: Call[Any, Any]) -> list[Reached]:
-        """The reads of a caller."""
-        return [one for one in self.reads.values() if one.is_open_to(call.principal.kind)]
+    described: Mapping[str, bytes]
+    indexes: Mapping[PrincipalKind, ReadIndex]
 
     def operation(self, name: str) -> Reached | None:
         """The operation with the name of a tool."""
@@ -33,7 +42,7 @@ class Kit(NamedTuple):
 
     def members(self, one: Reached) -> Json:
         """The members of the body, from the caller."""
-        return members_of(one, self.document["components"])
+        return members_of(one, self.components)
 
     def read(self, name: Any) -> Reached:
         """A read by the id of its operation. Raises InvalidPayload."""
@@ -48,11 +57,12 @@ _kits: dict[str, Kit] = {}  # one, for a process has one address
 
 
 async def kit_for(call: Call[Any, Any]) -> Kit:
-    """The kit of an installation. The first call makes the schema document apart, in some seconds."""
+    """The kit of an installation. The first call makes it apart, and all who come meanwhile wait for that one."""
     base_url = call.services.settings.base_url
-    if base_url not in _kits:
-        _kits[base_url] = await call.work_apart(partial(make, base_url))
-    return _kits[base_url]
+    kit = _kits.get(base_url)
+    if kit is None:
+        kit = _kits[base_url] = await call.work_once(("mcp", base_url), partial(make, base_url))
+    return kit
 
 
 def make(base_url: str) -> Kit:
@@ -61,4 +71,6 @@ def make(base_url: str) -> Kit:
     found = reached(facts.bound(), document, COMMANDS)
     reads = {name: one for name, one in found.items() if name not in COMMANDS}
     commands = {name: found[name] for name in COMMANDS}
-    return Kit(document, reads, commands, listed(found, document["components"]))
+    indexes = {kind: ReadIndex(one for one in reads.values() if one.is_open_to(kind)) for kind in READERS}
+    described = {name: msgspec.json.encode(describe(document, one)) for name, one in reads.items()}
+    return Kit(document["components"], reads, commands, listed(found, document["components"]), described, indexes)

@@ -21,11 +21,6 @@ Json = dict[str, Any]
 
 READERS = frozenset({PrincipalKind.KEY, PrincipalKind.RUNNER})
 READABLE = (JSON, "text/markdown", "text/plain")
-_WORD = re.compile(r"[a-z0-9]+")
-_WEIGHTS = (("operation", 4), ("summary", 3), ("path", 2), ("description", 1))
-"""How much a word counts by where it stands."""
-SHORTEST = 3  # letters of a word that counts
-MOST_WORDS = 20
 
 
 class Reached(NamedTuple):
@@ -70,48 +65,6 @@ def reached(bound: Iterable[Bound], document: Json, names: Collection[str] = ())
         for name, described in found
         if name in wanted
     }
-
-
-def find(among: Iterable[Reached], words: str, limit: int) -> list[Json]:
-    """The best operations for some words. The first ones without any word.
-
-    A word counts by where it stands, and the more, the fewer operations have it.
-    """
-    listed = [_listed(one) for one in among]
-    wanted = [word for word in dict.fromkeys(_WORD.findall(words.lower())) if len(word) >= SHORTEST]
-    scores = [0.0] * len(listed)
-    for word in wanted[:MOST_WORDS]:
-        weights = [_weight(word, one) for one in listed]
-        having = sum(weight > 0 for weight in weights)
-        scores = [score + weight / max(1, having) for score, weight in zip(scores, weights, strict=True)]
-    best = sorted(range(len(listed)), key=lambda place: (-scores[place], place))
-    return [_in_short(listed[place]) for place in best if scores[place] or not wanted][:limit]
-
-
-def _listed(one: Reached) -> Json:
-    operation = one.bound.operation
-    return {
-        "operation": operation.operation_id,
-        "path": operation.path,
-        "summary": operation.summary,
-        "description": one.described["description"],
-        "parameters": [*one.path_names, *(f"{name}?" for name in one.query_names)],
-    }
-
-
-def _in_short(listed: Json) -> Json:
-    return {**listed, "description": first_sentence(listed["description"])}
-
-
-def _weight(word: str, listed: Json) -> int:
-    """The weight of the best place of a word in an operation."""
-    held = (weight for member, weight in _WEIGHTS if _has(word, _WORD.findall(str(listed[member]).lower())))
-    return max(held, default=0)
-
-
-def _has(word: str, others: list[str]) -> bool:
-    """Whether a word is among others, but for an ending."""
-    return any(len(other) >= SHORTEST and (word.startswith(other) or other.startswith(word)) for other in others)
 
 
 def first_sentence(text: str) -> str:

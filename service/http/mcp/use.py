@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from service.http.edge.declare.call import Call
 from service.http.mcp.answers import Cursor, Found, read_cursor, shown
 from service.http.mcp.calling import CURSOR, ask, asked_of
 from service.http.mcp.kit import Kit, kit_for
-from service.http.mcp.reach import Reached, describe, find
+from service.http.mcp.searching import ReadIndex
 from service.http.mcp.tools import DESCRIBE, FIND, FOUND, MOST_FOUND, READ
 from service.http.mcp.written import SERVER
 from statemachines.kernel.machine import Rejection
@@ -27,7 +28,8 @@ async def use(call: Call[Any, Any], name: str, arguments: Json) -> Json:
     try:
         cursor = read_cursor(arguments.get(CURSOR))
         rest = {key: value for key, value in arguments.items() if key != CURSOR}
-        return shown(await _carry_out(call, await kit_for(call), name, rest, cursor), cursor)
+        found = await _carry_out(call, await kit_for(call), name, rest, cursor)
+        return await call.work_on(len(found.body), partial(shown, found, cursor))
     except Rejection as refused:
         failure = failure_of(refused)
         body = encode_failure(failure, call.request_id, closed=False)
@@ -37,10 +39,10 @@ async def use(call: Call[Any, Any], name: str, arguments: Json) -> Json:
 async def _carry_out(call: Call[Any, Any], kit: Kit, name: str, arguments: Json, cursor: Cursor) -> Found:
     """The findings of a tool. Raises the Rejection of bad arguments."""
     if name == FIND:
-        return _of_service(name, _find(kit.open_to(call), arguments))
+        return _of_service(name, msgspec.json.encode(_find(kit.indexes[call.principal.kind], arguments)))
     if name == DESCRIBE:
         _check_known(arguments, {"operation"})
-        return _of_service(name, describe(kit.document, kit.read(arguments.get("operation"))))
+        return _of_service(name, kit.described[kit.read(arguments.get("operation")).bound.name])
     one, values = kit.operation(name), arguments
     if name == READ:
         _check_known(arguments, {"operation", "parameters"})
@@ -51,9 +53,9 @@ async def _carry_out(call: Call[Any, Any], kit: Kit, name: str, arguments: Json,
     return await ask(call, one, asked_of(one, values, kit.members(one), cursor))
 
 
-def _of_service(name: str, value: Json) -> Found:
+def _of_service(name: str, body: bytes) -> Found:
     """Knowledge of the process itself."""
-    return Found(name, 200, msgspec.json.encode(value), {}, {"": SERVER})
+    return Found(name, 200, body, {}, {"": SERVER})
 
 
 def _check_known(arguments: Json, known: set[str]) -> None:
@@ -62,7 +64,7 @@ def _check_known(arguments: Json, known: set[str]) -> None:
         raise InvalidPayload("The arguments do not fit.", unknown=unknown)
 
 
-def _find(among: list[Reached], arguments: Json) -> Json:
+def _find(index: ReadIndex, arguments: Json) -> Json:
     """The operations for the words of a caller. Raises InvalidPayload."""
     _check_known(arguments, {"words", "limit"})
     words, limit = arguments.get("words", ""), arguments.get("limit", FOUND)
@@ -73,6 +75,6 @@ def _find(among: list[Reached], arguments: Json) -> Json:
         invalid.append(("limit", f"must be an integer from 1 to {MOST_FOUND}"))
     if invalid:
         raise InvalidPayload("The arguments do not fit.", invalid=invalid)
-    found = find(among, words, limit)
+    found = index.find(words, limit)
     action = "Call describe with an operation, or read if you know its parameters."
-    return {"operations": found, "count": len(found), "readable": len(among), "next_action": action}
+    return {"operations": found, "count": len(found), "readable": len(index), "next_action": action}

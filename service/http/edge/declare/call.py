@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -179,6 +179,13 @@ class Call(Generic[B, Q]):
     async def work_apart(self, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work that is dear for its size apart. Raises what it raises."""
         return await self._apart.run(self.principal.tenant, work)
+
+    async def work_once(self, name: Hashable, work: Callable[[], T]) -> T:
+        """Carry out a pure piece of work apart, once for all its callers of the same time. Raises its errors.
+
+        `name` says the result, which is the same for all callers. They keep it.
+        """
+        return await self._apart.run_once(self.principal.tenant, name, work)
 
     async def carry_out(
         self, intent: Intent[T], render: Callable[[T], Answer], *, on_replay: Replay | None = None

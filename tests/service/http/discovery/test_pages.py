@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import re
 import subprocess
 import sys
@@ -17,9 +18,10 @@ import pytest_asyncio
 
 from schemas.discovery.pages import MAX_ASKED
 from service.console import assets
-from service.discovery.pages.searching import MOST_HITS
+from service.discovery.installation import Installation
+from service.discovery.pages.searching import MOST_HITS, Findable
 from service.discovery.pages.sources import SECTIONS
-from service.http.discovery import facts, pages, shelf
+from service.http.discovery import facts, guides, shelf
 from tests.service.http.discovery.test_guides import ABLE, BASE, UNABLE, edge_of, read
 from tests.service.http.edge.toy_api import running
 from tests.support import seen
@@ -41,6 +43,7 @@ LISTED = [*FILES, *GUIDES, *TAGS]
 PAGES = [*LISTED, *OPERATIONS]
 SHOWN = ["/docs", "/docs/search", "/docs/search?q=lease+run", *PAGES]
 MARKDOWN = "text/markdown; charset=utf-8"
+INSTALLATION = Installation(BASE, True, True, True, (), (), 500, None)
 KIB = 1024
 
 
@@ -213,6 +216,29 @@ async def test_a_search_needs_all_words(api: httpx2.AsyncClient) -> None:
     assert within == [], "a word within another one"
 
 
+def looked_through(entries: list[Findable], asked: str) -> list[str]:
+    """The definition of the search: every word begins a word, titles and headings count for more than text."""
+    words = dict.fromkeys(asked.casefold().split())
+    patterns = [re.compile(("(?<![^\\W_])" if word[0].isalnum() else "") + re.escape(word)) for word in words]
+    rated = []
+    for one in entries:
+        title, heading, text = ([len(p.findall(part.casefold())) for p in patterns] for part in one[1:])
+        rates = [20 * bool(t) + 10 * bool(h) + min(many, 9) for t, h, many in zip(title, heading, text, strict=True)]
+        if rates and all(rates):
+            rated.append((-sum(rates), one.address))
+    return [address for _, address in sorted(rated)[:MOST_HITS]]
+
+
+async def test_the_index_finds_what_a_look_through_all_finds() -> None:
+    """For words of the pages, parts of them, and words with marks."""
+    index = shelf.library(INSTALLATION)._index
+    words = random.Random(7).sample(" ".join(entry.text for entry in index._entries).split(), 300)
+    asked = [" ".join(words[at : at + 1 + at % 3])[: 3 + at % 17] for at in range(0, 300, 3)]
+    for question in [*asked, "GET /v1/projects", "list_cases", "_", "`lease`", "İstanbul"]:
+        hits = [hit.address for hit in index.search(question)]
+        assert hits == looked_through(index._entries, question), question
+
+
 async def test_a_search_is_bounded(api: httpx2.AsyncClient) -> None:
     """At most twenty hits, for at most a hundred characters."""
     assert len(hits(await api.get("/docs/search", params={"q": "the"}))) == MOST_HITS == 20
@@ -280,7 +306,7 @@ async def test_nothing_else_is_a_page(api: httpx2.AsyncClient, path: str) -> Non
 async def test_another_process_shows_the_same(api: httpx2.AsyncClient) -> None:
     """Rendered again, each page has the same bytes."""
     first = {path: (await api.get(path)).content for path in SHOWN}
-    pages._rendered.clear()
+    guides._rendered.clear()
     shelf.library.cache_clear()
     assert {path: (await api.get(path)).content for path in SHOWN} == first
 
@@ -293,7 +319,7 @@ async def test_the_guides_are_those_of_this_installation() -> None:
 async def test_what_is_kept_is_bounded(api: httpx2.AsyncClient) -> None:
     for path in SHOWN:
         await api.get(path)
-    assert 0 < pages._rendered.bytes <= pages.MAX_BYTES == 4 * 1024 * KIB
+    assert 0 < guides._rendered.bytes <= guides.MAX_BYTES == 4 * 1024 * KIB
 
 
 async def test_nothing_is_loaded_before_the_first_request() -> None:

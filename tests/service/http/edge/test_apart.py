@@ -128,3 +128,26 @@ async def test_small_work_stays_where_it_is() -> None:
     apart = Apart(waiting=1)
     assert await apart.run_if_large("a", LARGE, threading.current_thread) is threading.current_thread()
     assert await apart.run_if_large("a", LARGE + 1, threading.current_thread) is not threading.current_thread()
+
+
+async def test_what_all_wait_for_is_made_once() -> None:
+    """Callers share it while it is made, also when the first goes away; a failure is everybody's, and made anew."""
+    apart, gate, begun = Apart(waiting=1), threading.Event(), 0
+
+    def work() -> int:
+        nonlocal begun
+        begun += 1
+        gate.wait(5)
+        if begun == 2:
+            raise ValueError
+        return begun
+
+    first, *others = [asyncio.create_task(apart.run_once(f"t{number}", "name", work)) for number in range(24)]
+    await asyncio.sleep(0)
+    first.cancel()
+    gate.set()
+    assert set(await asyncio.gather(*others)) == {1}
+    assert first.cancelled()
+    both = await asyncio.gather(*(apart.run_once("a", "name", work) for _ in range(2)), return_exceptions=True)
+    assert [type(found) for found in both] == [ValueError, ValueError]
+    assert await apart.run_once("a", "name", work) == 3
