@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from service.analytics.port import AnalyticsProviders
 from service.analytics.queries import BoundedQueries
 from service.archives.archive import Archives
+from service.audit.reads import SignedTree
 from service.auth.authenticator import Authenticator
 from service.auth.oidc.issuer import Issuer
 from service.billing.notices import Notices
@@ -29,9 +30,9 @@ from service.webhooks.testing import WebhookTester
 class Services:
     """Settings, the event store (commands and reads) with the follower of its log, the intake, the providers, and more.
 
-    The rest is archives of projects, questions to providers, who asks, who owes, public answers, source maps, the one
-    client for outside addresses, tests of webhooks, the operator's account at the provider, where projects are read
-    there, turns of such requests, and where people sign in.
+    The rest is archives of projects, the signed tree, questions to providers, who asks, who owes, public answers,
+    source maps, the one client for outside addresses, tests of webhooks, the operator's account at the provider, where
+    projects are read there, turns of such requests, and where people sign in.
     """
 
     settings: Settings
@@ -39,6 +40,7 @@ class Services:
     follower: Follower
     feeds: Feeds
     archives: Archives
+    tree: SignedTree
     intake: Intake
     providers: AnalyticsProviders
     queries: BoundedQueries

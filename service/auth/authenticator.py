@@ -82,6 +82,7 @@ class Authenticator:
         self._settings = settings
         self._store = store
         self._known: dict[str, tuple[float, Principal]] = {}
+        self._met: set[str] = set()  # digests of secrets that were somebody's at their last look-up
         self._standings: dict[tuple[str, str], tuple[float, PrincipalStanding]] = {}
         self.uses = Uses(store)
 
@@ -96,7 +97,12 @@ class Authenticator:
     def forget(self) -> None:
         """Drop what is remembered, after something in this process ended a secret."""
         self._known.clear()
+        self._met.clear()
         self._standings.clear()
+
+    def recalls(self, shown: Dsn) -> bool:
+        """Whether a secret was somebody's when this process last looked. It grants a turn of its own, and no more."""
+        return secrets.digest(shown.key) in self._met
 
     async def authenticate(
         self,
@@ -232,7 +238,14 @@ class Authenticator:
         moment = time.monotonic()
         until, principal = self._known.get(digest, (0.0, ANONYMOUS))
         if not remembered or until <= moment:
-            principal = await self._look_up(secrets.kind_of(dsn.key), digest)
+            try:
+                principal = await self._look_up(secrets.kind_of(dsn.key), digest)
+            except Unauthenticated:
+                self._met.discard(digest)
+                raise
+            if len(self._met) >= CACHE_SIZE:
+                self._met.clear()
+            self._met.add(digest)
             if len(self._known) >= CACHE_SIZE:
                 self._known.clear()
             self._known[digest] = moment + CACHE_SECONDS, principal

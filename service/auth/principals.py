@@ -45,9 +45,10 @@ class Principal:
 
     `id` is the id of the key, session or credential, or the project id (DSN). `scope_id` is the project_id column of
     the row that proves it (the user id of a person). `account` is whose share of the process its requests take: the
-    person of a key or session, who pays for the project of anything else. `secret_hash` is the hex SHA-256 that was
-    presented, re-read under the gates. `project_active` says of a project's own credential that, when it was looked
-    up, its project was not being deleted. `fresh` says of a session that its person had signed in lately then.
+    person of a key or session, who pays for the project of anything else, and the shared place of a caller without a
+    credential. `secret_hash` is the hex SHA-256 that was presented, re-read under the gates. `project_active` says of a
+    project's own credential that, when it was looked up, its project was not being deleted. `fresh` says of a session
+    that its person had signed in lately then.
     """
 
     kind: PrincipalKind
@@ -70,3 +71,8 @@ class Principal:
 
 
 ANONYMOUS = Principal(PrincipalKind.ANONYMOUS, "anonymous")
+
+
+def anonymous(tenant: str) -> Principal:
+    """A caller without a credential, who takes its turns by this name."""
+    return Principal(PrincipalKind.ANONYMOUS, ANONYMOUS.id, account=tenant)

@@ -14,6 +14,7 @@ from litestar.types import HTTPScope
 from service.auth.refusals import NotFound
 from service.console import assets
 from service.eventstore.declare.commands import Outcome
+from service.fairness.tenants import SIGN_IN
 from service.http.edge.answer.errors import Failure
 from service.http.edge.answer.page import HTML
 from service.http.edge.answer.reply import Reply
@@ -125,6 +126,7 @@ async def follow_page(call: Call[None, None]) -> Streamed:
     reads_query=True,
     rate="log",
     failure_page=_failure_page,
+    place=SIGN_IN,
 )
 async def show_sign_in(call: Call[None, None]) -> Outcome:
     """Show the page of a one-time link."""
@@ -147,6 +149,7 @@ async def show_sign_in(call: Call[None, None]) -> Outcome:
     rate="device_poll",
     same_origin=True,
     failure_page=_failure_page,
+    place=SIGN_IN,
 )
 async def enter(call: Call[bytes, None]) -> Outcome:
     """Use a one-time link."""
@@ -166,6 +169,7 @@ async def enter(call: Call[bytes, None]) -> Outcome:
     reads_query=True,
     rate="device_poll",
     failure_page=_failure_page,
+    place=SIGN_IN,
 )
 async def start_oidc(call: Call[None, None]) -> Outcome:
     """Lead to the issuer. Raises NotFound without one."""
@@ -185,6 +189,7 @@ async def start_oidc(call: Call[None, None]) -> Outcome:
     reads_query=True,
     rate="device_poll",
     failure_page=_failure_page,
+    place=SIGN_IN,
 )
 async def end_oidc(call: Call[None, None]) -> Outcome:
     """Sign a person in by the answer of the issuer. Raises NotFound without one."""

@@ -1,6 +1,7 @@
 """Commands that wait: a bounded queue that serves tenants in turn, and a short back-off per name that was found held.
 
-The commands of one tenant keep their order of arrival. Not thread-safe; its owner holds a lock.
+The commands of one tenant keep their order of arrival. The members of a shared place have the share of one tenant, in
+turn. Not thread-safe; its owner holds a lock.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
+from service.fairness.lines import PlaceLine
+from service.fairness.tenants import place_of
 from service.fairness.turns import fair_shares
 
 FIRST_BACKOFF = 0.001
@@ -51,6 +54,9 @@ class Parked(Protocol):
 
 E = TypeVar("E", bound=Parked)
 
+MEMBERS_PART = 8
+"""One member fills a shared place to this part at most: one divided by it."""
+
 
 @dataclass(slots=True)
 class _Backoff:
@@ -61,11 +67,12 @@ class _Backoff:
 class Parking(Generic[E]):
     """Fresh commands and parked ones, handed out in batches that keep the order per name.
 
-    At most `capacity` wait, `per_tenant` of one tenant and `per_stream` for one stream.
+    At most `capacity` wait, `per_tenant` of one tenant and `per_stream` for one stream. A member of a shared place has
+    at most a part of it.
     """
 
     def __init__(self, *, capacity: int, per_tenant: int, per_stream: int) -> None:
-        self._fresh: dict[str, deque[E]] = {}  # by tenant, in the order of their next turns
+        self._fresh: dict[str, PlaceLine[E]] = {}  # by place, in the order of their next turns
         self._fresh_count = 0
         self._parked: deque[E] = deque()
         self._backoffs: dict[str, _Backoff] = {}
@@ -81,16 +88,18 @@ class Parking(Generic[E]):
 
     def admit(self, entry: E) -> bool:
         """Queue a new command; False when the queue, its tenant's share, or that of one of its streams is full."""
+        tenant, place = entry.tenant, place_of(entry.tenant)
         if (
             len(self) >= self._capacity
-            or self._of_tenant.get(entry.tenant, 0) >= self._per_tenant
+            or self._of_tenant.get(place, 0) >= self._per_tenant
+            or (place != tenant and self._of_tenant.get(tenant, 0) >= max(1, self._per_tenant // MEMBERS_PART))
             or any(self._waiting.get(name, 0) >= self._per_stream for name in entry.writes)
         ):
             return False
-        line = self._fresh.get(entry.tenant)
+        line = self._fresh.get(place)
         if line is None:
-            line = self._fresh[entry.tenant] = deque()
-        line.append(entry)
+            line = self._fresh[place] = PlaceLine()
+        line.add(tenant, entry)
         self._fresh_count += 1
         self._count_in(entry)
         return True
@@ -99,7 +108,8 @@ class Parking(Generic[E]):
         waiting = self._waiting
         for name in entry.writes:
             waiting[name] = waiting.get(name, 0) + 1
-        self._of_tenant[entry.tenant] = self._of_tenant.get(entry.tenant, 0) + 1
+        for tenant in {entry.tenant, place_of(entry.tenant)}:
+            self._of_tenant[tenant] = self._of_tenant.get(tenant, 0) + 1
 
     def _count_out(self, entries: Iterable[E]) -> None:
         waiting = self._waiting
@@ -109,11 +119,11 @@ class Parking(Generic[E]):
                     waiting[name] -= 1
                 else:
                     del waiting[name]
-            left = self._of_tenant[entry.tenant] - 1
-            if left:
-                self._of_tenant[entry.tenant] = left
-            else:
-                del self._of_tenant[entry.tenant]
+            for tenant in {entry.tenant, place_of(entry.tenant)}:
+                if self._of_tenant[tenant] > 1:
+                    self._of_tenant[tenant] -= 1
+                else:
+                    del self._of_tenant[tenant]
 
     def put_back(self, held: Sequence[tuple[E, Iterable[str]]]) -> None:
         """Park commands of one batch that found names held, and lengthen the back-off of these (1 to 32 ms, jitter).
@@ -156,37 +166,37 @@ class Parking(Generic[E]):
             self._take_parked(size // 2, held_up, batch, overdue)
         while self._fresh and len(batch) < size and self._room > 0:
             turn = max(1, (size - len(batch)) // len(self._fresh))
-            for tenant in list(self._fresh):
+            for place in list(self._fresh):
                 if len(batch) >= size or self._room <= 0:
                     break
-                self._take_fresh(tenant, min(turn, size - len(batch)), held_up, batch, overdue)
+                self._take_fresh(place, min(turn, size - len(batch)), held_up, batch, overdue)
         self._count_out(batch)
         self._count_out(overdue)
         return batch, overdue
 
     def _take_parked(self, size: int, held_up: set[str], batch: list[E], overdue: list[E]) -> None:
         """Move at most `size` parked commands to the batch, the oldest first; the names of the others are held up."""
-        left = fair_shares(Counter(entry.tenant for entry in self._parked).items(), size)
+        left = fair_shares(Counter(place_of(entry.tenant) for entry in self._parked).items(), size)
         stay: deque[E] = deque()
         for entry in self._parked:
             if entry.overdue:
                 overdue.append(entry)
-            elif not left[entry.tenant] or self._room <= 0 or not held_up.isdisjoint(entry.needs):
+            elif not left[place_of(entry.tenant)] or self._room <= 0 or not held_up.isdisjoint(entry.needs):
                 stay.append(entry)
                 held_up |= entry.keeps
             else:
-                left[entry.tenant] -= 1
+                left[place_of(entry.tenant)] -= 1
                 self._room -= entry.weight
                 batch.append(entry)
         self._parked = stay
 
-    def _take_fresh(self, tenant: str, turn: int, held_up: set[str], batch: list[E], overdue: list[E]) -> None:
+    def _take_fresh(self, place: str, turn: int, held_up: set[str], batch: list[E], overdue: list[E]) -> None:
         """Give a tenant its turn of so many commands; what is held up is parked. It is the last one afterwards."""
-        line = self._fresh.pop(tenant)
+        line = self._fresh.pop(place)
         for _ in range(min(turn, len(line))):
             if self._room <= 0:
                 break
-            entry = line.popleft()
+            entry = line.take()
             self._fresh_count -= 1
             if entry.overdue:
                 overdue.append(entry)
@@ -197,7 +207,7 @@ class Parking(Generic[E]):
                 self._room -= entry.weight
                 batch.append(entry)
         if line:
-            self._fresh[tenant] = line
+            self._fresh[place] = line
 
     def next_due(self) -> float | None:
         """Seconds until parked commands are worth another look; None when there are none."""

@@ -1,20 +1,21 @@
 """Whose work comes next: a few places that tenants take in turn, and how a number of things is shared among them.
 
 One tenant may have more work than all others together; whoever has little waits for one turn of each, never for the
-whole of somebody's line (P25, P27).
+whole of somebody's line (P25, P27). The members of a shared place are one tenant here, in turn among themselves.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Iterable
 from types import TracebackType
 from typing import ClassVar
 from weakref import WeakSet
 
+from service.fairness.lines import PlaceLine
 from service.fairness.not_done import ReadNotDone
+from service.fairness.tenants import place_of
 
 SHORT = 0.005
 """Seconds for which a place may be held by anybody as often as they like."""
@@ -46,9 +47,10 @@ class Company:
         self._at = self._other_at = -ABOUT
 
     def note(self, tenant: str) -> None:
-        """Say that a tenant is about."""
-        if tenant != self._last:
-            self._last, self._other_at = tenant, self._at
+        """Say that a tenant is about. The members of a shared place are one."""
+        place = place_of(tenant)
+        if place != self._last:
+            self._last, self._other_at = place, self._at
         self._at = time.monotonic()
 
     @property
@@ -58,7 +60,7 @@ class Company:
 
 
 class Rests:
-    """Until when tenants leave something scarce to others.
+    """Until when tenants leave something scarce to others. The members of a shared place rest together.
 
     The last `spared` seconds of a rest are nobody's concern: they count in no figure. `begun` counts the rests of this
     process.
@@ -84,12 +86,13 @@ class Rests:
 
     def left(self, tenant: str) -> float:
         """For how many seconds a tenant rests still; none if it is not positive."""
-        until = self._until.get(tenant)
+        place = place_of(tenant)
+        until = self._until.get(place)
         if until is None:
             return 0
         left = until - time.monotonic()
         if left <= 0:
-            del self._until[tenant]
+            del self._until[place]
         return left
 
     def add(self, tenant: str, seconds: float) -> None:
@@ -97,9 +100,10 @@ class Rests:
         now = time.monotonic()
         if len(self._until) >= MANY:
             self._until = {name: until for name, until in self._until.items() if until > now}
-        counted = self._counts(tenant, now)
-        self._until[tenant] = min(max(self._until.get(tenant, now), now) + seconds, now + LONGEST)
-        if not counted and self._counts(tenant, now):
+        place = place_of(tenant)
+        counted = self._counts(place, now)
+        self._until[place] = min(max(self._until.get(place, now), now) + seconds, now + LONGEST)
+        if not counted and self._counts(place, now):
             Rests.begun += 1
 
     def _counts(self, tenant: str, now: float) -> bool:
@@ -108,6 +112,8 @@ class Rests:
 
 class Turns:
     """Places of one event loop: at most `per_tenant` of them for one tenant, of which at most `waiting` wait.
+
+    The members of a shared place (see tenants.py) have the places of one tenant together, and a line each.
 
     While a place is free, everybody who waits holds as many as one may, or rests: a tenant that has held a place for
     long while others were about, has none for `rest` times as long. So it cannot take the processors from those who
@@ -120,7 +126,7 @@ class Turns:
         self._most = waiting
         self._rest = rest
         self._running: dict[str, int] = {}
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # in the order of their next turns
+        self._waiting: dict[str, PlaceLine[asyncio.Future[None]]] = {}  # in the order of their next turns
         self._rests = Rests()
         self._company = Company()
 
@@ -135,83 +141,85 @@ class Turns:
 
     async def enter(self, tenant: str) -> None:
         """Take a place, waiting for one in turn. Raises as `place`."""
-        if self._free and self._may(tenant):
-            self._take(tenant)
+        place = place_of(tenant)
+        if self._free and self._may(place):
+            self._take(place)
         else:
-            await self._wait(tenant)
+            await self._wait(place, tenant)
 
-    def _may(self, tenant: str) -> bool:
-        return self._running.get(tenant, 0) < self._per_tenant and self._rests.left(tenant) <= 0
+    def _may(self, place: str) -> bool:
+        return self._running.get(place, 0) < self._per_tenant and self._rests.left(place) <= 0
 
-    async def _wait(self, tenant: str) -> None:
-        line = self._waiting.setdefault(tenant, deque())
-        if len(line) >= self._most:
+    async def _wait(self, place: str, tenant: str) -> None:
+        line = self._waiting.get(place)
+        if line is None:
+            line = self._waiting[place] = PlaceLine()
+        if line.count(tenant) >= self._most:
             raise ReadNotDone
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
-        line.append(turn)
-        left = self._rests.left(tenant)
+        line.add(tenant, turn)
+        left = self._rests.left(place)
         if left > 0 or self._free:  # Nobody may give a place back just then, and its rest be over by now.
-            loop.call_later(max(0, left), self._wake, tenant)
+            loop.call_later(max(0, left), self._wake, place)
         try:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():  # The place was given in the same moment.
                 self.leave(tenant)
-            elif turn in line:
-                line.remove(turn)
-                if not line:
-                    del self._waiting[tenant]
+            elif line.drop(lambda one: one is turn) and not line:
+                del self._waiting[place]
             raise
 
-    def _take(self, tenant: str) -> None:
+    def _take(self, place: str) -> None:
         self._free -= 1
-        self._running[tenant] = self._running.get(tenant, 0) + 1
+        self._running[place] = self._running.get(place, 0) + 1
 
     def leave(self, tenant: str, held: float = 0.0) -> None:
         """Give back a place that was held so many seconds, and to whoever is next: one that had its turn goes last."""
+        place = place_of(tenant)
         self._free += 1
-        left = self._running.pop(tenant) - 1
+        left = self._running.pop(place) - 1
         if left:
-            self._running[tenant] = left
+            self._running[place] = left
         if self._rest:
-            self._let_rest(tenant, held)
+            self._let_rest(place, held)
         self._serve()
 
     def _serve(self) -> None:
-        for name in list(self._waiting):
-            if self._may(name) and self._hand_over(name):
+        for place in list(self._waiting):
+            if self._may(place) and self._hand_over(place):
                 return
 
     def note(self, tenant: str) -> None:
         """Say that a tenant is about, also when it needs no place."""
         self._company.note(tenant)
 
-    def _let_rest(self, tenant: str, held: float) -> None:
-        self.note(tenant)
+    def _let_rest(self, place: str, held: float) -> None:
+        self.note(place)
         if held < SHORT or not self._company.several:
             return
-        self._rests.add(tenant, held * self._rest)
-        if tenant in self._waiting:
-            self._wake(tenant)
+        self._rests.add(place, held * self._rest)
+        if place in self._waiting:
+            self._wake(place)
 
-    def _wake(self, tenant: str) -> None:
-        if (left := self._rests.left(tenant)) > 0:
-            if tenant in self._waiting:
-                asyncio.get_running_loop().call_later(left, self._wake, tenant)
+    def _wake(self, place: str) -> None:
+        if (left := self._rests.left(place)) > 0:
+            if place in self._waiting:
+                asyncio.get_running_loop().call_later(left, self._wake, place)
             return
-        while self._free and tenant in self._waiting and self._may(tenant) and self._hand_over(tenant):
+        while self._free and place in self._waiting and self._may(place) and self._hand_over(place):
             pass
 
-    def _hand_over(self, tenant: str) -> bool:
+    def _hand_over(self, place: str) -> bool:
         """Give a tenant its turn; False when all who waited have just gone away."""
-        line = self._waiting.pop(tenant)
+        line = self._waiting.pop(place)
         while line:
-            turn = line.popleft()
+            turn = line.take()
             if not turn.done():
                 if line:
-                    self._waiting[tenant] = line
-                self._take(tenant)
+                    self._waiting[place] = line
+                self._take(place)
                 turn.set_result(None)
                 return True
         return False

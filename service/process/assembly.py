@@ -8,6 +8,7 @@ from pathlib import Path
 from service.analytics.port import AnalyticsProviders
 from service.analytics.queries import BoundedQueries
 from service.archives.archive import Archives
+from service.audit.reads import SignedTree
 from service.auth.authenticator import Authenticator
 from service.auth.oidc.issuer import Issuer
 from service.billing.notices import Notices
@@ -49,6 +50,7 @@ def make_services(settings: Settings) -> Services:
         follower=follower,
         feeds=Feeds(store, follower),
         archives=Archives(store, settings.data_dir),
+        tree=SignedTree(store),
         intake=Intake(
             settings.database_url,
             registry(),

@@ -1,14 +1,16 @@
 """The answers of public queries: looked up for each request, read in the publisher's name, kept for a while (G-163).
 
 After each request has come, it is read whether its query is still published. So a revocation, a deletion and a fence
-count at once in every process, for kept rows too. Requests that come at once share that read (looks.py). The rows are
-read for the account that pays for the project, in its turns. Requests that miss at once wait for one read of them.
+count at once in every process, for kept rows too. Requests that come at once share that read (looks.py), in the turn of
+the publication once it is known to exist (G-204). The rows are read for the account that pays for the project, in its
+turns. Requests that miss at once wait for one read of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import OrderedDict
 from functools import partial
 
 import msgspec
@@ -21,13 +23,15 @@ from service.analytics.refusals import unanswered
 from service.auth.refusals import InvalidPayload, Refusal
 from service.eventstore.read.reader import Caller, read_as, reading_for
 from service.eventstore.store import EventStore
+from service.fairness.looks import Looks
+from service.fairness.tenants import member_of, sharing
 from service.publications import reads, show
 from service.publications.kept import KeptAnswer, KeptAnswers
-from service.publications.looks import Looks
 from service.publications.reads import PublicationStanding
 from statemachines.kernel.readings import ReadFailed
 from statemachines.publications.publication import is_publication_id, no_publication
 
+MOST_KNOWN = 16_384  # publications that have a turn of their own; the one not asked for longest is forgotten first
 TAG_DIGITS = 32  # hexadecimal ones: 128 bits of the hash of an answer
 
 
@@ -50,17 +54,28 @@ class PublicAnswers:
         self._queries = queries
         self._running: dict[str, asyncio.Task[KeptAnswer]] = {}
         self._standings = Looks(partial(reads.find_standing, store))
+        self._known: OrderedDict[str, None] = OrderedDict()
         self.kept = KeptAnswers()
 
     async def find(self, publication_id: str) -> PublicationStanding:
         """Find a publication in force. Raises PublicationNotFound."""
         if not is_publication_id(publication_id):
             raise no_publication()
+        if publication_id in self._known:
+            read_as(sharing(publication_id, member_of(self._store.reads.tenant)))
         standing = await self._standings.look(publication_id)
         if standing is None:
             self.kept.drop(publication_id)
+            self._known.pop(publication_id, None)
             raise no_publication()
+        self._know(publication_id)
         return standing
+
+    def _know(self, publication_id: str) -> None:
+        self._known[publication_id] = None
+        self._known.move_to_end(publication_id)
+        if len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
 
     async def answer(self, publication_id: str, standing: PublicationStanding) -> KeptAnswer:
         """Return the kept answer while it is young enough, else a new one.

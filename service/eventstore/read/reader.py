@@ -2,7 +2,7 @@
 
 Whose reads they are is bound to the context, once for a request: every query that is made on its behalf, in whatever
 area, then takes the caller's turn and the caller's time. What a process reads for itself has no caller; it takes no
-turn and has a time of its own.
+turn and has a time of its own. A caller named NOBODY takes no turn either.
 """
 
 from __future__ import annotations
@@ -75,8 +75,14 @@ def reading_for(caller: Caller) -> Reading:
     return Reading(caller)
 
 
+def reads_for() -> str | None:
+    """The tenant of the reads under way. None for the process's own."""
+    caller = _CALLER.get()
+    return None if caller is None else caller.tenant
+
+
 def read_as(tenant: str) -> None:
-    """Say who it is that the reads under way are for, once that is known."""
+    """Name the tenant of the reads under way, once it is known."""
     caller = _CALLER.get()
     if caller is not None:
         caller.tenant = tenant
@@ -150,7 +156,7 @@ class Reader:
         """
         caller = _CALLER.get()
         with _Time(self._deadlines, caller):
-            async with _NO_TURN if caller is None else self._turns.place(caller.tenant):
+            async with self._turns.place(caller.tenant) if caller is not None and caller.tenant else _NO_TURN:
                 connection = await self._take()
                 try:
                     yield connection
@@ -213,8 +219,7 @@ class Reader:
     @property
     def tenant(self) -> str:
         """Whose reads are under way; empty for what a process reads for itself."""
-        caller = _CALLER.get()
-        return "" if caller is None else caller.tenant
+        return reads_for() or ""
 
     @property
     def waiting(self) -> int:

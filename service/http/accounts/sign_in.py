@@ -25,6 +25,7 @@ from service.accounts.commands import sign_in as commands
 from service.accounts.show import person as show
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
+from service.fairness.tenants import SIGN_IN
 from service.http.accounts import device_page
 from service.http.edge.answer.page import HEADERS, HTML
 from service.http.edge.declare import groups
@@ -50,6 +51,7 @@ CODE_ATTEMPTS = 5  # two live sign-ins with one of 20^8 codes are rare; five tim
     rate="device_start",
     flows=frozenset({"install"}),
     errors=("service_unavailable",),
+    place=SIGN_IN,
 )
 async def start_device(call: Call[StartDevice, None]) -> Outcome:
     """Show a fresh user code; another one when a live sign-in has it already."""
@@ -78,6 +80,7 @@ async def _start(call: Call[StartDevice, None]) -> Outcome:
     rate="device_poll",
     flows=frozenset({"install"}),
     errors=("authorization_pending", "slow_down", "access_denied", "expired_token"),
+    place=SIGN_IN,
 )
 async def poll_device(call: Call[PollDevice, None]) -> Outcome:
     """Mint the key at the first poll after the authorisation; before it, watch the pace."""
@@ -152,6 +155,7 @@ async def resolve_identity(call: Call[ResolveIdentity, None]) -> Outcome:
     rate="none",
     extension=True,
     content_type=HTML,
+    place=SIGN_IN,
 )
 async def show_device_page(call: Call[None, DevicePageQuery]) -> Outcome:
     """Show the code of the link and the commands that authorise it."""

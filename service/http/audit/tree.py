@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from schemas.audit.tree import ConsistencyProof, ConsistencyQuery, InclusionProof, InclusionQuery
-from service.audit import reads, show
+from service.audit import show
 from service.audit.reads import NotInTree
 from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Answer, Outcome
@@ -33,7 +33,7 @@ FOR_GOOD = {"cache-control": "public, max-age=31536000, immutable"}
 )
 async def get_log_checkpoint(call: Call[None, None]) -> Outcome:
     """Show the note as it was signed, with the signatures of witnesses."""
-    found = await reads.signed(call.services.store)
+    found = await call.services.tree.signed()
     return Outcome(HTTPStatus.OK, found.text.encode(), BRIEFLY)
 
 
@@ -51,7 +51,7 @@ async def get_log_checkpoint(call: Call[None, None]) -> Outcome:
 async def get_log_tile(call: Call[None, None]) -> Outcome:
     """Show the hashes of a tile of the signed tree, full or partial."""
     wanted = parse_tile_path(call.path["level"], call.path["tile"].removeprefix("/"))
-    hashes = None if wanted is None else await reads.tile(call.services.store, wanted)
+    hashes = None if wanted is None else await call.services.tree.tile(wanted)
     if hashes is None:
         raise refusal("tile_not_found")
     return Outcome(HTTPStatus.OK, hashes, FOR_GOOD)
@@ -72,11 +72,11 @@ async def get_inclusion_proof(call: Call[None, InclusionQuery]) -> Answer:
     position, size = call.query.position, call.query.size
     if position is None or (size is not None and position > size):
         raise InvalidPayload(invalid=[("position", "must be a position from 1 up to the size")])
-    size = await _signed_size(call, size)
+    size = await call.services.tree.signed_size(size)
     if position > size:
         raise refusal("log_size_not_found")
     try:
-        proven = await reads.inclusion(call.services.store, position, size)
+        proven = await call.services.tree.inclusion(position, size)
     except NotInTree as missing:
         raise refusal("log_size_not_found") from missing
     return Answer(HTTPStatus.OK, show.inclusion(position, size, proven))
@@ -97,22 +97,14 @@ async def get_consistency_proof(call: Call[None, ConsistencyQuery]) -> Answer:
     old, new = call.query.old, call.query.new
     if old is None or (new is not None and old > new):
         raise InvalidPayload(invalid=[("from", "must be a size from 0 up to the other one")])
-    new = await _signed_size(call, new)
+    new = await call.services.tree.signed_size(new)
     if old > new:
         raise refusal("log_size_not_found")
     try:
-        proven = await reads.consistency(call.services.store, old, new)
+        proven = await call.services.tree.consistency(old, new)
     except NotInTree as missing:
         raise refusal("log_size_not_found") from missing
     return Answer(HTTPStatus.OK, show.consistency(old, new, proven))
-
-
-async def _signed_size(call: Call[None, InclusionQuery] | Call[None, ConsistencyQuery], wanted: int | None) -> int:
-    """The requested size, or the newest one. Raises the refusal `log_size_not_found` beyond that."""
-    newest = (await reads.signed(call.services.store)).size
-    if wanted is not None and wanted > newest:
-        raise refusal("log_size_not_found")
-    return newest if wanted is None else wanted
 
 
 ENDPOINTS = [get_log_checkpoint, get_log_tile, get_inclusion_proof, get_consistency_proof]

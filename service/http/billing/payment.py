@@ -27,6 +27,8 @@ from service.billing.payments import Page
 from service.billing.plans import held_by
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.declare.intents import Intent
+from service.eventstore.read.reader import read_as
+from service.fairness.tenants import PAYMENTS
 from service.http.edge.body.gate import check_body, check_values
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -115,6 +117,7 @@ async def receive_billing_webhook(call: Call[bytes, None]) -> Answer:
         or not await services.payments.verify_signature(given[0], call.body)
     ):
         raise refusal("invalid_signature")
+    read_as(PAYMENTS)
     body = _object(call.body)
     found = read(body, plans)
     user_id = None if found is None else await whose(services.store, found)

@@ -11,6 +11,7 @@ from service.auth.principals import PrincipalKind
 from service.discovery.figures import figures
 from service.discovery.reads import readiness
 from service.eventstore.declare.commands import Answer, Outcome
+from service.fairness.tenants import NOBODY
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 
@@ -26,6 +27,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
     principals=PUBLIC,
     responses={200: Live},
     extension=True,
+    place=NOBODY,
 )
 async def get_live(_: Call[None, None]) -> Answer:
     """Answer."""
@@ -40,6 +42,7 @@ async def get_live(_: Call[None, None]) -> Answer:
     principals=PUBLIC,
     responses={200: Ready},
     extension=True,
+    place=NOBODY,
 )
 async def get_ready(call: Call[None, None]) -> Answer:
     """Check database, migrations and log. Raises ServiceUnavailable when requests cannot be served."""
@@ -55,6 +58,7 @@ async def get_ready(call: Call[None, None]) -> Answer:
     responses={200: str},
     content_type=METRICS_TYPE,
     extension=True,
+    place=NOBODY,
 )
 async def get_metrics(call: Call[None, None]) -> Outcome:
     """Render what all processes of this machine count, and what the database tells."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
@@ -25,14 +25,15 @@ from service.auth.refusals import NotFound, ServiceUnavailable
 from service.auth.secrets import Dsn
 from service.deadlines import Deadlines
 from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.read.reader import Caller, read_as, reading_for
+from service.eventstore.read.reader import Caller, read_as, reading_for, reads_for
 from service.eventstore.write.loop import CAPACITY
 from service.fairness.apart import LARGE, Apart
 from service.fairness.bodies import Shares
+from service.fairness.tenants import NOBODY, sharing
 from service.fairness.turns import Turns
-from service.http.edge.admission.admit import admit
+from service.http.edge.admission.admit import Admitted, admit
 from service.http.edge.admission.client_address import Networks, client_address
-from service.http.edge.admission.in_flight import InFlight, shown_in
+from service.http.edge.admission.in_flight import Crowd, InFlight, shown_in
 from service.http.edge.admission.pace import RefusalPace
 from service.http.edge.admission.quota import behind_quota, notice_beside
 from service.http.edge.admission.rate_limit import BY_ADDRESS, RateLimiter, take_token
@@ -62,6 +63,7 @@ from service.ingest.queue.items import AS_SENT, Adjustments
 from service.services import Services
 
 MAX_RUNNING = 1024  # requests carried out at once
+MOST_OF_PLACE = MAX_RUNNING // 2  # of those in one place that is shared, an address of it half of them
 MOST_DOCUMENTS = 4  # large bodies that are more than bytes at once; the others wait for their turn
 MOST_TELEMETRY = 16  # likewise of telemetry
 STRANGERS_BYTES = 16 * 1024 * 1024  # of bodies that have to be read before their sender is known
@@ -104,6 +106,7 @@ class Pipeline:
         self.services: Services | None = None
         self.limiter = limiter
         self.in_flight = InFlight(MAX_RUNNING)
+        self.crowd = Crowd(MOST_OF_PLACE, MOST_OF_PLACE // 2)
         self.pace = RefusalPace()
         self.bodies = BodyRoom()
         self.strangers = BodyRoom(STRANGERS_BYTES, STRANGERS_BYTES // 2)
@@ -186,7 +189,8 @@ class Pipeline:
         standing: list[Call[Any, Any]] = []
         body = arriving(bound.operation, receive, head.headers, self._deadlines) if bound.reads_body else None
         address = self._address(scope, head)
-        caller = Caller(address, READING[bound.operation.mutation])
+        stranger = (reads_for() if inner else None) or sharing(bound.operation.place, address)
+        caller = Caller(stranger, READING[bound.operation.mutation])
         try:
             with reading_for(caller):
                 if wait is not None and again:
@@ -213,7 +217,8 @@ class Pipeline:
                 reply = bound.operation.failure_page(failure, scope)
         seconds = time.perf_counter() - started
         if reply.status in PACED and not inner:
-            await self.pace.hold(address if reply.status == HTTPStatus.UNAUTHORIZED else caller.tenant)
+            known = "" if reply.status == HTTPStatus.UNAUTHORIZED else caller.tenant
+            await self.pace.hold(known or address)
         return _Made(reply, code, seconds, standing)
 
     def _render(
@@ -292,25 +297,29 @@ class Pipeline:
         if bound.takes_cookie and not inner:
             head = with_session(head, services.settings.base_url)
         query = {} if bound.public else query_for_credential(scope["query_string"])
-        shown = None if bound.public or inner else self._count_in(operation, head, query, again=again)
-        address = self._address(scope, head)
-        self.running += 1
+        address, stranger = self._address(scope, head), reads_for() or NOBODY
+        shown = None if bound.public or inner else self._count_in(services, operation, head, query, again=again)
+        crowd = stranger if shown is None and not (inner or again) else NOBODY
+        self.crowd.check(crowd, 1)
+        self._run(crowd, 1)
         try:
             head = with_coding(operation, head, query)
             with self.strangers.of(address) as strange:
                 raw: bytes | None = None
                 if shown is None and operation.protocol is not None and body is not None:
-                    raw = await self._read(body, strange)
-                    raw = await unpack(operation, address, head, raw, strange, self._apart)
-                    head, shown = await self._introduce(operation, operation.protocol, address, head, query, raw)
+                    raw = await self._read(body, strange, crowd)
+                    raw = await unpack(operation, stranger, head, raw, strange, self._apart)
+                    head, shown = await self._introduce(services, operation, operation.protocol, head, query, raw)
+                path = scope["path_params"]
+                readmit = partial(admit, services, bound, head, query, path, shown, stranger=stranger, inner=inner)
                 call = await self._admit(
-                    services, bound, scope, head, query, address, added, shown=shown, again=again, inner=inner
+                    readmit, services, bound, scope, head, address, added, again=again, inner=inner
                 )
                 call.waiting = wait
                 standing.append(call)
-                return await self._answer_in_room(call, bound, head, body, raw, address)
+                return await self._answer_in_room(call, bound, head, body, raw, address, crowd)
         finally:
-            self.running -= 1
+            self._run(crowd, -1)
             if shown is not None and not again:
                 self.in_flight.leave(shown.key)
 
@@ -324,34 +333,44 @@ class Pipeline:
         self.ignored[bound.name] += ignored.total
         return {IGNORED: ignored.header}
 
-    def _count_in(self, operation: Operation, head: Head, query: Query, *, again: bool = False) -> Dsn | None:
-        """Find the secret of a request, and count it in by that; None without one. Raises as InFlight.enter."""
+    def _run(self, crowd: str, number: int) -> None:
+        """Count requests in, or with a negative number out, in all and of a crowd."""
+        self.running += number
+        self.crowd.add(crowd, number)
+
+    def _count_in(
+        self, services: Services, operation: Operation, head: Head, query: Query, *, again: bool = False
+    ) -> Dsn | None:
+        """Find the secret of a request, and count it in by that; None without one. Raises as InFlight.enter.
+
+        A secret known from a moment ago has a turn of its own. With any other, the caller stays a stranger so far.
+        """
         shown = shown_in(operation, head.headers, query)
         if shown is not None:
-            read_as(shown.key)
+            if services.authenticator.recalls(shown):
+                read_as(shown.key)
             if not again:
                 self.in_flight.enter(shown.key)
         return shown
 
     async def _admit(
         self,
+        readmit: Callable[[], Awaitable[Admitted]],
         services: Services,
         bound: Bound,
         scope: HTTPScope,
         head: Head,
-        query: Query,
         address: str,
         added: dict[str, str],
         *,
-        shown: Dsn | None,
         again: bool,
         inner: bool,
     ) -> Call[Any, Any]:
         """Let the caller in, and charge the request to it. Raises as `admit`, and RateLimited."""
         path: Mapping[str, str] = scope["path_params"]
-        readmit = partial(admit, services, bound, head, query, path, shown, inner=inner)
         operation, principal, project_id, subject = await readmit()
-        self._apart.note(principal.tenant)
+        if operation.place:
+            self._apart.note(principal.tenant)
         rate = operation.rate if not inner or operation.rate in BY_ADDRESS else "none"
         charge = partial(take_token, self.limiter, rate, principal, address, tuple(path.values()))
         if not again:
@@ -377,18 +396,18 @@ class Pipeline:
         )
 
     async def _introduce(
-        self, operation: Operation, protocol: Sdk, address: str, head: Head, query: Query, raw: bytes
+        self, services: Services, operation: Operation, protocol: Sdk, head: Head, query: Query, raw: bytes
     ) -> tuple[Head, Dsn | None]:
         """Take the sender's key out of a body of an SDK's, as if it had come in the head (G-142).
 
         Until then the body has its place in a room for strangers, who so take none of those who are known. Raises
         InvalidPayload for a body that is not of the SDK's encoding, where the key can be nowhere else (G-175).
         """
-        key = await self._apart.run_if_large(address, len(raw), partial(protocol.key_in, raw))
+        key = await self._apart.run_if_large(reads_for() or NOBODY, len(raw), partial(protocol.key_in, raw))
         if key is None:
             return head, None
         head = head._replace(headers={**head.headers, "x-service-dsn": key})
-        return head, self._count_in(operation, head, query)
+        return head, self._count_in(services, operation, head, query)
 
     async def _answer_in_room(
         self,
@@ -398,6 +417,7 @@ class Pipeline:
         body: ArrivingBody | None,
         raw: bytes | None,
         address: str,
+        crowd: str,
     ) -> Outcome | Answer | Streamed:
         """Read the body, unless it had to be read before its sender was known, and answer."""
         operation, who = bound.operation, call.principal
@@ -407,7 +427,7 @@ class Pipeline:
                     call.arriving = body.pieces(room, PIECE)
                     return await self._answer(call, bound, head, b"")
             if raw is None:
-                raw = b"" if body is None else await self._read(body, room)
+                raw = b"" if body is None else await self._read(body, room, crowd)
                 raw = await unpack(operation, who.tenant, head, raw, room, self._apart)
             if len(raw) <= LARGE:
                 return await self._answer(call, bound, head, raw)
@@ -464,7 +484,7 @@ class Pipeline:
         services = self.services
         if services is None:
             raise ServiceUnavailable
-        if not inner and (self.running >= MAX_RUNNING or self.reading >= MAX_READING):
+        if operation.place and not inner and (self.running >= MAX_RUNNING or self.reading >= MAX_READING):
             raise ServiceUnavailable
         if operation.mutation and operation.rate != "ingest" and services.store.loop.depth >= CAPACITY:
             raise ServiceUnavailable
@@ -472,20 +492,21 @@ class Pipeline:
             raise NotFound
         return services
 
-    async def _read(self, body: ArrivingBody, room: Room) -> bytes:
+    async def _read(self, body: ArrivingBody, room: Room, crowd: str) -> bytes:
         """Wait for a body. A request that waits for its sender takes no place of those that are carried out.
 
         Raises as ArrivingBody.read, and ServiceUnavailable when no place is left at its end.
         """
-        self.running -= 1
+        self._run(crowd, -1)
         self.reading += 1
         try:
             raw = await body.read(room)
         finally:
             self.reading -= 1
-            self.running += 1
+            self._run(crowd, 1)
         if self.running > MAX_RUNNING:
             raise ServiceUnavailable
+        self.crowd.check(crowd)
         return raw
 
     def _address(self, scope: HTTPScope, head: Head) -> str:

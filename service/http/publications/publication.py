@@ -20,6 +20,7 @@ from service.analytics.blueprints.catalogue import CATALOGUE, ask_for
 from service.auth.refusals import InvalidPayload, refusal
 from service.auth.secrets import digest, equal
 from service.eventstore.declare.commands import Answer, Outcome
+from service.fairness.tenants import PUBLIC_QUERIES
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -116,6 +117,7 @@ async def delete_public_query(call: Call[None, None]) -> Outcome:
     rate="public_query",
     reads_query=True,
     errors=("invalid_publishable_key", "publication_not_found", "upstream_error", "upstream_timeout"),
+    place=PUBLIC_QUERIES,
 )
 async def run_public_query(call: Call[None, PublicQuery]) -> Outcome:
     """Show the rows to anybody, or 304 for a current copy. A key may be absent, but not wrong (R-PUB-03)."""

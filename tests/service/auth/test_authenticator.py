@@ -15,7 +15,7 @@ from service.auth import secrets
 from service.auth.authenticator import Authenticator
 from service.auth.principals import ANONYMOUS, PrincipalKind
 from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
-from service.auth.secrets import SecretKind
+from service.auth.secrets import Dsn, SecretKind
 from service.eventstore.declare.commands import Answer, Command, Origin
 from service.eventstore.store import EventStore
 from service.http.edge.declare.operations import Operation
@@ -434,3 +434,19 @@ async def test_a_use_of_nothing_is_not_written_and_a_lost_database_costs_nothing
     door.uses.note(KEY_USES, "usr_nobody", "key_nothing")
     await door.uses.flush()
     await door.stop()
+
+
+async def test_a_secret_is_recalled_while_it_is_somebodys(accounts):
+    """By that alone a request has a turn of its own before its secret is looked up (G-204)."""
+    door = authenticator(accounts)
+    ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
+    shown, made_up = Dsn(ann.api_key, None), Dsn(secrets.make(SecretKind.KEY).text, None)
+    assert not door.recalls(shown)
+    await door.authenticate(operation(KIND.KEY, mutation=False), bearer(ann.api_key), {})
+    with pytest.raises(Unauthenticated):
+        await door.authenticate(operation(KIND.KEY, mutation=False), bearer(made_up.key), {})
+    assert (door.recalls(shown), door.recalls(made_up)) == (True, False)
+    await admin.revoke_key(accounts, ann.key_id)
+    with pytest.raises(Unauthenticated):
+        await door.authenticate(operation(KIND.KEY, mutation=False), bearer(ann.api_key), {})
+    assert not door.recalls(shown)

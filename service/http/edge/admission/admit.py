@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from service.auth.access import DELETION_GROUP
-from service.auth.principals import ANONYMOUS, Principal
+from service.auth.principals import Principal, PrincipalKind, anonymous
 from service.auth.refusals import Unauthenticated, refusal
 from service.auth.secrets import Dsn, names_project
 from service.eventstore.read.reader import read_as
@@ -47,19 +47,22 @@ async def admit(
     path: Mapping[str, str],
     shown: Dsn | None,
     *,
+    stranger: str,
     inner: bool = False,
 ) -> Admitted:
     """Find out who asks, for which project, and whether it may. `shown` is the secret in the head, where it is one.
 
-    `inner`: a handler asks, in the name of its caller.
+    `stranger` names a caller without a credential in turns. `inner`: a handler asks, in the name of its caller.
 
     Raises a Rejection of the first check that fails.
     """
     operation = bound.past if AS_OF in query else bound.operation
-    principal = ANONYMOUS
+    principal = anonymous(stranger)
     if not bound.public:
         check_credential_headers(head)
-        principal = await services.authenticator.authenticate(operation, head.headers, query, shown, inner=inner)
+        found = await services.authenticator.authenticate(operation, head.headers, query, shown, inner=inner)
+        if found.kind is not PrincipalKind.ANONYMOUS:
+            principal = found
         read_as(principal.tenant)
     subject, named = None, path.get("project_id")
     if operation.subject is not None:

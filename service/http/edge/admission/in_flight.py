@@ -1,4 +1,4 @@
-"""How many requests of one credential a process carries out at once (threat 20).
+"""How many requests of one credential, and of all without one, a process carries out at once (threat 20, G-204).
 
 Counted by what was presented, before anything is read: one caller that floods the process is refused before it takes a
 connection, and leaves room for the others. A dictionary of what is running now, so that it never grows past that.
@@ -6,11 +6,13 @@ connection, and leaves room for the others. A dictionary of what is running now,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from service.auth.authenticator import presented
-from service.auth.refusals import Unauthenticated
+from service.auth.refusals import ServiceUnavailable, Unauthenticated
 from service.auth.secrets import Dsn
+from service.fairness.tenants import place_of
 from service.http.edge.answer.errors import RateLimited
 from service.http.edge.declare.operations import Operation
 
@@ -43,6 +45,36 @@ class InFlight:
             self._running[credential] = left
         else:
             del self._running[credential]
+
+
+class Crowd:
+    """The requests of one process with a shared place: `most` of each place, `of_member` of one member.
+
+    They wait for one turn together, so without a bound their waiting would fill the process. NOBODY is not counted.
+    """
+
+    def __init__(self, most: int, of_member: int) -> None:
+        self._most = most
+        self._of_member = of_member
+        self._running: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def check(self, tenant: str, more: int = 0) -> None:
+        """Raise ServiceUnavailable when with so many more a place, or its member's part of it, were too full."""
+        place = self._running[place_of(tenant)] if tenant else 0
+        if place + more > self._most or self._running[tenant] + more > self._of_member:
+            raise ServiceUnavailable
+
+    def add(self, tenant: str, number: int) -> None:
+        """Count requests in, or with a negative number out."""
+        if not tenant:
+            return
+        for name in (place_of(tenant), tenant):
+            self._running[name] += number
+            if not self._running[name]:
+                del self._running[name]
 
 
 def shown_in(operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> Dsn | None:

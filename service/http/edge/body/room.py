@@ -1,7 +1,8 @@
-"""How many bytes of bodies a process holds at once, and who holds them (threat 20, promise P25).
+"""How many bytes of bodies a process holds at once, and who holds them (threat 20, promise P25, G-204).
 
 A body counts from its first chunk until its request is answered. Nobody has more than a share, so that one caller with
-many large bodies leaves room for the others; a process without room refuses instead of growing.
+many large bodies leaves room for the others; a process without room refuses instead of growing. The members of a
+shared place have one share together, and each at most a part of it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from types import TracebackType
 from typing import Self
 
 from service.auth.refusals import ServiceUnavailable
+from service.fairness.tenants import place_of
 from service.http.edge.answer.errors import RateLimited
 
 TOTAL_BYTES = 64 * 1024 * 1024
 SHARE_BYTES = TOTAL_BYTES // 8
+MEMBERS_PART = 4
 
 
 class BodyRoom:
@@ -29,16 +32,18 @@ class BodyRoom:
         return len(self._of)
 
     def of(self, holder: str) -> Room:
-        """The place of one request. `holder` answers for it: an account, or for anybody else an address."""
+        """The place of one request. `holder` answers for it: the account, or the name of a stranger in turns."""
         return Room(self, holder)
 
     def check(self, holder: str, size: int) -> None:
         """Raise RateLimited when a holder would have more than its share, ServiceUnavailable when all is taken."""
-        if self._of.get(holder, 0) + size > self.share:
+        place = place_of(holder)
+        most = self.share if place == holder else self.share // MEMBERS_PART
+        if self._of.get(holder, 0) + size > most or self._of.get(place, 0) + size > self.share:
             raise RateLimited(
                 "The bodies of your requests in flight have reached their total size limit.",
                 next_action=("Wait for the seconds in Retry-After, then retry with fewer large requests at a time."),
-                max_bytes_in_flight=self.share,
+                max_bytes_in_flight=most,
             )
         if self.held + size > self.total:
             raise ServiceUnavailable
@@ -46,11 +51,12 @@ class BodyRoom:
     def add(self, holder: str, size: int) -> None:
         """Count bytes in, or with a negative size out."""
         self.held += size
-        left = self._of.get(holder, 0) + size
-        if left:
-            self._of[holder] = left
-        else:
-            self._of.pop(holder, None)
+        for name in {holder, place_of(holder)}:
+            left = self._of.get(name, 0) + size
+            if left:
+                self._of[name] = left
+            else:
+                self._of.pop(name, None)
 
 
 class Room:

@@ -16,6 +16,7 @@ from typing import Any, get_args, get_type_hints
 from schemas.kernel.as_of import AsOfQuery
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
+from service.fairness.tenants import STRANGERS
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import Form
@@ -85,6 +86,7 @@ class Group:
         shown_body: Any = None,
         refuses: Mapping[int, Any] | None = None,
         failure_page: FailurePage | None = None,
+        place: str = STRANGERS,
     ) -> Callable[[Handler], Endpoint]:
         """Declare the operation of one handler. The keywords are Operation's, where they are explained.
 
@@ -141,6 +143,7 @@ class Group:
                 shown_body=shown_body,
                 refuses=refuses or {},
                 failure_page=failure_page,
+                place=place,
             )
             return Endpoint(operation, handler)
 

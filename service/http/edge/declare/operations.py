@@ -16,6 +16,7 @@ from litestar.types import HTTPScope
 from projections.kernel.projection import Table
 from service.auth.access import Access
 from service.auth.principals import PrincipalKind
+from service.fairness.tenants import STRANGERS
 from service.http.edge.answer.errors import Failure
 from service.http.edge.answer.reply import Reply
 from service.http.edge.declare.forms import Form
@@ -81,7 +82,8 @@ class Operation(Access):
     ask for these as CSV. `headers`: further request headers. `errors` are codes particular to the operation, for the
     document; the common ones are added. `same_origin`: a page of another origin is refused. `fresh_when`: the bodies
     for which the handler asks for a fresh sign-in, in words. `shown_body` describes a body for the handler to decode.
-    `refuses` maps statuses to the refusals of its protocol beside our envelope.
+    `refuses` maps statuses to the refusals of its protocol beside our envelope. `place` is the place of its callers
+    without a credential, against tenants (G-204). NOBODY waits in no turn.
     """
 
     operation_id: str
@@ -119,6 +121,7 @@ class Operation(Access):
     shown_body: Any = None
     refuses: Mapping[int, Any] = field(default_factory=dict)
     failure_page: FailurePage | None = None
+    place: str = STRANGERS
 
     @cached_property
     def largest_form(self) -> int:

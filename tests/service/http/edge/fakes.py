@@ -59,6 +59,9 @@ class FakeAuthenticator:
 
     admit = Authenticator.admit
 
+    def recalls(self, shown: Any) -> bool:
+        return shown.key in PRINCIPALS
+
     async def authenticate(
         self,
         operation: Operation,
@@ -144,6 +147,7 @@ def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
         store=cast("Any", store or FakeStore()),
         follower=cast("Any", None),
         archives=Archives(cast("Any", store), Path()),
+        tree=cast("Any", None),
         feeds=cast("Any", None),
         intake=cast("Any", None),
         providers=cast("Any", None),

@@ -13,7 +13,13 @@ import httpx2
 import pytest
 
 from service.eventstore.history.rebuild import rebuild
-from service.registry import read_models
+from service.eventstore.read.reader import Caller, reading_for
+from service.eventstore.store import EventStore
+from service.fairness.tenants import PUBLIC_QUERIES, sharing
+from service.ids import new_id
+from service.publications.serving import PublicAnswers
+from service.registry import read_models, registry
+from statemachines.publications.publication import PublicationNotFound
 from tests.service.http.analytics.test_connection import provider as provider  # noqa: PLC0414 (found by name)
 from tests.service.http.analytics.test_connection import running as running  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import server as server  # noqa: PLC0414
@@ -245,3 +251,37 @@ async def test_a_rebuild_finds_the_same_rows_and_serving_goes_on(world: World, s
     assert (await world.client.get(gone)).status_code == 404
     await publish(owner, project_id)
     assert await world.sql("select published from publication_counts where project_id = %s", project_id) == [(2,)]
+
+
+async def test_a_publication_that_exists_has_a_turn_of_its_own(
+    world: World, server: ServerHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids that are made up share a place with each other, so that they take no turn from what is published (G-204)."""
+    owner = await world.sign_in()
+    project_id = (await owner.create_project())["id"]
+    publication_id = (await publish(owner, project_id)).rsplit("/", 1)[1]
+    store = EventStore(server.database_url, registry())
+    turns: list[str] = []
+    place = store.doors._turns.place
+    monkeypatch.setattr(store.doors._turns, "place", lambda tenant: turns.append(tenant) or place(tenant))
+    answers = PublicAnswers(store, None)  # type: ignore[arg-type]
+    await store.doors.start()
+    try:
+        for number, wanted in enumerate([publication_id, publication_id, new_id("pub"), publication_id]):
+            with reading_for(Caller(sharing(PUBLIC_QUERIES, f"192.0.2.{number}"), 5.0)):
+                if wanted == publication_id:
+                    await answers.find(wanted)
+                else:
+                    with pytest.raises(PublicationNotFound):
+                        await answers.find(wanted)
+        ok(await owner.call("DELETE", f"/v1/projects/{project_id}/public-queries/{publication_id}"))
+        for number in (4, 5):
+            with (
+                reading_for(Caller(sharing(PUBLIC_QUERIES, f"192.0.2.{number}"), 5.0)),
+                pytest.raises(PublicationNotFound),
+            ):
+                await answers.find(publication_id)
+    finally:
+        await store.doors.stop()
+    places = [PUBLIC_QUERIES, publication_id, PUBLIC_QUERIES, publication_id, publication_id, PUBLIC_QUERIES]
+    assert turns == [sharing(one, f"192.0.2.{number}") for number, one in enumerate(places)]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from service.fairness.looks import Looks
 from service.fairness.not_done import ReadNotDone
-from service.publications.looks import Looks
 
 
 class Source:
