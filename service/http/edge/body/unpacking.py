@@ -1,15 +1,19 @@
-"""Bodies with a content coding: unpacked on the routes of telemetry, and never beyond a limit (threat 20, G-142).
+"""Bodies with a content coding: unpacked on the routes of telemetry, never beyond a limit (threat 20, G-142, G-206).
 
 SDKs pack what they send. A packed body says nothing that can be believed about how large it is, so it is given up at
-the first byte beyond the limit: what a small one can cost is what a large one may cost, whatever its ratio.
+the first byte beyond the limit: what a small one can cost is what a large one may cost, whatever its ratio. A body is
+unpacked a piece at a time, so that one of any size takes no more memory than a piece.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from io import BytesIO
+from typing import Protocol
 
+import brotli
 import zstandard
 
 from service.auth.refusals import InvalidPayload
@@ -25,19 +29,34 @@ MAX_WINDOW = 8 * 1024 * 1024
 MAX_MEMBERS = 16
 """Packed pieces that one body may be put together from."""
 
+PIECE = 128 * 1024
+"""Bytes that come out of a body together."""
+
+_PACKED_PIECE = 64 * 1024  # bytes of a packed body that are read together
+_MOST_EMPTY = 1000  # steps of a coding without a byte after which others have their turn
+
 _GZIP = 16 + zlib.MAX_WBITS
 _ZLIB = zlib.MAX_WBITS
 _RAW_DEFLATE = -zlib.MAX_WBITS
 _PRESET_DICTIONARY = 0x20  # a flag of a zlib header; nobody has agreed on one
 _ZLIB_CHECK = 31  # divides the header of a zlib body
 
+_NO_CONTENT = b"\x2a\x4d\x18"  # follows 0x50 to 0x5f at the begin of a zstd frame without content
+_RLE = 1  # a type of zstd's blocks: one byte, so many times
+_LARGEST_BLOCK = 128 * 1024
+_CHECKSUM = 4  # the flag of a checksum, and its bytes
+_SINGLE = 0x20  # the flag of a frame whose window is its content
+
+
+class Source(Protocol):
+    """Where a body is read from: a file, or what looks like one."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes; none at the end."""
+
 
 class _Malformed(Exception):
     """A body that is not what its coding says."""
-
-
-class _TooLarge(Exception):
-    """More than the limit comes out of a body."""
 
 
 def coding_of(header: str | None) -> str:
@@ -55,24 +74,54 @@ def coding_of(header: str | None) -> str:
     return coding
 
 
-def decompress(body: bytes, encoding: str, most: int) -> bytes:
-    """Unpack a body of one content coding (any spelling, "" for none) to at most `most` bytes.
+class Unpacked:
+    """A body without its content coding, read a piece at a time; `ended` once nothing follows.
 
-    Raises UnsupportedMediaType for any other coding, InvalidPayload when the body is not of it or ends early, and
-    PayloadTooLarge at the first byte beyond the limit. Pure; what it takes grows with `most`, never beyond.
+    `encoding` is any spelling of a coding, "" for none. Raises UnsupportedMediaType for any that is not taken.
     """
-    coding = coding_of(encoding)
-    if not coding:
-        if len(body) > most:
-            raise PayloadTooLarge(max_bytes=most)
-        return body
-    try:
-        return _READERS[coding](body, most)
-    except _TooLarge:
-        raise PayloadTooLarge(next_action="Send less. The limit counts unpacked bytes.", max_bytes=most) from None
-    except (_Malformed, zlib.error, zstandard.ZstdError):
-        reason = f"the body must be what its Content-Encoding says, {coding}, and complete"
-        raise InvalidPayload("The body cannot be unpacked.", invalid=[("", reason)]) from None
+
+    def __init__(self, source: Source, encoding: str, most: int) -> None:
+        self._coding = coding_of(encoding)
+        self._most = most
+        self._left = most
+        self._pieces = _READERS[self._coding](source) if self._coding else _plain(source)
+        self.ended = False
+
+    def read(self) -> bytes:
+        """The next piece, of about PIECE bytes at most; it may be empty before the end.
+
+        Raises InvalidPayload when the body is not of its coding or ends early, and PayloadTooLarge at the first byte
+        beyond the limit.
+        """
+        try:
+            piece = self._next()
+        except (_Malformed, zlib.error, brotli.error, zstandard.ZstdError):
+            reason = f"the body must be what its Content-Encoding says, {self._coding}, and complete"
+            raise InvalidPayload("The body cannot be unpacked.", invalid=[("", reason)]) from None
+        self._left -= len(piece)
+        if self._left < 0:
+            if not self._coding:
+                raise PayloadTooLarge(max_bytes=self._most)
+            raise PayloadTooLarge(next_action="Send less. The limit counts unpacked bytes.", max_bytes=self._most)
+        return piece
+
+    def _next(self) -> bytes:
+        piece: bytes | None = b""
+        for _ in range(_MOST_EMPTY):
+            piece = next(self._pieces, None)
+            if piece:
+                break
+        self.ended = piece is None
+        return piece or b""
+
+
+def decompress(body: bytes, encoding: str, most: int) -> bytes:
+    """Unpack a body of one content coding to at most `most` bytes. Raises as Unpacked. Pure."""
+    unpacked = Unpacked(BytesIO(body), encoding, most)
+    pieces: list[bytes] = []
+    while not unpacked.ended:
+        pieces.append(unpacked.read())
+    return b"".join(pieces)
 
 
 async def unpack(operation: Operation, tenant: str, head: Head, raw: bytes, room: Room, apart: Apart) -> bytes:
@@ -93,31 +142,36 @@ async def unpack(operation: Operation, tenant: str, head: Head, raw: bytes, room
     return unpacked
 
 
-def _inflate(body: bytes, most: int, form: int) -> bytes:
+def _plain(source: Source) -> Iterator[bytes]:
+    while piece := source.read(PIECE):
+        yield piece
+
+
+def _inflated(source: Source, form: int, begin: bytes = b"") -> Iterator[bytes]:
     """Unpack members of a form of zlib's, one after the other."""
-    unpacked: list[bytes] = []
+    held = begin or source.read(_PACKED_PIECE)
     for _ in range(MAX_MEMBERS):
         member = zlib.decompressobj(form)
-        piece = member.decompress(body, most + 1)
-        most -= len(piece)
-        if most < 0:
-            raise _TooLarge
-        unpacked.append(piece)
-        body = member.unused_data
-        if not member.eof:
-            break
-        if not body:
-            return b"".join(unpacked)
+        while not member.eof:
+            piece = member.decompress(held, PIECE)
+            yield piece
+            held = member.unconsumed_tail or (b"" if member.eof else source.read(_PACKED_PIECE))
+            if not held and not piece and not member.eof:
+                raise _Malformed
+        held = member.unused_data or source.read(_PACKED_PIECE)
+        if not held:
+            return
     raise _Malformed
 
 
-def _gzip(body: bytes, most: int) -> bytes:
-    return _inflate(body, most, _GZIP)
+def _gzip(source: Source) -> Iterator[bytes]:
+    return _inflated(source, _GZIP)
 
 
-def _deflate(body: bytes, most: int) -> bytes:
+def _deflate(source: Source) -> Iterator[bytes]:
     """RFC 9110 means zlib's form by this name; some senders leave out its frame, and are understood as well."""
-    return _inflate(body, most, _ZLIB if _has_zlib_header(body) else _RAW_DEFLATE)
+    begin = source.read(_PACKED_PIECE)
+    return _inflated(source, _ZLIB if _has_zlib_header(begin) else _RAW_DEFLATE, begin)
 
 
 def _has_zlib_header(body: bytes) -> bool:
@@ -129,24 +183,96 @@ def _has_zlib_header(body: bytes) -> bool:
     )
 
 
-def _zstd(body: bytes, most: int) -> bytes:
-    """Unpack frames, one after the other. A look ahead, which keeps nothing, says that all of them fit."""
-    reader = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW)
-    if len(reader.stream_reader(body, read_across_frames=True).read(most + 1)) > most:
-        raise _TooLarge
-    unpacked: list[bytes] = []
+def _brotli(source: Source) -> Iterator[bytes]:
+    """Unpack one stream (RFC 7932). Its reader looks back on at most 16 MiB; the library refuses what follows it."""
+    decoder = brotli.Decompressor()
+    while not decoder.is_finished():
+        hungry = decoder.can_accept_more_data()
+        held = source.read(_PACKED_PIECE) if hungry else b""
+        piece = decoder.process(held, output_buffer_limit=PIECE)
+        if hungry and not held and not piece and not decoder.is_finished():
+            raise _Malformed
+        yield piece
+    if source.read(1):
+        raise _Malformed
+
+
+class _Ahead:
+    """The bytes of a source, so many at a time as somebody asks for."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._held = b""
+        self._at = 0
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes. Raises _Malformed when there are fewer."""
+        while len(self._held) - self._at < size and self._more():
+            pass
+        end = self._at + size
+        if end > len(self._held):
+            raise _Malformed
+        taken = self._held[self._at : end]
+        self._at = end
+        return taken
+
+    def ended(self) -> bool:
+        """Whether nothing follows."""
+        return self._at == len(self._held) and not self._more()
+
+    def _more(self) -> bool:
+        piece = self._source.read(_PACKED_PIECE)
+        self._held, self._at = self._held[self._at :] + piece, 0
+        return bool(piece)
+
+
+def _zstd(source: Source) -> Iterator[bytes]:
+    """Unpack frames (RFC 8878), one after the other, a block at a time.
+
+    The library has no bound for what comes out of what it is given, and four bytes may be a block of 128 KiB. A block
+    says where it ends; whether it is well-formed is for the library to say.
+    """
+    library = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW)
+    ahead = _Ahead(source)
     for _ in range(MAX_MEMBERS):
-        frame = reader.decompressobj()
-        unpacked.append(frame.decompress(body))
-        body = frame.unused_data
-        if not frame.eof:
-            break
-        if not body:
-            return b"".join(unpacked)
+        magic = ahead.take(4)
+        if magic[1:] == _NO_CONTENT and magic[0] >> 4 == 5:  # noqa: PLR2004 - the sixteen of RFC 8878, 3.1.2
+            yield from _passed(ahead, int.from_bytes(ahead.take(4), "little"))
+        else:
+            yield from _frame(library.decompressobj(), magic, ahead)
+        if ahead.ended():
+            return
     raise _Malformed
 
 
-_READERS: Mapping[str, Callable[[bytes, int], bytes]] = {
+def _passed(ahead: _Ahead, size: int) -> Iterator[bytes]:
+    while size:
+        size -= len(ahead.take(min(size, _PACKED_PIECE)))
+        yield b""
+
+
+def _frame(frame: zstandard.ZstdDecompressionObj, magic: bytes, ahead: _Ahead) -> Iterator[bytes]:
+    flags = ahead.take(1)
+    single = bool(flags[0] & _SINGLE)
+    told_size = (1 if single else 0, 2, 4, 8)[flags[0] >> 6]
+    rest = (0 if single else 1) + (0, 1, 2, 4)[flags[0] & 3] + told_size
+    yield frame.decompress(magic + flags + ahead.take(rest))
+    last = False
+    while not last:
+        begin = ahead.take(3)
+        word = int.from_bytes(begin, "little")
+        last, kind, size = bool(word & 1), word >> 1 & 3, word >> 3
+        if size > _LARGEST_BLOCK:
+            raise _Malformed
+        yield frame.decompress(begin + ahead.take(1 if kind == _RLE else size))
+    if flags[0] & _CHECKSUM:
+        yield frame.decompress(ahead.take(_CHECKSUM))
+    if not frame.eof:
+        raise _Malformed
+
+
+_READERS: Mapping[str, Callable[[Source], Iterator[bytes]]] = {
+    "br": _brotli,
     "deflate": _deflate,
     "gzip": _gzip,
     "x-gzip": _gzip,  # the same, by RFC 9110

@@ -6,6 +6,7 @@ import gzip
 import json
 from typing import Any
 
+import brotli
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -160,14 +161,15 @@ async def test_a_fenced_project_takes_no_batch(world: World, project):
     assert await stored(world, made["id"]) == (0, 0)
 
 
+@pytest.mark.parametrize(("coding", "pack"), [("gzip", gzip.compress), ("br", brotli.compress)])
 @pytest.mark.parametrize("headers", [AS_JSON, AS_LINES])
-async def test_a_batch_may_be_packed(project, headers):
+async def test_a_batch_may_be_packed(project, headers, coding, pack):
     """Its limits are those of what is unpacked (threat 20)."""
     _, _, dsn = project
-    packed = {**headers, "content-encoding": "gzip"}
+    packed = {**headers, "content-encoding": coding}
     raw = lines([LOG] * 2) if headers is AS_LINES else json.dumps([LOG] * 2).encode()
-    assert ok(await dsn.post("/v1/logs/", content=gzip.compress(raw), headers=packed), 202)["accepted"] == 2
-    bomb = gzip.compress(b"[" + b" " * 2_000_000 + b"{}]")
+    assert ok(await dsn.post("/v1/logs/", content=pack(raw), headers=packed), 202)["accepted"] == 2
+    bomb = pack(b"[" + b" " * 2_000_000 + b"{}]")
     refused(await dsn.post("/v1/logs/", content=bomb, headers=packed), 413, "payload_too_large")
     refused(await dsn.post("/v1/logs/", content=raw, headers=packed), 400, "invalid_payload")
 

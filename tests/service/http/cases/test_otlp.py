@@ -8,6 +8,7 @@ import json
 import tracemalloc
 from typing import Any
 
+import brotli
 import pytest
 import zstandard
 from google.protobuf.json_format import MessageToDict
@@ -19,6 +20,7 @@ from service.http.cases.intake.otlp import Scopes
 from service.ingest.foreign import otlp_protobuf
 from tests.service.http.cases.test_ingest import LOG, figures, stored
 from tests.service.http.cases.test_ingest import project as project  # noqa: PLC0414 (a fixture is found by name)
+from tests.service.http.edge.test_unpacking import PACKERS
 from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414
 from tests.support.traces import compiled
@@ -92,11 +94,11 @@ def written(request: ExportLogsServiceRequest, form: str) -> tuple[bytes, dict[s
     return json.dumps(plain).encode(), AS_JSON
 
 
-async def send(caller: Any, request: ExportLogsServiceRequest, form: str, *, packed: bool = False) -> int:
+async def send(caller: Any, request: ExportLogsServiceRequest, form: str, *, packed: str = "none") -> int:
     """Send an export; returns how many records were refused."""
     raw, headers = written(request, form)
-    if packed:
-        raw, headers = gzip.compress(raw), {**headers, "content-encoding": "gzip"}
+    coding, pack = PACKERS[packed]
+    raw, headers = pack(raw), {**headers, "content-encoding": coding}
     answer = await caller.post("/v1/logs", content=raw, headers=headers)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == headers["content-type"]
@@ -105,7 +107,7 @@ async def send(caller: Any, request: ExportLogsServiceRequest, form: str, *, pac
     return int(answer.json().get("partialSuccess", {}).get("rejectedLogRecords", 0))
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("packed", ["none", "gzip", "brotli"])
 @pytest.mark.parametrize("form", ["protobuf", "json"])
 async def test_an_exception_is_in_the_case_of_its_like(world: World, project, form, packed):
     """Whoever reports it: natively, it is the same case; its resource says release and environment."""
@@ -243,6 +245,8 @@ async def test_what_is_no_record_is_counted_and_the_others_are_stored(world: Wor
         (b"x" * (4 * 1024 * 1024 + 1), AS_PROTOBUF, 413),
         (gzip.compress(b"\0" * 5_000_000, mtime=0), {**AS_PROTOBUF, "content-encoding": "gzip"}, 413),
         (gzip.compress(b"\0", mtime=0)[:-4], {**AS_PROTOBUF, "content-encoding": "gzip"}, 400),
+        (brotli.compress(b"\0" * 50_000_000), {**AS_PROTOBUF, "content-encoding": "br"}, 413),
+        (brotli.compress(b"\0" * 50)[:-1], {**AS_PROTOBUF, "content-encoding": "br"}, 400),
         (zstandard.compress(b"\0" * 50_000_000), {**AS_PROTOBUF, "content-encoding": "zstd"}, 413),
         (b'{"resourceLogs": 7}', AS_JSON, 400),
         (b'{"resourceLogs": ' + b"[" * 5_000, AS_JSON, 400),

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import brotli
 import httpx2
 import pytest
 import zstandard
@@ -156,6 +157,7 @@ WAYS: dict[str, Callable[[str], tuple[str, bytes, dict[str, str]]]] = {
     "batch": lambda key: ("/batch/", batch(key, event()), {}),
     "no slash": lambda key: ("/batch", batch(key, event()), {}),
     "token": lambda key: ("/batch/", json.dumps({"token": key, "batch": [event()]}).encode(), {}),
+    "packed with brotli": lambda key: ("/e/", brotli.compress(batch(key, event())), {"content_encoding": "br"}),
     "packed": lambda key: ("/batch/", gzip.compress(batch(key, event())), {"content_encoding": "gzip"}),
     "packed, both say so": lambda key: (
         "/batch/?compression=gzip-js",
@@ -299,7 +301,12 @@ HOSTILE: list[tuple[str, Callable[[str], bytes], str, int]] = [
     ("a bomb of zstd", lambda _: zstandard.compress(b" " * 50_000_000), "zstd", 413),
     ("packed and cut short", lambda key: gzip.compress(batch(key, event()))[:-9], "gzip", 400),
     ("not what it says", lambda _: b"{}", "gzip", 400),
-    ("another coding", lambda _: b"{}", "br", 415),
+    ("a bomb of brotli", lambda _: brotli.compress(b" " * 50_000_000), "br", 413),
+    ("brotli cut short", lambda key: brotli.compress(batch(key, event()))[:-9], "br", 400),
+    ("brotli with more behind it", lambda key: brotli.compress(batch(key, event())) + b"{}", "br", 400),
+    ("no brotli", lambda key: batch(key, event()), "br", 400),
+    ("packed twice", lambda key: gzip.compress(brotli.compress(batch(key, event()))), "br, gzip", 415),
+    ("another coding", lambda _: b"{}", "compress", 415),
 ]
 
 

@@ -8,6 +8,7 @@ import json
 from typing import Any
 from uuid import uuid4
 
+import brotli
 import httpx2
 import pytest
 import zstandard
@@ -18,6 +19,7 @@ from service.http.cases.intake import sentry
 from service.http.edge.body.adjusting import MOST_READ
 from service.http.edge.body.gate import Odd
 from service.ingest.foreign.envelope import MAX_ITEMS
+from tests.service.http.edge.test_unpacking import PACKERS
 from tests.service.ingest.foreign.test_otlp_cut import memory_of
 from tests.support.api import World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
@@ -82,8 +84,9 @@ async def test_an_event_is_stored_and_in_the_case_of_its_like(sdk: Sdk) -> None:
     assert (case["event_count"], case["title"]) == (2, "PaymentError: Card 17 refused")
 
 
+@pytest.mark.parametrize("packed", ["gzip", "brotli", "zstd", "zlib"])
 @pytest.mark.parametrize("way", ["header", "authorization", "query", "envelope", "bearer"])
-async def test_where_the_key_may_be(sdk: Sdk, way: str) -> None:
+async def test_where_the_key_may_be(sdk: Sdk, way: str, packed: str) -> None:
     """In X-Sentry-Auth, in Authorization, in the query, or in the DSN of an envelope; packed and in chunks too."""
     key, place = sdk.dsn.username, f"/api{sdk.dsn.path}/envelope/"
     headers = {
@@ -95,13 +98,14 @@ async def test_where_the_key_may_be(sdk: Sdk, way: str) -> None:
         f"{place}?sentry_version=7&sentry_key={key}&sentry_client=sentry.javascript.node" if way == "query" else place
     )
     sent = event()
-    body = gzip.compress(of_event(sent, **({"dsn": str(sdk.dsn)} if way == "envelope" else {})))
+    coding, pack = PACKERS[packed]
+    body = pack(of_event(sent, **({"dsn": str(sdk.dsn)} if way == "envelope" else {})))
 
     async def chunks() -> Any:
         yield body[:100]
         yield body[100:]
 
-    headers = {**headers, "content-encoding": "gzip", "content-type": "text/plain;charset=UTF-8"}
+    headers = {**headers, "content-encoding": coding, "content-type": "text/plain;charset=UTF-8"}
     answer = await sdk.world.call("POST", path, content=chunks(), headers=headers)
     assert ok(answer) == {"id": sent["event_id"]}
     assert len(await sdk.rows()) == 1
@@ -190,7 +194,12 @@ HOSTILE: list[tuple[str, bytes, str, int]] = [
     ("packed and cut short", gzip.compress(of_event(PYTHON_EVENT), mtime=0)[:-9], "gzip", 400),
     ("a length past the end", envelope(({"type": "event", "length": 2**60}, b"{}")), "", 400),
     ("not what it says", b"{}", "gzip", 400),
-    ("another coding", b"{}", "br", 415),
+    ("a bomb of brotli", brotli.compress(b"{}\n" + b" " * 50_000_000), "br", 413),
+    ("brotli cut short", brotli.compress(of_event(PYTHON_EVENT))[:-9], "br", 400),
+    ("brotli with more behind it", brotli.compress(of_event(PYTHON_EVENT)) + b"{}", "br", 400),
+    ("no brotli", of_event(PYTHON_EVENT), "br", 400),
+    ("packed twice", gzip.compress(brotli.compress(of_event(PYTHON_EVENT))), "br, gzip", 415),
+    ("another coding", b"{}", "compress", 415),
     ("deep headers", b'{"trace":' + b"[" * 5000 + b"]" * 5000 + b"}", "", 400),
 ]
 

@@ -9,8 +9,10 @@ import threading
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from io import BytesIO
 from typing import Any
 
+import brotli
 import pytest
 import zstandard
 from hypothesis import given
@@ -21,7 +23,7 @@ from service.fairness.apart import LARGE
 from service.http.edge.answer.errors import PayloadTooLarge, UnsupportedMediaType
 from service.http.edge.body import unpacking
 from service.http.edge.body.room import BodyRoom
-from service.http.edge.body.unpacking import MAX_MEMBERS, decompress
+from service.http.edge.body.unpacking import MAX_MEMBERS, PIECE, Unpacked, decompress
 from tests.service.http.edge.toy_api import Toy
 
 MOST = 1000
@@ -45,6 +47,9 @@ PACKERS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "raw deflate": ("Deflate", raw_deflate),
     "zstd": ("zstd", zstandard.compress),
     "zstd of unknown size": ("zstd", zstd_stream),
+    "zstd with a checksum": ("zstd", zstandard.ZstdCompressor(write_checksum=True).compress),
+    "brotli": ("br", brotli.compress),
+    "brotli, spelt otherwise": (" BR", lambda text: brotli.compress(text, quality=1, lgwin=24)),
     "none": ("", bytes),
     "identity": ("identity", bytes),
 }
@@ -103,6 +108,50 @@ def test_a_body_of_several_members(coding: str, pack: Callable[[bytes], bytes]) 
         decompress(pack(b"") * (MAX_MEMBERS + 1), coding, MOST)
 
 
+@pytest.mark.parametrize("packer", PACKED)
+def test_a_bomb_comes_out_in_pieces(packer: str) -> None:
+    """However much a few bytes become, no more than a piece is there at once; what is beyond the limit never is."""
+    coding, pack = PACKED[packer]
+    unpacked = Unpacked(BytesIO(pack(b" " * 3_000_000)), coding, 2_000_000)
+    sizes: list[int] = []
+    with suppress(PayloadTooLarge):
+        while True:
+            sizes.append(len(unpacked.read()))
+    assert max(sizes) <= 2 * PIECE < sum(sizes) <= 2_000_000
+
+
+@pytest.mark.parametrize("packer", PACKED)
+def test_what_would_take_long_is_read_in_pieces(packer: str) -> None:
+    """Of noise, which hardly packs, as of what packs well."""
+    coding, pack = PACKED[packer]
+    text = os.urandom(700_000) + b"a line\n" * 100_000
+    unpacked = Unpacked(BytesIO(pack(text)), coding, len(text))
+    pieces: list[bytes] = []
+    while not unpacked.ended:
+        pieces.append(unpacked.read())
+    assert b"".join(pieces) == text
+    assert max(map(len, pieces)) <= 2 * PIECE
+
+
+def test_a_crowd_of_empty_blocks() -> None:
+    """Does not keep its reader: nothing comes out for now, and all that follows does."""
+    frame = zstandard.compress(b"")[:4] + b"\x20\x01" + b"\0\0\0" * 5000 + b"\x09\0\0x"
+    unpacked = Unpacked(BytesIO(frame), "zstd", MOST)
+    pieces = [unpacked.read() for _ in range(3)]
+    assert pieces == [b"", b"", b""]
+    assert not unpacked.ended
+    assert decompress(frame, "zstd", MOST) == b"x"
+
+
+def test_a_frame_without_content() -> None:
+    """Is passed over, and counts as a piece of the body."""
+    empty = b"\x5a\x2a\x4d\x18" + (9).to_bytes(4, "little") + b"no matter"
+    assert decompress(empty + zstandard.compress(b"some") + empty, "zstd", MOST) == b"some"
+    for broken in (empty[:-1], zstandard.compress(b"some") + empty[:6], empty * (MAX_MEMBERS + 1)):
+        with pytest.raises(InvalidPayload):
+            decompress(broken, "zstd", MOST)
+
+
 def test_a_window_beyond_reason() -> None:
     """A few bytes of zstd may ask for a look back on a gigabyte."""
     parameters = zstandard.ZstdCompressionParameters(window_log=27, write_content_size=False)
@@ -111,13 +160,13 @@ def test_a_window_beyond_reason() -> None:
         decompress(packer.compress(os.urandom(100)) + packer.flush(), "zstd", MOST)
 
 
-@pytest.mark.parametrize("coding", ["br", "gzip, gzip", "identity, gzip", "compress", "x"])
+@pytest.mark.parametrize("coding", ["br, gzip", "gzip, br", "gzip, gzip", "identity, gzip", "compress", "x"])
 def test_other_codings(coding: str) -> None:
     """Are 415, and the answer names those that are taken."""
     with pytest.raises(UnsupportedMediaType) as refused:
         decompress(b"x", coding, MOST)
-    assert refused.value.details == {"content_codings": ("deflate", "gzip", "x-gzip", "zstd")}
-    assert refused.value.headers == {"accept-encoding": "deflate, gzip, x-gzip, zstd"}
+    assert refused.value.details == {"content_codings": ("br", "deflate", "gzip", "x-gzip", "zstd")}
+    assert refused.value.headers == {"accept-encoding": "br, deflate, gzip, x-gzip, zstd"}
 
 
 # ---- in the pipeline ----------------------------------------------------------------------------------------------
@@ -139,8 +188,12 @@ async def test_telemetry_may_come_packed(toy: Toy, packer: str) -> None:
 async def test_what_is_refused_of_packed_telemetry(toy: Toy) -> None:
     """Another coding 415, a broken body 400, one that is too large once unpacked 413; all of it before it is parsed."""
     for body, coding, status in (
-        (b"{}", "br", 415),
+        (b"{}", "compress", 415),
         (b"{}", "gzip", 400),
+        (b"{}", "br", 400),
+        (brotli.compress(b'{"a":1}')[:-1], "br", 400),
+        (brotli.compress(b'{"a":1}') + b"{}", "br", 400),
+        (brotli.compress(b" " * 262_145), "br", 413),
         (gzip.compress(b'{"a":', mtime=0), "gzip", 400),
         (gzip.compress(b" " * 262_145, mtime=0), "gzip", 413),
     ):
