@@ -18,10 +18,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test image clients foreign yardstick check bench torture examples pictures generated lock clean
+.PHONY: help setup run demo test test-release image clients foreign yardstick check bench torture examples pictures generated lock clean
 
 help:  ## list the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## create the virtual environment from the hashed lock
 
@@ -44,8 +44,14 @@ run: $(RUNTIME)  ## start the service to stay, on its embedded PostgreSQL
 demo: $(RUNTIME)  ## carry a small product through the whole job, then stop everything (VERBOSE=1: every request)
 	@$(BIN)/service demo $(if $(VERBOSE),--verbose)
 
+# Those that measure seconds run after the others, with the machine to themselves.
+TESTS = @status=0; $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone and not image and not clients and not foreign and $(1)" || status=1; $(BIN)/pytest -m "alone and $(1)" || status=1; exit $$status
+
 test: setup  ## run the tests (real PostgreSQL, real server processes)
-	@status=0; $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone and not image and not clients and not foreign" || status=1; $(BIN)/pytest -m alone || status=1; exit $$status
+	$(call TESTS,not release)
+
+test-release: setup  ## run the long tests: generated requests, guides, a browser, the tour, short storms
+	$(call TESTS,release)
 
 image: setup  ## carry out the Dockerfile's steps in an empty root, and start what they make
 	$(BIN)/pytest -m image tests/deploy

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
@@ -43,6 +44,17 @@ ALONE = (
     TESTS / "service" / "process" / "test_stopping.py",
     TESTS / "service" / "process" / "test_strangers.py",
 )
+
+RELEASE = (
+    TESTS / "browser",
+    TESTS / "torture",
+    TESTS / "e2e" / "test_guides.py",
+    TESTS / "e2e" / "test_schemathesis.py",
+    TESTS / "e2e" / "test_tour.py",
+)
+"""What `make test-release` runs: generated requests, guides, a browser, the tour of all operations, and storms."""
+SLOWEST = 10
+"""How many of the slowest files a run names at its end."""
 
 LONGEST = tuple(
     TESTS / path
@@ -140,6 +152,11 @@ def _bytecode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+def is_for_releases(path: Path) -> bool:
+    """Whether tests of this file run before a release and in CI, and not in `make test`."""
+    return any(path.is_relative_to(place) for place in RELEASE)
+
+
 def stands_alone(path: Path) -> bool:
     """Whether tests of this file measure seconds, so that nothing else may run beside them."""
     return any(path.is_relative_to(place) for place in ALONE)
@@ -147,7 +164,7 @@ def stands_alone(path: Path) -> bool:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Read only the files of the tests that are asked for, where these are the ones that run alone."""
-    asked = config.option.markexpr == "alone" and collection_path.is_file()
+    asked = config.option.markexpr.startswith("alone") and collection_path.is_file()
     return True if asked and not stands_alone(collection_path) else None
 
 
@@ -170,6 +187,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path in alone:
             item.add_marker(pytest.mark.alone)
+        if is_for_releases(item.path):
+            item.add_marker(pytest.mark.release)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Name the slowest files, with the seconds that their tests took on all workers together."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.partition("::")[0]] += report.duration  # type: ignore[assignment]
+    if len(seconds) > SLOWEST:
+        terminalreporter.section(f"slowest {SLOWEST} files, of {sum(seconds.values()):.0f} s")
+        for name, taken in seconds.most_common(SLOWEST):
+            terminalreporter.line(f"{taken:7.1f} s  {name}")
 
 
 @pytest.hookimpl(wrapper=True)
