@@ -23,6 +23,7 @@ from service.settingvalues import (
     RATE_LIMITS,
     BadValue,
     Plan,
+    Terms,
     Variable,
     commit_sha,
     database_url,
@@ -55,6 +56,7 @@ class Settings(OutsideSettings, frozen=True, kw_only=True):
     """Everything that configures a process. `repr` shows no secret.
 
     `database_url` is always filled: in embedded mode (`embedded`) with the address of the server in `data_dir`.
+    `self_hosted`: neither a payment provider nor plans are set.
     Keys are raw bytes; commands that carry out nothing which they seal or sign have those alone that were given. A
     test clock exists only beside a test token (G-120).
     """
@@ -77,6 +79,8 @@ class Settings(OutsideSettings, frozen=True, kw_only=True):
     witness_policy: Path | None
     witness_allow_private: bool
     plans: dict[str, Plan]
+    self_hosted: bool
+    retention_days: int | None
     scrub_names: tuple[str, ...] | None
     new_cases_per_hour: int
     webhook_allow_private: bool
@@ -90,6 +94,11 @@ class Settings(OutsideSettings, frozen=True, kw_only=True):
     log_level: str
     access_log: bool
     test_clock: bool
+
+    @property
+    def terms(self) -> Terms:
+        """What accounts may use."""
+        return Terms(self.plans, self.self_hosted, self.retention_days)
 
     def __repr__(self) -> str:
         shown = {v.field: getattr(self, v.field) for v in VARIABLES if not v.secret}
@@ -215,7 +224,16 @@ VARIABLES: tuple[Variable, ...] = (
         "plans",
         plans,
         PLANS,
-        "Plans as JSON, merged over the defaults: events per month, days of retention, price in cents.",
+        "Plans as JSON, merged over the defaults: events per month, days of retention, price in cents. Without this "
+        "setting and without `SERVICE_PAYMENT_API_KEY`, every account has the plan `self_hosted`, which has no cap.",
+    ),
+    Variable(
+        "SERVICE_RETENTION_DAYS",
+        "retention_days",
+        one_to(3650),
+        None,
+        "Days of retention in the plan `self_hosted`. Default: 90. In an installation with accounts from before this "
+        "plan, each account keeps the days it had.",
     ),
     Variable(
         "SERVICE_SCRUB_NAMES",
@@ -359,6 +377,8 @@ def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True)
     values["database_url"] = layout.url if embedded else values["database_url"]
     values["erasure_ledger"] = values["erasure_ledger"] or values["data_dir"] / "erasures.jsonl"
     values["base_url"] = values["base_url"] or _default_base_url(values["host"], values["port"])
+    unsold = values["payment_api_key"] in {None, ABSENT}
+    values["self_hosted"] = unsold and not env.get("SERVICE_PLANS")
     values["test_clock"] = values["test_clock"] and values["test_token"] is not None
     absent = {v.field: None for v in VARIABLES if v.secret and values[v.field] == ABSENT}
     return Settings(embedded=embedded, **{**values, **absent})

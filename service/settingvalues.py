@@ -21,6 +21,8 @@ PLANS = (
 )
 FREE_PLAN = "free"
 """The plan of every account that has not subscribed to another."""
+SELF_HOSTED = "self_hosted"
+"""The plan of every account where nothing is sold and no plans are set (G-203)."""
 
 RATE_LIMITS: Mapping[str, int] = {  # requests a minute by class of principal or route (G-012)
     "key": 600,
@@ -66,6 +68,18 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     events: int
     retention_days: int
     price_cents: int
+
+
+class Terms(NamedTuple):
+    """What accounts may use in this installation (G-071, G-203).
+
+    `self_hosted`: it sells nothing and names no plans, so no account has a cap. `retention_days` are those of its
+    setting. None without one.
+    """
+
+    plans: Mapping[str, Plan]
+    self_hosted: bool = False
+    retention_days: int | None = None
 
 
 def text(value: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
-from schemas.billing.usage import Breakdown, Count, Period, Quota, Upgrade
+from schemas.billing.usage import Breakdown, Capped, Count, Period, Quota, Upgrade
 from schemas.kernel.shape import Closed, Epoch
 
 Address = Annotated[
@@ -82,14 +82,17 @@ class UsageTotal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BillingStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """An account's plan, payment, use and quota (R-BILL-05)."""
+    """An account's plan, payment, use and quota (R-BILL-05).
+
+    The plan `self_hosted` has neither price nor cap, so both are left out.
+    """
 
     user_id: str
     period: Period
     plan: str
     plan_name: str
-    price_cents: Count
-    monthly_event_cap: Count
+    price_cents: Capped = UNSET
+    monthly_event_cap: Capped = UNSET
     retention_days: Count
     billing: BillingState
     usage: UsageTotal

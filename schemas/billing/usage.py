@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from schemas.kernel import patterns
 from schemas.kernel.shape import Epoch
 
 Count = Annotated[int, Meta(ge=0)]
+Capped = Count | UnsetType
+"""A number that is left out where the plan has no cap (G-203)."""
 Period = Annotated[
     str,
     Meta(
@@ -46,16 +48,16 @@ class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
     """The usage of an account against the cap of its plan in a month. `pct` is rounded down and may exceed 100.
 
-    `locked` closes the few operations that answer 402, in the present month alone. A later month begins at
-    `resets_at`.
+    The plan `self_hosted` has no cap, so `cap`, `remaining` and `pct` are left out.
+    `locked` closes the few operations that answer 402, in the present month alone. A later month begins at `resets_at`.
     """
 
     state: QuotaState
     locked: bool
     used: Count
-    cap: Count
-    remaining: Count
-    pct: Count
+    cap: Capped = UNSET
+    remaining: Capped = UNSET
+    pct: Capped = UNSET
     resets_at: Epoch
 
 
@@ -95,16 +97,19 @@ class BillingNotice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """The usage of an account's projects in a month, including deleted projects."""
+    """The usage of an account's projects in a month, including deleted projects.
+
+    The plan `self_hosted` has no cap, so `monthly_event_cap` and `pct_of_plan` are left out.
+    """
 
     period: Period
     plan: str
     plan_name: str
     total_events: Count
     breakdown: Breakdown
-    monthly_event_cap: Count
+    monthly_event_cap: Capped = UNSET
     retention_days: Count
-    pct_of_plan: Count
+    pct_of_plan: Capped = UNSET
     quota: Quota
     upgrade: Upgrade
     next_action: str

@@ -27,7 +27,7 @@ class AnalyticsProviders:
         self._store = store
         self.client = ProviderClient(settings, guard)
         self.oauth = ProviderOAuth(settings, self.client)
-        self._plans = settings.plans
+        self._terms = settings.terms
         self._tokens = TokenKeeper(store, self.oauth)
         self._paces = Paces()
 
@@ -44,4 +44,4 @@ class AnalyticsProviders:
 
     async def own(self, project_id: str) -> LocalAnalytics:
         """Return what reads our own records of a project, which the plan of its account keeps so long."""
-        return LocalAnalytics(self._store, project_id, await days_kept(self._store, self._plans, project_id))
+        return LocalAnalytics(self._store, project_id, await days_kept(self._store, self._terms, project_id))

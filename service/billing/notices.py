@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -20,7 +20,7 @@ from service.billing.reads import account_of
 from service.billing.standing import standing_in
 from service.eventstore.store import EventStore
 from service.fairness.not_done import CommandNotDone
-from service.settingvalues import Plan
+from service.settingvalues import Terms
 from service.weighted import Weighted
 
 T = TypeVar("T")
@@ -47,20 +47,25 @@ NOTHING: Final = Told(b"", locked=False)
 class Notices:
     """What is said of accounts in one process."""
 
-    def __init__(self, store: EventStore, plans: Mapping[str, Plan]) -> None:
+    def __init__(self, store: EventStore, terms: Terms) -> None:
         self._store = store
-        self._plans = plans
+        self._terms = terms
         self._accounts = _Recent(self._read, NOTHING, lambda told: len(told.notice))
         self._payers = _Recent(lambda project_id: account_of(store, project_id), "", len)
 
     async def of(self, project_id: str | None, user_id: str | None) -> Told:
-        """What stands at most 30 s ago of the account that pays for a project, else of a person. Raises nothing."""
+        """What stands at most 30 s ago of the account that pays for a project, else of a person. Raises nothing.
+
+        Nothing where no account has a cap.
+        """
+        if self._terms.self_hosted:
+            return NOTHING
         account = user_id if project_id is None else await self._payers.of(project_id)
         return await self._accounts.of(account) if account else NOTHING
 
     async def _read(self, account_id: str) -> Told:
         now = await self._store.now()
-        standing = await standing_in(self._store, self._plans, account_id, month_of(now), now)
+        standing = await standing_in(self._store, self._terms, account_id, month_of(now), now)
         said = show.notice(standing)
         return Told(b"" if said is None else msgspec.json.encode(said), standing.locked)
 

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 from schemas.billing.usage import QuotaState
 from service.billing.reads import DayUsage
 from service.eventstore.connect.clock import DAY
-from service.settingvalues import Plan
 
 NEAR_PERCENT: Final = 80
 OVER_PERCENT: Final = 100
@@ -46,35 +45,43 @@ class UsageSum(NamedTuple):
         return sum(self)
 
 
+class Allowance(NamedTuple):
+    """What an account may use, by the name of its plan. `self_hosted` has neither cap nor price (G-203)."""
+
+    plan: str
+    cap: int | None
+    retention_days: int
+    price_cents: int | None
+
+
 class AccountStanding(NamedTuple):
-    """An account in a month, against the cap of its plan.
+    """An account in a month, against the cap of its plan. Without a cap it is never near one, so never locked.
 
     `current` says whether the month is the present one: no other locks anything. `notify` says whether a person
     should hear of it now: over the cap always, near it on the UTC day on which that came about (G-072).
     """
 
     month: Month
-    plan: str
-    cap: int
-    retention_days: int
+    allowance: Allowance
     total: UsageSum
     current: bool
     notify: bool
 
     @property
-    def percent(self) -> int:
-        """Whole percent of the cap, rounded down."""
-        return self.total.events * 100 // self.cap
+    def percent(self) -> int | None:
+        """Whole percent of the cap, rounded down. None without a cap."""
+        cap = self.allowance.cap
+        return None if cap is None else self.total.events * 100 // cap
 
     @property
     def near(self) -> bool:
         """Whether four fifths of the cap are used."""
-        return self.percent >= NEAR_PERCENT
+        return self._reached(NEAR_PERCENT)
 
     @property
     def over(self) -> bool:
         """Whether the cap is used up."""
-        return self.percent >= OVER_PERCENT
+        return self._reached(OVER_PERCENT)
 
     @property
     def locked(self) -> bool:
@@ -87,6 +94,10 @@ class AccountStanding(NamedTuple):
         if self.over:
             return "over"
         return "near" if self.near else "ok"
+
+    def _reached(self, share: int) -> bool:
+        percent = self.percent
+        return percent is not None and percent >= share
 
 
 def month_of(now: int) -> Month:
@@ -115,14 +126,12 @@ def total_of(days: Sequence[DayUsage]) -> UsageSum:
     return UsageSum(*(sum(day[column] for day in days) for column in (1, 2, 3)))
 
 
-def standing_of(month: Month, days: Sequence[DayUsage], name: str, plan: Plan, now: int) -> AccountStanding:
-    """Judge the days of a month, oldest first, by a plan; `now` in epoch seconds."""
+def standing_of(month: Month, days: Sequence[DayUsage], allowance: Allowance, now: int) -> AccountStanding:
+    """Judge the days of a month, oldest first, by what the account may use; `now` in epoch seconds."""
     total, before = total_of(days), total_of([day for day in days if day.day < now - now % DAY])
     standing = AccountStanding(
         month=month,
-        plan=name,
-        cap=plan.events,
-        retention_days=plan.retention_days,
+        allowance=allowance,
         total=total,
         current=month.start <= now < month.end,
         notify=False,

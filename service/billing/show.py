@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from schemas.billing.payment import (
     BillingState,
     BillingStatus,
@@ -37,7 +39,7 @@ _ADVICE: Mapping[QuotaState, str] = {
     "near": "Tell the account holder that usage is close to the cap of the plan.",
     "over": "Tell the account holder that the cap is used up. The service still accepts events.",
 }
-
+_UNBOUNDED = "Nothing to do: this installation has no cap."
 _DUE = "Tell the account holder that a payment is due"
 _PORTAL = "; POST /v1/billing/portal lets you fix it."
 _MOST_TEXT = 255
@@ -46,18 +48,19 @@ _MOST_TEXT = 255
 def usage(standing: AccountStanding, upgrade: Upgrade) -> Usage:
     """What an account has used in a month, and how that stands against its plan."""
     total = standing.total
+    allowance = standing.allowance
     return Usage(
         period=standing.month.name,
-        plan=standing.plan,
-        plan_name=standing.plan.capitalize(),
+        plan=allowance.plan,
+        plan_name=_named(allowance.plan),
         total_events=total.events,
         breakdown=_breakdown(total),
-        monthly_event_cap=standing.cap,
-        retention_days=standing.retention_days,
-        pct_of_plan=standing.percent,
+        monthly_event_cap=_given(allowance.cap),
+        retention_days=allowance.retention_days,
+        pct_of_plan=_given(standing.percent),
         quota=_quota(standing),
         upgrade=upgrade,
-        next_action=_ADVICE[standing.state],
+        next_action=_advice(standing),
     )
 
 
@@ -73,10 +76,11 @@ def history(days: int, today: int, found: Sequence[DayUsage]) -> UsageHistory:
 
 def notice(standing: AccountStanding) -> BillingNotice | None:
     """What to say beside other answers; None while usage is well within the plan."""
-    if not (standing.current and standing.near):
+    plan, cap, percent = standing.allowance.plan, standing.allowance.cap, standing.percent
+    if cap is None or percent is None or not (standing.current and standing.near):
         return None
-    used, cap = f"{standing.total.events:,}", f"{standing.cap:,}"
-    said = f"The account has used {used} of the {cap} events of its plan this month."
+    used = f"{standing.total.events:,}"
+    said = f"The account has used {used} of the {cap:,} events of its plan this month."
     if standing.over:
         said += " The service accepts more, but the plan no longer covers them."
     return BillingNotice(
@@ -85,10 +89,10 @@ def notice(standing: AccountStanding) -> BillingNotice | None:
         client_payload=NoticePayload(
             kind="quota_over" if standing.over else "quota_near",
             period=standing.month.name,
-            plan=standing.plan,
+            plan=plan,
             used=standing.total.events,
-            cap=standing.cap,
-            pct=standing.percent,
+            cap=cap,
+            pct=percent,
             resets_at=standing.month.end,
         ),
     )
@@ -99,24 +103,23 @@ def upgrade(larger: str | None, *, sold: bool) -> Upgrade:
     return Upgrade(available=sold and larger is not None, recommended_plan=larger, operation=UpgradeOperation())
 
 
-def status(
-    user_id: str, standing: AccountStanding, held: Held, price_cents: int, offer: Upgrade, *, sold: bool
-) -> BillingStatus:
+def status(user_id: str, standing: AccountStanding, held: Held, offer: Upgrade, *, sold: bool) -> BillingStatus:
     """An account's plan and payment, and how a month stands against it; `sold` as for `upgrade`."""
     due = _DUE + (_PORTAL if sold else ".")
+    allowance = standing.allowance
     return BillingStatus(
         user_id=user_id,
         period=standing.month.name,
-        plan=standing.plan,
-        plan_name=standing.plan.capitalize(),
-        price_cents=price_cents,
-        monthly_event_cap=standing.cap,
-        retention_days=standing.retention_days,
+        plan=allowance.plan,
+        plan_name=_named(allowance.plan),
+        price_cents=_given(allowance.price_cents),
+        monthly_event_cap=_given(allowance.cap),
+        retention_days=allowance.retention_days,
         billing=BillingState(status=held.status, current_period_end=held.current_period_end),
         usage=UsageTotal(total_events=standing.total.events, breakdown=_breakdown(standing.total)),
         quota=_quota(standing),
         upgrade=offer,
-        next_action=due if held.status == "past_due" else _ADVICE[standing.state],
+        next_action=due if held.status == "past_due" else _advice(standing),
     )
 
 
@@ -161,15 +164,29 @@ def _breakdown(total: UsageSum) -> Breakdown:
     return Breakdown(errors=total.errors, analytics=total.analytics, deploys=total.deploys)
 
 
+def _named(plan: str) -> str:
+    """The name of a plan for people."""
+    return plan.replace("_", "-").capitalize()
+
+
+def _given(value: int | None) -> int | msgspec.UnsetType:
+    """A member that is left out where there is no value."""
+    return msgspec.UNSET if value is None else value
+
+
+def _advice(standing: AccountStanding) -> str:
+    return _UNBOUNDED if standing.allowance.cap is None else _ADVICE[standing.state]
+
+
 def _quota(standing: AccountStanding) -> Quota:
-    used = standing.total.events
+    used, cap = standing.total.events, standing.allowance.cap
     return Quota(
         state=standing.state,
         locked=standing.locked,
         used=used,
-        cap=standing.cap,
-        remaining=max(0, standing.cap - used),
-        pct=standing.percent,
+        cap=_given(cap),
+        remaining=_given(None if cap is None else max(0, cap - used)),
+        pct=_given(standing.percent),
         resets_at=standing.month.end,
     )
 

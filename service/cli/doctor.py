@@ -14,6 +14,7 @@ import click
 import psycopg
 
 from service.auth.oidc.issuer import Issuer, IssuerFailed
+from service.billing.plans import BEFORE_SELF_HOSTED, unsubscribed_days
 from service.cli.log.witnesses import look_at_witnesses
 from service.cli.shared.common import advised, database, json_option, show
 from service.cli.shared.failures import explain
@@ -41,7 +42,7 @@ from service.eventstore.tree.growing import is_built
 from service.eventstore.tree.standing import judge, look
 from service.registry import machines
 from service.settings import Settings, SettingsError, load_settings, unknown_variables
-from service.settingvalues import YES
+from service.settingvalues import SELF_HOSTED, YES
 from statemachines.contracts import stop
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
@@ -234,6 +235,8 @@ def _doubtful(settings: Settings) -> Iterator[Finding]:
         doubts.append(
             "SERVICE_PAYMENT_API_KEY sells plans, but nobody gets one without SERVICE_PAYMENT_WEBHOOK_SECRET."
         )
+    if settings.retention_days is not None and not settings.self_hosted:
+        doubts.append("SERVICE_RETENTION_DAYS has no effect where plans are sold or set: each plan has its own days.")
     if urlsplit(settings.base_url).path.strip("/"):
         doubts.append("SERVICE_BASE_URL has a path, but the service answers only at the root of its address.")
     if doubts:
@@ -302,10 +305,21 @@ def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterat
     )
     yield Finding("heads", WRONG if damaged else OK, detail)
     yield _installation_stop(connection)
+    yield from _plans(connection, settings)
     failed = connection.execute(_FAILED_TASKS.encode()).fetchall()
     named = ", ".join(f"{task} ({count})" for task, count in failed[:MOST_NAMED])
     detail = f"failed in the last week: {named}; `service jobs` lists and retries them" if failed else "none has failed"
     yield Finding("jobs", WARNING if failed else OK, detail)
+
+
+def _plans(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
+    """Whether accounts have a cap, and how long telemetry is kept where they have none (G-203)."""
+    if not settings.self_hosted:
+        yield Finding("plans", OK, f"accounts have a cap, by the plans {', '.join(settings.plans)}")
+        return
+    [[older]] = connection.execute(BEFORE_SELF_HOSTED.encode()).fetchall()
+    days = unsubscribed_days(settings.terms, older=older)
+    yield Finding("plans", OK, f"{SELF_HOSTED}: no account has a cap, and telemetry is kept for {days} days")
 
 
 def _signed_log(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:

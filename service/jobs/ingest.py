@@ -13,7 +13,6 @@ from service.ingest.kept.partitions import ensure_partitions
 from service.ingest.kept.retention import purge
 from service.runs.background.forgetting import forget_decisions
 from service.services import Services
-from service.settingvalues import Plan
 from service.tasks import Task
 
 
@@ -31,8 +30,7 @@ async def make_partitions(services: Services, _: Mapping[str, Any]) -> None:
 
 async def purge_telemetry(services: Services, _: Mapping[str, Any]) -> None:
     """Delete the telemetry that each project's plan keeps no longer, and the decisions on it (G-137)."""
-    plans: Mapping[str, Plan] = services.settings.plans
-    kept = await retention(services.store, plans)
+    kept = await retention(services.store, services.settings.terms)
     async with await _connect(services) as connection:
         await purge(connection, kept)
         await forget_decisions(connection, kept.days)

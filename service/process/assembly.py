@@ -62,7 +62,7 @@ def make_services(settings: Settings) -> Services:
         queries=queries,
         public_answers=PublicAnswers(store, queries),
         authenticator=Authenticator(settings, store),
-        notices=Notices(store, settings.plans),
+        notices=Notices(store, settings.terms),
         payments=Payments(settings),
         unmangler=unmangler,
         guard=guard,

@@ -56,8 +56,8 @@ async def start_billing_checkout(call: Call[CheckoutRequest, None]) -> Outcome:
     """Have the provider make a page for the account's person; another plan replaces the one that the account has."""
     wish, services = call.body, call.services
     after = _address(call, "success_url", wish.success_url), _address(call, "cancel_url", wish.cancel_url)
-    plans = services.settings.plans
-    held = await held_by(services.store, plans, call.user_id)
+    terms = services.settings.terms
+    held = await held_by(services.store, terms, call.user_id)
     if held.plan == wish.plan:
         raise InvalidPayload(
             "The account has this plan already.",
@@ -67,7 +67,7 @@ async def start_billing_checkout(call: Call[CheckoutRequest, None]) -> Outcome:
     page = await services.payments.create_checkout(
         user_id=call.user_id,
         name=wish.plan,
-        plan=plans[wish.plan],
+        plan=terms.plans[wish.plan],
         customer_id=held.customer_id,
         after=after,
         key=_key(call),
@@ -89,7 +89,7 @@ async def open_billing_portal(call: Call[PortalRequest, None]) -> Outcome:
     """Have the provider open its page for the account's person."""
     services = call.services
     after = _address(call, "return_url", call.body.return_url)
-    held = await held_by(services.store, services.settings.plans, call.user_id)
+    held = await held_by(services.store, services.settings.terms, call.user_id)
     page = await services.payments.create_portal(
         user_id=call.user_id, customer_id=held.customer_id, after=after, key=_key(call)
     )
@@ -108,7 +108,7 @@ async def open_billing_portal(call: Call[PortalRequest, None]) -> Outcome:
 )
 async def receive_billing_webhook(call: Call[bytes, None]) -> Answer:
     """Check the signature over the bytes as they came, then record what they say of a subscription."""
-    services, plans = call.services, call.services.settings.plans
+    services, terms = call.services, call.services.settings.terms
     head = head_of(call.scope)
     given = [head.headers[name] for name in SIGNATURE_HEADERS if name in head.headers]
     if (
@@ -119,12 +119,12 @@ async def receive_billing_webhook(call: Call[bytes, None]) -> Answer:
         raise refusal("invalid_signature")
     read_as(PAYMENTS)
     body = _object(call.body)
-    found = read(body, plans)
+    found = read(body, terms.plans)
     user_id = None if found is None else await whose(services.store, found)
     if found is None or user_id is None:
         return Answer(200, show.notification(body, None, None))
     recorded = await carry_out(services.store, "payment provider", "tell", commands.tell(user_id, found.said))
-    held = None if recorded is None else await held_by(services.store, plans, user_id)
+    held = None if recorded is None else await held_by(services.store, terms, user_id)
     return Answer(200, show.notification(body, user_id, held))
 
 

@@ -41,10 +41,9 @@ async def get_usage(call: Call[None, UsageQuery]) -> Answer:
 )
 async def get_billing_status(call: Call[None, UsageQuery]) -> Answer:
     """Show what the account has, how its payment stands, and how a month stands against its plan (R-BILL-05)."""
-    plans, sold = call.services.settings.plans, call.services.payments.configured
-    standing, held = await _standing(call), await held_by(call.services.store, plans, call.user_id)
-    price = plans[standing.plan].price_cents
-    return Answer(200, show.status(call.user_id, standing, held, price, _upgrade(call, standing), sold=sold))
+    terms, sold = call.services.settings.terms, call.services.payments.configured
+    standing, held = await _standing(call), await held_by(call.services.store, terms, call.user_id)
+    return Answer(200, show.status(call.user_id, standing, held, _upgrade(call, standing), sold=sold))
 
 
 async def _standing(call: Call[None, UsageQuery]) -> AccountStanding:
@@ -54,11 +53,11 @@ async def _standing(call: Call[None, UsageQuery]) -> AccountStanding:
     month = month_of(now) if call.query.period is None else month_named(call.query.period, now)
     if month is None:
         raise InvalidPayload("There is no such period yet.", invalid=[("period", "must be a month that has begun")])
-    return await standing_in(store, call.services.settings.plans, call.user_id, month, now)
+    return await standing_in(store, call.services.settings.terms, call.user_id, month, now)
 
 
 def _upgrade(call: Call[None, UsageQuery], standing: AccountStanding) -> Upgrade:
-    larger = larger_plan(call.services.settings.plans, standing.plan)
+    larger = larger_plan(call.services.settings.terms, standing.allowance.plan)
     return show.upgrade(larger, sold=call.services.payments.configured)
 
 

@@ -16,7 +16,7 @@ BASE = "https://service.example"
 
 
 def test_what_is_scrubbed_is_what_the_disclosure_says() -> None:
-    at = Installation(BASE, True, True, True, (), tuple(RATE_LIMITS.items()), 500, None)
+    at = Installation(BASE, True, True, True, (), tuple(RATE_LIMITS.items()), 500, None, None)
     text = facts.privacy(at, DisclosureQuery()).body.decode()
     for name in ("`password`", "`authorization`", "`cvv`", "jwt", "card number", "private key"):
         assert name in text
@@ -28,7 +28,7 @@ def test_a_missing_fact_stops_the_rendering() -> None:
 
 
 def test_each_text_is_rendered_once() -> None:
-    at = Installation(BASE, True, True, True, (), (), 500, None)
+    at = Installation(BASE, True, True, True, (), (), 500, None, None)
     assert facts.text("service.md", at) is facts.text("service.md", at)
 
 

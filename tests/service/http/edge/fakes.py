@@ -20,7 +20,7 @@ from service.eventstore.declare.commands import Answer, Command, Outcome
 from service.eventstore.store import COMMANDS, FENCES, READS
 from service.http.edge.declare.operations import Operation
 from service.services import Services
-from service.settingvalues import PLANS, plans
+from service.settingvalues import PLANS, Terms, plans
 from statemachines.accounts.membership import Role
 from statemachines.projects.project import ProjectNotFound
 
@@ -51,6 +51,9 @@ UNLIMITED: dict[str, Any] = {
     "encryption_key": b"1" * 32,
     "data_residency": None,
     "plans": plans(PLANS),
+    "self_hosted": False,
+    "retention_days": None,
+    "terms": Terms(plans(PLANS)),
 }
 
 

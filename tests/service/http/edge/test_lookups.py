@@ -75,6 +75,7 @@ async def asked(database_url: str) -> AsyncIterator[Asked]:
         "SERVICE_ENCRYPTION_KEY": base64.b64encode(bytes(range(32))).decode(),
         "SERVICE_SIGNING_KEY": bytes(range(32)).hex(),
         "SERVICE_RATE_LIMITS": "off",
+        "SERVICE_PLANS": "{}",
     }
     services = make_services(load_settings(env))
     edge = create_app(lambda: services)
@@ -158,7 +159,7 @@ async def test_what_is_said_of_the_quota_is_read_by_no_request(asked: Asked) -> 
         "floor(extract(epoch from service_now()) / 86400)::bigint * 86400, 100000, 0, 0, 0, 1",
         user_id,
     )
-    asked.services.notices = Notices(asked.services.store, asked.services.settings.plans)  # it has heard of nothing yet
+    asked.services.notices = Notices(asked.services.store, asked.services.settings.terms)  # it has heard of nothing yet
     statements = []
     for _ in range(5):
         asked.reads.clear()
