@@ -84,7 +84,7 @@ class CaseEventList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventFrame(UnmangledFrame, frozen=True, kw_only=True):
-    """A frame with its source. Without a source map, `context_line` is the line that the SDK sent, if any.
+    """A frame with its source. Without a source map, the `context_…` members are the lines that the SDK sent, if any.
 
     `in_app` is true for code of the product, and null if the sender does not say.
     """

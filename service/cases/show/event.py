@@ -21,7 +21,7 @@ from schemas.cases.event import (
 )
 from service.cases.reads.event import Beside, EventRow, Family
 from service.cases.sourcemaps.lookup import show
-from service.cases.sourcemaps.lookup.frames import listed_frames, stack_of
+from service.cases.sourcemaps.lookup.frames import RecordedFrame, listed_frames, stack_of
 from service.cases.sourcemaps.lookup.unmangling import Unmangled
 from service.packing import unpack
 
@@ -101,7 +101,7 @@ def record(project_id: str, family: Family, shown: CaseEvent, found: Unmangled, 
                 **{
                     **_members(frame),
                     "in_app": led.frame.in_app,
-                    "context_line": led.frame.context_line if led.place is None else frame.context_line,
+                    **(_around(led.frame) if led.place is None else {}),
                 }
             )
             for frame, led in zip(resolved.frames, found.frames, strict=True)
@@ -111,6 +111,15 @@ def record(project_id: str, family: Family, shown: CaseEvent, found: Unmangled, 
         unmapped_source_urls=resolved.unmapped_source_urls,
         next_action=resolved.next_action if found.frames else _NO_FRAMES,
     )
+
+
+def _around(sent: RecordedFrame) -> dict[str, Any]:
+    """The source of a frame as its sender wrote it."""
+    return {
+        "context_before": list(sent.before),
+        "context_line": sent.context_line,
+        "context_after": list(sent.after),
+    }
 
 
 def latest(told: CaseLatestEvent, stored: EventRow) -> CaseLatestEvent:

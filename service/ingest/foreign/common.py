@@ -9,8 +9,9 @@ What is stored in `extra`:
 
 - `exception`: `type`, `value`, `module`, `frames`, latest call first; `causes` are further ones of the same form.
   A frame is `file`, `function`, `in_app`, and as they were sent `filename`, `abs_path` where it differs,
-  `module`, `lineno`, `colno`, `context_line`, and `symbol` where the function was called otherwise. `frames_left_out`
-  counts those without room.
+  `module`, `lineno`, `colno`, `context_line`, and `symbol` where the function was called otherwise; `pre_context` and
+  `post_context`, the lines around that one, where nothing else needs their room. `frames_left_out` counts those
+  without room.
 - `debug_meta`: `images`, each with `type`, `code_file` and `debug_id`.
 - Whatever else the protocol's own module keeps. `left_out` names what found no room.
 """
@@ -36,6 +37,7 @@ MAX_TAGS = 50
 MAX_TAG = 500
 MAX_FRAMES = 100  # of one exception
 MAX_CAUSES = 10
+MAX_AROUND = 5  # lines of source before that of a frame, and after it
 CAUSES_FRAMES = 4  # a cause has so many times fewer frames
 KNOWN_FRAMES = 4096  # remembered: some megabytes
 SURELY_FITS = MAX_EXTRA_BYTES // 4
@@ -58,6 +60,8 @@ class Frame(NamedTuple):
     colno: int | None = None
     in_app: bool | None = None
     context_line: str | None = None
+    pre_context: tuple[str, ...] = ()
+    post_context: tuple[str, ...] = ()
 
 
 class ForeignError(NamedTuple):
@@ -185,7 +189,7 @@ def _tags(tags: Mapping[str, Any]) -> dict[str, str | None]:
 
 def _extra(event: ForeignEvent) -> tuple[dict[str, Any], bytes]:
     """What is kept beside the message, the most important first, as long as there is room; and its text."""
-    whole: dict[str, Any] = {"exception": _shown(event.errors, MAX_FRAMES)} if event.errors else {}
+    whole: dict[str, Any] = {"exception": _shown(event.errors, MAX_FRAMES, lines=True)} if event.errors else {}
     if event.images:
         whole["debug_meta"] = {"images": list(event.images)}
     whole.update({name: value for name, value in event.more.items() if value is not None})
@@ -216,33 +220,46 @@ def _fitting_extra(event: ForeignEvent) -> dict[str, Any]:
             continue
         extra[name] = value
         room -= size
+    if event.errors:
+        _add_lines(extra["exception"], event.errors, room)
     return {**extra, "left_out": left_out} if left_out else extra
+
+
+def _add_lines(shown: dict[str, Any], errors: Sequence[ForeignError], room: int) -> None:
+    """Give frames the lines around theirs, those of the latest calls first, as long as there is room."""
+    for told, error in zip([shown, *shown.get("causes", ())], errors, strict=False):
+        for frame, sent in zip(told["frames"], error.frames, strict=False):
+            lines = _lines(sent)
+            room -= len(_encode(lines))
+            if room < 0:
+                return
+            frame.update(lines)
 
 
 def _fitting(errors: Sequence[ForeignError], room: int) -> dict[str, Any]:
     """Exceptions with as many frames as there is room for, those of the latest calls."""
     most = MAX_FRAMES
     while True:
-        shown = _shown(errors, most)
+        shown = _shown(errors, most, lines=False)
         if most == 0 or len(_encode(shown)) <= room:
             return shown
         most //= 2
 
 
-def _shown(errors: Sequence[ForeignError], most: int) -> dict[str, Any]:
-    """Exceptions with at most so many frames of the one that was reported."""
-    shown = _error(errors[0], most)
+def _shown(errors: Sequence[ForeignError], most: int, *, lines: bool) -> dict[str, Any]:
+    """Exceptions with at most so many frames of the one that was reported, with or without the lines around theirs."""
+    shown = _error(errors[0], most, lines=lines)
     if len(errors) > 1:
-        shown["causes"] = [_error(cause, most // CAUSES_FRAMES) for cause in errors[1 : 1 + MAX_CAUSES]]
+        shown["causes"] = [_error(cause, most // CAUSES_FRAMES, lines=lines) for cause in errors[1 : 1 + MAX_CAUSES]]
     return shown
 
 
-def _error(error: ForeignError, most: int) -> dict[str, Any]:
+def _error(error: ForeignError, most: int, *, lines: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "type": (error.type or "")[:MAX_TEXT] or None,
         "value": (error.value or "")[:MAX_TEXT] or None,
         "module": (error.module or "")[:MAX_TEXT] or None,
-        "frames": [dict(_remembered_frame(frame)) for frame in error.frames[:most]],
+        "frames": [{**_remembered_frame(frame), **(_lines(frame) if lines else {})} for frame in error.frames[:most]],
         "frames_left_out": max(0, len(error.frames) - most) or None,
     }
     return {name: value for name, value in shown.items() if value is not None}
@@ -250,9 +267,21 @@ def _error(error: ForeignError, most: int) -> dict[str, Any]:
 
 def _remembered_frame(frame: Frame) -> Mapping[str, Any]:
     """A frame as it is shown. Frames recur, as errors do; of one with long texts nothing is kept."""
-    filename, function, abs_path, module, _, _, _, context_line = frame
+    filename, function, abs_path, module, _, _, _, context_line, pre_context, post_context = frame
     texts = len(filename or "") + len(function or "") + len(abs_path or "") + len(module or "")
+    if pre_context or post_context:
+        frame = Frame(*frame[:-2])
     return _known_frame(frame) if texts + len(context_line or "") <= MAX_TEXT else _frame(frame)
+
+
+def _lines(frame: Frame) -> dict[str, Sequence[str]]:
+    """The lines around that of a frame, those next to it."""
+    shown: dict[str, Sequence[str]] = {}
+    if frame.pre_context:
+        shown["pre_context"] = [line[:MAX_TEXT] for line in frame.pre_context[-MAX_AROUND:]]
+    if frame.post_context:
+        shown["post_context"] = [line[:MAX_TEXT] for line in frame.post_context[:MAX_AROUND]]
+    return shown
 
 
 def _frame(frame: Frame) -> dict[str, Any]:

@@ -52,7 +52,14 @@ def _frame(frame: Mapping[str, Any]) -> Frame:
         None if colno is None else _number(colno),
         in_app if isinstance(in_app, bool) else None,
         context_line,
+        _lines_of(frame.get("pre_context")),
+        _lines_of(frame.get("post_context")),
     )
+
+
+def _lines_of(value: Any) -> tuple[str, ...]:
+    """Lines of source; none unless all are texts."""
+    return tuple(value) if isinstance(value, list) and all(isinstance(line, str) for line in value) else ()
 
 
 def _number(value: Any) -> int | None:

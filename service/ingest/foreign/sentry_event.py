@@ -2,7 +2,7 @@
 
 An event is what anybody sent: each member counts where it is of the documented type, and is as if absent where it is
 not. Of exceptions the last one listed was reported, those before it are what it was caused by; of frames the last one
-is the latest call. Values of local variables, and the lines around that of a frame, are not kept.
+is the latest call. Values of local variables are not kept.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ MOST_FRAMES = 200
 MOST_STACK = 64 * 1024  # characters
 MOST_NAME = 1000
 MOST_NUMBER = 2**31
+MOST_AROUND = 5  # lines before that of a frame, and after it
 
 _DEBUG_ID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
 # What says most first: `file` may be a base name where another name stands beside it.
@@ -39,7 +40,8 @@ _NOWHERE = ("native", "<anonymous>", "[native code]", "native code", "index 0")
 class RecordedFrame(NamedTuple):
     """A frame as it was recorded; line and column begin at 1, None where they are not known.
 
-    `in_app` and `context_line`, the code at the line, are what the sender says of it.
+    `in_app` and `context_line`, the code at the line, are what the sender says of it; so are `before` and `after`, the
+    lines around that one.
     """
 
     source_url: str | None
@@ -49,6 +51,8 @@ class RecordedFrame(NamedTuple):
     debug_id: str | None = None
     in_app: bool | None = None
     context_line: str | None = None
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 def frames_of(extra: Mapping[str, Any], message: str) -> list[RecordedFrame]:
@@ -176,7 +180,16 @@ def _recorded(frame: Mapping[str, Any]) -> RecordedFrame:
         _debug_id(frame.get("debug_id")),
         frame["in_app"] if isinstance(frame.get("in_app"), bool) else None,
         _text(_first(frame, _CONTEXTS, str)),
+        tuple(_lines(frame.get("pre_context"))[-MOST_AROUND:]),
+        tuple(_lines(frame.get("post_context"))[:MOST_AROUND]),
     )
+
+
+def _lines(value: Any) -> list[str]:
+    """Lines of source; none unless all are texts."""
+    if not isinstance(value, list) or not all(isinstance(line, str) for line in value):
+        return []
+    return [line[:MOST_NAME] for line in value]
 
 
 def listed_frames(holder: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import uuid4
@@ -350,6 +351,30 @@ async def test_one_error_of_python_shows_its_own_lines(world: World, project):
     assert (own["context_line"], own["verdict"]) == ("    raise PaymentError(card)", "not_mapped_code")
     assert (library["in_app"], library["context_line"], library["verdict"]) == (False, None, "no_location")
     assert (found["resolved_count"], found["unmapped_source_urls"]) == (0, [])
+
+
+async def test_the_lines_around_a_frame_are_shown(world: World, project):
+    """As the SDK sent them, in the list and with each error, without the secrets in them; a source map comes first."""
+    owner, project_id, dsn = project
+    around = {"pre_context": ["def charge(card):", f"    key = '{SECRET}'"], "post_context": ["", "def refund():"]}
+    sent = deepcopy(PYTHON_EVENT)
+    sent["exception"]["values"][1]["stacktrace"]["frames"][0] |= around
+    case_id = await send_sentry(world, owner, project_id, **sent)
+    [event] = (await listed(owner, case_id))["events"]
+    [frame] = [frame for frame in event["exception"]["frames"] if frame["file"] == "pay.py"]
+    [before, hidden] = frame["pre_context"]
+    assert (before, frame["post_context"]) == ("def charge(card):", ["", "def refund():"])
+    assert SECRET not in hidden
+    found = await read(owner, case_id, event["id"])
+    [own] = [frame for frame in found["frames"] if frame["line"] == 17]
+    assert (own["context_before"], own["context_after"]) == ([before, hidden], ["", "def refund():"])
+    for kind, content in (("source_map", MAP), ("minified_source", MINIFIED)):
+        ok(await put(owner, project_id, content, release="r1", source_url="~/assets/shop.min.js", kind=kind))
+    minified = {"file": URL, "line": 1, "column": 73, "function": "divided", "in_app": True, **around}
+    led = await log(dsn, "boom", release="r1", extra={"exception": {"type": "E", "frames": [minified]}})
+    [frame] = (await read(owner, led["case_id"], led["id"]))["frames"]
+    assert frame["context_line"].strip() == 'throw new RangeError("nobody to share with");'
+    assert before not in frame["context_before"]
 
 
 async def test_the_case_shows_its_latest_error_as_the_list_does(world: World, project):

@@ -118,6 +118,31 @@ def test_what_does_not_fit_is_cut_or_left_out() -> None:
     assert exception["frames"][0]["lineno"] == 0
 
 
+def test_lines_of_source_take_what_room_is_left() -> None:
+    """Without room lines go first, those of the earliest calls before the others; nothing else is lost for them."""
+    lines = ("x" * 400,) * 5
+    bare = [Frame("a.py", "f", lineno=number) for number in range(MAX_FRAMES)]
+    frames = [frame._replace(pre_context=lines, post_context=lines) for frame in bare]
+    more = {"contexts": {"a": "x" * 20_000}, "breadcrumbs": [1]}
+
+    def extra_of(frames: list[Frame]) -> dict[str, Any]:
+        extra = to_log(ForeignEvent("error", errors=[ForeignError("E", "v", frames)] * 2, more=more)).body.extra
+        assert extra is not None
+        assert len(msgspec.json.encode(extra)) <= MAX_EXTRA_BYTES
+        return extra
+
+    with_lines = extra_of(frames)
+    shown = with_lines["exception"]["frames"]
+    having = ["pre_context" in frame for frame in shown]
+    assert having == sorted(having, reverse=True)
+    assert 0 < having.count(True) < len(having) == MAX_FRAMES
+    assert shown[0]["pre_context"] == shown[0]["post_context"] == list(lines)
+    for frame in shown:
+        frame.pop("pre_context", None)
+        frame.pop("post_context", None)
+    assert with_lines == extra_of(bare)
+
+
 def test_an_event_that_says_nothing() -> None:
     """Is a log event all the same: nothing is lost for being odd."""
     log = to_log(ForeignEvent(None)).body
@@ -126,12 +151,19 @@ def test_an_event_that_says_nothing() -> None:
 
 
 TEXT = st.one_of(st.none(), st.text(max_size=300))
+LINES = st.lists(st.text(max_size=300), max_size=8).map(tuple)
 VALUE: Any = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-(2**53) + 1, 2**53 - 1), st.text()),
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4)),
     max_leaves=8,
 )
-ERROR = st.builds(ForeignError, TEXT, TEXT, st.lists(st.builds(Frame, TEXT, TEXT, TEXT, TEXT), max_size=5), TEXT)
+ERROR = st.builds(
+    ForeignError,
+    TEXT,
+    TEXT,
+    st.lists(st.builds(Frame, TEXT, TEXT, TEXT, TEXT, pre_context=LINES, post_context=LINES), max_size=5),
+    TEXT,
+)
 EVENT = st.builds(
     ForeignEvent,
     level=TEXT,

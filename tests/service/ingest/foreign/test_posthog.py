@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from copy import deepcopy
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -148,3 +149,15 @@ def test_escapes_are_read_the_same_a_block_at_a_time(value: bytes, block: int) -
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(posthog, "_BLOCK", block)
         assert posthog._unescaped(value) == unquote_to_bytes(value)
+
+
+def test_frames_keep_the_lines_around_theirs() -> None:
+    """As posthog-python and posthog-node send them."""
+    around = {"pre_context": ["def charge(card):"], "context_line": "    raise E", "post_context": ["", "x = 1"]}
+    properties = deepcopy(EXCEPTION["properties"])
+    properties["$exception_list"][0]["stacktrace"]["frames"][-1] |= around
+    record = to_record({**EXCEPTION, "properties": properties}, ALONE)
+    assert record is not None
+    assert isinstance(record.body, LogEvent)
+    assert record.body.extra is not None
+    assert record.body.extra["exception"]["frames"][0].items() >= around.items()

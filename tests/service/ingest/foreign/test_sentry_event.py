@@ -67,6 +67,50 @@ def test_an_exception_as_the_sdk_sends_it() -> None:
     assert group(gather(log.message, log.extra)) == group(gather(NATIVE_LOG["message"], NATIVE_LOG["extra"]))
 
 
+SEVEN = [f"line {number}" for number in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        pytest.param(  # of Python: five lines each
+            {"pre_context": SEVEN[:5], "context_line": "raise E", "post_context": SEVEN[:5]},
+            {"pre_context": SEVEN[:5], "context_line": "raise E", "post_context": SEVEN[:5]},
+            id="python",
+        ),
+        pytest.param(  # of Node: seven lines each, of which the nearest stay
+            {"pre_context": SEVEN, "context_line": "throw e;", "post_context": SEVEN},
+            {"pre_context": SEVEN[2:], "context_line": "throw e;", "post_context": SEVEN[:5]},
+            id="node",
+        ),
+        pytest.param(  # of Ruby, at the first line of a file
+            {"pre_context": [], "context_line": "raise 'no'", "post_context": ["end", ""]},
+            {"context_line": "raise 'no'", "post_context": ["end", ""]},
+            id="ruby",
+        ),
+        pytest.param(  # of PHP, at the last line of a file
+            {"pre_context": ["<?php", ""], "context_line": "throw new E;", "post_context": None},
+            {"pre_context": ["<?php", ""], "context_line": "throw new E;"},
+            id="php",
+        ),
+        pytest.param(  # of nobody: what is of another type is as if absent
+            {"pre_context": ["a", 7], "context_line": "x" * 900, "post_context": {"a": "b"}},
+            {"context_line": "x" * 500},
+            id="odd",
+        ),
+    ],
+)
+def test_frames_keep_the_lines_around_theirs(sent: dict[str, Any], kept: dict[str, Any]) -> None:
+    """As SDKs send them, the five nearest on either side."""
+    frames = [{"filename": "a.py", "function": "f", **sent}, {"filename": "b.py", "function": "g"}]
+    event = {"exception": {"values": [{"type": "E", "value": "v", "stacktrace": {"frames": frames}}]}}
+    extra = to_log(read_event(event, EVENT_ID)).body.extra
+    assert extra is not None
+    last, first = extra["exception"]["frames"]
+    assert {name: first[name] for name in first if "context" in name} == kept
+    assert not [name for name in last if "context" in name]
+
+
 @pytest.mark.parametrize(
     ("event", "message", "level"),
     [
