@@ -88,6 +88,7 @@ class Settings(OutsideSettings, frozen=True, kw_only=True):
     rate_limits: dict[str, int]
     max_in_flight: int
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] | None
+    operators: tuple[str, ...] | None
     idle_seconds: int
     min_free_mb: int
     ballast_mb: int
@@ -287,6 +288,14 @@ VARIABLES: tuple[Variable, ...] = (
         "Networks of your reverse proxies, separated by commas, such as `10.0.0.0/8,2001:db8::/32`. The "
         "service reads a client's address from their `X-Forwarded-For` or `Forwarded` header, and ignores these "
         "headers from anyone else.",
+    ),
+    Variable(
+        "SERVICE_OPERATORS",
+        "operators",
+        names,
+        None,
+        "People who see the operator's page of the console: user ids, or mail addresses of people who sign in by "
+        "mail address, separated by commas. Unset: nobody sees it.",
     ),
     Variable(
         "SERVICE_IDLE_SECONDS",

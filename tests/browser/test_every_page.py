@@ -15,7 +15,7 @@ CUT_OFF = """() => [...document.querySelectorAll(".scroll")]
 pytestmark = [pytest.mark.shares_server, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize("who", ["owner", GUEST])
+@pytest.mark.parametrize("who", ["owner", GUEST, "operator"])
 def test_no_page_has_a_violation_or_is_too_wide(chromium: Browser, full: FullScene, who: str) -> None:
     with seated(chromium, full.at.server.base_url, full.session(who)) as seat:
         for place in full.places():
@@ -47,7 +47,7 @@ def lost_links(seat: Seat) -> list[str]:
 
 
 def test_what_is_in_no_stream_is_read_anew_from_time_to_time(chromium: Browser, full: FullScene) -> None:
-    with seated(chromium, full.at.server.base_url, full.session()) as seat:
+    with seated(chromium, full.at.server.base_url, full.session("operator")) as seat:
         seat.page.clock.install()
         seat.open("operator")
         seat.page.get_by_text("Live", exact=True).wait_for()

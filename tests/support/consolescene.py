@@ -14,7 +14,7 @@ import httpx2
 from tests.support import seen
 from tests.support.console import Browser, Shown, ShownForm
 from tests.support.loop.http_scene import HttpScene
-from tests.support.sessions import open_session
+from tests.support.sessions import open_operator, open_session
 
 PATIENCE = 60
 
@@ -58,17 +58,20 @@ class Watcher:
 
 
 class People:
-    """The people of a scene: an owner, a member and a stranger."""
+    """The people of a scene: an owner, a member and a stranger, and the operator of the installation."""
 
     def __init__(self, watchers: dict[str, Watcher]) -> None:
-        self.owner, self.member, self.stranger = (watchers[name] for name in ("owner", "member", "stranger"))
+        self.owner, self.member, self.stranger, self.operator = (watchers[name] for name in NAMES)
+
+
+NAMES = ("owner", "member", "stranger", "operator")
 
 
 @contextmanager
 def open_people(at: HttpScene) -> Iterator[People]:
     """Give each person of a scene a browser, signed in."""
-    names = ("owner", "member", "stranger")
-    secrets = {name: at.world.run(partial(open_session, user_id=at.world.users[name])).secret for name in names}
+    at.world.users[NAMES[-1]] = at.world.run(open_operator)
+    secrets = {name: at.world.run(partial(open_session, user_id=at.world.users[name])).secret for name in NAMES}
     with asyncio.Runner() as runner:
         client = seen.async_client(at.server.base_url, timeout=60)
         browsers = {name: Browser(client, secret) for name, secret in secrets.items()}

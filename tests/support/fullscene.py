@@ -20,7 +20,7 @@ from tests.support.mappings import Segment
 from tests.support.plans import plan_body, snapshot_body
 from tests.support.playbook_samples import CASE, REVIEW
 from tests.support.server import ServerHandle
-from tests.support.sessions import open_session
+from tests.support.sessions import open_operator, open_session
 from tests.support.weekly import Weekly, gap, hypothesis, metric, report_on
 
 FRAMES = [
@@ -126,7 +126,7 @@ PLACES: Mapping[str, Sequence[str]] = {
 """The places of each page, by its address: full, empty, and with what its address may ask for."""
 NO_PAGES = frozenset({"download/{operation_id}"})
 """Addresses that answer with a file."""
-SEEN_BY = {"invitations/{invitation_id}": GUEST}
+SEEN_BY = {"invitations/{invitation_id}": GUEST, "operator": "operator"}
 
 
 def every_place(ids: Mapping[str, str], *, without: Sequence[str] = ()) -> Iterator[Place]:
@@ -156,7 +156,7 @@ class FullScene:
         self.ids: dict[str, str] = {"project_id": at.world.project_id, "distinct_id": "anna@example.com"}
 
     def session(self, who: str = "owner") -> str:
-        """The secret of a new session of a person: owner, member, auditor, guest or stranger."""
+        """The secret of a new session of a person: owner, member, auditor, guest, stranger or operator."""
         opened = self.world.run(partial(open_session, user_id=self.world.users[who]))
         return str(opened.secret)
 
@@ -187,6 +187,7 @@ class FullScene:
             for name in (AUDITOR, GUEST):
                 world.users[name] = await user_of(store, world.secrets[name])
             await set_member(store, world.project_id, world.users[AUDITOR], Role.AUDITOR)
+            world.users["operator"] = await open_operator(store)
 
         world.run(settle)
         wish = {"email": f"{GUEST}-of-{world.project_id[-8:]}@example.com", "role": "member"}

@@ -24,6 +24,8 @@ START_SECONDS = 60.0
 GONE_SECONDS = 5.0
 ENCRYPTION_KEY = "11" * 32
 SIGNING_KEY = "22" * 32
+OPERATOR = "operator@example.com"
+"""The mail address of the operator of every test server."""
 
 
 def free_port() -> int:
@@ -68,6 +70,7 @@ class ServerHandle:
             "SERVICE_INTERNAL_TOKEN": self.internal_token,
             "SERVICE_TEST_TOKEN": self.test_token,
             "SERVICE_TEST_CLOCK": "1",
+            "SERVICE_OPERATORS": OPERATOR,
             "SERVICE_RATE_LIMITS": "0",
             "SERVICE_PLANS": "{}",
             "SERVICE_WEBHOOK_ALLOW_PRIVATE": "1",

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from service.accounts.commands import operator
 from service.accounts.commands import session as commands
+from service.accounts.commands.operator import email_identity
 from service.accounts.commands.session import NewSession
 from service.auth.system import carry_out
 from service.eventstore.store import EventStore
+from statemachines.accounts.person import person_id
+from tests.support.server import OPERATOR
 
 
 async def open_session(store: EventStore, user_id: str) -> NewSession:
     """Make a link for a person and use it."""
     link = await operator.offer_session(store, user_id)
     return await carry_out(store, "test", "enter", await commands.enter(store, link.secret))
+
+
+async def open_operator(store: EventStore) -> str:
+    """Make the operator of a test server, if need be; returns the user id."""
+    identity = email_identity(OPERATOR)
+    await operator.create_key(store, identity)
+    return person_id(store.installation_salt, identity)

@@ -22,6 +22,7 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import Head, head_of
 from service.http.edge.inner import InnerRequest
 from statemachines.accounts.membership import Role
+from statemachines.accounts.person import Identity, person_id
 
 Json = dict[str, Any]
 KEPT = ("user-agent", "x-forwarded-for", "forwarded", "host")
@@ -73,6 +74,13 @@ class Visit:
         if secret is None:
             raise Unauthenticated
         return secret
+
+    @cached_property
+    def of_operator(self) -> bool:
+        """Whether the person is an operator of the installation (SERVICE_OPERATORS)."""
+        services, user_id = self.call.services, self.call.user_id
+        salt, named = services.store.installation_salt, services.settings.operators or ()
+        return any(user_id in {one, person_id(salt, Identity("email", one, one))} for one in named)
 
     @cached_property
     def csrf(self) -> str:

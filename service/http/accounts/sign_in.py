@@ -49,7 +49,7 @@ CODE_ATTEMPTS = 5  # two live sign-ins with one of 20^8 codes are rare; five tim
     responses={200: DeviceStarted},
     idempotency="optional",
     rate="device_start",
-    flows=frozenset({"install"}),
+    flows=frozenset({"install", "provider"}),
     errors=("service_unavailable",),
     place=SIGN_IN,
 )
@@ -78,7 +78,7 @@ async def _start(call: Call[StartDevice, None]) -> Outcome:
     responses={200: DeviceAuthorized},
     idempotency="optional",
     rate="device_poll",
-    flows=frozenset({"install"}),
+    flows=frozenset({"install", "provider"}),
     errors=("authorization_pending", "slow_down", "access_denied", "expired_token"),
     place=SIGN_IN,
 )

@@ -63,6 +63,7 @@ async def get_oauth_client(call: Call[None, None]) -> Answer:
     mutation=True,
     responses=PAGES,
     rate="device_poll",
+    flows=frozenset({"provider"}),
     extension=True,
     content_type=HTML,
 )
@@ -91,6 +92,7 @@ async def return_from_provider(call: Call[None, CallbackQuery]) -> Outcome:
     rate="device_poll",
     max_body=MAX_FORM,
     media_type=FORM,
+    flows=frozenset({"provider"}),
     extension=True,
     content_type=HTML,
 )

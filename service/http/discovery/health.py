@@ -57,6 +57,7 @@ async def get_ready(call: Call[None, None]) -> Answer:
     principals=PUBLIC,
     responses={200: str},
     content_type=METRICS_TYPE,
+    inside=True,
     extension=True,
     place=NOBODY,
 )

@@ -1,4 +1,4 @@
-"""The operations in reach of the tools: every GET of people and runners, and public ones for programs (G-168).
+"""The operations in reach of the tools: GET of people and runners, and public ones, for a model to read (G-168).
 
 Their descriptions come from the served schema document.
 """
@@ -20,7 +20,8 @@ from service.http.mcp.origins import origins_of
 Json = dict[str, Any]
 
 READERS = frozenset({PrincipalKind.KEY, PrincipalKind.RUNNER})
-READABLE = (JSON, "text/markdown", "text/plain")
+READABLE = (JSON, "text/markdown")
+"""The types of an answer for a model to read. Anything else is a file, an archive or a stream for a program."""
 
 
 class Reached(NamedTuple):
@@ -49,11 +50,11 @@ class Reached(NamedTuple):
 def is_readable(bound: Bound) -> bool:
     """Whether `read` reaches an operation."""
     operation = bound.operation
-    if operation.method != "GET" or operation.path in HIDDEN_PATHS:
+    if operation.method != "GET" or operation.path in HIDDEN_PATHS or operation.inside:
         return False
-    if operation.principals & READERS:
-        return True
-    return PrincipalKind.ANONYMOUS in operation.principals and operation.content_type.startswith(READABLE)
+    if not operation.content_type.startswith(READABLE):
+        return False
+    return bool(operation.principals & (READERS | {PrincipalKind.ANONYMOUS}))
 
 
 def reached(bound: Iterable[Bound], document: Json, names: Collection[str] = ()) -> dict[str, Reached]:

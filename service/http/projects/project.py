@@ -29,7 +29,7 @@ from service.projects.show import project as show
     summary="List your projects",
     principals=KEY,
     responses={200: ProjectList},
-    flows=frozenset({"install"}),
+    flows=frozenset({"install", "provider"}),
 )
 async def list_projects(call: Call[None, PageQuery]) -> Answer:
     """List the caller's projects, newest first."""
@@ -47,7 +47,7 @@ async def list_projects(call: Call[None, PageQuery]) -> Answer:
     principals=KEY,
     responses={201: ProjectCreatedBody},
     idempotency="optional",
-    flows=frozenset({"install", "onboarding"}),
+    flows=frozenset({"install", "onboarding", "provider"}),
 )
 async def create_project(call: Call[CreateProject, None]) -> Outcome:
     """Make a project that the caller owns; a replay of the request shows everything but the DSN."""

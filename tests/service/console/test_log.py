@@ -9,6 +9,7 @@ from service.console.diagrams.drawing import Passed, draw
 from service.console.pages.operator.figures import Figures
 from service.registry import machines
 from tests.support.consolescene import People, open_people
+from tests.support.intruding import meaning
 from tests.support.loop.http_scene import HttpScene
 from tests.support.weekly import Weekly, gap, hypothesis, metric, report_on
 
@@ -88,8 +89,8 @@ def test_a_report_is_shown_in_its_form_and_as_text(at: HttpScene) -> None:
         assert f"/console/runs/{weekly.run_id}/report" in people.owner.open(f"runs/{weekly.run_id}").html
 
 
-def test_the_operators_page_has_the_figures_that_anybody_may_read(at: HttpScene, people: People) -> None:
-    page = people.stranger.open("operator")
+def test_the_operators_page_has_the_figures_of_the_installation(at: HttpScene, people: People) -> None:
+    page = people.operator.open("operator")
     for text in (
         "Readers of the log",
         "sequencer",
@@ -108,12 +109,22 @@ def test_the_operators_page_has_the_figures_that_anybody_may_read(at: HttpScene,
     assert at.world.project_id not in page.text
 
 
+def test_the_operators_page_is_for_nobody_else(people: People) -> None:
+    """Neither the owner of a project nor anybody else finds it, or a link to it: it is as if it did not exist."""
+    for one in (people.owner, people.member, people.stranger):
+        there, never = one.get("operator"), one.get("operators")
+        assert there.status_code == never.status_code == 404
+        assert meaning(there) == meaning(never)
+        assert "/console/operator" not in one.open("").html
+    assert "/console/operator" in people.operator.open("").html
+
+
 def test_a_rebuild_under_way_shows_how_far_it_is(at: HttpScene, people: People) -> None:
     assert at.server.database_url is not None
     with psycopg.connect(at.server.database_url, autocommit=True) as connection:
         connection.execute("insert into rebuilds (name, position, events, started_at) values ('a_test', 9, 7, 0)")
         try:
-            shown = people.stranger.sees("operator", "a_test 7 of ")
+            shown = people.operator.sees("operator", "a_test 7 of ")
         finally:
             connection.execute("delete from rebuilds where name = 'a_test'")
     assert "The table of before answers until the swap." in shown.text

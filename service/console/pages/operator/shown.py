@@ -1,13 +1,13 @@
-"""How the installation does: what `/metrics` and `/health/ready` tell anybody, put in order.
+"""How the installation does: what `/metrics` and `/health/ready` tell inside, put in order.
 
-There is no role of an operator over HTTP. Both reads need no credential, so this page gives nobody a new right. It
-names no project.
+It is for the people in SERVICE_OPERATORS. Others find no such page, as they find no metrics behind the shipped proxy.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from service.auth.refusals import NotFound
 from service.console.kit.page import View, page
 from service.console.kit.visit import Visit
 from service.console.pages.log.checkpoint import checkpoint_of
@@ -38,7 +38,9 @@ EVERY = 10
 
 @page("operator")
 async def show_operator(visit: Visit) -> View:
-    """Show the checks, the log with its readers, queues and jobs."""
+    """Show the checks, the log with its readers, queues and jobs. Raises NotFound to others than operators."""
+    if not visit.of_operator:
+        raise NotFound
     ready = await visit.ask("get_ready", {})
     metrics = await visit.ask("get_metrics", {})
     figures = Figures(metrics.raw.decode() if metrics.ok else "")

@@ -87,6 +87,7 @@ class Group:
         refuses: Mapping[int, Any] | None = None,
         failure_page: FailurePage | None = None,
         place: str = STRANGERS,
+        inside: bool = False,
     ) -> Callable[[Handler], Endpoint]:
         """Declare the operation of one handler. The keywords are Operation's, where they are explained.
 
@@ -144,6 +145,7 @@ class Group:
                 refuses=refuses or {},
                 failure_page=failure_page,
                 place=place,
+                inside=inside,
             )
             return Endpoint(operation, handler)
 

@@ -21,7 +21,7 @@ ONBOARDING = Group(name="onboarding", closed_errors=True, flows=frozenset({"onbo
 OPERATIONS = Group(name="operations")
 PROJECT_DELETION = Group(name="deletion", closed_errors=True)
 PROJECTS = Group(name="projects")
-PROVIDER = Group(name="provider")
+PROVIDER = Group(name="provider", flows=frozenset({"provider"}))
 PUBLIC_QUERIES = Group(name="public_queries")
 SIGNAL_MAP = Group(name="signal_map")
 TEST_CLOCK = Group(name="test_clock")

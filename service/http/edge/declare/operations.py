@@ -83,7 +83,8 @@ class Operation(Access):
     document; the common ones are added. `same_origin`: a page of another origin is refused. `fresh_when`: the bodies
     for which the handler asks for a fresh sign-in, in words. `shown_body` describes a body for the handler to decode.
     `refuses` maps statuses to the refusals of its protocol beside our envelope. `place` is the place of its callers
-    without a credential, against tenants (G-204). NOBODY waits in no turn.
+    without a credential, against tenants (G-204). NOBODY waits in no turn. `inside`: for the operator's own machines.
+    The shipped proxy closes it, and no tool of MCP reaches it.
     """
 
     operation_id: str
@@ -122,6 +123,7 @@ class Operation(Access):
     refuses: Mapping[int, Any] = field(default_factory=dict)
     failure_page: FailurePage | None = None
     place: str = STRANGERS
+    inside: bool = False
 
     @cached_property
     def largest_form(self) -> int:

@@ -396,6 +396,34 @@ def test_operations_come_in_the_order_of_the_work() -> None:
         assert [name for name in names if name in wanted] == wanted
 
 
+PROVIDER_FLOW = {
+    *("POST /v1/auth/device", "POST /v1/auth/device/poll", "GET /v1/projects", "POST /v1/projects"),
+    *("POST /v1/auth/provider", "POST /v1/auth/provider/poll"),
+    *("GET /v1/auth/provider/callback", "POST /v1/auth/provider/callback"),
+    "POST /v1/projects/{project_id}/provider/provision",
+    "POST /v1/projects/{project_id}/provider/session-replay/configure",
+    "GET /v1/projects/{project_id}/provider/session-replay/status",
+    *(
+        f"GET /v1/projects/{{project_id}}/{name}"
+        for name in ("session-recordings", "feature-flags", "surveys", "experiments")
+    ),
+}
+"""What the setup of provider analytics takes: a key, a project, the connection, and what is read through it."""
+
+
+def test_the_provider_flow_is_whole() -> None:
+    """Each step of it, the way to its first step, and every schema that they refer to (R-DISC-14, G-164, G-165)."""
+    document = select(DOCUMENT, flow="provider")
+    assert {f"{method.upper()} {path}" for path, method, _ in operations(document)} == PROVIDER_FLOW
+    assert_complete(document)
+    about = {
+        f"{bound.operation.method} {bound.operation.path}"
+        for bound in bind(all_endpoints())
+        if "/provider" in bound.operation.path or bound.operation.group == "provider"
+    }
+    assert about <= PROVIDER_FLOW
+
+
 def assert_complete(document: dict[str, Any]) -> None:
     """Fail on a reference that leads nowhere, and on a component that nothing refers to."""
     used = references(document)

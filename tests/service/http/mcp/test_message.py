@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from schemas.mcp.message import LEGACY, MAX_MESSAGE_BYTES, MODERN
+from service.http.edge.declare.bound import Bound
+from service.http.edge.routes import all_endpoints, bind
 from service.http.mcp.answers import MOST_CHARACTERS, ORIGINS_KEY
 from service.http.mcp.tools import COMMANDS, NAMES, READS
 from tests.support.api import World, ok, refused
@@ -111,6 +115,53 @@ async def test_every_read_is_found_described_and_carried_out(agent: Agent, owner
     guide = await agent.get("read", operation="get_docs_automation")
     assert guide["part"].startswith("#")
     assert guide["truncated"] is True
+
+
+CLOSED = re.compile(r"location (=|~) (\S+) \{\s+return 404;\s+\}")
+"""What the shipped nginx keeps inside."""
+
+
+def closed_by_nginx(path: str) -> bool:
+    """Whether the shipped configuration answers 404 in the place of the service."""
+    text = (Path(__file__).parents[4] / "deploy" / "nginx.conf").read_text()
+    found = CLOSED.findall(text)
+    assert len(found) == text.count("return 404")
+    return any(path == place if kind == "=" else re.search(place, path) is not None for kind, place in found)
+
+
+def is_file(bound: Bound) -> bool:
+    """Whether an operation answers with bytes for a program: a file, an archive or a stream."""
+    one = bound.operation
+    return bytes in one.responses.values() or not one.content_type.startswith(("application/json", "text/markdown"))
+
+
+async def test_what_is_inside_and_what_is_a_file_is_no_read(agent: Agent, owner: Any) -> None:
+    """Of all operations: neither found nor described nor read, although the caller may call most of them."""
+    bound = bind(all_endpoints())
+    inside = {one.name for one in bound if closed_by_nginx(one.operation.path)}
+    assert inside == {one.name for one in bound if one.operation.inside} == {"get_metrics"}
+    refused_ones = [one for one in bound if one.name in inside or is_file(one)]
+    assert {"get_metrics", "get_project_archive", "get_automation_run_tlog_proof"} < {one.name for one in refused_ones}
+    for one in refused_ones:
+        words = f"{one.name} {one.operation.summary}".replace("_", " ")
+        found = await agent.read("find_operation", words=words[:300], limit=20)
+        assert one.name not in [operation["operation"] for operation in found["operations"]]
+        for tool in ("describe", "read"):
+            result = await agent.use(tool, operation=one.name)
+            error = result["structuredContent"]["answer"]["error"]
+            assert (result["isError"], error["code"]) == (True, "invalid_payload"), one.name
+
+
+async def test_a_stream_is_a_page_here(agent: Agent, owner: Any) -> None:
+    """The events of a project come page by page, whatever the message accepts."""
+    project = (await owner.create_project())["id"]
+    answer = await agent.send(
+        "tools/call",
+        {"name": "read", "arguments": {"operation": "list_events", "parameters": {"project_id": project}}},
+        accept="application/json, text/event-stream, application/x-ndjson",
+    )
+    shown = answer.json()["result"]["structuredContent"]
+    assert (shown["status"], shown["answer"]["project_id"]) == (200, project)
 
 
 async def test_what_was_written_by_others_is_told(world: World, owner: Any) -> None:
