@@ -18,6 +18,7 @@ from statemachines.cases.case import (
     CaseOpenedIgnored,
     CaseOpenedResolved,
     CaseOverflowOpened,
+    CaseOverflowReopened,
     CaseRegressed,
     CaseReleased,
     CaseReopened,
@@ -119,6 +120,8 @@ def _moved(row: CaseRow, recorded: Recorded) -> CaseRow:
     match recorded.event:
         case CaseRegressed() | CaseReopened() | CaseSplitOff():
             status = "open"
+        case CaseOverflowReopened():
+            status = "overflow"
         case CaseIgnored() as event:
             status, rule_id = "ignored", event.suppression_id
         case CaseIgnoredByMember():

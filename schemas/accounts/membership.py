@@ -12,7 +12,6 @@ from schemas.kernel import patterns
 from schemas.kernel.shape import Epoch
 
 Role = Literal["owner", "member", "auditor"]
-OfferedRole = Literal["owner", "member"]  # auditors are made by the operator
 InvitationId = Annotated[str, Meta(description="The id of an invitation.")]
 
 
@@ -20,7 +19,7 @@ class InviteMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Invite an address into the project, or change the role of the member who has it."""
 
     email: Annotated[str, Meta(min_length=3, max_length=320, pattern=patterns.MAIL, description="A mail address.")]
-    role: OfferedRole
+    role: Role
 
 
 class MemberInvited(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +43,7 @@ class InvitationItem(msgspec.Struct, frozen=True, kw_only=True):
 
     invitation_id: InvitationId
     email: str
-    role: OfferedRole
+    role: Role
     invited_by: UserId
     invited_at: Epoch
     expires_at: Epoch
@@ -85,7 +84,7 @@ class InvitationBody(msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["open", "accepted"]
     project_id: str
     project_name: str
-    role: OfferedRole
+    role: Role
     invited_at: Epoch
     expires_at: Epoch
     consequences: list[str]

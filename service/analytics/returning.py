@@ -15,6 +15,7 @@ import msgspec
 
 from projections.analytics.connection import GRANTS, ConnectionRow, SealedGrantRow
 from service.analytics.commands import begin_exchange, insist, record_reply, step
+from service.analytics.connecting.http import Throttled
 from service.analytics.connecting.oauth import ProviderOAuth, Tokens
 from service.analytics.connecting.sealed import ConnectionSecrets, make_form_token
 from service.analytics.reads import account_of, find_connection
@@ -60,6 +61,12 @@ class Ending(Enum):
     OVER = "over"  # the address was used, has expired, or never was one
 
 
+class ProviderRests(NamedTuple):
+    """A visit that ends because the provider takes no requests for some seconds (G-205)."""
+
+    retry_after: int
+
+
 class Compare(NamedTuple):
     """The question on the page: is the code the same? With what its form sends back."""
 
@@ -103,7 +110,9 @@ async def come_back(
             return Ending.OVER
 
 
-async def answer(store: EventStore, oauth: ProviderOAuth, state: str, token: str, decision: str) -> Ending:
+async def answer(
+    store: EventStore, oauth: ProviderOAuth, state: str, token: str, decision: str
+) -> Ending | ProviderRests:
     """Carry out the human's answer: exchange the code, or deny. Raises CommandNotDone when it cannot be recorded."""
     found = await _find(store, oauth, state)
     if found is None or not found.secrets.knows_form(token):
@@ -117,6 +126,8 @@ async def answer(store: EventStore, oauth: ProviderOAuth, state: str, token: str
     got = await oauth.exchange(row.host, account_of(store, row.project_id), secrets.code or "", secrets.verifier or "")
     if isinstance(got, ReadFailed):
         await _record(store, row, NoOutcome(), None)
+        if isinstance(got, Throttled):
+            return ProviderRests(got.retry_after)
         return Ending.NO_TIME if got.cause == "timeout" else Ending.NO_ANSWER
     return await _keep(store, oauth, found, got)
 

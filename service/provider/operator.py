@@ -204,5 +204,6 @@ class OperatorProvider:
 
 
 def _failed(answer: HttpAnswer) -> ReadFailed:
-    """The failed read for an answer that is no success. After a 429 alone somebody waits: nothing rests here."""
-    return failed(answer) if answer.status == HTTPStatus.TOO_MANY_REQUESTS else failure(cause_of(answer.status))
+    """The failed read for an answer that is no success: Throttled after a 429 or 5xx (G-205)."""
+    waits = answer.status == HTTPStatus.TOO_MANY_REQUESTS or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return failed(answer) if waits else failure(cause_of(answer.status))

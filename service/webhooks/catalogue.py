@@ -29,7 +29,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = {
     "case.resolved": (case.CaseResolved.TOPIC, case.CaseResolvedByMember.TOPIC),
     "case.ignored": (case.CaseIgnored.TOPIC, case.CaseIgnoredByMember.TOPIC),
     "deploy.recorded": (deploy.DeployRecorded.TOPIC,),
-    "case.reopened": (case.CaseReopened.TOPIC,),
+    "case.reopened": (case.CaseReopened.TOPIC, case.CaseOverflowReopened.TOPIC),
     "case.merged": (case.CaseMerged.TOPIC,),
     "case.split": (case.CaseSplitOff.TOPIC,),
     "case.assigned": (case.CaseAssigned.TOPIC,),

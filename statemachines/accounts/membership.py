@@ -46,6 +46,9 @@ class Role(Enum):
     AUDITOR = "auditor"
 
 
+_ASCENDING = (Role.AUDITOR, Role.MEMBER, Role.OWNER)
+
+
 def role_named(text: str) -> Role | None:
     """The role of a row. None for one of a later release, which gives no right here."""
     return next((role for role in Role if role.value == text), None)
@@ -127,6 +130,12 @@ class SyntheticMember(Rejection):
     """Identities of test runs stay among projects of test runs (threat 8)."""
 
     code = "principal_not_allowed"
+
+
+def is_less(role: Role, status: Status) -> bool:
+    """Whether a role permits less than what somebody is: taking it needs no consent, and no offer of it is taken up."""
+    held = role_of(status)
+    return held is not None and _ASCENDING.index(role) < _ASCENDING.index(held)
 
 
 def role_of(status: Status) -> Role | None:

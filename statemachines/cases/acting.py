@@ -17,6 +17,7 @@ from statemachines.cases.case import (
     CaseIgnoredByMember,
     CaseMerged,
     CaseNotActionable,
+    CaseOverflowReopened,
     CaseReleased,
     CaseReopened,
     CaseResolvedByMember,
@@ -31,8 +32,6 @@ MAX_MEMBERS = 50
 """Cases that may be merged into one: each read of it looks at all of them."""
 
 _READ = "Read the case again and decide from its present state."
-_OF_OVERFLOW = (CaseIgnoredByMember, CaseAssigned)
-"""What a member may do to a case that counts what was too new."""
 _EVENTS = Mapping[str, list[Event]]
 
 
@@ -52,7 +51,7 @@ def require_revision(state: Case, case_revision: int) -> None:
 def require_actionable(state: Case, event: type[Event]) -> None:
     """Refuse what is done to cases of one kind of error alone. Raises CaseNotActionable.
 
-    A case that counts what was too new can be ignored and assigned, one that was merged neither.
+    An overflow case can be ignored and reopened, and no more (G-205). A merged case can be neither.
     """
     if state.status is Status.MERGED:
         raise CaseNotActionable(
@@ -61,11 +60,13 @@ def require_actionable(state: Case, event: type[Event]) -> None:
             merged_into=state.merged_into,
             allowed_next=[],
         )
-    if is_overflow(state.fingerprint) and event not in _OF_OVERFLOW:
+    if is_overflow(state.fingerprint) and event not in {CaseIgnoredByMember, CaseOverflowReopened}:
+        ignored = state.status is Status.IGNORED
         raise CaseNotActionable(
             "An overflow case holds many kinds of errors.",
-            next_action="Ignore or assign it. Its errors open cases of their own once the limit allows.",
-            allowed_next=[one.TOPIC for one in _OF_OVERFLOW],
+            next_action=f"{'Reopen' if ignored else 'Ignore'} it. Its errors open cases of their own once the limit "
+            "allows.",
+            allowed_next=[(CaseOverflowReopened if ignored else CaseIgnoredByMember).TOPIC],
         )
 
 
@@ -82,11 +83,12 @@ def decide_ignore_by_member(state: Case, now: int) -> list[Event]:
 
 
 def decide_reopen(state: Case, now: int) -> list[Event]:
-    """Bring a case back; an open one stays as it is. Raises CaseNotActionable."""
-    require_actionable(state, CaseReopened)
-    if state.status is Status.OPEN:
+    """Bring a case back; one that is open, or of overflow, stays as it is. Raises CaseNotActionable."""
+    event = CaseOverflowReopened if is_overflow(state.fingerprint) else CaseReopened
+    require_actionable(state, event)
+    if state.status is Status.OPEN or state.status is Status.OVERFLOW:
         return []
-    return [CaseReopened(now)]
+    return [event(now)]
 
 
 def decide_assign(state: Case, user_id: str | None, now: int) -> list[Event]:

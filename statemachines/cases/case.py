@@ -147,6 +147,13 @@ class CaseReopened(Event, frozen=True):
     reopened_at: int
 
 
+class CaseOverflowReopened(Event, frozen=True):
+    """A member brings an ignored overflow case back into attention. It still wakes no automation (G-205)."""
+
+    TOPIC = "case.overflow_reopened.v1"
+    reopened_at: int
+
+
 class CaseAssigned(Event, frozen=True):
     """A member is to look after the case; None: nobody."""
 
@@ -203,7 +210,8 @@ TABLE = transition_table(
         [CaseResolvedByMember.TOPIC, [Status.OPEN, Status.IGNORED], Status.RESOLVED],
         [CaseIgnoredByMember.TOPIC, [Status.OPEN, Status.RESOLVED, Status.OVERFLOW], Status.IGNORED],
         [CaseReopened.TOPIC, [Status.RESOLVED, Status.IGNORED], Status.OPEN],
-        [CaseAssigned.TOPIC, [*_SETTLED, Status.OVERFLOW], None],
+        [CaseOverflowReopened.TOPIC, Status.IGNORED, Status.OVERFLOW],
+        [CaseAssigned.TOPIC, _SETTLED, None],
         [CaseMerged.TOPIC, [*_SETTLED, Status.MERGED], Status.MERGED],
         [CaseSplitOff.TOPIC, Status.MERGED, Status.OPEN],
         [CaseAbsorbed.TOPIC, _SETTLED, None],

@@ -25,6 +25,15 @@ async def verified(
     return Person(world.client, key["api_key"], key["user_id"], world)
 
 
+async def synthetic(world: World, run_id: str) -> tuple[Person, str]:
+    """Sign in the person of a test run; returns also the address."""
+    started = ok(await world.post("/v1/auth/device"))
+    body = {"user_code": started["user_code"], "test_run_id": run_id}
+    email = ok(await world.test_operator.post("/v1/auth/device/test-authorize", body))["email"]
+    key = ok(await world.post("/v1/auth/device/poll", {"device_code": started["device_code"]}))
+    return Person(world.client, key["api_key"], key["user_id"], world), str(email)
+
+
 def address_of() -> str:
     """An address that nobody has yet."""
     return f"guest-{next(_numbers)}@example.com"

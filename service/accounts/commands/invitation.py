@@ -43,8 +43,8 @@ class Joined(NamedTuple):
 async def invite(store: EventStore, project_id: str, email: str, role: Role, *, invited_by: str) -> Intent[Invited]:
     """Offer a role to an address. For members it is their role that is to change (G-177).
 
-    Taking ownership away takes effect at once; giving it waits for consent, because an owner may come to pay. What is
-    so already records nothing. Raises LastOwner, TooManyInvitations.
+    A lesser role takes effect at once. A greater one waits for consent, because an owner may come to pay. What is so
+    already records nothing. Raises LastOwner, TooManyInvitations.
     """
     stream = invitations.stream(project_id, invitations.invitation_id(store.installation_salt, project_id, email))
     owners = await owners_of(store, project_id)
@@ -54,13 +54,13 @@ async def invite(store: EventStore, project_id: str, email: str, role: Role, *, 
 
     def decide(unit: Unit) -> Invited:
         states = {user_id: unit.state(one) for user_id, one in named.items()}
-        roles = {state.status.value for state in states.values()}
-        if role.value in roles or (role is Role.MEMBER and Role.OWNER.value in roles):
-            for user_id, state in states.items():
-                if role is Role.MEMBER and state.status is memberships.Status.OWNER:
-                    others = owners.active(unit, besides=user_id)
-                    events = memberships.decide_set_role(state, user_id, role, unit.now, other_owners=others)
-                    unit.append(named[user_id], events)
+        less = {user_id: state for user_id, state in states.items() if memberships.is_less(role, state.status)}
+        if less or any(state.status.value == role.value for state in states.values()):
+            for user_id, state in less.items():
+                others = owners.active(unit, besides=user_id)
+                unit.append(
+                    named[user_id], memberships.decide_set_role(state, user_id, role, unit.now, other_owners=others)
+                )
             withdraw(unit, [stream])
             return Invited(stream.id, unit.now + invitations.LIFETIME)
         inviter = unit.row(MEMBERSHIPS.table, own.project_id, own.id)
@@ -96,8 +96,8 @@ def accept(row: InvitationRow, user_id: str) -> Intent[Joined]:
         if events:
             memberships.check_may_join(joining, synthetic_project=project.synthetic)
             unit.append(stream, events)
-            if member.status is not memberships.Status.OWNER:
-                role = Role(invitation.role)
+            role = Role(invitation.role)
+            if not memberships.is_less(role, member.status):
                 member = unit.append(membership, memberships.decide_set_role(member, user_id, role, unit.now))
         return Joined(project_id, user_id, _role(member))
 

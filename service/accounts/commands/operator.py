@@ -1,6 +1,6 @@
 """What an operator does from the command line: keys, links, members and sign-ins, by the commands that every door uses.
 
-The document has no operation for refusing a sign-in, and owners can only invite members (G-019, G-023, G-177); whoever
+The document has no operation for refusing a sign-in, and owners can only invite people (G-019, G-023, G-177); whoever
 may run the service's command line refuses, and adds members without asking them. Every function takes a started
 EventStore, and its commands are recorded with the actor "system:operator". Each raises what the store raises besides
 the refusals it names.

@@ -15,13 +15,13 @@ from schemas.accounts.membership import (
     MemberItem,
     MemberList,
     MemberRemoved,
-    OfferedRole,
     Role,
 )
 from service.accounts.commands.invitation import Invited, Joined
 from service.accounts.reads import ListedMember, Offered
 
 _CONSEQUENCES = {
+    "auditor": ["You can read all of the project but its raw DSN, and change nothing. Owners see your mail address."],
     "member": ["You can read the project and work on its cases. Owners see your mail address."],
     "owner": [
         "You can do everything in the project, also delete it. Other owners see your mail address.",
@@ -49,7 +49,7 @@ def member_list(
             InvitationItem(
                 invitation_id=one.id,
                 email=one.email,
-                role=_offered(one.role),
+                role=_role(one.role),
                 invited_by=one.invited_by,
                 invited_at=one.invited_at,
                 expires_at=one.expires_at,
@@ -84,7 +84,7 @@ def offered(found: Offered) -> InvitationBody:
         status="open" if row.status == "open" else "accepted",
         project_id=row.project_id,
         project_name=found.project_name,
-        role=_offered(row.role),
+        role=_role(row.role),
         invited_at=row.invited_at,
         expires_at=row.expires_at,
         consequences=_CONSEQUENCES[row.role],
@@ -100,10 +100,6 @@ def invitation_accepted(joined: Joined) -> InvitationAcceptedBody:
         role=_role(joined.role),
         next_action=f"Read the project with GET /v1/projects/{joined.project_id}/health.",
     )
-
-
-def _offered(text: str) -> OfferedRole:
-    return cast("OfferedRole", text)
 
 
 def _role(text: str) -> Role:

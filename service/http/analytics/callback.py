@@ -10,7 +10,7 @@ import msgspec
 from schemas.analytics.connection import CallbackForm, CallbackQuery, ClientMetadata
 from service.analytics import returning
 from service.analytics.connecting.registration import CALLBACK_PATH, DOCUMENT_PATH
-from service.analytics.returning import Compare, Ending
+from service.analytics.returning import Compare, Ending, ProviderRests
 from service.auth.refusals import InvalidPayload, ServiceUnavailable
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.analytics import callback_page
@@ -26,7 +26,7 @@ MAX_FORM = 4096
 """Bytes of the form that our page sends."""
 MAX_FIELDS = 10
 CACHED = {"cache-control": "public, max-age=3600"}
-PAGES = {200: str, 410: str, 502: str, 504: str}
+PAGES = {200: str, 410: str, 502: str, 503: str, 504: str}
 
 
 @groups.AUTH.operation(
@@ -119,9 +119,10 @@ def _read_form(call: Call[bytes, None]) -> CallbackForm:
         raise InvalidPayload("This is not the form of our page.", missing=["state", "token", "decision"]) from None
 
 
-def _page(shown: Compare | Ending) -> Outcome:
+def _page(shown: Compare | Ending | ProviderRests) -> Outcome:
     status, body = callback_page.render(shown)
-    return Outcome(status, body, HEADERS)
+    later = {"retry-after": str(shown.retry_after)} if isinstance(shown, ProviderRests) else {}
+    return Outcome(status, body, {**HEADERS, **later})
 
 
 ENDPOINTS = [get_oauth_client, return_from_provider, answer_provider_page]

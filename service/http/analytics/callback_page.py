@@ -10,7 +10,7 @@ from html import escape
 from http import HTTPStatus
 from typing import NamedTuple
 
-from service.analytics.returning import ALLOW, Compare, Ending
+from service.analytics.returning import ALLOW, Compare, Ending, ProviderRests
 from service.http.edge.answer.page import frame
 
 TITLE = "Connect your analytics provider"
@@ -55,10 +55,13 @@ _ENDS: Mapping[Ending, _End] = {
 }
 
 
-def render(shown: Compare | Ending) -> tuple[int, bytes]:
+_RESTS = _End(HTTPStatus.SERVICE_UNAVAILABLE, f"The provider takes no requests just now. {_AGAIN}")
+
+
+def render(shown: Compare | Ending | ProviderRests) -> tuple[int, bytes]:
     """Write the page, with its status: the question, or how the sign-in ended."""
-    if isinstance(shown, Ending):
-        end = _ENDS[shown]
+    if not isinstance(shown, Compare):
+        end = _RESTS if isinstance(shown, ProviderRests) else _ENDS[shown]
         return end.status, frame(TITLE, f"<p>{escape(end.text)}</p>\n")
     content = _QUESTION.format(
         code=escape(shown.user_code),

@@ -18,7 +18,7 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "onboarding.proof_started.v1": ("start_onboarding_proof",),
     "onboarding.verified.v1": ("verify_onboarding",),
     "case.ignored_by_member.v1": ("ignore_case",),
-    "case.assigned.v1": ("assign_case",),
+    "case.overflow_reopened.v1": ("reopen_case",),
     "run.started.v1": ("start_automation_run",),
     "run.progressed.v1": ("update_automation_run",),
     "run.charged.v1": ("record_automation_usage",),

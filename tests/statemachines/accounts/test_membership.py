@@ -81,6 +81,11 @@ def test_a_membership_gives_a_role_while_it_stands():
     assert {status: membership.role_of(status) for status in S} == {S.ABSENT: None, S.REMOVED: None, **roles}
 
 
+def test_a_role_permits_less_than_those_above_it():
+    less = {(role, status) for role in Role for status in S if membership.is_less(role, status)}
+    assert less == {(Role.AUDITOR, S.MEMBER), (Role.AUDITOR, S.OWNER), (Role.MEMBER, S.OWNER)}
+
+
 def test_a_role_that_nobody_knows_here_is_none():
     assert [membership.role_named(role.value) for role in Role] == list(Role)
     assert membership.role_named("reviewer") is None

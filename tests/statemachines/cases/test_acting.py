@@ -50,7 +50,23 @@ def test_what_was_too_new_is_neither_merged_nor_merged_into(overflow: str):
         acting.merge_cases(Merge("a", "b"), cases, 9)
     ignored = case.evolve(cases[overflow], case.CaseIgnoredByMember(9))
     with pytest.raises(CaseNotActionable):
-        acting.decide_reopen(ignored, 9)
+        acting.merge_cases(Merge("a", "b"), {**cases, overflow: ignored}, 9)
+
+
+def test_what_was_too_new_is_ignored_and_reopened_and_no_more():
+    """It comes back as what it was, which wakes no automation (G-136, G-205)."""
+    overflow = case.evolve(Case(), case.CaseOverflowOpened(case.overflow_fingerprint(3600), 3600, 5))
+    [ignore] = acting.decide_ignore_by_member(overflow, 9)
+    ignored = case.evolve(overflow, ignore)
+    [reopen] = acting.decide_reopen(ignored, 10)
+    assert reopen == case.CaseOverflowReopened(10)
+    assert case.evolve(ignored, reopen) == Case(case.Status.OVERFLOW, 3, overflow.fingerprint)
+    assert acting.decide_reopen(overflow, 9) == acting.decide_ignore_by_member(ignored, 9) == []
+    for state, left in ((overflow, ignore), (ignored, reopen)):
+        for decide in (acting.decide_resolve_by_member, lambda state, now: acting.decide_assign(state, "usr_1", now)):
+            with pytest.raises(CaseNotActionable) as refused:
+                decide(state, 9)
+            assert refused.value.details["allowed_next"] == [left.TOPIC]
 
 
 def test_a_revision_that_is_not_the_present_one_is_refused():

@@ -18,6 +18,7 @@ _TOLD: Mapping[str, str] = {
     "case.resolved_by_member.v1": "Resolved",
     "case.ignored_by_member.v1": "Ignored",
     "case.reopened.v1": "Reopened",
+    "case.overflow_reopened.v1": "Reopened",
     "case.assigned.v1": "Assigned",
     "case.merged.v1": "Merged into another case",
     "case.split_off.v1": "Split off another case",

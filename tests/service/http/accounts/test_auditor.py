@@ -12,7 +12,7 @@ from service.http.edge.routes import all_endpoints
 from statemachines.accounts.membership import Role
 from tests.support.api import Person, World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
-from tests.support.members import Members, accept, address_of, verified
+from tests.support.members import Members, accept, address_of, look, synthetic, verified
 
 pytestmark = pytest.mark.shares_server
 
@@ -52,6 +52,45 @@ async def test_an_auditor_reads_each_thing_of_a_project_and_changes_none(world: 
     assert [[before]] == [
         list(row) for row in await world.sql("select count(*) from events where project_id = %s", project_id)
     ]
+
+
+async def test_an_owner_invites_an_auditor(world: World):
+    """Nothing changes before the person accepts; then they read and change nothing (G-205)."""
+    owner, email = await verified(world), address_of()
+    members = Members((await owner.create_project())["id"])
+    guest, member = await verified(world, email), await members.join(world, owner)
+    body = {"email": email, "role": "auditor"}
+    refused(await member.post(members.path, body), 403, "owner_required")
+    invitation = await members.invited(owner, email, "auditor")
+    refused(await guest.get(f"/v1/projects/{members.project_id}/health"), 404, "project_not_found")
+    shown = ok(await look(guest, invitation))
+    assert (shown["role"], len(shown["consequences"])) == ("auditor", 1)
+    assert not any("pay" in text for text in shown["consequences"])
+    assert ok(await accept(guest, invitation))["role"] == "auditor"
+    assert (await members.roles(owner))[guest.user_id] == "auditor"
+    ok(await guest.get(f"/v1/projects/{members.project_id}/events"))
+    refused(await guest.post(members.path, body), 403, "owner_required")
+    refused(await guest.get(f"/v1/projects/{members.project_id}/dsn"), 403, "owner_required")
+    assert ok(await accept(guest, invitation))["role"] == "auditor", "a repeat"
+
+
+async def test_a_role_that_permits_less_is_taken_at_once_and_never_by_an_offer(world: World):
+    """The same bounds as the operator's command: an owner stays, and people of test runs stay among themselves."""
+    owner, email = await verified(world), address_of()
+    members = Members((await owner.create_project())["id"])
+    guest = await verified(world, email)
+    [own] = [one["email"] for one in ok(await owner.get(members.path))["members"]]
+    refused(await members.invite(owner, own, "auditor"), 409, "last_owner")
+    for role in ("member", "owner"):
+        offered = await members.invited(owner, email, role)
+        assert ok(await accept(guest, offered))["role"] == role
+        assert ok(await members.invite(owner, email, "auditor"), 202)
+        assert (await members.roles(owner))[guest.user_id] == "auditor"
+        assert await members.open(owner) == []
+        refused(await guest.post(members.path, {"email": email, "role": role}), 403, "owner_required")
+    robot, address = await synthetic(world, f"auditors-{owner.user_id[-8:]}")
+    refused(await accept(robot, await members.invited(owner, address, "auditor")), 403, "principal_not_allowed")
+    assert robot.user_id not in await members.roles(owner)
 
 
 async def test_an_auditor_is_shown_as_one(world: World):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
-from tests.support.members import Members, accept, address_of, look, verified
+from tests.support.members import Members, accept, address_of, look, synthetic, verified
 
 pytestmark = pytest.mark.shares_server
 
@@ -176,7 +176,6 @@ async def test_only_owners_come_near_and_bodies_are_strict(world: World):
         refused(await world.having(credential["credential"]).call(method, path, content), 403, "principal_not_allowed")
     for bad in (
         {},
-        body | {"role": "auditor"},
         body | {"role": "admin"},
         body | {"email": "nobody"},
         body | {"email": "a b@example.com"},
@@ -217,22 +216,14 @@ async def test_test_persons_join_test_projects_only(world: World):
     owner = await verified(world)
     members = Members((await owner.create_project())["id"])
     run = f"members-{owner.user_id[-8:]}"
-
-    async def test_person(run_id: str) -> tuple[object, str]:
-        started = ok(await world.post("/v1/auth/device"))
-        body = {"user_code": started["user_code"], "test_run_id": run_id}
-        email = ok(await world.test_operator.post("/v1/auth/device/test-authorize", body))["email"]
-        key = ok(await world.post("/v1/auth/device/poll", {"device_code": started["device_code"]}))
-        return type(owner)(world.client, key["api_key"], key["user_id"], world), email
-
-    robot, email = await test_person(run)
+    robot, email = await synthetic(world, run)
     invitation = await members.invited(owner, email)
     ok(await look(robot, invitation))
     refused(await accept(robot, invitation), 403, "principal_not_allowed")
     assert await members.roles(owner) == {owner.user_id: "owner"}
-    other, _ = await test_person(f"{run}-2")
-    synthetic = Members((await other.create_project())["id"])
-    assert ok(await accept(robot, await synthetic.invited(other, email)))["role"] == "member"
+    other, _ = await synthetic(world, f"{run}-2")
+    theirs = Members((await other.create_project())["id"])
+    assert ok(await accept(robot, await theirs.invited(other, email)))["role"] == "member"
 
 
 async def test_so_many_invitations_are_open_at_most(world: World):

@@ -230,6 +230,22 @@ async def test_a_process_that_dies_during_the_exchange(
     assert (await poll(onb, started))["status"] == "connected"
 
 
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_an_exchange_while_the_provider_takes_no_requests_is_503(
+    world: World, provider: FakeProvider, status: int
+) -> None:
+    """With its Retry-After; the code is spent, so that the sign-in has ended (G-205)."""
+    onb = await onboard(world)
+    started = await start(onb)
+    page = visit(sent_back(started))
+    provider.fail = {"/oauth/token/": lambda handler: handler.reply(status, b"{}", {"retry-after": "11"})}
+    pressed = press(page)
+    assert (pressed.status_code, pressed.headers["retry-after"]) == (503, "11")
+    assert "takes no requests" in pressed.text
+    provider.fail = {}
+    assert (await poll(onb, started))["status"] == "expired"
+
+
 async def test_a_sign_in_of_the_former_flow_expires(world: World, provider: FakeProvider) -> None:
     """What was pending before this release has a device code and no verifier: it ends at its next poll."""
     onb = await onboard(world)

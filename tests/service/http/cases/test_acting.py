@@ -170,20 +170,24 @@ async def test_what_is_done_to_one_kind_of_error_is_not_done_to_a_merged_case(wo
 
 
 async def test_what_is_done_to_one_kind_of_error_is_not_done_to_an_overflow_case(world: World, project):
-    """It can be ignored and assigned, which the refusal names; also once it is ignored."""
+    """It can be ignored and reopened, whichever is left: the refusal names it. Reopened, it is what it was (G-205)."""
     owner, project_id, dsn = project
     case_id = await overflow(world, project_id)
     target = (await log(dsn, "one"))["case_id"]
-    for revision in (1, 2):
-        for deed, more in (("resolve", {}), ("reopen", {}), ("merge", {"into_case_id": target})):
-            body = {"case_revision": revision, **more}
+    more = {"assign": {"user_id": owner.user_id}, "merge": {"into_case_id": target}}
+    for revision, left in enumerate(("ignore", "reopen", "ignore"), start=1):
+        for deed in ("resolve", "assign", "merge"):
+            body = {"case_revision": revision, **more.get(deed, {})}
             error = refused(await owner.post(f"/v1/cases/{case_id}/{deed}", body), 409, "case_not_actionable")
-            assert [step["operation_id"] for step in error["details"]["allowed_next"]] == ["assign_case", "ignore_case"]
-            assert [step["path"].count(case_id) for step in error["details"]["allowed_next"]] == [1, 1]
+            assert [step["operation_id"] for step in error["details"]["allowed_next"]] == [f"{left}_case"]
+            assert [step["path"].count(case_id) for step in error["details"]["allowed_next"]] == [1]
         body = {"case_revision": 1, "into_case_id": case_id}
         refused(await owner.post(f"/v1/cases/{target}/merge", body), 409, "case_not_actionable")
-        if revision == 1:
-            await act(owner, case_id, "ignore", revision)
+        done = await act(owner, case_id, left, revision)
+        assert (done["status"], done["revision"]) == ("ignored" if left == "ignore" else "open", revision + 1)
+        kept = await world.sql("select status, case_revision from cases where id = %s", case_id)
+        assert kept == [("ignored" if left == "ignore" else "overflow", revision + 1)], "no open case, which wakes runs"
+        assert await act(owner, case_id, left, revision + 1) == done, "a repeat changes nothing"
 
 
 async def overflow(world: World, project_id: str) -> str:

@@ -321,7 +321,9 @@ async def test_a_status_waits_a_second_for_the_provider(provided: Provided) -> N
     late.set()
 
 
-@pytest.mark.parametrize(("failure", "status", "code"), [(500, 502, "upstream_error"), (403, 502, "upstream_error")])
+@pytest.mark.parametrize(
+    ("failure", "status", "code"), [(500, 503, "service_unavailable"), (403, 502, "upstream_error")]
+)
 async def test_a_failed_configuration_leaves_the_state(
     provided: Provided, failure: int, status: int, code: str
 ) -> None:
@@ -337,10 +339,11 @@ async def test_a_failed_configuration_leaves_the_state(
 
 async def test_a_throttled_configuration_is_a_503(provided: Provided) -> None:
     ok(await provided.provision())
-    provided.api.fail[("PATCH", "/projects/")] = (429, {}, {"retry-after": "9"})
-    answer = await provided.configure()
-    refused(answer, 503, "service_unavailable")
-    assert answer.headers["retry-after"] == "9"
+    for status in (429, 502):
+        provided.api.fail[("PATCH", "/projects/")] = (status, {}, {"retry-after": "9"})
+        answer = await provided.configure()
+        refused(answer, 503, "service_unavailable")
+        assert answer.headers["retry-after"] == "9"
 
 
 async def test_rivals_configure_one_after_the_other(provided: Provided) -> None:
