@@ -24,6 +24,7 @@ from schemas.onboarding.proof import (
     RemainingSafeError,
 )
 from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.telling import value_tells
 from statemachines.onboarding.stored import AnalyticsReceipt, ErrorReceipt, Failure, Milestone, Plan, SourceSnapshot
 
 FAILURE_KEY = "failure_marker"
@@ -206,7 +207,13 @@ def _ordered(blockers: Iterable[ProofBlocker]) -> tuple[ProofBlocker, ...]:
 
 
 def _missing(required: Sequence[str], *holders: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(name for name in required if all(is_empty(holder.get(name)) for holder in holders))
+    """The required names without a value, and those whose value must not be kept: it proves nothing (G-192)."""
+    return tuple(
+        name
+        for name in required
+        if all(is_empty(holder.get(name)) for holder in holders)
+        or any(value_tells(holder.get(name)) for holder in holders)
+    )
 
 
 def _closest(gaps: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

@@ -28,12 +28,11 @@ from service.discovery.rendering import Text, render
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.document.responses import error_codes
 from service.http.edge.routes import all_endpoints, bind
-from service.ingest.scrub.forms import FORMS
-from service.ingest.scrub.scrubbing import STRING_FRAGMENTS
 from service.onboarding.guidance import GUIDANCE
 from service.webhooks.catalogue import TOPICS as WEBHOOK_EVENTS
 from statemachines.contracts.templates import PUBLISHED
-from statemachines.kernel.telling import SECRET_FRAGMENTS
+from statemachines.kernel.forms import FORMS
+from statemachines.kernel.telling import SECRET_FRAGMENTS, STRING_FRAGMENTS
 from statemachines.onboarding.lifecycle import SESSION_SECONDS
 from statemachines.runs.approval import APPROVAL_SECONDS
 from statemachines.runs.claim import LEASE_SECONDS

@@ -7,13 +7,13 @@ The usual event has nothing to hide. The searches may only err on the side of lo
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 from itertools import compress
 from typing import NamedTuple
 
-from service.ingest.scrub.forms import (
+from service.ingest.scrub.places import ESCAPED_ADDRESS, holds_any, may_hold_card
+from statemachines.kernel.forms import (
     BASIC,
     BEARER,
     BEFORE_WORD,
@@ -25,15 +25,10 @@ from service.ingest.scrub.forms import (
     WORD,
     SecretForm,
 )
-from service.ingest.scrub.places import ESCAPED_ADDRESS, holds_any, may_hold_card
-from statemachines.kernel.telling import normalize_name
+from statemachines.kernel.telling import fold_text, normalize_name
 
 MAX_REMEMBERED_NAME = 64  # characters: a longer name is judged each time
 
-# Characters that show nothing; in a name they would part what belongs together.
-_INVISIBLE = dict.fromkeys(
-    [0xAD, 0x34F, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF]
-)
 _HARMLESS_NAMES = 16384  # remembered; with more, all are forgotten
 _BETWEEN_PARTS = b"},"
 _MAX_PART = 512
@@ -97,9 +92,7 @@ EVERYTHING = Suspicion(names=True, own=True, forms=FORMS)
 
 def fold_name(name: str) -> str:
     """Fold a name for the comparison: NFKC, nothing invisible, lowercase, no separators."""
-    if name.isascii():
-        return normalize_name(name)
-    return normalize_name(unicodedata.normalize("NFKC", name).translate(_INVISIBLE))
+    return normalize_name(fold_text(name))
 
 
 class _Verdict(IntEnum):

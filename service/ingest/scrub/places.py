@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from service.ingest.scrub.forms import CARD, CARD_DIGITS, MAY_BE_CARD, URL, Budget, SecretForm
+from statemachines.kernel.forms import CARD, CARD_DIGITS, MAY_BE_CARD, URL, FormBudget, SecretForm
 
 MOST_PLACES = 64
 """Strings that are taken out of one text; of one with more of them, or with too many candidates, no more is asked."""
@@ -30,8 +30,8 @@ _decode = msgspec.json.Decoder(str).decode
 
 
 def holds_any(raw: bytes, forms: Iterable[SecretForm]) -> bool:
-    """Whether some string of a JSON text may hold one of these forms; False is certain."""
-    left, budget = MOST_PLACES, Budget()
+    """Whether some string of a JSON text may hold one of these forms. False is certain."""
+    left, budget = MOST_PLACES, FormBudget()
     for form in forms:
         for find in _searches(raw, form):
             end = 0
@@ -44,7 +44,7 @@ def holds_any(raw: bytes, forms: Iterable[SecretForm]) -> bool:
 
 
 def may_hold_card(raw: bytes, zeroed: bytes) -> bool:
-    """Whether a JSON text may hold the number of a card; False is certain. `zeroed` is the text with its digits as 0.
+    """Whether a JSON text may hold the number of a card. False is certain. `zeroed` is the text with its digits as 0.
 
     Most digits in a row are a time or an id: where they begin says so, and what they begin with.
     """
@@ -93,7 +93,7 @@ def _is_escaped(raw: bytes, place: int) -> bool:
 
 
 def _text(written: bytes) -> str:
-    """The string that is written so; of what is none the bytes as they are."""
+    """The string that is written so. Of what is none the bytes as they are."""
     if b"\\" not in written:
         return written.decode(errors="replace")
     try:

@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Any
 
 from schemas.onboarding.proof import PROOF_PROPERTY
-from service.ingest.scrub.forms import Budget, hide, mark
 from service.ingest.scrub.looking import MAX_REMEMBERED_NAME, Suspicion, TextLook, fold_name
-from statemachines.kernel.telling import SECRET_FRAGMENTS, holds_own_secret
+from statemachines.kernel.forms import FormBudget, hide, mark
+from statemachines.kernel.telling import SECRET_FRAGMENTS, STRING_FRAGMENTS, STRING_NAMES, holds_own_secret
 
 SCRUBBED = "[scrubbed]"
 NAME = "name"
@@ -24,20 +24,6 @@ OWN_SECRET = "service_secret"  # noqa: S105 - a kind, not a secret
 
 TOO_MANY = "too_many"
 """A text that was hidden whole, since its event has more that looks like a secret than is judged."""
-
-STRING_FRAGMENTS = (
-    "authorization",
-    "token",
-    "pwd",
-    "passcode",
-    "jwt",
-    "creditcard",
-    "cardnumber",
-    "cvv",
-)
-"""Fragments of names whose strings are hidden; numbers and booleans under them stay (G-135)."""
-STRING_NAMES = ("session", "sessionid", "otp", "totp", "auth", "sid", "pin")
-"""Such names, compared whole."""
 
 KEPT_OF_USER = frozenset({"id"})
 KEPT_OF_OTHERS = frozenset({PROOF_PROPERTY})
@@ -51,7 +37,7 @@ class Findings(Counter[str]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.budget = Budget()
+        self.budget = FormBudget()
 
 
 class _Rule(Enum):

@@ -24,10 +24,12 @@ from service.ingest.foreign import common
 from service.ingest.foreign.common import ForeignError, ForeignEvent, Frame
 from service.ingest.grouping import first_trace, templates
 from service.ingest.scrub import scrubbing
-from service.ingest.scrub.forms import SecretForm
 from service.ingest.scrub.looking import EVERYTHING
 from service.ingest.stacks import reading
 from service.ingest.stacks.trace import MAX_READ
+from statemachines.kernel import forms as secret_forms
+from statemachines.kernel import telling
+from statemachines.kernel.forms import SecretForm
 
 LARGEST = 1024 * 1024
 """Characters of the longest text of a record, however it came."""
@@ -36,6 +38,7 @@ SECONDS = 4
 """A linear search of the largest text takes some 50 ms, a quadratic one minutes."""
 
 ROOMS = (service.ingest, service.cases)
+KERNEL = (secret_forms, telling)
 EDGE = (adjusting, body_gate, forms, otlp, several)
 
 
@@ -86,6 +89,10 @@ WORST: Mapping[str, Worst] = {
         ('\n  File "', '\n  File "a", line 1, in ' + "a" * 290, '  File "'), first_trace.MAX_READ
     ),
     "evidence._DEFAULT": Worst(("{{ ", "{{ default "), ask="fullmatch"),
+    "telling._EMAIL": Worst(("@", "a@", "a@a.", "a@" + "a." * 9, "a@" + "a" * 64, "a@a.a-")),
+    "telling._OWN_SECRET": Worst(("service_", "service_sk_", "service_sk_a")),
+    "telling._PHONE": Worst(("+", "+1", "+1 ", "+1 1", "+11111111 ", "+1" + "1" * 15)),
+    "telling._WORD": Worst(("a", "A", "Aa", "1", "_"), 160),
     "templates._DATE_IN_WORDS": Worst(("mon, ", "1 jan", "jan 1 ", "1 january ", "jan 1 10:00:00.1"), 8192),
     "templates._EMAIL": Worst(("a", "a@", "a@a.", ".", "a.a@"), 8192),
     "templates._IPV6": Worst((":", "0:", "a:", "0", "a"), 8192),
@@ -164,6 +171,7 @@ WORST: Mapping[str, Worst] = {
 
 
 def _modules() -> Iterator[ModuleType]:
+    yield from KERNEL
     for room in ROOMS:
         for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
             if not found.name.endswith(".trial"):  # a program, for a process of its own

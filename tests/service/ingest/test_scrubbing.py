@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from service.auth.secrets import SecretKind, make
 from service.ingest.scrub import looking
-from service.ingest.scrub.forms import FORMS, MOST_CANDIDATES, SecretForm
 from service.ingest.scrub.looking import EVERYTHING, NOTHING, Suspicion
-from service.ingest.scrub.scrubbing import SCRUBBED, STRING_FRAGMENTS, STRING_NAMES, TOO_MANY, Findings, Scrubber
-from statemachines.kernel.telling import SECRET_FRAGMENTS
+from service.ingest.scrub.scrubbing import SCRUBBED, TOO_MANY, Findings, Scrubber
+from statemachines.kernel.forms import FORMS, MOST_CANDIDATES, SecretForm
+from statemachines.kernel.telling import SECRET_FRAGMENTS, STRING_FRAGMENTS, STRING_NAMES
 
 SCRUBBER = Scrubber()
 KINDS = (SecretKind.KEY, SecretKind.CI, SecretKind.RUNNER, SecretKind.DSN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,7 +14,10 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statemachines.onboarding.lifecycle import Onboarding, OnboardingApproved, Status, decide_approve
 from statemachines.onboarding.plan import (
+    HOLDS_CONTACT,
+    HOLDS_FORM,
     HOLDS_SECRET,
     MAX_ISSUES,
     NOT_RELATIVE,
@@ -77,6 +81,60 @@ def test_credentials_of_the_service_are_refused_and_not_repeated(secret: str) ->
         [issue] = refused.value.details["invalid_fields"]
         assert issue["reason"] == HOLDS_SECRET
         assert secret not in json.dumps(refused.value.details) + str(refused.value) + str(refused.value.next_action)
+
+
+MILESTONE, FAILURE = plan_body()["milestones"][0], plan_body()["failures"][0]
+PLACES: list[tuple[str, Callable[[str], dict[str, Any]]]] = [
+    ("plan.plan_markdown", lambda text: {"plan_markdown": f"# Plan\nCall {text}."}),
+    ("plan.plan_markdown", lambda text: {"plan_markdown": text}),
+    ("plan.business_question", lambda text: {"business_question": f"Does {text} pay?"}),
+    ("plan.milestones[0].event", lambda text: {"milestones": [{**MILESTONE, "event": text}]}),
+    ("plan.milestones[0].meaning", lambda text: {"milestones": [{**MILESTONE, "meaning": text}]}),
+    ("plan.milestones[0].properties[0]", lambda text: {"milestones": [{**MILESTONE, "properties": [text]}]}),
+    ("plan.failures[0].marker", lambda text: {"failures": [{**FAILURE, "marker": text}]}),
+    ("plan.failures[0].context[0]", lambda text: {"failures": [{**FAILURE, "context": [text]}]}),
+    ("plan.deploy.environment", lambda text: {"deploy": {**plan_body()["deploy"], "environment": text}}),
+]
+HELD = {
+    HOLDS_FORM: ["sk_live_" + "a1" * 12, "AKIA" + "A1" * 8, "ghp_" + "a1" * 18, "4111 1111 1111 1111",
+                 "xoxb-123456789012", "eyJ" + "a" * 20 + "." + "b" * 20 + ".c", "postgres://user:pass@host.example/db"],
+    HOLDS_CONTACT: ["ann@shop.example", "+49 30 1234567", "+14155550123", "ann@\u200bshop.example"],
+    HOLDS_SECRET: SECRETS[:1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "put"), PLACES, ids=[f"{i} {field}" for i, (field, _) in enumerate(PLACES)])
+@pytest.mark.parametrize(("rule", "text"), [(rule, text) for rule, texts in HELD.items() for text in texts])
+def test_texts_of_a_known_form_are_refused_by_their_place(
+    field: str, put: Callable[[str], dict[str, Any]], rule: str, text: str
+) -> None:
+    """Credentials, cards, addresses and telephone numbers, in the text and in identifiers (G-192)."""
+    issues = plan_issues(make_plan(**put(text)))
+    assert [issue.reason for issue in issues if issue.field == field][:1] == [rule]
+    assert text not in str(issues)
+
+
+def test_code_may_hold_an_address_and_no_credential() -> None:
+    """What is anchored is the source as it is (R-ONB-08)."""
+
+    def anchored(anchor: str) -> list[FieldIssue]:
+        return plan_issues(make_plan(milestones=[{**MILESTONE, "targets": [target(anchor=anchor)]}]))
+
+    assert anchored("origin = 'git@host.example:shop.git'") == []
+    field = "plan.milestones[0].targets[0].anchor"
+    assert anchored(f"key = '{'sk_live_' + 'a1' * 12}'") == [FieldIssue(field, HOLDS_FORM)]
+
+
+def test_a_plan_that_is_stored_stays_valid() -> None:
+    """What was taken under other rules is approved, and proven, by its hash (G-192)."""
+    kept = make_plan(
+        plan_markdown="Ask ann@shop.example.", milestones=[{**MILESTONE, "properties": ["user_email", "session_id"]}]
+    )
+    assert plan_issues(kept)
+    sha256 = hash_plan(kept)
+    stored = Onboarding(Status.PLANNED, "onb_1", revision=1, plan=kept, plan_sha256=sha256)
+    [approved] = decide_approve(stored, sha256, if_match=stored.etag, now=1001)
+    assert approved == OnboardingApproved(sha256, 1001)
 
 
 @pytest.mark.parametrize(

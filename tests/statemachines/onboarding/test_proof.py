@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -104,6 +105,30 @@ def test_these_values_count_as_present(value: Any) -> None:
     """Zero, false and blank text are values."""
     assert not is_empty(value)
     assert judge(events=(CREATED, event(amount=value, currency=value))).complete
+
+
+FORMS = [
+    "ann@shop.example",
+    "+49 30 1234567",
+    "sk_live_" + "a1" * 12,
+    "4111 1111 1111 1111",
+    "[scrubbed:jwt]",
+    "[scrubbed]",
+]
+
+
+@pytest.mark.parametrize("value", FORMS)
+@pytest.mark.parametrize("hide", [lambda value: value, lambda value: {"of": [value]}])
+def test_a_value_that_must_not_be_kept_proves_nothing(value: str, hide: Callable[[Any], Any]) -> None:
+    """What remains names the property, and another row may still satisfy it; the same of the context (G-192)."""
+    held = event(amount=1, currency=hide(value))
+    [gap] = remaining(events=(CREATED, held))["analytics"]["properties"]
+    assert (gap["event"], gap["properties"]) == ("order_paid", ["currency"])
+    assert judge(events=(CREATED, held, PAID)).complete
+    owed = remaining(errors=(error(decline_code=hide(value)),))["safe_error"]
+    assert (owed["context"], owed["marker_missing"]) == (["decline_code"], False)
+    beside = ErrorSighting("payment_declined", START, (OURS,), {"decline_code": "51"}, {"decline_code": value}, {})
+    assert remaining(errors=(beside,))["safe_error"]["context"] == ["decline_code"], "nor where another holder is clean"
 
 
 def test_properties_count_only_together() -> None:

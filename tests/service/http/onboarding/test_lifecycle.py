@@ -226,6 +226,11 @@ async def test_bodies_that_are_refused(world: World) -> None:
     assert error["details"]["request_body_schema"]["title"] == "StartRequest"
     assert secret not in answer.text
     assert "Phone" not in answer.text
+    named = plan_body(plan_markdown="Ask ann@shop.example.", business_question="Does sk_live_a1a1a1a1a1a1a1a1a1a1 pay?")
+    error = refused(await onb.start(named), 400, "invalid_payload")
+    assert [fault["field"] for fault in error["details"]["invalid_fields"]] == [
+        "plan.business_question", "plan.plan_markdown",
+    ]  # fmt: skip
 
     error = refused(await onb.start({**plan_body(), "surplus": 1}), 400, "invalid_payload")
     assert error["details"]["unknown_fields"] == ["plan.surplus"]

@@ -29,7 +29,7 @@ MOST_CANDIDATES = 500
 """Texts of an event that look like a secret and are judged; where more of them stand, a text is hidden whole (P25)."""
 
 
-class Budget:
+class FormBudget:
     """How many candidates of an event may still be judged: counted and not timed, so that all see the same."""
 
     __slots__ = ("left",)
@@ -52,7 +52,7 @@ class SecretForm(NamedTuple):
     scheme: str = ""
     holds: Callable[[str], bool] = bool
 
-    def find(self, text: str, budget: Budget) -> list[tuple[int, int]] | None:
+    def find(self, text: str, budget: FormBudget) -> list[tuple[int, int]] | None:
         """Where in a text the secrets are; None when it has a candidate beyond the budget."""
         pieces = self.pieces + self.word_pieces
         if (pieces and not any(map(text.__contains__, pieces))) or (self.scheme and self.scheme not in text.lower()):
