@@ -7,18 +7,26 @@ from urllib.parse import urlencode
 
 
 class ShownVisit:
-    """The place of a visit, its query, what was entered, and the token in its forms."""
+    """The place of a visit, its query, the values entered, the token in its forms, and whether an operator makes it."""
 
-    __slots__ = ("base_url", "csrf", "entered", "place", "query")
+    __slots__ = ("base_url", "csrf", "entered", "of_operator", "place", "query")
 
     def __init__(
-        self, place: str, query: Mapping[str, str], entered: Mapping[str, str], csrf: str, base_url: str
+        self,
+        place: str,
+        query: Mapping[str, str],
+        entered: Mapping[str, str],
+        csrf: str,
+        base_url: str,
+        *,
+        of_operator: bool,
     ) -> None:
         self.place = place
         self.query = query
         self.entered = entered
         self.csrf = csrf
         self.base_url = base_url
+        self.of_operator = of_operator
 
     def next_query(self, cursor: str) -> str:
         """The query string of the same page, further on in its list."""

@@ -102,7 +102,7 @@ class Visit:
     def shown(self) -> ShownVisit:
         """The visit as templates see it."""
         base_url = self.call.services.settings.base_url
-        return ShownVisit(self.place, self.query, self.entered, self.csrf, base_url)
+        return ShownVisit(self.place, self.query, self.entered, self.csrf, base_url, of_operator=self.of_operator)
 
     def permitted(self, role: str | None) -> Permitted:
         """The operations that are open to people with a role in a project. None without one."""
