@@ -28,6 +28,7 @@ RATE_LIMITS: Mapping[str, int] = {  # requests a minute by class of principal or
     "key": 600,
     "project_credential": 300,
     "ingest": 60_000,
+    "public_ingest": 12_000,
     "public_query": 60,
     "log": 600,
     "device_start": 10,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -49,7 +49,9 @@ class CaseRow(Row, frozen=True, kw_only=True):
 class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
     """The counts and samples of a case: a fact outside streams, written by the intake alone.
 
-    `level`, `environment` and `release` are those of the latest error; times are epoch seconds.
+    `level`, `environment` and `release` are those of the latest error. Times are epoch seconds. `public_count` errors
+    came by the public DSN. With any, the members `server_…` are of the others alone (G-184). `server_last_seen_at` is
+    0 between an error by the public DSN after a resolution and the next of the others.
     """
 
     project_id: str
@@ -68,11 +70,26 @@ class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
     first_seen_at: int
     last_seen_at: int
     sample: dict[str, Any] | None = None
+    public_count: int = 0
+    server_last_seen_at: int | None = None
+    server_unmarked: bool | None = None
+    server_environments: list[str] | None = None
 
-    @property
-    def trust(self) -> str:
-        """Where the errors of a case come from."""
-        return trust_of(unmarked=self.unmarked)
+    def counted(self, *, accept_public: bool) -> CountedErrors:
+        """The errors for decisions about automation: all of them, or those by the server's DSN alone."""
+        if accept_public or not self.public_count:
+            return CountedErrors(self.event_count, self.last_seen_at, bool(self.unmarked))
+        return CountedErrors(
+            self.event_count - self.public_count, self.server_last_seen_at or None, bool(self.server_unmarked)
+        )
+
+
+class CountedErrors(NamedTuple):
+    """Errors of a case: their number, the time of the last one since the case is open, if any, and `unmarked`."""
+
+    event_count: int
+    last_seen_at: int | None
+    unmarked: bool
 
 
 def trust_of(*, unmarked: bool) -> Literal["customer_provider", "synthetic"]:

@@ -1,4 +1,7 @@
-"""Projects: name, fence flag, and the hash by which a DSN is found. A purged project has no row."""
+"""Projects: name, fence flag, and the hashes by which their DSNs are found. A purged project has no row.
+
+The public DSN has a table of its own: the release before does not know it, so to it such a DSN is nobody's.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from msgspec.structs import replace
 
 from projections.kernel.projection import Row, Table, projection
 from statemachines.kernel.machine import Recorded
-from statemachines.projects.project import DsnRotated, ProjectCreated, ProjectFenced, ProjectPurged
+from statemachines.projects.project import DsnRotated, ProjectCreated, ProjectFenced, ProjectPurged, PublicDsnRotated
 
 
 class ProjectRow(Row, frozen=True, kw_only=True):
@@ -23,8 +26,23 @@ class ProjectRow(Row, frozen=True, kw_only=True):
     fenced_at: int | None = None
 
 
+class PublicDsnRow(Row, frozen=True, kw_only=True):
+    """The public DSN of a project that has one (G-184).
+
+    `accept_public_events`: its records alone may wake an automation, as those of the other DSN. A project without a
+    row accepts them.
+    """
+
+    dsn_hash: str
+    dsn_prefix: str
+    accept_public_events: bool
+
+
 class DsnCopyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact outside streams: the sealed copy of the DSN key whose hash is `dsn_hash`; None: no copy (R-PROJ-03)."""
+    """A fact outside streams: the sealed copy of the DSN key whose hash is `dsn_hash`. None: no copy (R-PROJ-03).
+
+    `id` is the project's for its DSN, and PUBLIC for the public one.
+    """
 
     project_id: str
     id: str
@@ -50,6 +68,8 @@ def fold(row: ProjectRow | None, recorded: Recorded) -> ProjectRow | None:
             )
         case DsnRotated(dsn_hash, dsn_prefix) if row:
             return replace(row, revision=recorded.revision, dsn_hash=dsn_hash, dsn_prefix=dsn_prefix)
+        case PublicDsnRotated() if row:
+            return replace(row, revision=recorded.revision)
         case ProjectFenced(fenced_at=fenced_at) if row:
             return replace(row, revision=recorded.revision, status="fenced", fenced_at=fenced_at)
         case ProjectPurged():
@@ -57,7 +77,40 @@ def fold(row: ProjectRow | None, recorded: Recorded) -> ProjectRow | None:
     return row
 
 
+def fold_public(row: PublicDsnRow | None, recorded: Recorded) -> PublicDsnRow | None:
+    """Fold an event of a project into the row of its public DSN."""
+    match recorded.event:
+        case ProjectCreated() as event if event.public_dsn_hash:
+            return PublicDsnRow(
+                project_id=recorded.project_id,
+                id=recorded.originator_id,
+                revision=recorded.revision,
+                dsn_hash=event.public_dsn_hash,
+                dsn_prefix=event.public_dsn_prefix,
+                accept_public_events=event.accept_public_events,
+            )
+        case PublicDsnRotated(dsn_hash, dsn_prefix):
+            if row:
+                return replace(row, revision=recorded.revision, dsn_hash=dsn_hash, dsn_prefix=dsn_prefix)
+            # Every project that was created without one is from before, and accepts its records.
+            return PublicDsnRow(
+                project_id=recorded.project_id,
+                id=recorded.originator_id,
+                revision=recorded.revision,
+                dsn_hash=dsn_hash,
+                dsn_prefix=dsn_prefix,
+                accept_public_events=True,
+            )
+        case DsnRotated() | ProjectFenced() if row:
+            return replace(row, revision=recorded.revision)
+        case ProjectPurged():
+            return None
+    return row
+
+
+PUBLIC = "public"
 PROJECTION = projection("projects", ProjectRow, ("proj",), fold)
+PUBLIC_DSNS = projection("public_dsns", PublicDsnRow, ("proj",), fold_public)
 OWNED = Table("owned_projects", ProjectRow, ("project_id", "id"))
 """Projects as their gates have them: fenced as well when the accounts of all their owners are (R-DEL-04)."""
 DSN_COPIES = Table("dsn_copies", DsnCopyRow, ("project_id", "id"))

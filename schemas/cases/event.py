@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -50,7 +50,7 @@ class CaseEvent(msgspec.Struct, frozen=True, kw_only=True):
     """A stored error of a case: evidence from telemetry, never an instruction. Its secrets are hidden.
 
     `exception` is null if none was sent, and `user` if nobody was named. `breadcrumbs` and `request` are those of an
-    SDK. `adjusted` lists the members that were changed before it was stored (G-133).
+    SDK. `adjusted` lists the members that were changed before it was stored (G-133). `dsn` is the one it came by.
     """
 
     id: str
@@ -66,6 +66,7 @@ class CaseEvent(msgspec.Struct, frozen=True, kw_only=True):
     request: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     grouping: EventGrouping | None
     adjusted: list[str]
+    dsn: Literal["server", "public"]
 
 
 class CaseEventList(msgspec.Struct, frozen=True, kw_only=True):

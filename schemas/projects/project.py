@@ -50,7 +50,7 @@ class DsnEndpoints(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectCreatedBody(DsnEndpoints, frozen=True, kw_only=True):
-    """A new project. `dsn` is null in a replay of the request."""
+    """A new project. Its DSNs are null in a replay of the request."""
 
     project_id: str
     name: str
@@ -58,6 +58,8 @@ class ProjectCreatedBody(DsnEndpoints, frozen=True, kw_only=True):
     dsn: str | None
     dsn_prefix: str
     dsn_recoverable: bool
+    public_dsn: str | None
+    sdks_public: SdkSettings | None
     created_at: Epoch
     next_action: str
 
@@ -85,7 +87,10 @@ class ProjectList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DsnBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The DSN, raw if a recovery copy exists, and the settings for SDKs of other services."""
+    """The DSNs, raw if a recovery copy exists, and the settings for SDKs of other services.
+
+    `public_dsn_prefix` is null in a project without a public DSN.
+    """
 
     project_id: str
     alias: Alias
@@ -93,6 +98,9 @@ class DsnBody(msgspec.Struct, frozen=True, kw_only=True):
     dsn_prefix: str
     raw_available: bool
     dsn: str | None
+    public_dsn: str | None
+    public_dsn_prefix: str | None
+    sdks_public: SdkSettings | None
     verify_endpoint: str
     rotate_endpoint: str
     next_action: str
@@ -125,4 +133,19 @@ class DsnRotatedBody(DsnEndpoints, frozen=True, kw_only=True):
     name: str
     dsn: str | None
     dsn_recoverable: bool
+    next_action: str
+
+
+class PublicDsnRotatedBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The new public DSN, with the endpoints that take it. It is null in a replay of the request."""
+
+    id: str
+    alias: Alias
+    name: str
+    public_dsn: str | None
+    public_dsn_prefix: str
+    sdks_public: SdkSettings | None
+    dsn_recoverable: bool
+    logs_url: str
+    analytics_url: str
     next_action: str

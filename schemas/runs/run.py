@@ -176,7 +176,7 @@ class RunDeploy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerificationSample(msgspec.Struct, frozen=True, kw_only=True):
-    """The counts that the server took."""
+    """The counts that the server took. `counted_by` is there when events by the public DSN are among `count`."""
 
     event: str
     count: int
@@ -184,6 +184,7 @@ class VerificationSample(msgspec.Struct, frozen=True, kw_only=True):
     recurrence_count: int
     observed_from: int
     observed_to: int
+    counted_by: Literal["public"] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,7 +209,9 @@ class FollowUp(Told, frozen=True, kw_only=True):
     origins: Annotated[Origins, told(FOLLOW_UP_ORIGINS)]
 
 
-_SAMPLE_ORIGINS = origins(server="event minimum recurrence_count observed_from observed_to", provider="count")
+_SAMPLE_ORIGINS = origins(
+    server="event minimum recurrence_count observed_from observed_to counted_by", provider="count"
+)
 _VERIFICATION_ORIGINS = origins(server="outcome passed", below={"sample": _SAMPLE_ORIGINS})
 # Of what a CI told, all but ids and times is what it read at the code host.
 RUN_ORIGINS = origins(

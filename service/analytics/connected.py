@@ -37,7 +37,7 @@ from service.analytics.local import unread
 from service.analytics.metadata.found import KeysFound, NamesFound
 from service.analytics.metadata.newest import NEWEST, NewestTable, SignalProbe, asked_of, read_errors, seen_in
 from service.analytics.metadata.provided import ALL_KEYS, KEYS, NAMES, KeyTable, NameTable, keys_of, names_of
-from service.analytics.probes import ErrorProbe, EventProbe, FunnelProbe
+from service.analytics.probes import CountedEvents, ErrorProbe, EventProbe, FunnelProbe
 from service.analytics.reads import account_of
 from service.analytics.tokens import TokenKeeper
 from service.eventstore.connect.clock import DAY
@@ -162,11 +162,11 @@ class ConnectedAnalytics:
             for _, at, properties in rows
         ]
 
-    async def count_events(self, event: str, since: int, until: int) -> int | ReadFailed:
+    async def count_events(self, event: str, since: int, until: int) -> CountedEvents | ReadFailed:
         """Count the events of a name received after `since` and not after `until`."""
         values = {"event": event, "since": since, "until": until, "earliest": max(0, since - LATE_SECONDS)}
         answer = await self._query(_COUNT, values, _Total, first=True)
-        return answer if isinstance(answer, ReadFailed) else answer.results[0][0]
+        return answer if isinstance(answer, ReadFailed) else CountedEvents(answer.results[0][0])
 
     async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
         """Count the people who reached each step of an ordered funnel."""

@@ -18,7 +18,14 @@ from service.analytics.bounded.answers import Bounded, Rows, Source
 from service.analytics.metadata.found import KeysFound, NamesFound
 from service.analytics.metadata.newest import SignalProbe, read_own
 from service.analytics.metadata.own import read_keys, read_names
-from service.analytics.probes import ROWS_PER_EVENT, STRAY_ROWS, ErrorProbe, EventProbe, FunnelProbe
+from service.analytics.probes import (
+    ROWS_PER_EVENT,
+    STRAY_ROWS,
+    CountedEvents,
+    ErrorProbe,
+    EventProbe,
+    FunnelProbe,
+)
 from service.eventstore.connect.clock import DAY
 from service.eventstore.connect.connection import ReadingConnection, Row
 from service.eventstore.declare.sqlfiles import load_sql
@@ -42,6 +49,8 @@ _NEWEST: Mapping[Source, str] = {
 }
 
 
+SERVER_SENT_SECONDS = 14 * DAY
+"""How long before a period a server has sent an event, so that its pages count for nothing in it."""
 MOST_FUNNEL_ROWS = 1_000_000
 """Events of one period that a funnel is counted from: about a second and a half, of the five that a read has."""
 
@@ -93,10 +102,18 @@ class LocalAnalytics:
             ErrorSighting(message, at, (marker,), tags, extra, user) for message, at, marker, tags, extra, user in rows
         ]
 
-    async def count_events(self, event: str, since: int, until: int) -> int | ReadFailed:
-        """Count the events of a name received after `since` and not after `until`."""
-        rows = await self._read(_COUNT, event=event, since=since, until=until)
-        return rows if isinstance(rows, ReadFailed) else int(rows[0][0])
+    async def count_events(self, event: str, since: int, until: int) -> CountedEvents | ReadFailed:
+        """Count the events of a name received after `since` and not after `until`.
+
+        Those by the public DSN count when none came by the server's in the 14 days before (G-184).
+        """
+        rows = await self._read(_COUNT, event=event, since=since, until=until, before=since - SERVER_SENT_SECONDS)
+        if isinstance(rows, ReadFailed):
+            return rows
+        [(by_server, by_public, server_sends)] = rows
+        if server_sends or not by_public:
+            return CountedEvents(by_server)
+        return CountedEvents(by_server + by_public, "public")
 
     async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
         """Count the people at each step. Rows removed by retention are not guessed."""

@@ -16,6 +16,7 @@ from service.analytics.metadata.newest import SignalProbe
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting
 from statemachines.onboarding.questions import SeenSignals
+from statemachines.runs.events import CountedBy
 
 ROWS_PER_EVENT = 200  # rows with the right marker that are looked at, newest first
 STRAY_ROWS = 1000  # rows with another marker that are looked at for the reason why they do not count
@@ -56,6 +57,13 @@ class FunnelProbe(msgspec.Struct, frozen=True):
     until: int
 
 
+class CountedEvents(msgspec.Struct, frozen=True):
+    """How many events came. `counted_by` public: those by the public DSN of the project are among them (G-184)."""
+
+    count: int
+    counted_by: CountedBy | None = None
+
+
 class AnalyticsProvider(Protocol):
     """A source of a project's telemetry. A failed read is never returned as an empty one."""
 
@@ -69,7 +77,7 @@ class AnalyticsProvider(Protocol):
     async def proof_errors(self, probe: ErrorProbe) -> Sequence[ErrorSighting] | ReadFailed:
         """Find errors that carry a proof marker and show the failure."""
 
-    async def count_events(self, event: str, since: int, until: int) -> int | ReadFailed:
+    async def count_events(self, event: str, since: int, until: int) -> CountedEvents | ReadFailed:
         """Count the events of a name received after `since` and not after `until` (epoch seconds)."""
 
     async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:

@@ -49,6 +49,7 @@ QUERY_DSN_PATHS = ("/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config"
 _SESSION = load_sql("auth", "session")
 _CREDENTIAL = load_sql("auth", "credential")
 _DSN = load_sql("auth", "dsn")
+_PUBLIC_DSN = load_sql("auth", "public_dsn")
 _FORMER = load_sql("auth", "former")
 _ASKED = load_sql("auth", "asked")
 _ROLE_OF_MEMBER = load_sql("auth", "role_of_member")
@@ -61,6 +62,7 @@ _SCOPED = frozenset({PrincipalKind.CI, PrincipalKind.RUNNER})
 _NAMES: Mapping[PrincipalKind, str] = {
     PrincipalKind.KEY: "an API key",
     PrincipalKind.DSN: "the project's DSN",
+    PrincipalKind.PUBLIC_DSN: "its public DSN",
     PrincipalKind.CI: "a CI credential",
     PrincipalKind.RUNNER: "a runner credential",
     PrincipalKind.INTERNAL: "the internal token",
@@ -261,7 +263,9 @@ class Authenticator:
             case SecretKind.CI | SecretKind.RUNNER:
                 return await self._credential(digest)
             case SecretKind.DSN:
-                return await self._dsn(digest)
+                return await self._dsn(PrincipalKind.DSN, _DSN, digest)
+            case SecretKind.PUBLIC_DSN:
+                return await self._dsn(PrincipalKind.PUBLIC_DSN, _PUBLIC_DSN, digest)
             case SecretKind.SESSION:
                 return await self._session(digest)
             case SecretKind.DEVICE | SecretKind.LINK | None:
@@ -320,10 +324,10 @@ class Authenticator:
             )
         raise Unauthenticated
 
-    async def _dsn(self, digest: str) -> Principal:
-        for project_id, account, active in await self._store.doors.fetch(_DSN, digest=digest):
+    async def _dsn(self, kind: PrincipalKind, query: str, digest: str) -> Principal:
+        for project_id, account, active in await self._store.doors.fetch(query, digest=digest):
             return Principal(
-                PrincipalKind.DSN,
+                kind,
                 project_id,
                 scope_id=project_id,
                 account=account,
@@ -341,9 +345,9 @@ class Authenticator:
                 self.uses.note(sessions.SESSION_USES, principal.scope_id, principal.id)
             case PrincipalKind.CI | PrincipalKind.RUNNER:
                 self.uses.note(credentials.CREDENTIAL_USES, principal.scope_id, principal.id)
-            case PrincipalKind.ANONYMOUS | PrincipalKind.DSN | PrincipalKind.INTERNAL | PrincipalKind.TEST:
+            case PrincipalKind.ANONYMOUS | PrincipalKind.DSN | PrincipalKind.PUBLIC_DSN | PrincipalKind.INTERNAL:
                 pass
-            case PrincipalKind.SYSTEM:
+            case PrincipalKind.TEST | PrincipalKind.SYSTEM:
                 pass
             case _:
                 assert_never(principal.kind)
@@ -383,7 +387,7 @@ def check_places(access: Access, headers: Mapping[str, str], query: Mapping[str,
 
 
 def _is_dsn(text: str) -> bool:
-    return secrets.kind_of(secrets.parse_dsn(text).key) is SecretKind.DSN
+    return secrets.kind_of(secrets.parse_dsn(text).key) in secrets.DSN_KINDS
 
 
 _OF_SDK = {POSTHOG: "posthog_key", SENTRY: "sentry_dsn"}

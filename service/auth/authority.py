@@ -8,15 +8,16 @@ gate stays true until the commit (threat 6).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, assert_never
+from typing import NamedTuple, TypeVar, assert_never
 
 from projections.accounts import key as keys
 from projections.accounts import membership as memberships
 from projections.accounts import person as people
 from projections.accounts import session as sessions
 from projections.credentials import credential as credentials
+from projections.kernel.projection import Table
 from projections.projects import project as projects
-from projections.projects.project import ProjectRow
+from projections.projects.project import ProjectRow, PublicDsnRow
 from service.auth.access import DELETION_GROUP, Access, permits
 from service.auth.principals import Principal, PrincipalKind
 from service.auth.refusals import OwnerRequired, ReauthenticationRequired, Unauthenticated
@@ -33,7 +34,11 @@ PEOPLE = people.PROJECTION.table
 MEMBERSHIPS = memberships.PROJECTION.table
 AUDITORS = memberships.AUDITORS.table
 PROJECTS = projects.OWNED
+PUBLIC_DSNS = projects.PUBLIC_DSNS.table
 CREDENTIALS = credentials.PROJECTION.table
+
+
+D = TypeVar("D", ProjectRow, PublicDsnRow)
 
 
 class Authority(NamedTuple):
@@ -58,7 +63,9 @@ def authority(principal: Principal, project_id: str | None, access: Access) -> A
         case PrincipalKind.CI | PrincipalKind.RUNNER:
             return _credential(principal, project_id)
         case PrincipalKind.DSN:
-            return _dsn(principal, project_id)
+            return _dsn(principal, project_id, PROJECTS)
+        case PrincipalKind.PUBLIC_DSN:
+            return _dsn(principal, project_id, PUBLIC_DSNS)
         case PrincipalKind.ANONYMOUS | PrincipalKind.INTERNAL | PrincipalKind.TEST | PrincipalKind.SYSTEM:
             return Authority((), (), lambda _: None)  # Nothing that could end while the command waits.
         case _:
@@ -174,16 +181,18 @@ def _credential(principal: Principal, project_id: str | None) -> Authority:
     return Authority((own,), (Lookup(CREDENTIALS, own, principal.id), Lookup(PROJECTS, own, own)), check)
 
 
-def _dsn(principal: Principal, project_id: str | None) -> Authority:
+def _dsn(principal: Principal, project_id: str | None, table: Table[D]) -> Authority:
+    """Prove a DSN by the table that has its hash."""
     own = principal.project_id
     assert own is not None
 
     def check(unit: Unit) -> None:
-        project = unit.row(PROJECTS, own, own)
-        if project is None or not equal(project.dsn_hash, principal.secret_hash):
+        known, project = unit.row(table, own, own), unit.row(PROJECTS, own, own)
+        if known is None or project is None or not equal(known.dsn_hash, principal.secret_hash):
             raise Unauthenticated
         if project_id not in {None, own}:
             raise ProjectNotFound("There is no such project.")
         check_fence(project)
 
-    return Authority((own,), (Lookup(PROJECTS, own, own),), check)
+    lookups = {table: Lookup(table, own, own), PROJECTS: Lookup(PROJECTS, own, own)}
+    return Authority((own,), tuple(lookups.values()), check)

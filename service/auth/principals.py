@@ -16,6 +16,7 @@ class PrincipalKind(Enum):
     CI = "ci"
     RUNNER = "runner"
     DSN = "dsn"
+    PUBLIC_DSN = "public_dsn"
     INTERNAL = "internal"
     TEST = "test"
     SYSTEM = "system"
@@ -28,7 +29,7 @@ class PrincipalKind(Enum):
                 return True
             case PrincipalKind.ANONYMOUS | PrincipalKind.CI | PrincipalKind.RUNNER | PrincipalKind.DSN:
                 return False
-            case PrincipalKind.INTERNAL | PrincipalKind.TEST | PrincipalKind.SYSTEM:
+            case PrincipalKind.PUBLIC_DSN | PrincipalKind.INTERNAL | PrincipalKind.TEST | PrincipalKind.SYSTEM:
                 return False
             case _:
                 assert_never(self)
@@ -43,7 +44,7 @@ class PrincipalKind(Enum):
 class Principal:
     """An authenticated caller.
 
-    `id` is the id of the key, session or credential, or the project id (DSN). `scope_id` is the project_id column of
+    `id` is the id of the key, session or credential, or the project id (a DSN). `scope_id` is the project_id column of
     the row that proves it (the user id of a person). `account` is whose share of the process its requests take: the
     person of a key or session, who pays for the project of anything else, and the shared place of a caller without a
     credential. `secret_hash` is the hex SHA-256 that was presented, re-read under the gates. `project_active` says of a

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 NONCE_BYTES = 12
 DSN_COPY = "dsn-copy"
+PUBLIC_DSN_COPY = "public-dsn-copy"
 
 
 def _cipher(key: bytes, purpose: str) -> AESGCM:

@@ -39,10 +39,14 @@ class SecretKind(Enum):
     KEY = "service_sk_"
     CI = "service_ci_"
     RUNNER = "service_runner_"
+    PUBLIC_DSN = "service_dsn_pub_"  # before the kind whose prefix it begins with
     DSN = "service_dsn_"
     DEVICE = "service_device_"
     SESSION = "service_ses_"
     LINK = "service_link_"
+
+
+DSN_KINDS = frozenset({SecretKind.DSN, SecretKind.PUBLIC_DSN})
 
 
 class Secret(NamedTuple):
@@ -57,7 +61,7 @@ def make(kind: SecretKind) -> Secret:
     """Make a secret of a kind."""
     body = kind.value + "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_LENGTH))
     text = body + checksum(body)
-    length = DSN_PREFIX_LENGTH if kind is SecretKind.DSN else PREFIX_LENGTH
+    length = DSN_PREFIX_LENGTH if kind in DSN_KINDS else PREFIX_LENGTH
     return Secret(text, digest(text), text[:length])
 
 
@@ -100,7 +104,7 @@ def equal(left: str, right: str) -> bool:
 
 
 class Dsn(NamedTuple):
-    """A DSN as sent: its key, and what its path names, a project's alias or its id (None for a bare key)."""
+    """A DSN as sent: its key, and the alias or the id of a project in its path (None for a bare key)."""
 
     key: str
     named: str | None

@@ -6,17 +6,18 @@ name of the person whose session a request presents, so each page has the access
 
 from __future__ import annotations
 
-from functools import cache
-from types import ModuleType
 from typing import Any
 from urllib.parse import parse_qs
 
+from litestar.types import HTTPScope
+
 from service.auth.refusals import NotFound
 from service.console import assets
-from service.console.failing import failure_page
 from service.eventstore.declare.commands import Outcome
 from service.fairness.tenants import SIGN_IN
+from service.http.edge.answer.errors import Failure
 from service.http.edge.answer.page import HTML
+from service.http.edge.answer.reply import Reply
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Group
@@ -30,22 +31,16 @@ MAX_FORM = 1024 * 1024
 CONSOLE = Group(name="console")
 
 
-async def _site(call: Call[Any, Any]) -> ModuleType:
-    """The pages, loaded apart with the first request to one."""
-    return await call.once(_loaded)
+def _failure_page(failure: Failure, scope: HTTPScope) -> Reply:
+    from service.console import site  # noqa: PLC0415 - loaded with the first page
 
-
-@cache
-def _loaded() -> ModuleType:
-    from service.console import oidc, signing_in, site  # noqa: F401, PLC0415
-
-    site.warm()
-    return site
+    return site.failure_page(failure, scope)
 
 
 async def _show(call: Call[Any, Any], place: str) -> Outcome:
-    made: Outcome = await (await _site(call)).show(call, place)
-    return made
+    from service.console import site  # noqa: PLC0415 - loaded with the first page
+
+    return await site.show(call, place)
 
 
 @CONSOLE.operation(
@@ -57,7 +52,7 @@ async def _show(call: Call[Any, Any], place: str) -> Outcome:
     responses={200: str},
     content_type=HTML,
     reads_query=True,
-    failure_page=failure_page,
+    failure_page=_failure_page,
 )
 async def show_home(call: Call[None, None]) -> Outcome:
     """Show the first page."""
@@ -73,7 +68,7 @@ async def show_home(call: Call[None, None]) -> Outcome:
     responses={200: str},
     content_type=HTML,
     reads_query=True,
-    failure_page=failure_page,
+    failure_page=_failure_page,
 )
 async def show_page(call: Call[None, None]) -> Outcome:
     """Show a page. Raises NotFound for a place without one."""
@@ -93,12 +88,13 @@ async def show_page(call: Call[None, None]) -> Outcome:
     mutation=False,
     reads_query=True,
     same_origin=True,
-    failure_page=failure_page,
+    failure_page=_failure_page,
 )
 async def send_form(call: Call[bytes, None]) -> Outcome:
     """Carry out a form. Raises NotFound for a place without one."""
-    made: Outcome = await (await _site(call)).send(call, call.path["place"].strip("/"))
-    return made
+    from service.console import site  # noqa: PLC0415 - loaded with the first page
+
+    return await site.send(call, call.path["place"].strip("/"))
 
 
 @CONSOLE.operation(
@@ -110,12 +106,13 @@ async def send_form(call: Call[bytes, None]) -> Outcome:
     responses={200: bytes},
     content_type="text/event-stream",
     reads_query=True,
-    failure_page=failure_page,
+    failure_page=_failure_page,
 )
 async def follow_page(call: Call[None, None]) -> Streamed:
     """Tell of changes to what a page shows, for as long as the session lasts. Raises NotFound for anything else."""
-    made: Streamed = await (await _site(call)).follow(call)
-    return made
+    from service.console import site  # noqa: PLC0415 - loaded with the first page
+
+    return await site.follow(call)
 
 
 @CONSOLE.operation(
@@ -128,13 +125,12 @@ async def follow_page(call: Call[None, None]) -> Streamed:
     content_type=HTML,
     reads_query=True,
     rate="log",
-    failure_page=failure_page,
+    failure_page=_failure_page,
     place=SIGN_IN,
 )
 async def show_sign_in(call: Call[None, None]) -> Outcome:
     """Show the page of a one-time link."""
-    await _site(call)
-    from service.console import signing_in  # noqa: PLC0415 - loaded by now
+    from service.console import signing_in  # noqa: PLC0415 - loaded with the first page
 
     return signing_in.show(call)
 
@@ -152,13 +148,12 @@ async def show_sign_in(call: Call[None, None]) -> Outcome:
     reads_query=True,
     rate="device_poll",
     same_origin=True,
-    failure_page=failure_page,
+    failure_page=_failure_page,
     place=SIGN_IN,
 )
 async def enter(call: Call[bytes, None]) -> Outcome:
     """Use a one-time link."""
-    await _site(call)
-    from service.console import signing_in  # noqa: PLC0415 - loaded by now
+    from service.console import signing_in  # noqa: PLC0415 - loaded with the first page
 
     return await signing_in.enter(call)
 
@@ -173,13 +168,12 @@ async def enter(call: Call[bytes, None]) -> Outcome:
     content_type=HTML,
     reads_query=True,
     rate="device_poll",
-    failure_page=failure_page,
+    failure_page=_failure_page,
     place=SIGN_IN,
 )
 async def start_oidc(call: Call[None, None]) -> Outcome:
     """Lead to the issuer. Raises NotFound without one."""
-    await _site(call)
-    from service.console import oidc  # noqa: PLC0415 - loaded by now
+    from service.console import oidc  # noqa: PLC0415 - loaded with the first page
 
     return await oidc.start(call)
 
@@ -194,13 +188,12 @@ async def start_oidc(call: Call[None, None]) -> Outcome:
     content_type=HTML,
     reads_query=True,
     rate="device_poll",
-    failure_page=failure_page,
+    failure_page=_failure_page,
     place=SIGN_IN,
 )
 async def end_oidc(call: Call[None, None]) -> Outcome:
     """Sign a person in by the answer of the issuer. Raises NotFound without one."""
-    await _site(call)
-    from service.console import oidc  # noqa: PLC0415 - loaded by now
+    from service.console import oidc  # noqa: PLC0415 - loaded with the first page
 
     return await oidc.come_back(call)
 
@@ -215,7 +208,7 @@ async def end_oidc(call: Call[None, None]) -> Outcome:
     content_type="application/octet-stream",
     reads_query=True,
     rate="none",
-    failure_page=failure_page,
+    failure_page=_failure_page,
 )
 async def read_asset(call: Call[None, None]) -> Outcome:
     """Serve a style sheet, a script or a picture. Raises NotFound for any other."""

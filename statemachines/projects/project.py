@@ -1,7 +1,7 @@
-"""A project: created, its DSN rotated, and in the end fenced and purged (R-PROJ, G-023, G-026, G-131).
+"""A project: created, its DSNs rotated, and in the end fenced and purged (R-PROJ, G-023, G-026, G-131, G-184).
 
-The stream's id is the project id. The DSN appears as the SHA-256 of its key; the recoverable copy is a fact outside
-the stream, encrypted.
+The stream's id is the project id. A DSN appears as the SHA-256 of its key; the recoverable copy is a fact outside
+the stream, encrypted. One DSN is for servers, the other, the public one, for pages whose source anybody can read.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ class Status(Enum):
     PURGED = "purged"
 
 
-class ProjectCreated(Event, frozen=True):
-    """A person made a project. `synthetic`: the person is the identity of a test run."""
+class ProjectCreated(Event, frozen=True, omit_defaults=True):
+    """A person made a project. `synthetic`: the person is the identity of a test run.
+
+    Projects from before the public DSN have none, and take its records for as good as others once they get one.
+    """
 
     TOPIC = "project.created.v1"
     name: str
@@ -37,12 +40,24 @@ class ProjectCreated(Event, frozen=True):
     dsn_hash: str
     dsn_prefix: str
     created_at: int
+    public_dsn_hash: str = ""
+    public_dsn_prefix: str = ""
+    accept_public_events: bool = True
 
 
 class DsnRotated(Event, frozen=True):
     """The DSN was replaced; the one before is dead from here on (R-PROJ-06)."""
 
     TOPIC = "project.dsn_rotated.v1"
+    dsn_hash: str
+    dsn_prefix: str
+    rotated_at: int
+
+
+class PublicDsnRotated(Event, frozen=True):
+    """The public DSN was replaced, or is the first one; the one before is dead from here on (G-184)."""
+
+    TOPIC = "project.public_dsn_rotated.v1"
     dsn_hash: str
     dsn_prefix: str
     rotated_at: int
@@ -69,6 +84,7 @@ TABLE = transition_table(
     [
         [ProjectCreated.TOPIC, Status.ABSENT, Status.ACTIVE],
         [DsnRotated.TOPIC, Status.ACTIVE, Status.ACTIVE],
+        [PublicDsnRotated.TOPIC, Status.ACTIVE, Status.ACTIVE],
         [ProjectFenced.TOPIC, Status.ACTIVE, Status.FENCED],
         [ProjectPurged.TOPIC, Status.FENCED, Status.PURGED],
     ],
@@ -76,7 +92,7 @@ TABLE = transition_table(
 
 
 class Project(msgspec.Struct, frozen=True):
-    """What decisions about a project depend on."""
+    """What decisions about a project depend on. Without a public DSN its hash is empty."""
 
     status: Status = Status.ABSENT
     name: str = ""
@@ -86,6 +102,9 @@ class Project(msgspec.Struct, frozen=True):
     dsn_prefix: str = ""
     created_at: int = 0
     deletion_id: str = ""
+    public_dsn_hash: str = ""
+    public_dsn_prefix: str = ""
+    accept_public_events: bool = True
 
 
 class ProjectNotFound(Rejection):
@@ -116,6 +135,12 @@ def decide_rotate(state: Project, dsn_hash: str, dsn_prefix: str, now: int) -> l
     return [] if state.dsn_hash == dsn_hash else [DsnRotated(dsn_hash, dsn_prefix, now)]
 
 
+def decide_rotate_public(state: Project, dsn_hash: str, dsn_prefix: str, now: int) -> list[Event]:
+    """Replace the public DSN, or make the first; the same one again records nothing. Raises as `decide_rotate`."""
+    check_open(state)
+    return [] if state.public_dsn_hash == dsn_hash else [PublicDsnRotated(dsn_hash, dsn_prefix, now)]
+
+
 def decide_fence(state: Project, deletion_id: str, now: int) -> list[Event]:
     """Accept a deletion; a repeat of the same one records nothing. Raises as `check_open` for any other."""
     if state.deletion_id == deletion_id:
@@ -142,13 +167,20 @@ def evolve(state: Project, event: Event) -> Project:
                 dsn_hash=event.dsn_hash,
                 dsn_prefix=event.dsn_prefix,
                 created_at=event.created_at,
+                public_dsn_hash=event.public_dsn_hash,
+                public_dsn_prefix=event.public_dsn_prefix,
+                accept_public_events=event.accept_public_events,
             )
         case DsnRotated():
             return msgspec.structs.replace(state, status=status, dsn_hash=event.dsn_hash, dsn_prefix=event.dsn_prefix)
+        case PublicDsnRotated():
+            return msgspec.structs.replace(
+                state, status=status, public_dsn_hash=event.dsn_hash, public_dsn_prefix=event.dsn_prefix
+            )
         case ProjectFenced():
             return msgspec.structs.replace(state, status=status, deletion_id=event.deletion_id)
         case _:
             return msgspec.structs.replace(state, status=status)
 
 
-MACHINE = StateMachine("proj", TABLE, Project(), evolve, ProjectDeletionInProgress, Project)
+MACHINE = StateMachine("proj", TABLE, Project(), evolve, ProjectDeletionInProgress, Project, version=2)

@@ -103,8 +103,11 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
     settled_by: Observation | None
 
 
-class Sample(msgspec.Struct, frozen=True):
-    """The evidence behind an outcome."""
+CountedBy = Literal["public"]
+
+
+class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The evidence behind an outcome. `counted_by` public: events by the public DSN are among `count` (G-184)."""
 
     event: str
     count: int
@@ -112,6 +115,7 @@ class Sample(msgspec.Struct, frozen=True):
     recurrence_count: int
     observed_from: int
     observed_to: int
+    counted_by: CountedBy | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True):

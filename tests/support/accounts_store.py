@@ -43,6 +43,7 @@ PROJECTIONS: tuple[AnyProjection, ...] = (
     invitations.PROJECTION,
     sign_ins.PROJECTION,
     projects.PROJECTION,
+    projects.PUBLIC_DSNS,
     credentials.PROJECTION,
 )
 REGISTRY = Registry(

@@ -17,7 +17,7 @@ PRINCIPALS: dict[Auth, frozenset[PrincipalKind]] = {
     "runner": frozenset({PrincipalKind.RUNNER}),
     "key_or_runner": frozenset({PrincipalKind.KEY, PrincipalKind.RUNNER}),
     "owner_or_runner": frozenset({PrincipalKind.KEY, PrincipalKind.RUNNER}),
-    "dsn": frozenset({PrincipalKind.DSN}),
+    "dsn": frozenset({PrincipalKind.DSN, PrincipalKind.PUBLIC_DSN}),
     "dsn_or_ci": frozenset({PrincipalKind.DSN, PrincipalKind.CI}),
     "ci": frozenset({PrincipalKind.CI}),
     "internal": frozenset({PrincipalKind.INTERNAL}),

@@ -25,6 +25,7 @@ PROJECT = "proj_00000001"
 OTHER = "proj_00000002"
 OWNER = "usr_00000001"
 DSN_HASH = "d" * 64
+PUBLIC_HASH = "e" * 64
 SCRUBBER = Scrubber()
 SESSIONS = (
     "from pg_stat_activity where starts_with(application_name, 'service-intake-') and datname = current_database()"
@@ -43,8 +44,21 @@ def make_project(sql: Sql, project_id: str = PROJECT, owner: str = OWNER) -> str
     return project_id
 
 
+def make_public(sql: Sql, project_id: str = PROJECT, *, accepts: bool = False, dsn_hash: str = PUBLIC_HASH) -> None:
+    """Insert the public DSN of a project, of a new one or of one from before it (`accepts`)."""
+    sql.execute(
+        "insert into public_dsns values (%s, %s, 1, %s, 'service_dsn_pub_x', %s)",
+        (project_id, project_id, dsn_hash, accepts),
+    )
+
+
 def sender(project_id: str = PROJECT, key: str | None = None, request_hash: str = "f", account: str = "") -> Sender:
     return Sender(project_id, DSN_HASH, "req_1", key, request_hash, account)
+
+
+def public_sender(project_id: str = PROJECT, key: str | None = None) -> Sender:
+    """Who sends by the public DSN."""
+    return Sender(project_id, PUBLIC_HASH, "req_1", key, "f", "", public=True)
 
 
 def log_item(message: str = "boom", *, of: Sender | None = None, **members: Any) -> Item:

@@ -60,6 +60,7 @@ class EventRow(NamedTuple):
     packed: bytes | None
     grouped_by: str | None
     adjusted: str | None
+    public: bool
 
     @property
     def place(self) -> PageEnd:

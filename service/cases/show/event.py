@@ -57,6 +57,7 @@ def event(stored: EventRow, said: Mapping[str, Any]) -> CaseEvent:
         request=found if isinstance(found := said.get("request"), dict) and found else msgspec.UNSET,
         grouping=_grouping(stored.grouped_by),
         adjusted=msgspec.json.decode(stored.adjusted) if stored.adjusted else [],
+        dsn="public" if stored.public else "server",
     )
 
 

@@ -36,8 +36,9 @@ DONE: Mapping[str, str] = {
 """The sentence after an operation or a form. One without any is told by its summary."""
 
 SECRETS: Mapping[str, Sequence[tuple[str, str]]] = {
-    "create_project": (("DSN", "dsn"),),
+    "create_project": (("DSN", "dsn"), ("Public DSN, for pages", "public_dsn")),
     "rotate_dsn": (("DSN", "dsn"),),
+    "rotate_public_dsn": (("Public DSN, for pages", "public_dsn"),),
     "create_credential": (("Credential", "credential"), ("Variable to keep it in", "env_var")),
     "create_webhook": (("Secret", "secret"),),
     "rotate_webhook_secret": (("Secret", "secret"),),

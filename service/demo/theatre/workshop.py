@@ -95,8 +95,6 @@ class Workshop:
         given = [
             "--project",
             project_id,
-            "--repository",
-            REPOSITORY,
             "--work-dir",
             str(self._world.directory),
             "--approval",

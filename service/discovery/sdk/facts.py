@@ -32,7 +32,7 @@ _MARKER_IN_PAGE = (
     "marker, and each report has it. Never put it into the bundle."
 )
 _PUBLIC = (
-    "The DSN is public in a browser: anybody can send reports with it, and read nothing. Put no other credential of "
+    "Use the public DSN of the project: anybody can send reports with it, and read nothing. Put no other credential of "
     "this service into a page."
 )
 _AFTER_SCRIPT = (

@@ -50,8 +50,8 @@ def _snippet(base_url: str, language: Language) -> SdkSnippet:
         docs_url=f"{base_url}/install.md",
         notes=[saved, *facts.notes] if in_browser else [saved, *facts.notes, _CI_NOTE],
         next_action=(
-            "Set SERVICE_DSN to the project's DSN and run the snippet. Then list the project's cases and event names: "
-            "both reports are there."
+            f"Set SERVICE_DSN to the project's {'public DSN' if in_browser else 'DSN'} and run the snippet. Then list "
+            "the project's cases and event names: both reports are there."
         ),
     )
 

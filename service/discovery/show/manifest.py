@@ -97,7 +97,12 @@ def _hosts() -> list[HostVariables]:
     hosts = (
         ("server or container", "environment of the process", [DSN], "Restart the process after a change."),
         ("serverless function", "environment of the function", [DSN], "Deploy again after a change."),
-        ("static site", "build of the bundle", [DSN], "A DSN in a bundle is public. It can send, and read no data."),
+        (
+            "static site",
+            "build of the bundle",
+            [DSN],
+            "Build the public DSN in. It can send, and read no data.",
+        ),
         ("ci", "secret store of the CI", [CI], "For the job that records deploys and proves pull requests."),
         ("scheduler of a runner", "secret store of the scheduler", [RUNNER], "One credential for each automation."),
         ("workstation of the owner", "password manager or keychain", [KEY], "Never a file of the repository."),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from schemas.analytics.event import AnalyticsAccepted, AnalyticsEvent, BrowserConfig
 from schemas.cases.log import MAX_INGEST_BYTES
-from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.cases.intake.several import record_several
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import BATCHES
+from service.http.edge.declare.operations import SENDERS
 from service.ingest.queue.items import take_analytics
 from service.provider import reads, show
 
@@ -19,7 +19,7 @@ from service.provider import reads, show
     path="/v1/analytics/",
     operation_id="record_analytics_event",
     summary="Record a product event",
-    principals=frozenset({PrincipalKind.DSN}),
+    principals=SENDERS,
     strict=False,
     max_body=MAX_INGEST_BYTES,
     responses={202: AnalyticsAccepted},
@@ -41,7 +41,7 @@ async def record_analytics_event(call: Call[AnalyticsEvent, None]) -> Outcome | 
     path="/v1/analytics/browser-config",
     operation_id="read_browser_config",
     summary="Read the capture settings of a browser",
-    principals=frozenset({PrincipalKind.DSN}),
+    principals=SENDERS,
     responses={200: BrowserConfig},
 )
 async def read_browser_config(call: Call[None, None]) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from schemas.projects.project import DsnBody, DsnRotatedBody, DsnVerified, RotateDsn, VerifyDsn
+from schemas.projects.project import DsnBody, DsnRotatedBody, DsnVerified, PublicDsnRotatedBody, RotateDsn, VerifyDsn
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -68,9 +68,35 @@ async def rotate_dsn(call: Call[RotateDsn, None]) -> Outcome:
     return outcome
 
 
+@groups.PROJECTS.operation(
+    method="POST",
+    path="/v1/projects/{project_id}/public-dsn/rotate",
+    operation_id="rotate_public_dsn",
+    summary="Replace the public DSN and stop the previous one at once",
+    principals=OWNER,
+    owner=True,
+    fresh=True,
+    responses={200: PublicDsnRotatedBody},
+    idempotency="optional",
+    extension=True,
+)
+async def rotate_public_dsn(call: Call[RotateDsn, None]) -> Outcome:
+    """Replace the public DSN as a fence, or make the first one of an older project (G-184)."""
+    settings = call.services.settings
+    intent = commands.dsn.rotate(call.project_id, settings.encryption_key, public=True)
+    outcome = await call.carry_out(intent, partial(_rotated_public, settings.base_url))
+    call.services.authenticator.forget()
+    return outcome
+
+
 def _rotated(base_url: str, issued: IssuedDsn) -> Answer:
     shown, stored = (show.dsn_rotated(base_url, issued, raw=raw) for raw in (True, False))
     return Answer(200, shown, stored=stored)
 
 
-ENDPOINTS = [read_dsn, verify_dsn, rotate_dsn]
+def _rotated_public(base_url: str, issued: IssuedDsn) -> Answer:
+    shown, stored = (show.public_dsn_rotated(base_url, issued, raw=raw) for raw in (True, False))
+    return Answer(200, shown, stored=stored)
+
+
+ENDPOINTS = [read_dsn, verify_dsn, rotate_dsn, rotate_public_dsn]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from service.eventstore.connect.arrays import array, columns
 from service.eventstore.connect.connection import AsyncConnection, connect_async
@@ -17,7 +17,6 @@ from service.eventstore.declare import names
 from service.eventstore.declare.faults import Fault, judge
 from service.eventstore.state.loading import Footprint
 from service.ingest.flush import statements
-from service.ingest.flush.locking import Project
 from service.ingest.flush.tally import Tally
 
 Parameters = tuple[str | int | None, ...]
@@ -29,19 +28,20 @@ def parameters(
     number: int,
     footprint: Footprint,
     heads: Iterable[tuple[str, str, int]],
-    projects: Mapping[str, Project],
+    senders: Iterable[tuple[str, str, str]],
     tally: Tally,
 ) -> Parameters:
-    """Lay out what `ingest_flush` checks (gates, cases and projects as they are known, new keys) and what it stores.
+    """Lay out what `ingest_flush` checks (gates, cases and senders as they are known, new keys) and what it stores.
 
-    `heads` are the revisions of cases, 0 for one that must not exist.
+    `heads` are the revisions of cases, 0 for one that must not exist. `senders` are the DSNs that records came by, by
+    project and hash, with the account that pays.
     """
     return (
         array(names.lock_number(name) for name in footprint.gates),
         array(names.lock_number(name) for name in footprint.names if name != flusher_name),
         names.lock_number(flusher_name),
         *columns(heads, 3),
-        *columns(((name, project.dsn_hash, project.account_id) for name, project in projects.items()), 3),
+        *columns(senders, 3),
         flusher,
         number,
         tally.key_record_parameter(),

@@ -104,7 +104,7 @@ def take(item: Item, work: FlushWork, attempt: Attempt) -> None:
         attempt.held.append(item)
         return
     project = work.projects.get(sender.project_id)
-    if project is None or project.dsn_hash != sender.dsn_hash:
+    if project is None or not project.knows(sender.dsn_hash):
         attempt.settled.append((item, Unauthenticated()))
         return
     if not project.active:
@@ -175,9 +175,12 @@ def _assign(item: Item, work: FlushWork) -> Assigned | None:
         return None
     if not working.revision and not work.rooms[project_id].left:
         return _assign_to_overflow(item, chosen.grouping, work)
+    before = working.state.status
     if case.moves_on_error(working.state) and not _move(item, name, chosen.grouping, work):
         return None
-    return Assigned(name[1], chosen.grouping, work.batch.streams[name].state.status, item.evidence)
+    status = work.batch.streams[name].state.status
+    regressed = before is case.Status.RESOLVED and status is case.Status.OPEN
+    return Assigned(name[1], chosen.grouping, status, item.evidence, regressed=regressed)
 
 
 def _choose(item: Item, work: FlushWork) -> Assignment | None:
@@ -275,7 +278,7 @@ def _question(item: Item, state: case.Case) -> ReleaseQuestion | None:
 def _unit(item: Item, streams: Sequence[Stream], reads: Sequence[Stream], work: FlushWork) -> UnitOfWork:
     """Begin the unit of work that a record causes."""
     project_id = item.sender.project_id
-    origin = Origin("dsn", project_id, item.operation, item.sender.request_id)
+    origin = Origin(item.sender.kind, project_id, item.operation, item.sender.request_id)
     return UnitOfWork(work.batch, Command(origin=origin, decide=_decided, streams=streams, reads=reads), item.row.id)
 
 

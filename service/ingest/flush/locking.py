@@ -23,11 +23,19 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Project(NamedTuple):
-    """A sender's project as it stands under its gate; `account_id` is its first owner (G-071)."""
+    """A sender's project as it stands under its gate; `account_id` is its first owner (G-071).
+
+    `public_dsn_hash` is None without a public DSN.
+    """
 
     dsn_hash: str
     status: str
     account_id: str
+    public_dsn_hash: str | None = None
+
+    def knows(self, dsn_hash: str) -> bool:
+        """Whether a hash is that of one of its DSNs."""
+        return dsn_hash in {self.dsn_hash, self.public_dsn_hash}
 
     @property
     def active(self) -> bool:
@@ -70,10 +78,12 @@ class _Got(msgspec.Struct):
     heads: list[tuple[str, str, int]] | None
     records: list[_Stored] | None
     projects: list[_Sender] | None
+    public: list[tuple[str, str]] | None
 
 
 _got = msgspec.json.Decoder(_Got).decode
 _senders = msgspec.json.Decoder(list[_Sender]).decode
+_public = msgspec.json.Decoder(list[tuple[str, str]]).decode
 
 
 def lock(connection: Connection, footprint: Footprint, project_ids: Sequence[str]) -> Locked:
@@ -84,9 +94,9 @@ def lock(connection: Connection, footprint: Footprint, project_ids: Sequence[str
 
 
 def _lock_to_move(connection: Connection, footprint: Footprint, project_ids: Sequence[str]) -> Locked:
-    loaded = lock_and_load(connection, footprint, None, (statements.FACTS, (array(project_ids),)))
-    moment, found = loaded.told
-    return Locked(loaded, moment, _by_id(_senders(found) if found else ()))
+    loaded = lock_and_load(connection, footprint, None, (statements.FACTS, (array(project_ids),) * 2))
+    moment, found, public = loaded.told
+    return Locked(loaded, moment, _by_id(_senders(found) if found else (), _public(public) if public else ()))
 
 
 def _lock_to_count(connection: Connection, footprint: Footprint, project_ids: Sequence[str]) -> Locked:
@@ -119,11 +129,15 @@ def _lock_to_count(connection: Connection, footprint: Footprint, project_ids: Se
         loaded.records[project_id, principal, operation, key] = IdempotencyRecord(
             request_hash, command_id, status, body.encode(), {}
         )
-    return Locked(loaded, got.moment, _by_id(got.projects or ()))
+    return Locked(loaded, got.moment, _by_id(got.projects or (), got.public or ()))
 
 
 _RECORD = ("project_id", "principal", "operation", "key")
 
 
-def _by_id(senders: Iterable[_Sender]) -> dict[str, Project]:
-    return {project_id: Project(*rest) for project_id, *rest in senders}
+def _by_id(senders: Iterable[_Sender], public: Iterable[tuple[str, str]]) -> dict[str, Project]:
+    hashes = dict(public)
+    return {
+        sender.project_id: Project(sender.dsn_hash, sender.status, sender.account_id, hashes.get(sender.project_id))
+        for sender in senders
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from service.eventstore.connect.clock import NOW
 
 # Plain statements, outside a pipeline: they arm the timeout of an idle transaction (see eventstore/write/round.py).
-FACTS = f"select {NOW}, ingest_projects(wanted => %s)::text"
+FACTS = f"select {NOW}, ingest_projects(wanted => %s)::text, ingest_public_dsns(wanted => %s)::text"
 LOCK = """select ingest_lock(gates => %s, wanted => %s, head_projects => %s, head_streams => %s,
     record_names => %s::json, senders => %s)::text
 """

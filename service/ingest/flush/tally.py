@@ -19,13 +19,15 @@ _encode = msgspec.json.Encoder().encode
 class Assigned(NamedTuple):
     """The case that an error goes into, why, and how that case stands then.
 
-    `opened_by` is what the case is called after if it has no counters yet; None when it is only counted.
+    `opened_by` is what the case is called after if it has no counters yet; None when it is only counted. `regressed`:
+    the error brought the case back.
     """
 
     case_id: str
     grouping: Grouping
     status: case.Status
     opened_by: GroupingEvidence | None = None
+    regressed: bool = False
 
 
 _SUPPRESSED = frozenset({case.Status.RESOLVED, case.Status.IGNORED})
@@ -34,7 +36,10 @@ _SUPPRESSED = frozenset({case.Status.RESOLVED, case.Status.IGNORED})
 class CaseTally(msgspec.Struct):
     """What is added to a row of case_stats; field names are its columns.
 
-    `title`, `message` and `culprit` are only taken from the first tally of a case, which makes its row.
+    `title`, `message` and `culprit` are only taken from the first tally of a case, which makes its row. `public_count`
+    are those of `event_count` by the public DSN, `server_environments` and `server_unmarked` are of the others.
+    `server_seen`: one of these came after the last error by the public DSN that brought the case back, `doubted`: there
+    was such an error.
     """
 
     project_id: str
@@ -49,6 +54,11 @@ class CaseTally(msgspec.Struct):
     releases: list[str] = []
     unmarked: bool = False
     event_count: int = 0
+    public_count: int = 0
+    server_environments: list[str] = []
+    server_unmarked: bool = False
+    server_seen: bool = False
+    doubted: bool = False
 
 
 class UserTally(msgspec.Struct):
@@ -129,8 +139,8 @@ class Tally:
         else:
             self.logs.append(row)
             if assigned is not None:
-                row.case_id, (_, row.fingerprint, row.grouped_by), status, opened_by = assigned
-                self._count_case(row, assigned.case_id, opened_by)
+                row.case_id, (_, row.fingerprint, row.grouped_by), status, opened_by, regressed = assigned
+                self._count_case(row, assigned.case_id, opened_by, regressed=regressed)
                 suppressed = status in _SUPPRESSED
         self._count_usage(item, account_id, suppressed=suppressed)
         return suppressed
@@ -177,7 +187,7 @@ class Tally:
             usage.scrubbed += count
             usage.scrubbed_kinds[kind] = usage.scrubbed_kinds.get(kind, 0) + count
 
-    def _count_case(self, row: LogRow, case_id: str, opened_by: GroupingEvidence | None) -> None:
+    def _count_case(self, row: LogRow, case_id: str, opened_by: GroupingEvidence | None, *, regressed: bool) -> None:
         """Count an error into its case; `opened_by` is the evidence when the case may have no counters yet."""
         key = (row.project_id, case_id)
         found = self._cases.get(key)
@@ -191,6 +201,16 @@ class Tally:
             found.unmarked = True
         if row.environment not in found.environments:
             found.environments.append(row.environment)
+        if row.public:
+            found.public_count += 1
+            if regressed:
+                found.doubted, found.server_seen = True, False
+        else:
+            found.server_seen = True
+            if row.marker_hash is None:
+                found.server_unmarked = True
+            if row.environment not in found.server_environments:
+                found.server_environments.append(row.environment)
         if row.release is not None and row.release not in found.releases:
             found.releases.append(row.release)
         if row.user_id is not None:

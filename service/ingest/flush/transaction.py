@@ -81,7 +81,7 @@ class Flush:
         senders = dict.fromkeys([(item.sender.project_id, item.sender.dsn_hash) for item in attempt.items])
         for project_id, dsn_hash in senders:
             project = self._memory.projects.get(project_id)
-            if project is None or not project.active or project.dsn_hash != dsn_hash:
+            if project is None or not project.active or not project.knows(dsn_hash):
                 return None
             projects[project_id] = project
         footprint, absent = self._memory.plan(self._name, attempt.items)
@@ -105,7 +105,8 @@ class Flush:
             if item.key_record is not None and not tally.remember(item, NOT_YET):
                 return None
         heads = [*((*name, known.revision) for name, known in cases.items()), *((*name, 0) for name in absent)]
-        return parameters(self.flusher_id, self._name, attempt.number, footprint, heads, projects, tally)
+        sent_by = [(project_id, dsn_hash, projects[project_id].account_id) for project_id, dsn_hash in senders]
+        return parameters(self.flusher_id, self._name, attempt.number, footprint, heads, sent_by, tally)
 
     # -- what has ----------------------------------------------------------------------------------------------
 

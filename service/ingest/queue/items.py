@@ -41,6 +41,7 @@ KEY_WEIGHT = 256  # bytes for each property of an analytics event: what counting
 DEFAULT_ENVIRONMENT = "production"
 DEFAULT_LEVEL = "error"
 _PROOF_BYTES = PROOF_PROPERTY.encode()
+MERGES_PEOPLE = "$merge_dangerously"
 STORED = 202
 """The status of the answer to a record that is stored."""
 LOGS = "POST /v1/logs/"
@@ -55,7 +56,8 @@ _encode = msgspec.json.Encoder().encode
 class Sender(NamedTuple):
     """Who sends a record, and under which names the request is known. `request_hash` matters only with a `key`.
 
-    `account` is whose share of the process the record takes; "": the project's own.
+    `account` is whose share of the process the record takes; "": the project's own. `public`: the DSN is the one of
+    pages, whose source anybody can read (G-184).
     """
 
     project_id: str
@@ -64,6 +66,12 @@ class Sender(NamedTuple):
     key: str | None
     request_hash: str
     account: str = ""
+    public: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The kind of its principal, as idempotency records and events have it."""
+        return "public_dsn" if self.public else "dsn"
 
     @property
     def tenant(self) -> str:
@@ -114,7 +122,10 @@ class Assignment(NamedTuple):
 
 
 class LogRow(msgspec.Struct, omit_defaults=True):
-    """A row of log_events; field names are its columns. Either `extra` holds what was sent, or `packed` does."""
+    """A row of log_events; field names are its columns. Either `extra` holds what was sent, or `packed` does.
+
+    `public`: it came by the public DSN of the project.
+    """
 
     project_id: str
     id: str
@@ -128,6 +139,7 @@ class LogRow(msgspec.Struct, omit_defaults=True):
     extra: Mapping[str, Any]
     marker_hash: str | None
     adjusted: tuple[str, ...] | None = None
+    public: bool = False
     packed: bytes | None = None
     case_id: str | None = None
     fingerprint: str | None = None
@@ -135,7 +147,7 @@ class LogRow(msgspec.Struct, omit_defaults=True):
 
 
 class AnalyticsRow(msgspec.Struct, omit_defaults=True):
-    """A row of analytics_events; field names are its columns."""
+    """A row of analytics_events; field names are its columns. `public` as in LogRow."""
 
     project_id: str
     id: str
@@ -144,6 +156,7 @@ class AnalyticsRow(msgspec.Struct, omit_defaults=True):
     properties: Mapping[str, Any]
     marker_hash: str | None
     adjusted: tuple[str, ...] | None = None
+    public: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -182,7 +195,7 @@ class Item:
             self.size += KEY_WEIGHT * len(self.body.properties)
         key, project_id = self.sender.key, self.sender.project_id
         if key is not None:
-            self.key_record = (project_id, f"dsn:{project_id}", self.operation, key)
+            self.key_record = (project_id, f"{self.sender.kind}:{project_id}", self.operation, key)
             self.key_name = names.key(*self.key_record)
 
     @property
@@ -237,6 +250,7 @@ class Item:
             extra,
             marker,
             self.adjustments.places or None,
+            self.sender.public,
         )
         if len(self.raw) >= PACKED_FROM and marker is None and (packed := pack(extra)) is not None:
             self.row.extra, self.row.packed = {}, packed
@@ -275,6 +289,7 @@ class Item:
             properties,
             marker,
             self.adjustments.places or None,
+            self.sender.public,
         )
 
     def answer(self, received_at: int) -> bytes:
@@ -345,5 +360,12 @@ def check_extra(body: LogEvent, raw: bytes) -> None:
 
 
 def take_analytics(sender: Sender, body: AnalyticsEvent, raw: bytes, adjustments: Adjustments = AS_SENT) -> Item:
-    """Take in an analytics event; `raw` is the text of `body`."""
+    """Take in an analytics event; `raw` is the text of `body`. Raises InvalidPayload as `check_event`."""
+    check_event(sender, body)
     return Item(ANALYTICS, sender, body, raw, adjustments)
+
+
+def check_event(sender: Sender, body: LogEvent | AnalyticsEvent) -> None:
+    """Raise InvalidPayload for an event that merges people, by the DSN that everybody can read (G-184)."""
+    if sender.public and isinstance(body, AnalyticsEvent) and body.event == MERGES_PEOPLE:
+        raise InvalidPayload(invalid=[("event", f"must not be {MERGES_PEOPLE} by a public DSN")])

@@ -2,6 +2,9 @@
 -- has deleted an error of it.
 with counted as (
     select e.project_id, e.case_id as id, count(*) as errors, max(e.received_at) as latest,
+        count(*) filter (where e.public) as public_errors,
+        coalesce(bool_or(e.marker_hash is null) filter (where not e.public), false) as server_unmarked,
+        coalesce(array_agg(distinct e.environment) filter (where not e.public), '{}') as server_environments,
         bool_or(e.marker_hash is null) as unmarked, array_agg(distinct e.environment) as environments,
         coalesce(array_agg(distinct e.release) filter (where e.release is not null), '{}') as releases
     from log_events e where e.case_id is not null group by 1, 2
@@ -27,8 +30,16 @@ where project_id in (
     or k.unmarked and not s.unmarked
     or not k.environments <@ s.environments and cardinality(s.environments) < 100
     or not k.releases <@ s.releases and cardinality(s.releases) < 100
+    or s.public_count < coalesce(k.public_errors, 0)
+    or s.public_count > s.event_count
+    or (s.public_count > 0) is distinct from (s.server_unmarked is not null)
+    or (s.public_count > 0) is distinct from (s.server_environments is not null)
+    or k.server_unmarked and not s.server_unmarked
+    or not k.server_environments <@ s.server_environments and cardinality(s.server_environments) < 100
     or s.sample is null and (
-        s.unmarked <> k.unmarked or not s.environments <@ k.environments or not s.releases <@ k.releases
+        s.public_count <> k.public_errors or s.server_unmarked <> k.server_unmarked
+        or not s.server_environments <@ k.server_environments
+        or s.unmarked <> k.unmarked or not s.environments <@ k.environments or not s.releases <@ k.releases
         or not exists (
             select from log_events e
             where e.project_id = s.project_id and e.case_id = s.id and e.received_at = s.first_seen_at)))

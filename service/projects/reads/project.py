@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from service.auth.sealing import DSN_COPY, unseal
+from service.auth.sealing import DSN_COPY, PUBLIC_DSN_COPY, unseal
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
@@ -26,10 +26,15 @@ class ListedProject(NamedTuple):
 
 
 class KnownDsn(NamedTuple):
-    """What is known of a DSN: its first characters, and its key where a copy can be opened."""
+    """The DSN of a project: its first characters, and its key where a copy can be opened. The same of the public one.
+
+    `public_prefix` is None in a project without a public DSN.
+    """
 
     prefix: str
     key: str | None
+    public_prefix: str | None
+    public_key: str | None
 
 
 async def projects_of(store: EventStore, user_id: str, after: PageEnd, limit: int) -> list[ListedProject]:
@@ -39,9 +44,10 @@ async def projects_of(store: EventStore, user_id: str, after: PageEnd, limit: in
 
 
 async def dsn_of(store: EventStore, project_id: str, encryption_key: bytes | None) -> KnownDsn:
-    """Read the DSN of a project; never rotates it. Raises ProjectNotFound."""
+    """Read the DSNs of a project, and leave them as they are. Raises ProjectNotFound."""
     rows = await store.fetch(_DSN_OF, project_id=project_id)
     if not rows:
         raise ProjectNotFound("There is no such project.")
-    [(prefix, sealed)] = rows
-    return KnownDsn(prefix, unseal(encryption_key, DSN_COPY, project_id, sealed))
+    [(prefix, sealed, public_prefix, public_sealed)] = rows
+    key = unseal(encryption_key, DSN_COPY, project_id, sealed)
+    return KnownDsn(prefix, key, public_prefix, unseal(encryption_key, PUBLIC_DSN_COPY, project_id, public_sealed))

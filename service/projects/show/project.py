@@ -12,6 +12,7 @@ from schemas.projects.project import (
     ProjectCreatedBody,
     ProjectItem,
     ProjectList,
+    PublicDsnRotatedBody,
     RoleName,
     SdkSettings,
 )
@@ -43,6 +44,7 @@ def project_created(base_url: str, issued: IssuedDsn, *, raw: bool) -> ProjectCr
         dsn=make_dsn(base_url, issued.key, issued.project_id) if raw else None,
         dsn_prefix=issued.prefix,
         dsn_recoverable=issued.recoverable,
+        **_public(base_url, issued.project_id, issued.public_key if raw else None),
         created_at=issued.issued_at,
         next_action="Put the DSN into SERVICE_DSN, then read the next steps of the project."
         if raw
@@ -66,8 +68,26 @@ def dsn_rotated(base_url: str, issued: IssuedDsn, *, raw: bool) -> DsnRotatedBod
     )
 
 
+def public_dsn_rotated(base_url: str, issued: IssuedDsn, *, raw: bool) -> PublicDsnRotatedBody:
+    """The public DSN that replaces the one before, itself where it is shown for the first time (`raw`)."""
+    endpoints = _endpoints(base_url)
+    return PublicDsnRotatedBody(
+        id=issued.project_id,
+        alias=alias_of(issued.project_id),
+        name=issued.name,
+        **_public(base_url, issued.project_id, issued.key if raw else None),
+        public_dsn_prefix=issued.prefix,
+        dsn_recoverable=issued.recoverable,
+        logs_url=endpoints["logs_url"],
+        analytics_url=endpoints["analytics_url"],
+        next_action="Put the public DSN into your pages. A public DSN before it no longer works."
+        if raw
+        else "The public DSN was shown once. Read it with GET /v1/projects/{project_id}/dsn.",
+    )
+
+
 def dsn(base_url: str, project_id: str, known: KnownDsn) -> DsnBody:
-    """The DSN as far as it is known, and where to verify or rotate it."""
+    """The DSNs as far as they are known, and where to verify or rotate the server's."""
     place = f"{base_url}/v1/projects/{project_id}/dsn"
     return DsnBody(
         project_id=project_id,
@@ -75,6 +95,8 @@ def dsn(base_url: str, project_id: str, known: KnownDsn) -> DsnBody:
         dsn_prefix=known.prefix,
         raw_available=known.key is not None,
         dsn=None if known.key is None else make_dsn(base_url, known.key, project_id),
+        **_public(base_url, project_id, known.public_key),
+        public_dsn_prefix=known.public_prefix,
         verify_endpoint=f"{place}/verify",
         rotate_endpoint=f"{place}/rotate",
         next_action="Keep the DSN in SERVICE_DSN."
@@ -91,10 +113,14 @@ def dsn_verified(checked: CheckedDsn) -> DsnVerified:
         dsn_prefix=checked.prefix,
         parsed_project_id=checked.sent_project_id,
         stored_for_recovery=checked.copied,
-        next_action="Nothing to do."
-        if checked.matches
-        else "Use the DSN of this project. An owner can read or rotate it.",
+        next_action=_after_check(checked),
     )
+
+
+def _after_check(checked: CheckedDsn) -> str:
+    if not checked.matches:
+        return "Use the DSN of this project. An owner can read or rotate it."
+    return "This is the public DSN. Use it in pages alone." if checked.public else "Nothing to do."
 
 
 def _item(project: ListedProject, *, can_unseal: bool) -> ProjectItem:
@@ -113,6 +139,13 @@ def _item(project: ListedProject, *, can_unseal: bool) -> ProjectItem:
 def _sdks(base_url: str, project_id: str, key: str | None) -> dict[str, Any]:
     """The settings for SDKs of other services."""
     return {"alias": alias_of(project_id), "sdks": None if key is None else _settings(base_url, project_id, key)}
+
+
+def _public(base_url: str, project_id: str, key: str | None) -> dict[str, Any]:
+    """The public DSN, and the settings with it."""
+    if key is None:
+        return {"public_dsn": None, "sdks_public": None}
+    return {"public_dsn": make_dsn(base_url, key, project_id), "sdks_public": _settings(base_url, project_id, key)}
 
 
 def _settings(base_url: str, project_id: str, key: str) -> SdkSettings:

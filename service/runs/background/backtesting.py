@@ -99,6 +99,16 @@ class KnownCase:
     lease: LeaseRow | None = None
     receipt: ReceiptState | None = None
 
+    def move(self, event: Event, at: int) -> None:
+        """Take in an event of the case.
+
+        What brought it back and is none of the counted errors came by the public DSN: until the next of these, none has
+        been seen since (G-184).
+        """
+        self.state = cases.evolve(self.state, event)
+        if isinstance(event, cases.CaseRegressed) and self.last_seen_at < at:
+            self.last_seen_at = 0
+
     @property
     def open(self) -> bool:
         """Whether a look considers it."""
@@ -229,7 +239,7 @@ class Backtest:
             known.unmarked |= change.unmarked
             known.environments.update(change.environments)
         else:
-            known.state = cases.evolve(known.state, change.event)
+            known.move(change.event, change.at)
         (self._open.add if known.open else self._open.discard)(change.case_id)
         self._touch((change.case_id,))
 
@@ -293,7 +303,7 @@ class Backtest:
             unmarked=known.unmarked,
             event_count=known.event_count,
             first_seen_at=known.first_seen_at,
-            last_seen_at=known.last_seen_at,
+            last_seen_at=known.last_seen_at or None,
             lease=known.lease,
             receipt=known.receipt,
             claim=None,

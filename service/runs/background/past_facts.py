@@ -21,7 +21,6 @@ from service.eventstore.store import EventStore
 from service.runs.background.backtesting import CaseMoved, Change, Errors, KnownCase, LookTaken, Mapped, TooMuch
 from service.runs.reads.look_for_work import ENVIRONMENTS_KEPT, LOOKED_AT
 from service.runs.reads.recording import Looker
-from statemachines.cases import case as cases
 from statemachines.kernel.machine import Recorded
 from statemachines.kernel.topics import UnknownTopic, decode_events
 from statemachines.onboarding import signal_map as signal_maps
@@ -191,7 +190,7 @@ async def _events(
             if isinstance(event, UnknownTopic):
                 unknown[case_id] = ["events of a later release"]
             elif event is not None and case_id in known and at <= start:
-                known[case_id].state = cases.evolve(known[case_id].state, event)
+                known[case_id].move(event, at)
             elif event is not None and case_id in known:
                 yield CaseMoved(at, case_id, event)
 

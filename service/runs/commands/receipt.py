@@ -9,11 +9,12 @@ from typing import NamedTuple
 from projections.cases.case import CASE_STATS, CaseStatsRow
 from projections.runs.decision import DECISIONS
 from projections.runs.receipt import TRIGGER_EVIDENCE, TriggerEvidenceRow, TriggerReceiptRow
-from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.commands import Unit
 from service.eventstore.declare.intents import Intent
 from service.runs.commands.scope import (
     ChainScope,
     append_all,
+    case_lookups,
     map_lookup,
     read_authority,
     read_contract_state,
@@ -138,7 +139,7 @@ def issue_for_cases(
             *(cases.stream(project_id, case.case_id) for case in considered),
             *(stream for chain in chains.values() for stream in chain.reads),
         ],
-        lookups=[map_lookup(project_id), *(Lookup(CASE_STATS, project_id, case.case_id) for case in considered)],
+        lookups=[map_lookup(project_id), *case_lookups(project_id, (case.case_id for case in considered))],
     )
 
 

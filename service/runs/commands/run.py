@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from projections.cases.case import CASE_STATS
 from projections.runs.decision import DECISIONS
 from projections.runs.receipt import TriggerReceiptRow
 from projections.runs.run import RunRow
-from service.eventstore.declare.commands import Lookup, Refused, Unit
+from service.eventstore.declare.commands import Refused, Unit
 from service.eventstore.declare.intents import Intent
 from service.runs.commands.scope import (
     Ran,
     RunScope,
     append_all,
+    case_lookups,
     map_lookup,
     read_authority,
     read_facts,
@@ -82,10 +82,7 @@ def start(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
         writes,
         decide,
         reads=[contracts.stream(project_id), *([] if case_id is None else [cases.stream(project_id, case_id)])],
-        lookups=[
-            map_lookup(project_id),
-            *([] if case_id is None else [Lookup(CASE_STATS, project_id, case_id)]),
-        ],
+        lookups=[map_lookup(project_id), *case_lookups(project_id, [] if case_id is None else [case_id])],
     )
 
 

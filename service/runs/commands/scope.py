@@ -7,12 +7,13 @@ raises Moved.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from projections.cases.case import CASE_STATS, CaseStatsRow
+from projections.cases.case import CASE_STATS, CaseStatsRow, trust_of
 from projections.onboarding.signal_map import SIGNAL_MAPS
+from projections.projects.project import PUBLIC_DSNS
 from projections.reports.report import PROJECTION as REPORTS
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
@@ -74,23 +75,35 @@ def read_state(unit: Unit, stream: Stream | None, initial: S) -> S:
     return initial if stream is None else unit.state(stream)
 
 
-def facts_of(case_id: str, state: Case, stats: CaseStatsRow | None) -> CaseFacts:
-    """Put together what is known of a case, without its texts. Without counts nothing is known to have happened."""
+def case_lookups(project_id: str, case_ids: Iterable[str]) -> list[Lookup]:
+    """Name what `read_facts` reads of cases beside their streams."""
+    counts = [Lookup(CASE_STATS, project_id, case_id) for case_id in case_ids]
+    return [*counts, Lookup(PUBLIC_DSNS.table, project_id, project_id)] if counts else []
+
+
+def facts_of(case_id: str, state: Case, stats: CaseStatsRow | None, *, accept_public: bool = True) -> CaseFacts:
+    """Put together what is known of a case, without its texts. Without counts nothing is known to have happened.
+
+    Errors by the public DSN count if they are accepted.
+    """
+    counted = None if stats is None else stats.counted(accept_public=accept_public)
     return CaseFacts(
         case_id=case_id,
         revision=state.revision,
         status=state.status.value,
-        trust="" if stats is None else stats.trust,
-        event_count=0 if stats is None else stats.event_count,
+        trust="" if counted is None else trust_of(unmarked=counted.unmarked),
+        event_count=0 if counted is None else counted.event_count,
         first_seen_at=None if stats is None else stats.first_seen_at,
-        last_seen_at=None if stats is None else stats.last_seen_at,
+        last_seen_at=None if counted is None else counted.last_seen_at,
     )
 
 
 def read_facts(unit: Unit, project_id: str, case_id: str) -> CaseFacts:
-    """Read what is known of a case whose stream and counts are declared."""
+    """Read what is known of a case whose stream and lookups are declared."""
     stats = unit.row(CASE_STATS, project_id, case_id)
-    return facts_of(case_id, unit.state(cases.stream(project_id, case_id)), stats)
+    public = unit.row(PUBLIC_DSNS.table, project_id, project_id)
+    state: Case = unit.state(cases.stream(project_id, case_id))
+    return facts_of(case_id, state, stats, accept_public=public is None or public.accept_public_events)
 
 
 def append_all(unit: Unit, streams: list[Stream], effects: Effects) -> None:

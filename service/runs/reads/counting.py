@@ -51,4 +51,4 @@ async def count(store: EventStore, providers: AnalyticsProviders, project_id: st
         environment=place,
         release=deploy.version,
     )
-    return Counts(traffic, recurrences, until)
+    return Counts(traffic.count, recurrences, until, traffic.counted_by)

@@ -62,7 +62,7 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
     unmarked: bool
     event_count: int
     first_seen_at: int
-    last_seen_at: int
+    last_seen_at: int | None
     lease: LeaseRow | None
     receipt: ReceiptState | None
     claim: Claim | None

@@ -25,7 +25,7 @@ select json_build_object(
             ) s
             cross join lateral (select s.project_id, s.id, s.case_revision, 'open' as status) c
             \ir parts/chain.sql
-            order by s.event_count desc, s.last_seen_at desc, s.id
+            order by s.event_count desc, s.last_seen_at desc nulls last, s.id
         ) x),
     'open', (
         select coalesce(json_agg(x.bundle), '[]')

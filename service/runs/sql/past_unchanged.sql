@@ -1,6 +1,14 @@
 -- A page of the other open cases in the order of looks: those with errors from before a moment left, or those without.
+-- Where errors by the public DSN are not accepted, the counts are those of the others.
 select s.id, s.event_count, s.last_seen_at
-from case_stats s
+from (
+    select c.project_id, c.id,
+        c.event_count - case when p.accepts then 0 else c.public_count end as event_count,
+        case when p.accepts or c.public_count = 0 then c.last_seen_at
+            else coalesce(c.server_last_seen_at, 0) end as last_seen_at
+    from (select accepts_public(project => %(project_id)s) as accepts) p, case_stats c
+    where c.project_id = %(project_id)s and (p.accepts or c.public_count < c.event_count)
+) s
 join cases c on c.project_id = s.project_id and c.id = s.id and c.status = 'open'
 left join (
     select distinct e.case_id from log_events e

@@ -11,18 +11,22 @@ from statemachines.contracts.policy import VerificationTerms
 from statemachines.kernel.machine import Rejection, allowed_next
 from statemachines.runs import events as e
 from statemachines.runs import run as runs
-from statemachines.runs.events import Sample, Verdict, VerificationOutcome
+from statemachines.runs.events import CountedBy, Sample, Verdict, VerificationOutcome
 from statemachines.runs.run import Run, RunNotFound, RunTerminal
 from statemachines.runs.steps.book import Book, Effects
 from statemachines.runs.steps.end_run import end_run
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What a provider counted from the deploy up to `observed_to`: sample events, and errors of the fingerprint."""
+    """What a provider counted from the deploy up to `observed_to`: sample events, and errors of the fingerprint.
+
+    `counted_by` as in Sample.
+    """
 
     sample: int
     recurrences: int
     observed_to: int
+    counted_by: CountedBy | None = None
 
 
 class DeployNotBound(Rejection):
@@ -52,6 +56,7 @@ def decide_verification(terms: VerificationTerms, deployed_at: int, counts: Coun
         recurrence_count=counts.recurrences,
         observed_from=deployed_at,
         observed_to=counts.observed_to,
+        counted_by=counts.counted_by,
     )
     outcome: VerificationOutcome = "pending"
     if counts.recurrences > 0:

@@ -76,14 +76,11 @@ async def make_credential(store: EventStore, project_id: str, kind: str, lifetim
     return stream.id, secret.text
 
 
-async def rotate(store: EventStore, project_id: str) -> str:
-    """Rotate a project's DSN; returns the new key."""
-    stream, secret = project.stream(project_id), secrets.make(SecretKind.DSN)
-    await execute(
-        store,
-        stream,
-        lambda unit: project.decide_rotate(unit.state(stream), secret.hash, secret.prefix, unit.now),
-    )
+async def rotate(store: EventStore, project_id: str, *, public: bool = False) -> str:
+    """Rotate a project's DSN, or the public one; returns the new key."""
+    stream, secret = project.stream(project_id), secrets.make(SecretKind.PUBLIC_DSN if public else SecretKind.DSN)
+    decide = project.decide_rotate_public if public else project.decide_rotate
+    await execute(store, stream, lambda unit: decide(unit.state(stream), secret.hash, secret.prefix, unit.now))
     return secret.text
 
 

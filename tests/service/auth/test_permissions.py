@@ -114,7 +114,9 @@ async def everyone(accounts: EventStore) -> AsyncIterator[Callers]:
     for kind, name in ((credential.CI, "ci"), (credential.RUNNER, "runner")):
         _, secrets[name] = await make_credential(accounts, project_id, kind)
     sessions = {name: (await open_session(accounts, made.user_id)).secret for name, made in people.items()}
-    secrets |= {"dsn": await rotate(accounts, project_id), "internal": INTERNAL, "test": TEST}
+    secrets["dsn"] = await rotate(accounts, project_id)
+    secrets["public_dsn"] = await rotate(accounts, project_id, public=True)
+    secrets |= {"internal": INTERNAL, "test": TEST}
     yield Callers(accounts, project_id, secrets, sessions)
 
 

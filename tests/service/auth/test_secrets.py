@@ -25,7 +25,7 @@ def test_a_secret_is_recognised_and_shows_only_its_prefix(kind: SecretKind):
     assert secrets.kind_of(secret.text) is kind
     assert secret.hash == secrets.digest(secret.text)
     assert secret.text.startswith(secret.prefix)
-    assert len(secret.prefix) == (20 if kind is SecretKind.DSN else 16)
+    assert len(secret.prefix) == (20 if kind in {SecretKind.DSN, SecretKind.PUBLIC_DSN} else 16)
 
 
 @given(KINDS, st.data())

@@ -47,6 +47,9 @@ async def test_a_project_is_created_and_leads_on(world: World):
     for begin in ('sentry_sdk.init(dsn="', 'Sentry.init({ dsn: "', 'export SERVICE_DSN="'):
         assert f'{begin}{dsn}"' in html.unescape(made.html)
         assert f'{begin}{dsn}"' in html.unescape(later.html)
+    public = (await person.get(f"/v1/projects/{project['project_id']}/dsn")).json()["public_dsn"]
+    for shown in (made, later):
+        assert f'Sentry.init({{ dsn: "{public}" }})' in html.unescape(shown.html)
     buttons = re.findall(r'data-copy="([^"]+)"[^>]*aria-label="Copy the snippet for ([^"]+)"', made.html)
     assert {"Sentry in Python", "Sentry in Node", "OpenTelemetry", "HTTP"} <= {name for _, name in buttons}
     assert all(text in made.html.replace(f'data-copy="{text}"', "") for text, _ in buttons), "what is copied is shown"

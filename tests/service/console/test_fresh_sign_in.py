@@ -23,7 +23,7 @@ DANGEROUS = {
     for row in (
         "change_webhook create_credential create_public_query create_webhook decide_automation_approval",
         "delete_account delete_alert delete_project delete_webhook enable_automation_contract invite_member",
-        "review_onboarding rotate_dsn rotate_webhook_secret",
+        "review_onboarding rotate_dsn rotate_public_dsn rotate_webhook_secret",
     )
     for name in row.split()
 }

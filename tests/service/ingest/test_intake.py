@@ -108,6 +108,7 @@ async def test_an_error_is_stored_counted_and_in_its_case(database_url, sql):
         "marker_hash": None,
         "adjusted": None,
         "packed": None,
+        "public": False,
     }
     stats = sql.execute("select row_to_json(s) from case_stats s").fetchone()[0]
     assert stats["title"] == "PaymentError: Payment 17 failed"

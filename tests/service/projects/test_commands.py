@@ -52,9 +52,9 @@ async def test_a_copy_opens_under_the_key_that_sealed_it(accounts: EventStore) -
     """Verifying the right DSN seals it anew; a wrong one, and one without a key, leaves what is there."""
     made = await create(accounts, (await operator.create_key(accounts, ANN)).user_id)
     project_id = made.project_id
-    assert await dsn_of(accounts, project_id, KEY) == (made.prefix, made.key)
+    assert (await dsn_of(accounts, project_id, KEY))[:2] == (made.prefix, made.key)
     for key in (OTHER_KEY, None):
-        assert await dsn_of(accounts, project_id, key) == (made.prefix, None)
+        assert (await dsn_of(accounts, project_id, key))[:2] == (made.prefix, None)
     wrong = await verify(accounts, project_id, made.key[:-1] + "x", OTHER_KEY)
     foreign = await verify(accounts, project_id, make_dsn("https://s.example", made.key, "proj_another"), OTHER_KEY)
     keyless = await verify(accounts, project_id, made.key, None)
@@ -63,7 +63,7 @@ async def test_a_copy_opens_under_the_key_that_sealed_it(accounts: EventStore) -
         (False, str(alias_of("proj_another")), False),
         (True, None, False),
     ]
-    assert await dsn_of(accounts, project_id, KEY) == (made.prefix, made.key)
+    assert (await dsn_of(accounts, project_id, KEY))[:2] == (made.prefix, made.key)
     for dsn in (f"https://{made.key}@s.example/{project_id}", make_dsn("https://s.example", made.key, project_id)):
         again = await verify(accounts, project_id, dsn, OTHER_KEY)
         assert again == CheckedDsn(project_id, True, made.prefix, project_id, True)
@@ -81,7 +81,7 @@ async def test_a_rotation_replaces_dsn_and_copy_as_a_fence(accounts: EventStore)
         assert intent.fence is True
         rotated = await carry_out(accounts, "test", "rotate", intent, project=project_id)
         assert (rotated.project_id, rotated.name, rotated.recoverable) == (project_id, "shop", key is not None)
-        assert await dsn_of(accounts, project_id, KEY) == (rotated.prefix, key and rotated.key)
+        assert (await dsn_of(accounts, project_id, KEY))[:2] == (rotated.prefix, key and rotated.key)
         assert not (await verify(accounts, project_id, before.key, None)).matches
         assert (await verify(accounts, project_id, rotated.key, None)).matches
         before = rotated

@@ -34,7 +34,7 @@ from statemachines.runs.offering.issue_receipt import Chain
 from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
 from tests.support.automation_world import EVENTS
-from tests.support.ingest import PROJECT, Sql, log_item, running, send
+from tests.support.ingest import PROJECT, Sql, log_item, make_public, public_sender, running, send
 from tests.support.loop.contracts import READY, contract_of
 from tests.support.playbook_samples import REVIEW, assertions_of, bindings_of
 from tests.support.sweeping import make_sweep
@@ -63,8 +63,8 @@ def document(environment: str | None = "production", **trigger: Any) -> Document
 class Days:
     """The service under a clock that stands still until it is moved."""
 
-    def __init__(self, store: EventStore, sql: Sql, intake: Any, seed: int) -> None:
-        self.store, self.sql, self.intake = store, sql, intake
+    def __init__(self, store: EventStore, sql: Sql, intake: Any, seed: int, public: float = 0.0) -> None:
+        self.store, self.sql, self.intake, self.public = store, sql, intake, public
         self.random = random.Random(seed)
         sql.execute(
             "create or replace function service_now() returns timestamptz language sql volatile as "
@@ -87,7 +87,8 @@ class Days:
     async def error(self) -> None:
         environment = self.random.choice(["production", "production", "staging"])
         word = self.random.choice(WORDS)
-        await send(self.intake, log_item(f"The {word} has failed", environment=environment))
+        of = public_sender() if self.random.random() < self.public else None
+        await send(self.intake, log_item(f"The {word} has failed", environment=environment, of=of))
 
     async def resolve(self) -> None:
         found = self.sql.execute("select id from cases where status = 'open' order by id").fetchall()
@@ -201,9 +202,17 @@ async def replayed(store: EventStore, chosen: Document, days: int = 1) -> Backte
     return test
 
 
+@pytest.mark.parametrize("accepts", [None, False, True], ids=["server's alone", "public refused", "public accepted"])
 @pytest.mark.parametrize("seed", range(4))
-async def test_it_comes_to_what_the_service_came_to(store: EventStore, sql: Sql, database_url: str, seed: int) -> None:
-    """Errors in two environments, cases that close and regress, before the first look and between all others."""
+async def test_it_comes_to_what_the_service_came_to(
+    store: EventStore, sql: Sql, database_url: str, seed: int, accepts: bool | None
+) -> None:
+    """Errors in two environments, cases that close and regress, before the first look and between all others.
+
+    Some come by the public DSN, where there is one.
+    """
+    if accepts is not None:
+        make_public(sql, accepts=accepts)
     chosen = document(
         environment=["production", None][seed % 2],
         max_cases_per_sweep=1 + seed % 3,
@@ -211,7 +220,7 @@ async def test_it_comes_to_what_the_service_came_to(store: EventStore, sql: Sql,
         materiality={"minimum_event_count": 1 + seed % 3, "maximum_last_seen_age_seconds": [600, 3600][seed % 2]},
     )
     async with running(database_url) as intake:
-        days = Days(store, sql, intake, seed)
+        days = Days(store, sql, intake, seed, 0.0 if accepts is None else 0.5)
         await days.pass_time(10, looking=False)
         days.to(BEGAN + DAY - HOUR)
         await days.pass_time(5, looking=False)

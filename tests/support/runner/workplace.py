@@ -14,7 +14,7 @@ from typing import Any
 from tests.support.loop.http_scene import HttpScene
 from tests.support.runner.doors import Relay, open_door
 from tests.support.runner.faults import Faults
-from tests.support.runner.host import TOKEN, WEB, CodeHost, FakeGitHub, FakeGitLab
+from tests.support.runner.host import TOKEN, CodeHost, FakeGitHub, FakeGitLab
 
 HOSTS: dict[str, tuple[type[CodeHost], str]] = {
     "github": (FakeGitHub, "GITHUB_TOKEN"),
@@ -64,16 +64,6 @@ class Workplace:
         git(self.directory, "clone", "--quiet", "--bare", str(seed), str(self.bare))
         git(self.directory, "clone", "--quiet", str(self.bare), str(self.checkout))
 
-    @property
-    def home(self) -> Path:
-        """Where the runner keeps its files."""
-        return self.checkout / ".git" / "service-runner"
-
-    @property
-    def secret(self) -> str:
-        """The runner credential."""
-        return str(self.scene.world.secrets["heal"])
-
     def repairs(self, script: str) -> None:
         """Set what the program does that repairs."""
         (self.directory / "repair.sh").write_text(f"set -e\n{script}")
@@ -92,7 +82,7 @@ class Workplace:
             "HOME": str(self.directory),
             "TMPDIR": str(self.directory),
             "SERVICE_URL": self.service_url,
-            "SERVICE_RUNNER_API_KEY": self.secret,
+            "SERVICE_RUNNER_API_KEY": self.scene.world.secrets["heal"],
             HOSTS[self.kind][1]: TOKEN,
             **{name: os.environ[name] for name in ("PYTHONPYCACHEPREFIX",) if name in os.environ},
             **environment,
@@ -102,8 +92,6 @@ class Workplace:
             self.scene.world.project_id,
             "--checkout",
             str(self.checkout),
-            "--repository",
-            WEB,
             "--host-api",
             self.host_url,
         ]
@@ -163,9 +151,9 @@ class Workplace:
             scene.must(scene.post(path, {"decision": decision}, who="owner"))
 
     def note(self) -> dict[str, Any]:
-        """What the runner has noted of its run, below the seal."""
-        [path] = (self.home / "runs").glob("*.json")
-        found: dict[str, Any] = json.loads(path.read_text().partition("\n")[2])
+        """What the runner has noted of its run."""
+        [path] = (self.checkout / ".git" / "service-runner" / "runs").glob("*.json")
+        found: dict[str, Any] = json.loads(path.read_text())
         return found
 
 

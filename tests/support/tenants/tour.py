@@ -386,6 +386,7 @@ def end_secrets(tenant: Tenant, shop: Shop, key_id: str) -> Shop:
     spare = next(item["id"] for item in listed if item["kind"] == "ci_deploy" and item["last_used_at"] is None)
     tenant.call("POST", f"/v1/project-credentials/{spare}/revoke", {"reason": "not needed"}, shop.owner)
     tenant.secrets["dsn"] = dsn = tenant.call("POST", f"{shop.path}/dsn/rotate", {}, shop.owner)["dsn"]
+    tenant.call("POST", f"{shop.path}/public-dsn/rotate", {}, shop.owner)
     return Shop(shop.id, shop.owner, dsn, shop.ci, shop.runner)
 
 

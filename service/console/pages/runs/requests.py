@@ -16,8 +16,7 @@ MEANS: Mapping[str, str] = {
     "auto_merge": "Approving lets this run turn on the provider's auto-merge for its one pull request.",
     "escalate": "Approving lets this run hand the case over to a person.",
 }
-MARKED_LINES = 2000
-"""Lines of a diff that are marked one by one. The rest follows whole: nobody approves what is not shown."""
+LONGEST_DIFF = 2000
 
 
 class Line(NamedTuple):
@@ -64,10 +63,7 @@ def states_of(requests: Sequence[ShownRequest]) -> dict[str, str]:
 
 
 def _lines(text: str) -> list[Line]:
-    lines = text.splitlines()
-    marked = [Line(line, _kind(line)) for line in lines[:MARKED_LINES]]
-    rest = "\n".join(lines[MARKED_LINES:])
-    return [*marked, Line(rest, "")] if rest else marked
+    return [Line(line, _kind(line)) for line in text.splitlines()[:LONGEST_DIFF]]
 
 
 def _kind(line: str) -> str:

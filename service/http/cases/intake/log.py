@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from schemas.cases.log import MAX_INGEST_BYTES, LogAccepted, LogEvent
-from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.cases.intake.otlp import record_export
 from service.http.cases.intake.otlp_form import OTLP_JSON, OTLP_PROTOBUF
@@ -11,6 +10,7 @@ from service.http.cases.intake.several import record_several
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import BATCHES
+from service.http.edge.declare.operations import SENDERS
 from service.ingest.queue.items import take_log
 
 
@@ -19,7 +19,7 @@ from service.ingest.queue.items import take_log
     path="/v1/logs/",
     operation_id="record_log",
     summary="Record a log or error event",
-    principals=frozenset({PrincipalKind.DSN}),
+    principals=SENDERS,
     strict=False,
     max_body=MAX_INGEST_BYTES,
     responses={202: LogAccepted},

@@ -35,7 +35,7 @@ from service.http.edge.declare.call import Call
 from service.ingest.foreign import posthog
 from service.ingest.foreign.members import FRAMES
 from service.ingest.foreign.posthog import PostHogRecord, Sent
-from service.ingest.queue.items import AS_SENT, Adjustments, Item
+from service.ingest.queue.items import AS_SENT, Adjustments, Item, check_event
 
 OPERATION = "PostHog event"
 """How idempotency records call it: an event is the same one, whichever of the routes it takes."""
@@ -142,6 +142,7 @@ async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[st
     if record is None:
         return None
     sender = call.sender
+    check_event(sender, record.body)
     if record.uuid is not None:
         sender = sender._replace(key=record.uuid, request_hash=record.uuid)
     return record.kind, Item(OPERATION, sender, record.body, record.raw, adjustments, client=record.client)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from service.auth.principals import PrincipalKind
 from service.http.edge.declare import groups
 from service.http.edge.declare.endpoint import Endpoint, Handler
+from service.http.edge.declare.operations import SENDERS
 from service.http.edge.declare.sdk import Sdk
 
 
@@ -20,7 +20,7 @@ def sdk_route(
         path=path,
         operation_id=operation_id,
         summary=summary,
-        principals=frozenset({PrincipalKind.DSN}),
+        principals=SENDERS,
         strict=False,
         max_body=max_body,
         unpacked=unpacked,

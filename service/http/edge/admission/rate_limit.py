@@ -25,6 +25,7 @@ BY_KIND: Mapping[PrincipalKind, str] = {
     PrincipalKind.CI: "project_credential",
     PrincipalKind.RUNNER: "project_credential",
     PrincipalKind.DSN: "ingest",
+    PrincipalKind.PUBLIC_DSN: "public_ingest",
     PrincipalKind.INTERNAL: "internal",
     PrincipalKind.TEST: "internal",
 }

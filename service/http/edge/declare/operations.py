@@ -35,6 +35,8 @@ ANYONE = frozenset({PrincipalKind.ANONYMOUS})
 RUNNER = frozenset({PrincipalKind.RUNNER})
 KEY_OR_RUNNER = KEY | RUNNER
 CI = frozenset({PrincipalKind.CI})
+SENDERS = frozenset({PrincipalKind.DSN, PrincipalKind.PUBLIC_DSN})
+"""What products report with: the DSN of their servers, and the public one of their pages."""
 VISITOR = SESSION | ANYONE
 """Anybody, by name where a session is open."""
 

@@ -17,7 +17,7 @@ from service.http.edge.declare.operations import Operation
 Json = dict[str, Any]
 
 _REQUEST_ID = f"req_01k{1:023d}"
-MACHINES = frozenset({PrincipalKind.DSN, PrincipalKind.CI, PrincipalKind.RUNNER})
+MACHINES = frozenset({PrincipalKind.DSN, PrincipalKind.PUBLIC_DSN, PrincipalKind.CI, PrincipalKind.RUNNER})
 """Callers to whom a fence closes reads as well (G-131)."""
 
 HEADERS: Mapping[str, Json] = {

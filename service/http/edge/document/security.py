@@ -28,7 +28,7 @@ SECURITY_SCHEMES: Mapping[str, Json] = {
     "DsnAuth": {
         "type": "http",
         "scheme": "bearer",
-        "description": "The project's DSN (SERVICE_DSN). The header x-service-dsn accepts only a DSN.",
+        "description": "A DSN of the project (SERVICE_DSN). The header x-service-dsn accepts only a DSN.",
     },
     "CiCredentialAuth": {
         "type": "http",
@@ -57,6 +57,7 @@ _SCHEME_OF_KIND: Mapping[PrincipalKind, str] = {
     PrincipalKind.KEY: "ApiKeyAuth",
     PrincipalKind.SESSION: "SessionCookieAuth",
     PrincipalKind.DSN: "DsnAuth",
+    PrincipalKind.PUBLIC_DSN: "DsnAuth",
     PrincipalKind.CI: "CiCredentialAuth",
     PrincipalKind.RUNNER: "RunnerCredentialAuth",
     PrincipalKind.INTERNAL: "InternalTokenAuth",
@@ -70,6 +71,7 @@ _CALLER: Mapping[PrincipalKind, str] = {
     PrincipalKind.CI: "a CI credential",
     PrincipalKind.RUNNER: "a runner credential",
     PrincipalKind.DSN: "the project's DSN",
+    PrincipalKind.PUBLIC_DSN: "its public DSN",
     PrincipalKind.INTERNAL: "the hosted web application",
     PrincipalKind.TEST: "the test operator",
 }
@@ -79,7 +81,7 @@ def security(operation: Operation) -> list[dict[str, list[str]]]:
     """One alternative for each kind of principal; none for public routes, the empty one where both are welcome."""
     if (operation.method, operation.path) in _SIGNED:
         return [{"PaymentSignatureAuth": []}]
-    names = sorted(_SCHEME_OF_KIND[kind] for kind in operation.principals & _SCHEME_OF_KIND.keys())
+    names = sorted({_SCHEME_OF_KIND[kind] for kind in operation.principals & _SCHEME_OF_KIND.keys()})
     alternatives: list[dict[str, list[str]]] = [{name: []} for name in names]
     if PrincipalKind.ANONYMOUS in operation.principals and alternatives:
         alternatives.append({})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.auth.principals import ANONYMOUS
+from service.auth.principals import ANONYMOUS, PrincipalKind
 from service.http.edge.admission.rate_limit import BY_ADDRESS, BY_KIND, RateLimiter, take_token
 from service.http.edge.answer.errors import RateLimited
 from service.settingvalues import RATE_LIMITS, rate_limits
@@ -48,8 +50,8 @@ def test_each_class_has_its_limit(name: str, limit: int) -> None:
 
 
 def test_the_documented_limits() -> None:
-    """600, 300, 60000, 60, 600, 10, 30, 600 a minute."""
-    assert list(RATE_LIMITS.values()) == [600, 300, 60_000, 60, 600, 10, 30, 600]
+    """600, 300, 60000, 12000, 60, 600, 10, 30, 600 a minute."""
+    assert list(RATE_LIMITS.values()) == [600, 300, 60_000, 12_000, 60, 600, 10, 30, 600]
     assert set(RATE_LIMITS) == {*BY_ADDRESS, *BY_KIND.values()}, "every limit is charged somewhere"
 
 
@@ -196,3 +198,17 @@ def test_what_is_more_than_a_minute_holds_passes_a_full_bucket() -> None:
     assert refused.value.headers["retry-after"] == "121"
     clock.now += 121
     assert limiter.take("ingest", "a")["ratelimit-reset"] == "60"
+
+
+def test_a_page_takes_nothing_of_what_its_servers_may_send() -> None:
+    """The two DSNs of one project have a bucket each (G-184)."""
+    page = replace(DSN, kind=PrincipalKind.PUBLIC_DSN)
+    limiter = RateLimiter({"ingest": 3, "public_ingest": 2}, clock=Clock())
+    for _ in range(2):
+        take_token(limiter, "ingest", page, "", ())
+    with pytest.raises(RateLimited):
+        take_token(limiter, "ingest", page, "", ())
+    for _ in range(3):
+        take_token(limiter, "ingest", DSN, "", ())
+    with pytest.raises(RateLimited):
+        take_token(limiter, "ingest", DSN, "", ())

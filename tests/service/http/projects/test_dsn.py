@@ -1,9 +1,11 @@
-"""DSNs at every door of the intake, in every form that was ever shown (G-026, G-142)."""
+"""DSNs at every door of the intake, the public one too, in every form that was ever shown (G-026, G-142, G-184)."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -11,7 +13,8 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from tests.support.api import Person, World, ok, refused
+from tests.support.accounts_store import make_project
+from tests.support.api import Person, World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.posthog import CAPTURED
 from tests.support.sentry import PYTHON_EVENT, envelope, of_event
@@ -149,3 +152,127 @@ async def test_verify_tells_the_project_of_both_forms(owner: Person) -> None:
     for dsn, matches, named in expected:
         answer = ok(await owner.post(verify, {"dsn": dsn}))
         assert (answer["ok"], answer["parsed_project_id"]) == (matches, named), dsn
+
+
+def public_of(made: Mapping[str, Any]) -> str:
+    dsn: str = made["public_dsn"]
+    assert key_of(dsn).startswith("service_dsn_pub_")
+    return dsn
+
+
+async def test_a_new_project_has_both_dsns_wherever_they_are_shown(world: World, owner: Person) -> None:
+    made = await owner.create_project()
+    path = f"/v1/projects/{made['id']}"
+    read = ok(await owner.get(f"{path}/dsn"))
+    assert (read["public_dsn"], read["sdks_public"]) == (public_of(made), made["sdks_public"])
+    assert read["public_dsn_prefix"] == key_of(public_of(made))[:20]
+    assert made["sdks_public"]["sentry_dsn"] == public_of(made)
+    assert made["sdks_public"]["posthog_key"] == key_of(public_of(made))
+    assert made["sdks"]["sentry_dsn"] == made["dsn"] != public_of(made)
+    checked = ok(await owner.post(f"{path}/dsn/verify", {"dsn": public_of(made)}))
+    assert (checked["ok"], checked["parsed_project_id"]) == (True, made["id"])
+    assert (checked["dsn_prefix"], checked["stored_for_recovery"]) == (read["public_dsn_prefix"], True)
+    assert "public" in checked["next_action"]
+    stored = await world.sql("select payload::text from events where project_id = %s", made["id"])
+    kept = await world.sql("select row_to_json(c)::text from dsn_copies c where project_id = %s", made["id"])
+    assert len(kept) == 2
+    assert all(key_of(dsn) not in str((stored, kept)) for dsn in (made["dsn"], public_of(made)))
+
+
+@pytest.mark.parametrize("door", ALL_DOORS)
+async def test_the_public_dsn_opens_every_door_of_records(world: World, owner: Person, door: str) -> None:
+    """And its records say so."""
+    made = await owner.create_project()
+    for dsn in (public_of(made), key_of(public_of(made))):
+        answer = await knock(world, door, dsn, made["alias"])
+        assert answer.status_code in {200, 202}, answer.text
+    both = "select public from log_events where project_id = %s union all select public from analytics_events"
+    rows = await world.sql(f"{both} where project_id = %s", made["id"], made["id"])
+    assert rows == ([] if door == "browser-config" else [(True,)] * 2)
+
+
+async def test_the_public_dsn_opens_nothing_else(world: World, owner: Person) -> None:
+    """No deploy, no source map, no read; and no merge of people by any door of events."""
+    made = await owner.create_project()
+    page = world.having(public_of(made))
+    refused(await page.post("/v1/deploys/", {"version": "1"}), 403, "principal_not_allowed")
+    other_place = {"x-service-dsn": public_of(made)}
+    refused(await world.post("/v1/deploys/", {"version": "1"}, headers=other_place), 403, "principal_not_allowed")
+    maps = f"/v1/projects/{made['id']}/source-maps"
+    refused(await page.call("PUT", f"{maps}?release=1&file=a.js", content=b"{}"), 403, "principal_not_allowed")
+    refused(await page.get(f"/v1/projects/{made['id']}/cases"), 403, "principal_not_allowed")
+    merge = {"event": "$merge_dangerously", "distinct_id": "u1", "properties": {"alias": "u2"}}
+    refused(await page.post("/v1/analytics/", merge), 400, "invalid_payload")
+    several = ok(await page.post("/v1/analytics/", [merge, EVENT]), 202)
+    assert (several["accepted"], several["refused"]) == (1, 1)
+    key = key_of(public_of(made))
+    refused(await world.post("/capture/", {"api_key": key, **merge}), 400, "invalid_payload")
+    batch = ok(await world.post("/batch/", {"api_key": key, "batch": [merge, CAPTURED]}))
+    assert batch.get("refused") == 1
+    assert await records(world, made["id"]) == 2
+    ok(await world.having(made["dsn"]).post("/v1/analytics/", merge), 202)
+
+
+async def test_a_rotation_ends_the_public_dsn_before_at_once(world: World, owner: Person) -> None:
+    """The other DSN goes on. A repeat is told once."""
+    made = await owner.create_project()
+    path = f"/v1/projects/{made['id']}/public-dsn/rotate"
+    rotated = ok(await owner.post(path, key="k"))
+    assert (rotated["id"], rotated["alias"], rotated["dsn_recoverable"]) == (made["id"], made["alias"], True)
+    assert public_of(rotated) != public_of(made)
+    assert rotated["public_dsn_prefix"] == key_of(public_of(rotated))[:20]
+    refused(await world.having(public_of(made)).post("/v1/logs/", LOG), 401, "unauthenticated")
+    for dsn in (public_of(rotated), made["dsn"]):
+        ok(await world.having(dsn).post("/v1/logs/", LOG), 202)
+    replay = await owner.post(path, {}, key="k")
+    assert replay.headers["idempotent-replayed"] == "true"
+    assert (ok(replay)["public_dsn"], replay.json()["sdks_public"]) == (None, None)
+    read = ok(await owner.get(f"/v1/projects/{made['id']}/dsn"))
+    assert (read["dsn"], read["public_dsn"]) == (made["dsn"], public_of(rotated))
+    refused(await owner.post(path, {"more": 1}), 400, "invalid_payload")
+
+
+async def test_rotations_at_once_leave_one_public_dsn_that_works(world: World, owner: Person) -> None:
+    made = await owner.create_project()
+    path = f"/v1/projects/{made['id']}/public-dsn/rotate"
+    fresh = [public_of(ok(answer)) for answer in await at_once(8, lambda _: owner.post(path))]
+    current = public_of(ok(await owner.get(f"/v1/projects/{made['id']}/dsn")))
+    assert current in fresh
+    dsns = [public_of(made), *fresh]
+    sent = [await world.having(dsn).post("/v1/logs/", LOG) for dsn in dsns]
+    assert [dsn for dsn, answer in zip(dsns, sent, strict=True) if answer.status_code == 202] == [current]
+
+
+async def test_no_record_is_stored_under_a_public_dsn_after_its_rotation(world: World, owner: Person) -> None:
+    """Six pages report in a tight loop; none of theirs commits once the rotation was answered."""
+    made = await owner.create_project()
+    dsn = public_of(made)
+    for _ in range(4):
+        accepted = asyncio.Event()
+
+        async def report(dsn: str = dsn, accepted: asyncio.Event = accepted) -> None:
+            while (answer := await world.having(dsn).post("/v1/logs/", LOG)).status_code == 202:
+                accepted.set()
+            refused(answer, 401, "unauthenticated")
+
+        pages = [asyncio.create_task(report()) for _ in range(6)]
+        await accepted.wait()
+        dsn = public_of(ok(await owner.post(f"/v1/projects/{made['id']}/public-dsn/rotate")))
+        before = await records(world, made["id"])
+        await asyncio.gather(*pages)
+        assert await records(world, made["id"]) == before
+
+
+async def test_a_project_from_before_gets_a_public_dsn_by_a_rotation(world: World, owner: Person) -> None:
+    """Its history begins with an event that says nothing of public DSNs. What it sends is accepted."""
+    project_id = await world.operate(partial(make_project, owner=owner.user_id))
+    path = f"/v1/projects/{project_id}"
+    read = ok(await owner.get(f"{path}/dsn"))
+    assert (read["public_dsn"], read["public_dsn_prefix"], read["sdks_public"]) == (None, None, None)
+    rotated = ok(await owner.post(f"{path}/public-dsn/rotate"))
+    ok(await world.having(public_of(rotated)).post("/v1/logs/", LOG), 202)
+    accepts = "select accept_public_events from public_dsns where project_id = %s"
+    assert await world.sql(accepts, project_id) == [(True,)]
+    made = await owner.create_project()
+    ok(await owner.post(f"/v1/projects/{made['id']}/public-dsn/rotate"))
+    assert await world.sql(accepts, made["id"]) == [(False,)]

@@ -73,7 +73,11 @@ async def test_a_replayed_creation_is_the_same_project_without_its_dsn(world: Wo
     made = first[0].json()
     replay = await person.post("/v1/projects", {"name": "one"}, key="k")
     assert replay.headers["idempotent-replayed"] == "true"
-    assert ok(replay, 201) == {**made, "dsn": None, "sdks": None, "next_action": replay.json()["next_action"]}
+    assert ok(replay, 201) == {
+        **made,
+        **dict.fromkeys(("dsn", "sdks", "public_dsn", "sdks_public")),
+        "next_action": replay.json()["next_action"],
+    }
     assert ok(await person.get(f"/v1/projects/{made['id']}/dsn"))["dsn"] == made["dsn"]
     assert ok(await person.get("/v1/projects"))["count"] == 1
     refused(await person.post("/v1/projects", {"name": "two"}, key="k"), 422, "idempotency_key_reused")
@@ -221,7 +225,7 @@ async def add_member(world: World, project_id: str, name: str, role: Role = Role
     return person
 
 
-OWNER_ROUTES = [("GET", "/dsn", None), ("POST", "/dsn/rotate", {})]
+OWNER_ROUTES = [("GET", "/dsn", None), ("POST", "/dsn/rotate", {}), ("POST", "/public-dsn/rotate", {})]
 MEMBER_ROUTES = [("POST", "/dsn/verify", {"dsn": "x"})]
 
 

@@ -31,8 +31,10 @@ begin
         and cardinality(senders) = (
             select count(*) from unnest(senders, dsn_hashes, accounts) as known(project_id, dsn_hash, account_id)
             join projects p on p.project_id = known.project_id and p.id = known.project_id
-                and p.dsn_hash = known.dsn_hash
-            where owned_status(p.project_id, p.status) = 'active'
+            where (p.dsn_hash = known.dsn_hash or exists (
+                    select from public_dsns d where d.project_id = p.project_id and d.id = p.id
+                        and d.dsn_hash = known.dsn_hash))
+                and owned_status(p.project_id, p.status) = 'active'
                 and known.account_id = paying_account(p.project_id, p.created_by))
         and cardinality(head_projects) = (
             select count(*) from (

@@ -1,7 +1,8 @@
 -- The locks of a flush that moves no case, and what is read under them, in one statement: gates, names and heads are
 -- tried and never waited for, and each query here sees what was committed before it began (the function is volatile).
 -- Answers what it got: the moment, the numbers of gates and names, [project, stream, revision] of each head, the
--- idempotency records that exist, and [project, DSN hash, status, account] of each sender's project.
+-- idempotency records that exist, [project, DSN hash, status, account] of each sender's project, and [project, hash] of
+-- its public DSN. The release before takes no notice of the last.
 create or replace function ingest_lock(
     gates bigint[], wanted bigint[], head_projects text[], head_streams text[], record_names json, senders text[]
 ) returns json language plpgsql as $body$
@@ -29,6 +30,6 @@ begin
     end if;
     select ingest_projects(senders) into projects;
     return json_build_object('moment', service_now(), 'gates', got_gates, 'names', got_names, 'heads', got_heads,
-        'records', found, 'projects', projects);
+        'records', found, 'projects', projects, 'public', ingest_public_dsns(senders));
 end
 $body$;
