@@ -61,6 +61,7 @@ LONGEST = tuple(
     for path in (
         "e2e/test_tour.py",
         "e2e/test_schemathesis.py",
+        "e2e/test_worst_texts.py",
         "service/cli/test_commands.py",
         "e2e/test_demo.py",
         "service/process/test_supervisor.py",

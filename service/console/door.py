@@ -6,18 +6,17 @@ name of the person whose session a request presents, so each page has the access
 
 from __future__ import annotations
 
+from functools import cache
+from types import ModuleType
 from typing import Any
 from urllib.parse import parse_qs
 
-from litestar.types import HTTPScope
-
 from service.auth.refusals import NotFound
 from service.console import assets
+from service.console.failing import failure_page
 from service.eventstore.declare.commands import Outcome
 from service.fairness.tenants import SIGN_IN
-from service.http.edge.answer.errors import Failure
 from service.http.edge.answer.page import HTML
-from service.http.edge.answer.reply import Reply
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Group
@@ -31,16 +30,22 @@ MAX_FORM = 1024 * 1024
 CONSOLE = Group(name="console")
 
 
-def _failure_page(failure: Failure, scope: HTTPScope) -> Reply:
-    from service.console import site  # noqa: PLC0415 - loaded with the first page
+async def _site(call: Call[Any, Any]) -> ModuleType:
+    """The pages, loaded apart with the first request to one."""
+    return await call.once(_loaded)
 
-    return site.failure_page(failure, scope)
+
+@cache
+def _loaded() -> ModuleType:
+    from service.console import oidc, signing_in, site  # noqa: F401, PLC0415
+
+    site.warm()
+    return site
 
 
 async def _show(call: Call[Any, Any], place: str) -> Outcome:
-    from service.console import site  # noqa: PLC0415 - loaded with the first page
-
-    return await site.show(call, place)
+    made: Outcome = await (await _site(call)).show(call, place)
+    return made
 
 
 @CONSOLE.operation(
@@ -52,7 +57,7 @@ async def _show(call: Call[Any, Any], place: str) -> Outcome:
     responses={200: str},
     content_type=HTML,
     reads_query=True,
-    failure_page=_failure_page,
+    failure_page=failure_page,
 )
 async def show_home(call: Call[None, None]) -> Outcome:
     """Show the first page."""
@@ -68,7 +73,7 @@ async def show_home(call: Call[None, None]) -> Outcome:
     responses={200: str},
     content_type=HTML,
     reads_query=True,
-    failure_page=_failure_page,
+    failure_page=failure_page,
 )
 async def show_page(call: Call[None, None]) -> Outcome:
     """Show a page. Raises NotFound for a place without one."""
@@ -88,13 +93,12 @@ async def show_page(call: Call[None, None]) -> Outcome:
     mutation=False,
     reads_query=True,
     same_origin=True,
-    failure_page=_failure_page,
+    failure_page=failure_page,
 )
 async def send_form(call: Call[bytes, None]) -> Outcome:
     """Carry out a form. Raises NotFound for a place without one."""
-    from service.console import site  # noqa: PLC0415 - loaded with the first page
-
-    return await site.send(call, call.path["place"].strip("/"))
+    made: Outcome = await (await _site(call)).send(call, call.path["place"].strip("/"))
+    return made
 
 
 @CONSOLE.operation(
@@ -106,13 +110,12 @@ async def send_form(call: Call[bytes, None]) -> Outcome:
     responses={200: bytes},
     content_type="text/event-stream",
     reads_query=True,
-    failure_page=_failure_page,
+    failure_page=failure_page,
 )
 async def follow_page(call: Call[None, None]) -> Streamed:
     """Tell of changes to what a page shows, for as long as the session lasts. Raises NotFound for anything else."""
-    from service.console import site  # noqa: PLC0415 - loaded with the first page
-
-    return await site.follow(call)
+    made: Streamed = await (await _site(call)).follow(call)
+    return made
 
 
 @CONSOLE.operation(
@@ -125,12 +128,13 @@ async def follow_page(call: Call[None, None]) -> Streamed:
     content_type=HTML,
     reads_query=True,
     rate="log",
-    failure_page=_failure_page,
+    failure_page=failure_page,
     place=SIGN_IN,
 )
 async def show_sign_in(call: Call[None, None]) -> Outcome:
     """Show the page of a one-time link."""
-    from service.console import signing_in  # noqa: PLC0415 - loaded with the first page
+    await _site(call)
+    from service.console import signing_in  # noqa: PLC0415 - loaded by now
 
     return signing_in.show(call)
 
@@ -148,12 +152,13 @@ async def show_sign_in(call: Call[None, None]) -> Outcome:
     reads_query=True,
     rate="device_poll",
     same_origin=True,
-    failure_page=_failure_page,
+    failure_page=failure_page,
     place=SIGN_IN,
 )
 async def enter(call: Call[bytes, None]) -> Outcome:
     """Use a one-time link."""
-    from service.console import signing_in  # noqa: PLC0415 - loaded with the first page
+    await _site(call)
+    from service.console import signing_in  # noqa: PLC0415 - loaded by now
 
     return await signing_in.enter(call)
 
@@ -168,12 +173,13 @@ async def enter(call: Call[bytes, None]) -> Outcome:
     content_type=HTML,
     reads_query=True,
     rate="device_poll",
-    failure_page=_failure_page,
+    failure_page=failure_page,
     place=SIGN_IN,
 )
 async def start_oidc(call: Call[None, None]) -> Outcome:
     """Lead to the issuer. Raises NotFound without one."""
-    from service.console import oidc  # noqa: PLC0415 - loaded with the first page
+    await _site(call)
+    from service.console import oidc  # noqa: PLC0415 - loaded by now
 
     return await oidc.start(call)
 
@@ -188,12 +194,13 @@ async def start_oidc(call: Call[None, None]) -> Outcome:
     content_type=HTML,
     reads_query=True,
     rate="device_poll",
-    failure_page=_failure_page,
+    failure_page=failure_page,
     place=SIGN_IN,
 )
 async def end_oidc(call: Call[None, None]) -> Outcome:
     """Sign a person in by the answer of the issuer. Raises NotFound without one."""
-    from service.console import oidc  # noqa: PLC0415 - loaded with the first page
+    await _site(call)
+    from service.console import oidc  # noqa: PLC0415 - loaded by now
 
     return await oidc.come_back(call)
 
@@ -208,7 +215,7 @@ async def end_oidc(call: Call[None, None]) -> Outcome:
     content_type="application/octet-stream",
     reads_query=True,
     rate="none",
-    failure_page=_failure_page,
+    failure_page=failure_page,
 )
 async def read_asset(call: Call[None, None]) -> Outcome:
     """Serve a style sheet, a script or a picture. Raises NotFound for any other."""

@@ -17,8 +17,8 @@ from service.auth.oidc.flow import Flow
 from service.auth.oidc.issuer import Issuer, IssuerFailed
 from service.auth.refusals import NotFound
 from service.auth.secrets import digest
+from service.console.kit.headers import FRAMELESS
 from service.console.kit.places import local
-from service.console.kit.rendering import FRAMELESS
 from service.console.signing_in import entered, page, present, query_of
 from service.eventstore.declare.commands import Answer, KeyInProgress, Outcome
 from service.eventstore.declare.intents import Intent, retry_moved

@@ -15,8 +15,9 @@ from service.accounts.commands import session as commands
 from service.auth.cookies import session_secret, set_cookie
 from service.auth.refusals import Unauthenticated
 from service.console.kit.fields import first, read_form
+from service.console.kit.headers import FRAMELESS, HEADERS
 from service.console.kit.places import local, way_to
-from service.console.kit.rendering import FRAMELESS, HEADERS, render
+from service.console.kit.rendering import render
 from service.console.kit.unstored import carry_out_unstored
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge import inner

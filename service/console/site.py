@@ -4,37 +4,37 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, partial
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
-
-from litestar.types import HTTPScope
 
 from service.auth.refusals import InvalidPayload, NotFound, Unauthenticated
 from service.console import pages
 from service.console.kit import following
 from service.console.kit.commands import COMMANDS, FormProblem
 from service.console.kit.fields import Fields, first, read_form
+from service.console.kit.headers import FRAMELESS, HEADERS
 from service.console.kit.navigation import sections
 from service.console.kit.page import Answerer, Download, Form, Page, Redirect, View
 from service.console.kit.places import way_to
-from service.console.kit.rendering import FRAMELESS, HEADERS, render
+from service.console.kit.rendering import load, render
 from service.console.kit.told import DONE
 from service.console.kit.visit import ReadRefused, Said, Visit
+from service.console.texts.budget import HERE, TooMuchHere
 from service.eventstore.declare.commands import Outcome
 from service.http.edge import inner
-from service.http.edge.answer.errors import Failure, failure_of
-from service.http.edge.answer.reply import Reply
+from service.http.edge.answer.errors import failure_of
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
-from service.http.edge.declare.headers import head_of
 from service.registry import modules
 from statemachines.kernel.machine import Rejection
 
 MOST_PARAMETERS = 50
-ROOT = "/console"
-SIGN_IN = f"{ROOT}/enter"
+LITTLE = 48 * 1024
+"""Bytes of answers and entries up to which a page is rendered in the event loop."""
 
 
 @cache
@@ -50,6 +50,12 @@ def _forms() -> Sequence[Form]:
 def _in_order(found: Iterable[Answerer[Any]]) -> list[Any]:
     """Put literal addresses before those with values in the same place."""
     return sorted(found, key=lambda one: [(part.startswith("{"), part) for part in one.address.split("/")])
+
+
+def warm() -> None:
+    """Load all pages and forms."""
+    _pages()
+    _forms()
 
 
 async def show(call: Call[Any, Any], place: str) -> Outcome:
@@ -98,17 +104,6 @@ async def again(visit: Visit, fields: Fields, problem: FormProblem) -> Outcome:
     return await _answer(back, one, view, problem)
 
 
-def failure_page(failure: Failure, scope: HTTPScope) -> Reply:
-    """A refusal as a page. It leads to the sign-in without a session."""
-    request_id = head_of(scope).request_id
-    if failure.status == HTTPStatus.UNAUTHORIZED:
-        back = scope["path"].removeprefix(ROOT).strip("/") if scope["method"] == "GET" else ""
-        way = f"{SIGN_IN}?{urlencode({'next': back})}" if back else SIGN_IN
-        return Reply(HTTPStatus.SEE_OTHER, b"", {"location": way, **FRAMELESS}, request_id)
-    body = render("kit/failure.html", {"failure": failure, "request_id": request_id, "theme": ""})
-    return Reply(failure.status, body, {**failure.headers, **HEADERS}, request_id)
-
-
 def _visit(
     call: Call[Any, Any], place: str, among: Sequence[Answerer[Any]], query: bytes | None = None
 ) -> tuple[Visit, Answerer[Any]]:
@@ -142,15 +137,15 @@ async def _answer(visit: Visit, one: Answerer[Any], view: View, problem: FormPro
     project = None
     if view.project_id is not None:
         project = await visit.try_read("get_setup", project_id=view.project_id)
-    may = partial(visit.permits, project["project"]["role"] if project else None)
+    may = visit.permitted(project["project"]["role"] if project else None)
     facts = {
         **view.facts,
-        "visit": visit,
-        "view": view,
+        "visit": visit.shown,
+        "view": replace(view, facts={}),
         "project": project,
         "may": may,
         "sections": sections(view.project_id, one.section, may),
-        "problem": problem,
+        "problem": None if problem is None else problem.shown,
         "changed": problem.changed(visit.entered, view.state) if problem else (),
         "done": _done(visit),
         "here": _here(visit),
@@ -158,7 +153,17 @@ async def _answer(visit: Visit, one: Answerer[Any], view: View, problem: FormPro
         "theme": visit.preferences.get("theme", ""),
     }
     status = view.status if problem is None else problem.status
-    return Outcome(status, render(view.template, facts, visit.preferences.get("zone", "UTC")), HEADERS)
+    return Outcome(status, await _rendered(visit, view.template, facts), HEADERS)
+
+
+async def _rendered(visit: Visit, template: str, facts: Mapping[str, Any]) -> bytes:
+    """A page. It is rendered in the event loop while it is little, else in another process. Raises ReadNotDone."""
+    zone = visit.preferences.get("zone", "UTC")
+    if visit.weight + sum(map(len, visit.entered.values())) <= LITTLE:
+        await visit.call.once(load, template)
+        with suppress(TooMuchHere):
+            return render(template, facts, zone, here=HERE)
+    return await visit.call.offload(render, template, facts, zone)
 
 
 def _file(made: Download) -> Outcome:

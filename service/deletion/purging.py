@@ -73,7 +73,16 @@ FACTS = (
     "webhook_deliveries",
 )
 """Tables outside of the log that hold rows of a scope under its name."""
-KEPT = ("events", "stream_heads", "snapshots", "usage_days", "usage_deploys", "rebuilds", DELETIONS.name)
+KEPT = (
+    "events",
+    "project_positions",
+    "stream_heads",
+    "snapshots",
+    "usage_days",
+    "usage_deploys",
+    "rebuilds",
+    DELETIONS.name,
+)
 """Tables with such rows that go another way, or stay: see the module's docstring."""
 
 _PHASE = load_sql("deletion", "phase")

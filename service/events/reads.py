@@ -9,8 +9,6 @@ from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.history.stored import StoredEvent
 from service.eventstore.store import EventStore
 
-LOOKED = 5000
-"""Positions of the whole log for one page of a project."""
 PAGE_BYTES = 256 * 1024
 """Payloads in one page, which ends with the event that passes it. Queries guess it from the sizes in the table."""
 
@@ -20,7 +18,6 @@ _OF_STREAM = load_sql("events", "of_stream")
 _OF_STREAM_UNTIL = load_sql("events", "of_stream_until")
 _AT_POSITIONS = load_sql("events", "at_positions")
 _REVISION_AFTER = load_sql("events", "revision_after")
-_FIRST_POSITION = load_sql("events", "first_position")
 _STREAM_OF_PERSON = load_sql("events", "stream_of_person")
 
 
@@ -62,16 +59,11 @@ async def read_page(store: EventStore, source: EventSource, after: int, limit: i
 
 
 async def _of_project(store: EventStore, project_id: str, after: int, limit: int) -> EventsRead:
-    if after == 0:
-        first = await store.fetch(_FIRST_POSITION, project_id=project_id)
-        after = first[0][0] - 1 if first else 0
-    rows = await store.fetch(
-        _OF_PROJECT, project_id=project_id, after=after, looked=LOOKED, limit=limit, bytes=PAGE_BYTES
-    )
-    looked_at, size, matched = rows[0][:3]
-    events = _fitting([StoredEvent._make(row[3:]) for row in rows if matched])
-    reached = events[-1].position if len(events) < (matched or 0) else looked_at
-    next_after = after if reached is None else reached
+    rows = await store.fetch(_OF_PROJECT, project_id=project_id, after=after, limit=limit, bytes=PAGE_BYTES)
+    size, matched = rows[0][:2]
+    events = _fitting([StoredEvent._make(row[2:]) for row in rows if matched])
+    reached = events[-1].position if events and _was_cut(events, matched, limit) else None
+    next_after = max(after, size) if reached is None else reached
     return EventsRead(events, next_after, size, next_after < size)
 
 
@@ -96,14 +88,12 @@ async def read_before(store: EventStore, source: EventSource, before: int, limit
 
 
 async def _of_project_before(store: EventStore, project_id: str, before: int, limit: int) -> EventsBefore:
-    rows = await store.fetch(
-        _OF_PROJECT_BEFORE, project_id=project_id, before=before, looked=LOOKED, limit=limit, bytes=PAGE_BYTES
-    )
-    looked_at, size, matched = rows[0][:3]
-    events = _fitting([StoredEvent._make(row[3:]) for row in rows if matched])[::-1]
-    reached = events[0].position if len(events) < (matched or 0) else looked_at
+    rows = await store.fetch(_OF_PROJECT_BEFORE, project_id=project_id, before=before, limit=limit, bytes=PAGE_BYTES)
+    size, matched = rows[0][:2]
+    events = _fitting([StoredEvent._make(row[2:]) for row in rows if matched])[::-1]
+    more = bool(events) and _was_cut(events, matched, limit)
     first = any(event.stream_id == project_id and event.revision == 1 for event in events)
-    return EventsBefore(events, None if first or reached in {None, 1} else reached, size)
+    return EventsBefore(events, events[0].position if more and not first else None, size)
 
 
 async def read_at(store: EventStore, source: EventSource, positions: Sequence[int]) -> list[StoredEvent]:
@@ -111,6 +101,11 @@ async def read_at(store: EventStore, source: EventSource, positions: Sequence[in
     rows = await store.fetch(_AT_POSITIONS, project_id=source.project_id, positions=list(positions))
     events = [StoredEvent._make(row) for row in rows]
     return [event for event in events if source.stream_id in (None, event.stream_id)]
+
+
+def _was_cut(events: Sequence[StoredEvent], matched: int, limit: int) -> bool:
+    """Whether there may be more than a page has: it is full, or what was found did not fit."""
+    return len(events) < matched or matched >= limit
 
 
 def _fitting(events: list[StoredEvent]) -> list[StoredEvent]:

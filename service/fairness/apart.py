@@ -29,6 +29,7 @@ class Apart(Aside):
     def __init__(self, waiting: int) -> None:
         super().__init__(waiting, "service-apart", REST)
         self._once: dict[Hashable, asyncio.Task[Any]] = {}
+        self._called: set[Hashable] = set()
 
     async def run_if_large(self, tenant: str, size: int, work: Callable[[], T]) -> T:
         """Carry out work on a body of `size` bytes: here and now unless it is large. Raises as `run`."""
@@ -45,6 +46,17 @@ class Apart(Aside):
             task.add_done_callback(partial(self._end_once, name))
         found: T = await asyncio.shield(task)
         return found
+
+    async def call_once(self, tenant: str, function: Callable[..., T], *args: Hashable) -> T:
+        """The result of a function that keeps its results. Its first call with these arguments is made as `run_once`.
+
+        Whoever calls it gives it few arguments. Raises what it raises.
+        """
+        name = (function, args)
+        if name not in self._called:
+            await self.run_once(tenant, name, partial(function, *args))
+            self._called.add(name)
+        return function(*args)
 
     def _end_once(self, name: Hashable, task: asyncio.Task[Any]) -> None:
         del self._once[name]

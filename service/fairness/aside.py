@@ -20,11 +20,14 @@ class Aside:
     """One thread of one process, called `name`; at most `waiting` pieces of work of one tenant wait for their turn.
 
     A tenant whose piece took long rests `rest` times as long while others are about (see Turns). `stack` is the size of
-    the thread's stack in bytes, where the work must not have less than somebody counts on.
+    the thread's stack in bytes, where the work must not have less than somebody counts on. Nobody waits for a turn for
+    longer than `patience` seconds.
     """
 
-    def __init__(self, waiting: int, name: str, rest: float = 0, stack: int | None = None) -> None:
-        self._turns = Turns(places=1, per_tenant=1, waiting=waiting, rest=rest)
+    def __init__(
+        self, waiting: int, name: str, rest: float = 0, stack: int | None = None, patience: float | None = None
+    ) -> None:
+        self._turns = Turns(places=1, per_tenant=1, waiting=waiting, rest=rest, patience=patience)
         self.company = Company()
         """Who is about by what `note` was told: of a body that is read before its sender is known, not its address."""
         # A pool of its own bounds the work also when callers go away: what has begun is carried out to its end.

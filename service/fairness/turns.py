@@ -117,14 +117,18 @@ class Turns:
 
     While a place is free, everybody who waits holds as many as one may, or rests: a tenant that has held a place for
     long while others were about, has none for `rest` times as long. So it cannot take the processors from those who
-    need places for moments, nor from what needs none; alone it never rests.
+    need places for moments, nor from what needs none; alone it never rests. Nobody waits for longer than `patience`
+    seconds.
     """
 
-    def __init__(self, places: int, per_tenant: int, waiting: int, rest: float = 0) -> None:
+    def __init__(
+        self, places: int, per_tenant: int, waiting: int, rest: float = 0, patience: float | None = None
+    ) -> None:
         self._free = places
         self._per_tenant = per_tenant
         self._most = waiting
         self._rest = rest
+        self._patience = patience
         self._running: dict[str, int] = {}
         self._waiting: dict[str, PlaceLine[asyncio.Future[None]]] = {}  # in the order of their next turns
         self._rests = Rests()
@@ -140,12 +144,16 @@ class Turns:
         return Place(self, tenant)
 
     async def enter(self, tenant: str) -> None:
-        """Take a place, waiting for one in turn. Raises as `place`."""
+        """Take a place, waiting for one in turn. Raises as `place`, and ReadNotDone when none came in time."""
         place = place_of(tenant)
         if self._free and self._may(place):
             self._take(place)
-        else:
-            await self._wait(place, tenant)
+            return
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._wait(place, tenant)
+        except TimeoutError:
+            raise ReadNotDone from None
 
     def _may(self, place: str) -> bool:
         return self._running.get(place, 0) < self._per_tenant and self._rests.left(place) <= 0

@@ -1,4 +1,7 @@
-"""The customer's access to the code host. Each token goes to the address of its own host alone."""
+"""The repository: its remote, its code host, and the customer's token for both. The checkout says which one it is.
+
+It is made once, before anything is asked. What the service says of a repository has to equal it, and moves nothing.
+"""
 
 from __future__ import annotations
 
@@ -30,60 +33,102 @@ class PullHost(Protocol):
         """Open a draft, unless the branch has one. Raises HostRefused, GaveUp."""
 
 
-class HostAccess(NamedTuple):
-    """The customer's own access to the code host. `api` is None where the repository's address tells it."""
+class AskedRepository(NamedTuple):
+    """What the command line says of the repository: its address on the web, the kind of host, and its interface."""
 
+    web: str | None
     kind: str | None
     api: str | None
-    tokens: dict[str, str]
 
 
-def read_access(kind: str | None, api: str | None) -> HostAccess:
+class Repository(NamedTuple):
+    """The one repository of a start."""
+
+    place: tuple[str, str]
+    remote: GitRemote
+    host: PullHost
+
+    def check(self, policy: Policy) -> None:
+        """Hold a policy to this repository. Raises Unsuitable."""
+        if not policy.repository.startswith("https://") or place_of(policy.repository) != self.place:
+            raise Unsuitable("The remote of the checkout is not the repository of the contract.")
+
+
+def take_tokens() -> dict[str, str]:
     """Take the tokens out of the environment. No program inherits them."""
     tokens = {}
-    for host, names in TOKENS.items():
+    for kind, names in TOKENS.items():
         found = [os.environ.pop(name) for name in names if os.environ.get(name)]
         if found:
-            tokens[host] = found[0]
-    return HostAccess(kind, api, tokens)
+            tokens[kind] = found[0]
+    return tokens
 
 
-def kind_of(access: HostAccess, repository: str) -> str:
-    """The kind of host of a repository. Raises Unsuitable."""
-    if access.kind is not None:
-        return access.kind
-    name = urlsplit(repository).hostname or ""
+def make_repository(url: str, wanted: AskedRepository, tokens: dict[str, str]) -> Repository:
+    """Make the repository of a remote. Raises Unsuitable."""
+    web = _web_of(url, wanted.web)
+    place = place_of(web)
+    assert place is not None, "the address on the web was matched"
+    parts = urlsplit(web)
+    name = parts.path.strip("/").removesuffix(".git")
+    kind = _kind_of(parts.hostname or "", wanted.kind, tokens)
+    if kind not in tokens:
+        raise Unsuitable(f"Set {TOKENS[kind][0]} to a token that may push and open pull requests.")
+    token = tokens[kind]
+    api = wanted.api or os.environ.get(_ADDRESSES[kind]) or _interface(kind, parts.netloc)
+    host: PullHost = GitHub(api, name, token) if kind == "github" else GitLab(api, name, token)
+    told = url.startswith("https://") and "@" not in urlsplit(url).netloc
+    return Repository(place, GitRemote(url, basic(USERS[kind], token) if told else None), host)
+
+
+def _web_of(url: str, wanted: str | None) -> str:
+    """The address of a remote on the web. A path on this machine has the one that the command line says."""
+    place = place_of(url)
+    if wanted is not None:
+        told = place_of(wanted)
+        if told is None or not wanted.startswith("https://") or "@" in wanted:
+            raise Unsuitable("--repository is no https address of a repository.")
+        # Keys reach a host by a port of their own. Everything else is told by the remote itself.
+        by_keys = place is not None and GitRemote(url).is_ssh
+        if place is not None and (_without_port(told) if by_keys else told) != (
+            _without_port(place) if by_keys else place
+        ):
+            raise Unsuitable("The remote of the checkout is not the repository of --repository.")
+        return wanted
+    if place is None:
+        if "://" in url or "::" in url:
+            raise Unsuitable("The remote of the checkout has no address that the runner reads.")
+        raise Unsuitable("The remote is a path. Say with --repository which repository it is on the web.")
+    host, path = _without_port(place) if GitRemote(url).is_ssh else place
+    return f"https://{host}/{_path_of(url) or path}"
+
+
+def _path_of(url: str) -> str:
+    """The path of an address, with its capital letters."""
+    path = urlsplit(url).path if "://" in url else url.partition(":")[2]
+    return path.strip("/").removesuffix(".git")
+
+
+def _without_port(place: tuple[str, str]) -> tuple[str, str]:
+    return place[0].partition(":")[0], place[1]
+
+
+def _kind_of(name: str, wanted: str | None, tokens: dict[str, str]) -> str:
+    """The kind of a host. Raises Unsuitable."""
+    if wanted is not None:
+        return wanted
     named = [kind for kind in TOKENS if kind in name]
-    held = list(access.tokens)
     if len(named) == 1:
         return named[0]
-    if len(held) == 1:
-        return held[0]
+    if len(tokens) == 1:
+        return next(iter(tokens))
     raise Unsuitable("Say with --host whether the repository is at GitHub or at GitLab.")
 
 
-def host_of(access: HostAccess, policy: Policy) -> PullHost:
-    """Make the host of the policy's repository. Raises Unsuitable."""
-    kind = kind_of(access, policy.repository)
-    if kind not in access.tokens:
-        raise Unsuitable(f"Set {TOKENS[kind][0]} to a token that may push and open pull requests.")
-    parts = urlsplit(policy.repository)
-    name = parts.path.strip("/").removesuffix(".git")
-    api = access.api or os.environ.get(_ADDRESSES[kind])
-    if kind == "github":
-        usual = "https://api.github.com" if parts.hostname == "github.com" else f"https://{parts.netloc}/api/v3"
-        return GitHub(api or usual, name, access.tokens[kind])
-    return GitLab(api or f"https://{parts.netloc}/api/v4", name, access.tokens[kind])
-
-
-def remote_of(access: HostAccess, policy: Policy, url: str) -> GitRemote:
-    """Where to push: the checkout's remote, once it is the policy's repository. Raises Unsuitable."""
-    found, wanted = place_of(url), place_of(policy.repository)
-    if found is None:
-        return GitRemote(url)
-    if found != wanted:
-        raise Unsuitable("The remote of the checkout is not the repository of the contract.")
-    kind = kind_of(access, policy.repository)
-    if not url.startswith("https://") or "@" in urlsplit(url).netloc or kind not in access.tokens:
-        return GitRemote(url)
-    return GitRemote(url, basic(USERS[kind], access.tokens[kind]))
+def _interface(kind: str, netloc: str) -> str:
+    """The usual address of a host's REST interface."""
+    if kind == "gitlab":
+        return f"https://{netloc}/api/v4"
+    return (
+        "https://api.github.com" if netloc.lower() in {"github.com", "github.com:443"} else f"https://{netloc}/api/v3"
+    )

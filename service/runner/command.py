@@ -13,15 +13,20 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from service.runner.access import TOKENS, Unsuitable, read_access
+from service.runner.access import TOKENS, AskedRepository, Unsuitable, make_repository, take_tokens
+from service.runner.answers import Malformed
+from service.runner.change import Notes
 from service.runner.child import harden
-from service.runner.git import GitFailed, Store
+from service.runner.files import NotPlain, directory, existing, open_below
+from service.runner.git import Checkout, GitFailed, GitRemote, Store, open_checkout
 from service.runner.loop import Runner, RunnerSettings
-from service.runner.repair import Program
+from service.runner.repair import Program, RepairPlace
 from service.runner.service_calls import Service, ServiceRefused
+from service.runner.wall import Wall
 from service.runner.web import GaveUp
 
-DONE, FAILED, WRONG = 0, 1, 2
+DONE, FAILED, OCCUPIED = 0, 1, 3
+_LOCK = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 RENEW_SECONDS = 300
 BEAT_PATIENCE = 30
 CREDENTIAL = "SERVICE_RUNNER_API_KEY"
@@ -40,7 +45,8 @@ environment:
 CMD gets none of these. It runs in a clean copy of the default branch, with the evidence in the JSON file that
 SERVICE_EVIDENCE names. It may write a title into the file that SERVICE_TITLE_FILE names.
 
-exit codes: 0 it did its part, or there was nothing to do; 1 it was refused or failed, and says why; 2 used wrongly
+exit codes: 0 it did its part, or there was nothing to do; 1 it was refused or failed, and says why; 2 used wrongly;
+3 another start is at work in the checkout
 """
 
 
@@ -57,12 +63,15 @@ def make_parser() -> argparse.ArgumentParser:
     add("--project", metavar="ID", default=os.environ.get("SERVICE_PROJECT_ID"), help="project of the automation")
     add("--checkout", metavar="DIR", type=Path, default=Path(), help="a clone of the repository (default: here)")
     add("--remote", default="origin", help="remote of the checkout, by its name or address (default: origin)")
+    add("--repository", metavar="URL", help="address of the repository on the web (default: told by the remote)")
     add("--host", choices=list(TOKENS), help="the code host (default: told by the address of the repository)")
     add(
         "--host-api",
         metavar="URL",
         help="address of the host's REST interface (default: that of the repository's host)",
     )
+    add("--isolate", choices=["auto", "always", "never"], default="auto",
+        help="run CMD in namespaces of Linux: if there are any, only then, or not at all (default: auto)")  # fmt: skip
     add("--approval", choices=["never", "always"], default="never",
         help="ask an owner to approve the change before the draft is opened (default: never)")  # fmt: skip
     add("--pass", dest="passed", metavar="NAME", action="append", default=[],
@@ -102,37 +111,55 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         parser.error(f"SERVICE_URL, {CREDENTIAL} and --project are needed")
     if not given.checkout.is_dir():
         parser.error("--checkout is no directory")
-    access = read_access(given.host, given.host_api)
+    tokens = take_tokens()
     secret = {CREDENTIAL, *(name for names in TOKENS.values() for name in names)}
     if secret & set(given.passed):
         parser.error(f"--pass does not hand {', '.join(sorted(secret & set(given.passed)))} on")
     signal.signal(signal.SIGTERM, _end)
     harden()
     try:
-        store = Store(given.checkout.resolve(), given.remote, given.work_dir)
-        settings = RunnerSettings(
-            Program(given.command, given.passed, given.timeout),
-            given.turns,
-            given.cost_usd,
-            given.approval == "always",
-            given.renew,
-            _say,
+        checkout = open_checkout(given.checkout.resolve(), given.remote)
+        repository = make_repository(
+            checkout.url, AskedRepository(given.repository, given.host, given.host_api), tokens
         )
+        settings = RunnerSettings(given.turns, given.cost_usd, given.approval == "always", given.renew, _say)
         service = Service(url, credential, given.project)
         beats = Service(url, credential, given.project, patience=BEAT_PATIENCE)
-        with _alone(store.home) as first:
+        with _alone(checkout.home) as first:
             if not first:
                 _say("Another start is at work in this checkout.")
-                sys.exit(DONE)
-            well = Runner(service, beats, store, access, settings).work()
-    except (ServiceRefused, GaveUp, GitFailed, Unsuitable) as failed:
+                sys.exit(OCCUPIED)
+            work = RepairPlace(
+                Store(checkout.home, given.work_dir),
+                repository.remote,
+                Program(given.command, given.passed, given.timeout),
+                _wall(checkout, repository.remote, given.passed),
+                given.isolate,
+            )
+            notes = Notes(checkout.home, credential)
+            well = Runner((service, beats), repository, work, notes, settings).work()
+    except (ServiceRefused, Malformed, GaveUp, GitFailed, Unsuitable, NotPlain) as failed:
         _say(str(failed))
         sys.exit(FAILED)
     sys.exit(DONE if well else FAILED)
 
 
+def _wall(checkout: Checkout, remote: GitRemote, passed: Sequence[str]) -> Wall:
+    """What CMD does not see, and what it sees and cannot change: all that a later start of the runner stands on."""
+    hidden = [name for name in ("SSH_AUTH_SOCK", "XDG_RUNTIME_DIR") if name not in passed]
+    home = Path(os.environ.get("HOME", "/nonexistent"))
+    of_user = [
+        home / name for name in (".ssh", ".gitconfig", ".netrc", ".git-credentials", ".config/git", ".config/gh")
+    ]
+    own = [Path(sys.prefix)] if sys.prefix != sys.base_prefix else [Path(__file__).parents[1]]
+    fixed = existing([*checkout.places, remote.url if remote.url.startswith("/") else None, *of_user, *own])
+    return Wall(existing([checkout.home, *map(os.environ.get, hidden)]), fixed)
+
+
 def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+    """Print a line. What a terminal would obey is shown as a sign."""
+    shown = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.splitlines()))
+    sys.stdout.write(f"{shown}\n")
     sys.stdout.flush()
 
 
@@ -143,8 +170,8 @@ def _end(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
 
 @contextmanager
 def _alone(home: Path) -> Iterator[bool]:
-    """Whether this start works alone in the checkout. It keeps others out to its end."""
-    with (home / "lock").open("w") as file:
+    """Whether this start works alone in the checkout. It keeps others out to its end. Raises NotPlain."""
+    with directory(home) as top, os.fdopen(open_below(top, b"lock", _LOCK), "wb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,8 +1,7 @@
-"""A store of git objects of the runner's own. The customer's checkout is read and never touched.
+"""Commands of git with nothing of a repair in them, and the objects of a run in a store made anew for each use.
 
-A repair happens in a clone with nothing but files and history. Afterwards its files count. Its configuration, hooks,
-index and commits do not. Every command here has a configuration of its own, written anew, and carries out nothing of a
-repair.
+No store outlives its use, and none exists while a program of the customer runs. It is filled from the remote and from
+sealed files. Each command names the directory, the objects and the index, so that no file there sends git elsewhere.
 """
 
 from __future__ import annotations
@@ -10,23 +9,27 @@ from __future__ import annotations
 import base64
 import os
 import re
-import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
+
+from service.runner.files import NotPlain, make_private, remove
 
 NAME, EMAIL = "service-runner", "service-runner@invalid"
 DEPTH = 50
-GIT_SECONDS = 600
+GIT_SECONDS, LOOK_SECONDS = 600, 60
 SHA1_LENGTH = 40
-_PASSED = (
-    "PATH", "HOME", "TMPDIR", "SSH_AUTH_SOCK", "GIT_SSH_COMMAND", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO",
+ABSENT, FILE, PROGRAM, LINK, REPOSITORY = "000000", "100644", "100755", "120000", "160000"
+"""The modes of git."""
+_PASSED = ("PATH", "TMPDIR")
+_TO_REMOTES = (
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO",
     "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy",
 )  # fmt: skip
+_TO_SSH = ("HOME", "SSH_AUTH_SOCK", "GIT_SSH_COMMAND")
 _OURS = {
     "LC_ALL": "C.UTF-8",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -34,8 +37,30 @@ _OURS = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": "file:http:https:ssh",
 }
-_SCP = re.compile(r"(?:[^@/:]+@)?(?P<host>[^/:]+):(?P<path>[^/].*)")
+_SETTINGS = {
+    "core.hooksPath": os.devnull,
+    "core.attributesFile": os.devnull,
+    "core.excludesFile": os.devnull,
+    "core.fsmonitor": "false",
+    "core.protectNTFS": "true",
+    "core.protectHFS": "true",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "credential.helper": "",
+    "http.followRedirects": "false",
+    "submodule.recurse": "false",
+    "fetch.recurseSubmodules": "false",
+}
+_AS_IT_IS = "* -text !eol -ident -filter !working-tree-encoding\n"
+"""Attributes by which a working copy has the very bytes of its objects."""
+_WEB = re.compile(
+    r"(?P<scheme>https?|ssh)://(?:[^\s/@\\?#]*@)?(?P<host>[A-Za-z0-9.-]+)(?::(?P<port>[0-9]{1,5}))?"
+    r"/(?P<path>[^\s\\?#]+)"
+)
+_SCP = re.compile(r"(?:[^\s@/:\\]+@)?(?P<host>[A-Za-z0-9.-]+):(?P<path>[^\s/:\\][^\s\\]*)")
+_USUAL_PORTS = {"https": "443", "http": "80"}
 
 
 class GitFailed(Exception):
@@ -52,11 +77,21 @@ class Changed(NamedTuple):
     size: int
 
 
-class WorkingCopy(NamedTuple):
-    """A clone for one repair, and a directory beside it for everything else."""
+class LeftFile(NamedTuple):
+    """One path as a repair left it, other than in the base: its mode, size, and bytes within the bounds."""
 
-    tree: Path
-    beside: Path
+    path: bytes
+    mode: str
+    size: int = 0
+    content: bytes | None = b""
+
+
+class Known(NamedTuple):
+    """One path of the base: its mode, its object, and its size (0 of a repository)."""
+
+    mode: str
+    object_id: str
+    size: int
 
 
 class GitRemote(NamedTuple):
@@ -65,155 +100,175 @@ class GitRemote(NamedTuple):
     url: str
     header: str | None = None
 
-
-def _environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    return {**{name: os.environ[name] for name in _PASSED if name in os.environ}, **_OURS, **(more or {})}
-
-
-def _git(*arguments: str, where: Path, more: Mapping[str, str] | None = None, told: bytes = b"") -> bytes:
-    """Run git under a configuration of its own. Raises GitFailed."""
-    command = ["git", "-c", "protocol.ext.allow=never", "-c", f"core.hooksPath={os.devnull}", *arguments]
-    return _run(command, where, _environment(more), told)
+    @property
+    def is_ssh(self) -> bool:
+        """Whether git reaches it with the keys of the user."""
+        return self.url.startswith("ssh://") or ("://" not in self.url and _SCP.fullmatch(self.url) is not None)
 
 
-def _run(command: list[str], where: Path, environment: Mapping[str, str], told: bytes = b"") -> bytes:
+def _environment(more: Mapping[str, str], passed: Sequence[str]) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in passed if name in os.environ}
+    return {**kept, **_OURS, **_as_variables(_SETTINGS), **more}
+
+
+def _as_variables(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings for the environment of git: no other program sees them in a command."""
+    variables = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for index, (name, value) in enumerate(settings.items()):
+        variables |= {f"GIT_CONFIG_KEY_{index}": name, f"GIT_CONFIG_VALUE_{index}": value}
+    return variables
+
+
+def _run(
+    arguments: Sequence[str],
+    where: Path,
+    environment: Mapping[str, str],
+    *,
+    told: bytes = b"",
+    well: Sequence[int] = (0,),
+    seconds: float = GIT_SECONDS,
+) -> bytes:
+    """Run git. Raises GitFailed."""
     try:
         done = subprocess.run(
-            command, cwd=where, env=dict(environment), input=told, capture_output=True, check=False, timeout=GIT_SECONDS
+            ["git", *arguments],
+            cwd=where,
+            env=dict(environment),
+            input=told,
+            capture_output=True,
+            check=False,
+            timeout=seconds,
         )
     except subprocess.TimeoutExpired as late:
-        raise GitFailed(f"git {arguments_of(command)} took too long") from late
-    if done.returncode != 0:
-        raise GitFailed(f"git {arguments_of(command)}: {done.stderr.decode(errors='replace')[-500:].strip()}")
+        raise GitFailed(f"git {arguments[0]} took too long") from late
+    except OSError as error:
+        raise GitFailed(f"git {arguments[0]}: {error.strerror}") from error
+    if done.returncode not in well:
+        raise GitFailed(f"git {arguments[0]}: {done.stderr.decode(errors='replace')[-500:].strip()}")
     return done.stdout
 
 
-def arguments_of(command: list[str]) -> str:
-    """The name of a git command, without its values."""
-    return next((word for word in command[1:] if word.isalpha() or word.replace("-", "").isalpha()), "")
+class Checkout(NamedTuple):
+    """The customer's clone: its address of the branches, the directory of the runner's files, and the clone's own."""
+
+    url: str
+    home: Path
+    places: list[Path]
 
 
-def ask_checkout(checkout: Path, *arguments: str) -> str:
-    """Ask the customer's checkout, under the customer's own configuration, before any repair runs. Raises GitFailed."""
-    return _run(["git", *arguments], checkout, os.environ).decode().strip()
+def open_checkout(checkout: Path, remote: str) -> Checkout:
+    """Ask the customer's checkout, under the customer's own configuration. It gives an address, and is not believed.
+
+    Raises GitFailed, NotPlain.
+    """
+
+    def ask(*arguments: str) -> str:
+        kept = {name: value for name, value in os.environ.items() if name != "SSH_AUTH_SOCK"}
+        return _run(arguments, checkout, kept, seconds=LOOK_SECONDS).decode().strip()
+
+    common = (checkout / ask("rev-parse", "--git-common-dir")).resolve()
+    own = (checkout / ask("rev-parse", "--git-dir")).resolve()
+    url = ask("remote", "get-url", "--", remote) if "/" not in remote else remote
+    beside = checkout / url
+    if place_of(url) is None and "://" not in url and beside.exists():
+        url = str(beside.resolve())
+    home = common / "service-runner"
+    make_private(home)
+    return Checkout(url, home, [checkout, common, own])
 
 
 def place_of(url: str) -> tuple[str, str] | None:
-    """Host and path of an address, in lower case. None for a path on this machine."""
-    if "://" not in url and (found := _SCP.fullmatch(url)):
-        return found["host"].lower(), _path(found["path"])
-    parts = urlsplit(url)
-    if parts.scheme in {"", "file"} or parts.hostname is None:
+    """Host (with a port other than the usual one of the web) and path, in lower case. None for any other address."""
+    found = _WEB.fullmatch(url) or (_SCP.fullmatch(url) if "://" not in url else None)
+    if found is None:
         return None
-    return parts.hostname.lower(), _path(parts.path)
+    told = found.groupdict()
+    usual = _USUAL_PORTS.get(told.get("scheme") or "", told.get("port"))
+    port = f":{told['port']}" if told.get("port") not in (None, usual) else ""
+    path = str(told["path"]).strip("/").removesuffix(".git").lower()
+    return f"{str(told['host']).lower()}{port}", path
 
 
-def _path(path: str) -> str:
-    return path.strip("/").removesuffix(".git").lower()
+class Objects:
+    """A store of objects, made anew, with the base of a change. It ends with its use."""
 
+    def __init__(self, bare: Path, remote: GitRemote) -> None:
+        self.place = self._bare = bare
+        self._remote = remote
+        self.base = ""
 
-class Store:
-    """The objects of the runs of one checkout, in its git directory."""
+    def _git(self, *arguments: str, told: bytes = b"", more: Mapping[str, str] | None = None) -> bytes:
+        return _run(arguments, self._bare, _environment({**_where(self._bare), **(more or {})}, _PASSED), told=told)
 
-    def __init__(self, checkout: Path, remote: str, work: Path | None) -> None:
-        """Find the checkout and its remote. Raises GitFailed."""
-        common = ask_checkout(checkout, "rev-parse", "--git-common-dir")
-        self.home = (checkout / common).resolve() / "service-runner"
-        self.home.mkdir(mode=0o700, exist_ok=True)
-        url = ask_checkout(checkout, "remote", "get-url", remote) if "/" not in remote else remote
-        beside = checkout / url
-        self.url = str(beside.resolve()) if place_of(url) is None and "://" not in url and beside.exists() else url
-        self._bare = self.home / "objects.git"
-        self._work = work
+    def begin(self, sha256: bool) -> None:
+        """Make the store."""
+        _make(self._bare, sha256, bare=True)
 
-    def prepare(self, remote: GitRemote, branch: str) -> str:
-        """Fetch the newest commit of a branch. Raises GitFailed."""
-        commit = self.pushed(remote, branch)
-        if commit is None:
-            raise GitFailed(f"the remote has no branch {branch}")
-        self._configure(sha256=len(commit) != SHA1_LENGTH)
-        depth = [] if place_of(remote.url) is None else [f"--depth={DEPTH}"]
-        target = f"+refs/heads/{branch}:refs/base/{branch}"
-        self._remote(remote, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", *depth, remote.url, target)
-        return self._in_store("rev-parse", "--verify", f"refs/base/{branch}^{{commit}}").decode().strip()
-
-    def _configure(self, *, sha256: bool | None = None) -> None:
-        """Make the store if it is missing, and write its configuration anew. None: the hash it has."""
-        config = self._bare / "config"
-        made = (self._bare / "HEAD").exists() and config.exists()
-        is_sha256 = made and "sha256" in config.read_text()
-        if made and sha256 not in (None, is_sha256):
-            shutil.rmtree(self._bare)
-            made = False
-        sha256 = is_sha256 if sha256 is None else sha256
-        if not made:
-            shape = "--object-format=sha256" if sha256 else "--object-format=sha1"
-            _git("init", "--quiet", "--bare", "--template=", shape, str(self._bare), where=self.home)
-        extension = "[extensions]\n\tobjectformat = sha256\n" if sha256 else ""
-        version = 1 if sha256 else 0
-        text = f"[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = true\n{extension}"
-        config.write_text(f"{text}[gc]\n\tautoDetach = false\n")
-        for name in ("hooks", "info"):
-            shutil.rmtree(self._bare / name, ignore_errors=True)
-
-    def _in_store(self, *arguments: str, more: Mapping[str, str] | None = None, told: bytes = b"") -> bytes:
-        return _git(*arguments, where=self.home, more={"GIT_DIR": str(self._bare), **(more or {})}, told=told)
-
-    def _remote(self, remote: GitRemote, *arguments: str) -> bytes:
-        """Speak to the remote. The header travels in the environment, to its address alone, without redirects."""
-        self._configure()
-        values = {"http.followRedirects": "false", "credential.helper": ""}
-        if remote.header is not None:
-            values[f"http.{remote.url}.extraHeader"] = remote.header
-        more = {"GIT_CONFIG_COUNT": str(len(values))}
-        for index, (name, value) in enumerate(values.items()):
-            more |= {f"GIT_CONFIG_KEY_{index}": name, f"GIT_CONFIG_VALUE_{index}": value}
-        return self._in_store(*arguments, more=more)
-
-    @contextmanager
-    def working_copy(self, run_id: str, commit: str) -> Iterator[WorkingCopy]:
-        """Check a commit out in a new directory, and remove that afterwards. Raises GitFailed."""
-        prefix = f"service-runner-{run_id}-"
-        place = self._work or Path(tempfile.gettempdir())
-        self._sweep(place, prefix)
-        top = Path(tempfile.mkdtemp(prefix=prefix, dir=self._work))
+    def fetch(self, branch: str, base: str) -> None:
+        """Fetch a branch, and stand on one of its commits. Raises GitFailed if it is none of them."""
+        target = f"+refs/heads/{branch}:refs/base"
+        _ask_remote(self._bare, self._remote, "fetch", *_QUIET_FETCH, f"--depth={DEPTH}", self._remote.url, target)
+        if not self._has(base):
+            _ask_remote(self._bare, self._remote, "fetch", *_QUIET_FETCH, "--unshallow", self._remote.url, target)
         try:
-            tree, beside = top / "tree", top / "beside"
-            beside.mkdir()
-            shape = "--object-format=sha1" if len(commit) == SHA1_LENGTH else "--object-format=sha256"
-            _git("init", "--quiet", "--template=", shape, str(tree), where=top)
-            info = tree / ".git" / "objects" / "info"
-            info.mkdir(exist_ok=True)
-            (info / "alternates").write_text(f"{self._bare / 'objects'}\n")
-            if (self._bare / "shallow").exists():
-                shutil.copyfile(self._bare / "shallow", tree / ".git" / "shallow")
-            _git("checkout", "--quiet", "--detach", commit, where=tree)
-            yield WorkingCopy(tree, beside)
-        finally:
-            _remove(top)
+            self._git("merge-base", "--is-ancestor", base, "refs/base")
+        except GitFailed as error:
+            raise GitFailed(f"The branch {branch} has the commit {base[:12]} no longer.") from error
+        self.base = base
 
-    def _sweep(self, place: Path, prefix: str) -> None:
-        """Remove the directories of killed starts of the same run."""
-        for left in place.glob(f"{prefix}*"):
-            if left.is_dir() and not left.is_symlink() and left.stat().st_uid == os.getuid():
-                _remove(left)
+    def listed(self, branch: str) -> str | None:
+        """The commit of a branch at the remote."""
+        told = _ask_remote(self._bare, self._remote, "ls-remote", "--quiet", self._remote.url, f"refs/heads/{branch}")
+        found = [row.split("\t") for row in told.decode().splitlines()]
+        return next((commit for commit, ref in found if ref == f"refs/heads/{branch}"), None)
 
-    def read_files(self, copy: WorkingCopy, base: str) -> str:
-        """Write the files of a working copy as a tree, without ignored ones. Raises GitFailed."""
-        where = {"GIT_WORK_TREE": str(copy.tree), "GIT_INDEX_FILE": str(copy.beside / "index")}
-        self._configure(sha256=len(base) != SHA1_LENGTH)
-        values = {"core.bare": "false", "core.fsmonitor": "false", "core.untrackedCache": "false"}
-        settings = [word for name, value in values.items() for word in ("-c", f"{name}={value}")]
-        more = {"GIT_DIR": str(self._bare), **where}
-        _git(*settings, "read-tree", base, where=copy.tree, more=more)
-        _git(*settings, "add", "--all", "--", ".", where=copy.tree, more=more)
-        return _git(*settings, "write-tree", where=copy.tree, more=more).decode().strip()
+    def _has(self, commit: str) -> bool:
+        try:
+            self._git("cat-file", "-e", f"{commit}^{{commit}}")
+        except GitFailed:
+            return False
+        return True
 
-    def changes(self, base: str, tree: str) -> list[Changed]:
-        """List the changed paths. A rename is two paths, and a binary file has its lines."""
+    def files(self) -> dict[bytes, Known]:
+        """Every path of the base."""
+        known = {}
+        listed = self._git("ls-tree", "-r", "-z", "-l", "--full-tree", self.base)
+        for row in filter(None, listed.split(b"\0")):
+            told, path = row.split(b"\t", 1)
+            mode, _, object_id, size = told.decode().split()
+            known[path] = Known(mode, object_id, 0 if size == "-" else int(size))
+        return known
+
+    def ignored(self, shadow: Path, paths: Sequence[bytes]) -> set[bytes]:
+        """The paths that the `.gitignore` files of a directory cover."""
+        if not paths:
+            return set()
+        settings = _as_variables({**_SETTINGS, "core.bare": "false"})
+        more = {**_where(self._bare), **settings, "GIT_WORK_TREE": str(shadow)}
+        arguments = ("check-ignore", "--no-index", "--stdin", "-z")
+        asked = b"".join(b"./" + path + b"\0" for path in paths)  # none of them begins with a sign of git's own
+        told = _run(arguments, shadow, _environment(more, _PASSED), told=asked, well=(0, 1))
+        return {path.removeprefix(b"./") for path in filter(None, told.split(b"\0"))}
+
+    def write_tree(self, entries: Sequence[LeftFile]) -> str:
+        """Write the base with some paths replaced as a tree: their bytes as they are, without any filter."""
+        index = {"GIT_INDEX_FILE": str(self._bare / "written")}
+        self._git("read-tree", self.base, more=index)
+        gone = [b"0 %s\t%s" % (b"0" * len(self.base), one.path) for one in entries if one.mode == ABSENT]
+        come = []
+        for one in entries:
+            if one.mode != ABSENT:
+                assert one.content is not None, "a change beyond the bounds is not written"
+                blob = self._git("hash-object", "-w", "--no-filters", "--stdin", told=one.content).strip()
+                come.append(b"%s %s\t%s" % (one.mode.encode(), blob, one.path))
+        self._git("update-index", "-z", "--index-info", told=b"".join(row + b"\0" for row in gone + come), more=index)
+        return self._git("write-tree", more=index).decode().strip()
+
+    def changes(self, tree: str) -> list[Changed]:
+        """List the paths that a tree changes. A rename is two paths, and a binary file has its lines."""
         how = ("-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
-        raw = self._in_store("diff-tree", *how, "--raw", "--full-index", "--no-abbrev", base, tree).split(b"\0")
-        counted = self._in_store("diff-tree", *how, "--numstat", base, tree)
+        raw = self._git("diff-tree", *how, "--raw", "--full-index", "--no-abbrev", self.base, tree).split(b"\0")
+        counted = self._git("diff-tree", *how, "--numstat", self.base, tree)
         lines: dict[bytes, int | None] = {}
         for row in filter(None, counted.split(b"\0")):
             added, removed, path = row.split(b"\t", 2)
@@ -221,75 +276,132 @@ class Store:
         found = []
         for told, path in zip(raw[::2], raw[1::2], strict=False):
             old_mode, new_mode, old, new, _ = told.decode().lstrip(":").split(" ")
-            size = self._size(new, new_mode)
+            size = int(self._git("cat-file", "-s", new)) if _is_file(new_mode) else 0
             many = lines.get(path)
             if many is None:
                 many = self._lines(old, old_mode) + self._lines(new, new_mode)
             found.append(Changed(path.decode(errors="surrogateescape"), old_mode, new_mode, many, size))
         return found
 
-    def _size(self, blob: str, mode: str) -> int:
-        return int(self._in_store("cat-file", "-s", blob)) if _is_file(mode) else 0
-
     def _lines(self, blob: str, mode: str) -> int:
         """Lines of a blob. Git or an attribute may call it binary."""
-        return len(self._in_store("cat-file", "blob", blob).splitlines()) if _is_file(mode) else 0
+        return len(self._git("cat-file", "blob", blob).splitlines()) if _is_file(mode) else 0
 
-    def commit(self, run_id: str, tree: str, base: str, message: str, at: int) -> str:
-        """Commit a tree, and keep it under the run's name: the same tree at the same time is the same commit."""
+    def commit(self, tree: str, message: str, at: int) -> str:
+        """Commit a tree on the base. The same tree at the same time is the same commit."""
         people = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (
             ("NAME", NAME), ("EMAIL", EMAIL), ("DATE", f"{at} +0000"))}  # fmt: skip
-        made = self._in_store("commit-tree", tree, "-p", base, "-F", "-", more=people, told=message.encode())
-        commit = made.decode().strip()
-        self._in_store("update-ref", f"refs/runs/{run_id}", commit)
-        return commit
+        made = self._git("commit-tree", tree, "-p", self.base, "-F", "-", more=people, told=message.encode())
+        return made.decode().strip()
+
+    def parents(self, commit: str) -> list[str]:
+        """The parents of a commit. Raises GitFailed if it is not here."""
+        return self._git("rev-list", "--parents", "--max-count=1", commit, "--").decode().split()[1:]
 
     def diff(self, commit: str) -> str:
         """The change of a commit, as text for people."""
         how = ("--no-color", "--no-renames", "--no-ext-diff", "--no-textconv")
-        return self._in_store("diff-tree", "-p", *how, f"{commit}^", commit).decode(errors="replace")
+        return self._git("diff-tree", "-p", *how, self.base, commit).decode(errors="replace")
 
-    def has(self, run_id: str, commit: str) -> bool:
-        """Whether the store keeps this commit for a run."""
-        self._configure()
-        try:
-            return self._in_store("rev-parse", "--verify", f"refs/runs/{run_id}^{{commit}}").decode().strip() == commit
-        except GitFailed:
-            return False
+    def pack(self, commit: str) -> bytes:
+        """What a commit adds to the base, as one file."""
+        wanted = f"{commit}\n^{self.base}\n".encode()
+        return self._git("pack-objects", "--quiet", "--revs", "--stdout", told=wanted)
 
-    def forget(self, run_id: str) -> None:
-        """Keep the commit of a run no longer."""
-        if (self._bare / "HEAD").exists():
-            self._in_store("update-ref", "-d", f"refs/runs/{run_id}")
+    def unpack(self, packed: bytes) -> None:
+        """Take the objects of such a file in. Raises GitFailed."""
+        self._git("unpack-objects", "-q", "--strict", told=packed)
 
-    def pushed(self, remote: GitRemote, branch: str) -> str | None:
-        """The commit of a branch at the remote, None without the branch. Raises GitFailed."""
-        listed = self._remote(remote, "ls-remote", "--quiet", remote.url, f"refs/heads/{branch}").decode()
-        return listed.split("\t")[0] or None
-
-    def push(self, remote: GitRemote, branch: str, commit: str) -> None:
+    def push(self, branch: str, commit: str) -> None:
         """Create a branch at the remote. An existing one never moves. Raises GitFailed."""
         ref = f"refs/heads/{branch}"
-        lease = f"--force-with-lease={ref}:"
-        self._remote(remote, "push", "--quiet", "--no-verify", lease, remote.url, f"{commit}:{ref}")
+        how = ("--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", f"--force-with-lease={ref}:")
+        _ask_remote(self._bare, self._remote, "push", *how, self._remote.url, f"{commit}:{ref}")
+
+
+_QUIET_FETCH = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+
+
+def _where(bare: Path) -> dict[str, str]:
+    """Each place that git would otherwise learn from files."""
+    return {
+        "GIT_DIR": str(bare),
+        "GIT_COMMON_DIR": str(bare),
+        "GIT_OBJECT_DIRECTORY": str(bare / "objects"),
+        "GIT_INDEX_FILE": str(bare / "index"),  # where there is none, no attribute in it counts
+        "HOME": str(bare),
+    }
+
+
+def _make(place: Path, sha256: bool, *, bare: bool) -> None:
+    shape = f"--object-format={'sha256' if sha256 else 'sha1'}"
+    kind = ("--bare",) if bare else ()
+    made = _environment({"HOME": str(place)}, _PASSED)
+    _run(("init", "--quiet", *kind, "--template=", shape, str(place)), place, made)
+
+
+def _ask_remote(bare: Path, remote: GitRemote, *arguments: str) -> bytes:
+    """Speak to the remote. The header travels in the environment, to its address alone, without redirects."""
+    settings = dict(_SETTINGS)
+    if remote.header is not None:
+        settings[f"http.{remote.url}.extraHeader"] = remote.header
+    passed = (*_PASSED, *_TO_REMOTES, *(_TO_SSH if remote.is_ssh else ()))
+    where = _where(bare)
+    if remote.is_ssh:
+        del where["HOME"]
+    return _run(arguments, bare, _environment({**_as_variables(settings), **where}, passed))
+
+
+class Store:
+    """Where stores and working copies are made: the first in the runner's directory, the others outside of it."""
+
+    def __init__(self, home: Path, work: Path | None) -> None:
+        """Remove the stores of killed starts. Nobody else may work in the directory. Raises OSError."""
+        self.home = home
+        self.work = work or Path(tempfile.gettempdir())
+        for left in home.iterdir():
+            if left.name not in {"lock", "runs"}:
+                remove(left)
+
+    @contextmanager
+    def _empty(self, remote: GitRemote, sha256: bool) -> Iterator[Objects]:
+        place = Path(tempfile.mkdtemp(prefix="store-", dir=self.home))
+        try:
+            objects = Objects(place, remote)
+            objects.begin(sha256)
+            yield objects
+        finally:
+            with suppress(OSError, NotPlain):
+                remove(place)
+
+    @contextmanager
+    def objects(self, remote: GitRemote, branch: str, base: str) -> Iterator[Objects]:
+        """Make a store with a branch of the remote, on one of its commits. Raises GitFailed."""
+        with self._empty(remote, len(base) != SHA1_LENGTH) as objects:
+            objects.fetch(branch, base)
+            yield objects
+
+    def head(self, remote: GitRemote, branch: str) -> str | None:
+        """The commit of a branch at the remote, None without the branch. Raises GitFailed."""
+        with self._empty(remote, sha256=False) as objects:
+            return objects.listed(branch)
+
+    def fill(self, tree: Path, remote: GitRemote, branch: str, commit: str) -> None:
+        """Make a clone of a branch in an empty directory, with nothing but files and history. Raises GitFailed."""
+        _make(tree, len(commit) != SHA1_LENGTH, bare=False)
+        inner = tree / ".git"
+        target = f"+refs/heads/{branch}:refs/base"
+        _ask_remote(inner, remote, "fetch", *_QUIET_FETCH, f"--depth={DEPTH}", remote.url, target)
+        (inner / "info").mkdir(exist_ok=True)
+        (inner / "info" / "attributes").write_text(_AS_IT_IS)
+        settings = _as_variables({**_SETTINGS, "core.bare": "false"})
+        more = {**_where(inner), **settings, "GIT_WORK_TREE": str(tree)}
+        _run(("checkout", "--quiet", "--detach", commit), tree, _environment(more, _PASSED))
+        _run(("update-ref", "-d", "refs/base"), tree, _environment(more, _PASSED))
 
 
 def _is_file(mode: str) -> bool:
-    return mode not in {"000000", "160000"}
-
-
-def _remove(directory: Path) -> None:
-    """Remove a directory, unreadable parts included."""
-
-    def allow(function: object, path: str, error: object) -> None:  # noqa: ARG001
-        Path(path).parent.chmod(0o700)
-        if Path(path).is_dir() and not Path(path).is_symlink():
-            Path(path).chmod(0o700)
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            Path(path).unlink(missing_ok=True)
-
-    shutil.rmtree(directory, onerror=allow)
+    return mode not in {ABSENT, REPOSITORY}
 
 
 def basic(user: str, token: str) -> str:

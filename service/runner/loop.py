@@ -1,7 +1,7 @@
 """The loop: the next step of a run follows from the service, the remote and the code host. A crash loses nothing.
 
-Nothing here remembers a step. Every turn reads the run and takes the one missing step. The note beside the store has
-the rest: the commit, and the permission for the one call.
+Nothing here remembers a step. Every turn reads the run and takes the one missing step. The sealed note has the
+rest: the commit, and the permission for the one call.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from service.runner.access import HostAccess, host_of, remote_of
+from service.runner.access import Repository, Unsuitable
+from service.runner.answers import Json
 from service.runner.bounds import Policy, read_policy
-from service.runner.change import RunNote, cut_diff, noted_runs
+from service.runner.change import KeptChange, Notes, RunNote
 from service.runner.child import Heartbeat
-from service.runner.git import GitFailed, Store
+from service.runner.files import NotPlain
+from service.runner.git import GitFailed
 from service.runner.pull import Draft, HostRefused, Pull
-from service.runner.repair import NoRepair, Program, RepairJob, branch_of, make
-from service.runner.service_calls import Json, Service, ServiceRefused
+from service.runner.repair import DELIVERY, NoRepair, RepairJob, RepairPlace, branch_of, judge_again, make
+from service.runner.service_calls import Service, ServiceRefused
 from service.runner.web import GaveUp
 
 MAX_ATTEMPTS = 3
@@ -37,10 +39,17 @@ class Escalated(Exception):
     """The run was handed to a person."""
 
 
+class Delivery(NamedTuple):
+    """A change that this start may deliver: as it was kept, its objects, and what was granted."""
+
+    kept: KeptChange
+    packed: bytes
+    binding: Json
+
+
 class RunnerSettings(NamedTuple):
     """How this runner works."""
 
-    order: Program
     turns: int
     cost_usd: float
     asks: bool
@@ -52,18 +61,24 @@ class Runner:
     """Works the runs of one automation, in one checkout."""
 
     def __init__(
-        self, service: Service, beats: Service, store: Store, access: HostAccess, settings: RunnerSettings
+        self,
+        services: tuple[Service, Service],
+        repository: Repository,
+        work: RepairPlace,
+        notes: Notes,
+        settings: RunnerSettings,
     ) -> None:
-        self._service = service
-        self._beats = beats
-        self._store = store
-        self._access = access
+        """`services` is the service, patiently, and for the heartbeat of a program that cannot wait."""
+        self._service, self._beats = services
+        self._repository = repository
+        self._work = work
+        self._notes = notes
         self._settings = settings
 
     def work(self) -> bool:
         """Go on with every open run, or begin one. False if one of them stopped short. Raises GaveUp."""
         runs = self._service.open_runs()
-        self._forget({run["run_id"] for run in runs})
+        self._notes.forget({run["run_id"] for run in runs})
         if all(_waits_for(run) for run in runs):
             begun = self._begin()
             runs += [begun] if begun else []
@@ -73,12 +88,6 @@ class Runner:
         for run in runs:
             well = self._carry(run) and well
         return well
-
-    def _forget(self, still_open: set[str]) -> None:
-        for run_id in noted_runs(self._store.home):
-            if run_id not in still_open:
-                self._store.forget(run_id)
-                RunNote(self._store.home, run_id).remove()
 
     def _begin(self) -> Json | None:
         """Claim the case of a receipt and start its run. Both may be repeated: there is one claim and one run."""
@@ -108,7 +117,16 @@ class Runner:
         say = self._settings.say
         try:
             say(f"{run['run_id']} {self._until_it_waits(run)}")
-        except (ServiceRefused, Stopped, Escalated, GitFailed, HostRefused, ValueError) as stopped:
+        except (
+            ServiceRefused,
+            Stopped,
+            Escalated,
+            GitFailed,
+            HostRefused,
+            Unsuitable,
+            NotPlain,
+            ValueError,
+        ) as stopped:
             say(f"{run['run_id']} {stopped}")
             return False
         return True
@@ -147,7 +165,7 @@ class Runner:
             return self._await_person(run)
         grants = [one for one in run["grants"] if one["kind"] == "draft_pr"]
         grant = next((one for one in grants if one["status"] in ("authorized", "consumed", "settled")), None)
-        note = RunNote(self._store.home, run["run_id"])
+        note = self._notes.of(run["run_id"])
         return self._prepare(run, note) if grant is None else self._deliver(run, grant, note)
 
     # ---- before the grant
@@ -155,9 +173,10 @@ class Runner:
     def _prepare(self, run: Json, note: RunNote) -> str | None:
         """Charge, repair, ask a person where one is wanted, and authorize the pull request."""
         self._service.renew(run)
-        change = self._kept(run, note)
-        if change is None:
+        kept = note.kept
+        if kept is None:
             return self._repair(run, note)
+        change = kept.change
         asked = [one for one in run["approvals"] if one["action"] == "draft_pr"]
         if asked and asked[-1]["status"] in ("rejected", "expired", "cancelled"):
             raise NoRepair("A person did not approve the change.")
@@ -168,7 +187,7 @@ class Runner:
                 "changed_files": len(change["files_changed"]),
                 "changed_lines": change["changed_lines"],
                 "tests_passed": len(change["tests"]),
-                "diff": cut_diff(self._store.diff(change["head_sha"])),
+                "diff": kept.diff,
             }
             body = {"action": "draft_pr", "summary": change["title"], "evidence": evidence}
             self._service.step(run, "POST", "/approvals", body)
@@ -177,40 +196,44 @@ class Runner:
         self._service.step(run, "POST", "/actions/draft-pr/authorize", change)
         return None
 
-    def _kept(self, run: Json, note: RunNote) -> Json | None:
-        """The change of this run, if its commit is here."""
-        change = note.change
-        return change if change is not None and self._store.has(run["run_id"], change["head_sha"]) else None
+    def _policy(self, run: Json) -> tuple[Json, Policy]:
+        """Read the policy, and hold it to the repository before anything is done by it. Raises Unsuitable."""
+        told = self._service.policy(run)
+        policy = read_policy(told, run["policy_sha256"])
+        self._repository.check(policy)
+        return told, policy
 
     def _repair(self, run: Json, note: RunNote) -> str | None:
         """Charge for one attempt, and make it. An unused charge is not repeated."""
-        told = self._service.policy(run)
-        policy = read_policy(told, run["policy_sha256"])
-        if policy.mode != "review_required":
+        told, policy = self._policy(run)
+        if policy.mode != DELIVERY:
             raise NoRepair("The contract delivers by auto-merge, and this runner opens drafts for people alone.")
-        remote = remote_of(self._access, policy, self._store.url)
-        host_of(self._access, policy)  # A missing token is found before anything is charged.
-        if note.attempts >= MAX_ATTEMPTS:
+        turns = self._settings.turns
+        charged = run["charges"]["turns"] // turns
+        if not note.exists:
+            note.open(charged)  # Without a note of ours, every charge counts as used.
+        if max(note.attempts, charged - 1) >= MAX_ATTEMPTS:
             raise NoRepair(f"{MAX_ATTEMPTS} attempts were broken off.")
         seconds = self._seconds(run)
-        turns = self._settings.turns
         if run["charges"]["turns"] < (note.attempts + 1) * turns:
             cost = {"cost_usd": self._settings.cost_usd} if self._settings.cost_usd else {}
             charge = {"turns": turns, "runtime_seconds": seconds, "label": "repair", **cost}
             self._service.step(run, "POST", "/usage", charge)
             return None
         case = self._service.case(run)
-        base = self._store.prepare(remote, policy.base_branch)
+        base = self._work.store.head(self._work.remote, policy.base_branch)
+        if base is None:
+            raise GitFailed(f"The remote has no branch {policy.base_branch}.")
         self._settings.say(f"{run['run_id']} repairs {run['case_id']} on {base[:12]}")
         job = RepairJob(run, told, policy, case, base, seconds)
-        change = make(self._settings.order, self._store, note, job, self._heartbeat(run))
+        change = make(self._work, job, note, self._heartbeat(run))
         what = f"{len(change['files_changed'])} files, {change['changed_lines']} lines"
         self._settings.say(f"{run['run_id']} committed {change['head_sha'][:12]}: {what}")
         return None
 
     def _seconds(self, run: Json) -> int:
         """The seconds of one attempt. By default all attempts together fit into the contract's time."""
-        wanted = self._settings.order.seconds or run["limits"]["max_runtime_seconds"] // MAX_ATTEMPTS
+        wanted = self._work.order.seconds or run["limits"]["max_runtime_seconds"] // MAX_ATTEMPTS
         return int(max(1, min(wanted, run["limits"]["max_runtime_seconds"])))
 
     def _heartbeat(self, run: Json) -> Heartbeat:
@@ -246,19 +269,23 @@ class Runner:
     def _deliver(self, run: Json, grant: Json, note: RunNote) -> str | None:
         """Use the grant once: push the branch, open the draft, report it. Without permission, only look."""
         binding = grant["binding"]
-        change = self._kept(run, note)
-        here = change is not None and change["head_sha"] == binding["head_sha"]
+        kept = note.kept
+        if kept is not None and kept.change["head_sha"] != binding["head_sha"]:
+            kept = None
         if grant["status"] == "authorized":
-            if not here:
+            if kept is None:
                 raise Stopped("has a grant for another runner's commit. That one goes on, or the lease ends the run.")
             self._service.renew(run)
             body = {"grant_id": grant["grant_id"]}
-            if self._service.step(run, "POST", "/actions/draft-pr/consume", body)["call_authorized"]:
+            if self._service.step(run, "POST", "/actions/draft-pr/consume", body).get("call_authorized") is True:
                 note.allow_call(grant["grant_id"])
             return None
         self._service.renew(run)
-        policy = read_policy(self._service.policy(run), run["policy_sha256"])
-        pull = self._pull(run, policy, binding, may_call=here and note.may_call(grant["grant_id"]))
+        _, policy = self._policy(run)
+        delivery = None
+        if kept is not None and note.may_call(grant["grant_id"]):
+            delivery = Delivery(kept, note.packed(), binding)
+        pull = self._pull(run, policy, delivery)
         if pull.head_sha not in (None, binding["head_sha"]):
             raise NoRepair("The pull request of this branch has another commit than the granted one.")
         opened = {"number": pull.number, "url": pull.url, "head_sha": binding["head_sha"]}
@@ -266,35 +293,41 @@ class Runner:
         self._settings.say(f"{run['run_id']} opened {pull.url}")
         return None
 
-    def _pull(self, run: Json, policy: Policy, binding: Json, *, may_call: bool) -> Pull:
+    def _pull(self, run: Json, policy: Policy, delivery: Delivery | None) -> Pull:
         """Find the one pull request, or open it if this start may. Raises NoRepair."""
-        host = host_of(self._access, policy)
-        branch, base, sha = branch_of(run), policy.base_branch, binding["head_sha"]
+        host = self._repository.host
+        branch, base = branch_of(run), policy.base_branch
         found = host.find(branch, base)
         if found is not None:
             return found
-        if not may_call:
+        if delivery is None:
             raise NoRepair("The grant was consumed, and there is no pull request. Nobody may open it now.")
-        remote = remote_of(self._access, policy, self._store.url)
-        pushed = self._store.pushed(remote, branch)
+        change = delivery.kept.change
+        pushed = self._work.store.head(self._work.remote, branch)
         if pushed is None:
-            self._push(remote, branch, sha)
-        elif pushed != sha:
+            self._push(run, policy, delivery)
+        elif pushed != change["head_sha"]:
             raise NoRepair("The branch of this run has another commit at the code host.")
         self._service.renew(run)  # Refused if the run was cancelled or stopped meanwhile.
         try:
-            return host.open(Draft(branch, base, sha, binding["title"], _body(run, binding)))
+            return host.open(Draft(branch, base, change["head_sha"], change["title"], _body(run, change)))
         except HostRefused as refused:
             if refused.final:
                 raise NoRepair(str(refused)) from refused
             raise
 
-    def _push(self, remote: Any, branch: str, sha: str) -> None:
-        try:
-            self._store.push(remote, branch, sha)
-        except GitFailed:
-            if self._store.pushed(remote, branch) != sha:
-                raise
+    def _push(self, run: Json, policy: Policy, delivery: Delivery) -> None:
+        """Judge the commit once more, in a new store, and push it from there. Raises NoRepair, GitFailed."""
+        branch, sha = branch_of(run), delivery.kept.change["head_sha"]
+        store, remote = self._work.store, self._work.remote
+        with store.objects(remote, policy.base_branch, delivery.kept.base) as objects:
+            objects.unpack(delivery.packed)
+            judge_again(objects, policy, run, delivery.kept, delivery.binding)
+            try:
+                objects.push(branch, sha)
+            except GitFailed:
+                if store.head(remote, branch) != sha:
+                    raise
 
     def _escalate(self, run: Json, reason: str) -> None:
         """Hand the run to a person, and say so. Raises Escalated."""
@@ -324,11 +357,11 @@ def _waits_for(run: Json) -> str | None:
     return "waits for the service to verify the deploy" if run["status"] == "verifying" else None
 
 
-def _body(run: Json, binding: Json) -> str:
+def _body(run: Json, change: Json) -> str:
     """The text of the pull request. Nothing in it comes from telemetry."""
-    commands = "\n".join(f"    {test['command']}" for test in binding["tests"])
+    commands = "\n".join(f"    {test['command']}" for test in change["tests"])
     return (
         f"This draft repairs case `{run['case_id']}`. A person reviews it, and merges it.\n\n"
-        f"It changes {len(binding['files_changed'])} files and {binding['changed_lines']} lines. These passed:\n\n"
+        f"It changes {len(change['files_changed'])} files and {change['changed_lines']} lines. These passed:\n\n"
         f"{commands}\n\nAutomation-Run: {run['run_id']}\n"
     )

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import re
 import time
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Literal, NamedTuple
 
 from service.runner import child
 from service.runner.bounds import Policy, Violation, find_violations, is_plain, lines_of
-from service.runner.change import RunNote, write_evidence
+from service.runner.change import KeptChange, RunNote, cut_diff, write_evidence
 from service.runner.child import Heartbeat
-from service.runner.git import GitFailed, Store, WorkingCopy
+from service.runner.files import NotPlain
+from service.runner.git import FILE, REPOSITORY, Changed, GitFailed, GitRemote, LeftFile, Objects, Store
+from service.runner.tree import WorkingCopy, read_beside, read_change, working_copy
+from service.runner.wall import Wall
 
-MAX_TITLE = 120
+DELIVERY = "review_required"
+MAX_TITLE, MAX_TITLE_BYTES = 120, 4096
+_TITLE = "title.txt"
+_GRANTED = (
+    "repository", "base_branch", "head_branch", "head_sha", "delivery_mode", "files_changed", "changed_lines", "tests",
+)  # fmt: skip
 _SHOWN_VIOLATIONS = 10
 _MENTIONS = re.compile(r"[@#`<>\[\]]|[^ -~]")
 
@@ -28,6 +37,20 @@ class Program(NamedTuple):
     command: list[str]
     passed: list[str]
     seconds: int | None
+
+
+Isolate = Literal["auto", "always", "never"]
+"""Whether programs run behind the wall: where there is one, nowhere else, or not at all."""
+
+
+class RepairPlace(NamedTuple):
+    """The place of the repairs: the stores, the remote, the program, and the wall around it."""
+
+    store: Store
+    remote: GitRemote
+    order: Program
+    wall: Wall
+    isolate: Isolate
 
 
 class RepairJob(NamedTuple):
@@ -46,44 +69,48 @@ def branch_of(run: dict[str, Any]) -> str:
     return f"repair/{run['run_id']}"
 
 
-def make(order: Program, store: Store, note: RunNote, job: RepairJob, heartbeat: Heartbeat) -> dict[str, Any]:
-    """Make, judge, test and commit a change. Raises NoRepair, GitFailed."""
+def make(work: RepairPlace, job: RepairJob, note: RunNote, heartbeat: Heartbeat) -> dict[str, Any]:
+    """Make, judge, test and commit a change. Raises NoRepair, GitFailed, NotPlain."""
     if (left := note.worker()) is not None:
         child.end_worker(left)
     note.begin_attempt()
     ends = time.monotonic() + job.seconds
-    with store.working_copy(job.run["run_id"], job.base) as copy:
-        evidence, title_file = copy.beside / "evidence.json", copy.beside / "title.txt"
+    branch = job.policy.base_branch
+    with working_copy(work.store, job.run["run_id"], work.remote, branch, job.base) as copy:
+        evidence, title_file = copy.beside / "evidence.json", copy.beside / _TITLE
         write_evidence(evidence, job.run, job.told["policy"], job.case)
         environment = {
-            **child.kept_environment(order.passed),
+            **child.kept_environment(work.order.passed),
             "SERVICE_EVIDENCE": str(evidence),
             "SERVICE_TITLE_FILE": str(title_file),
             "SERVICE_RUN_ID": job.run["run_id"],
         }
-        ended = child.run(
-            order.command,
-            copy.tree,
-            environment,
-            seconds=job.seconds,
-            heartbeat=heartbeat,
-            began=note.keep_worker,
-        )
+        run = _Programs(work, copy, heartbeat, note)
+        ended = run(work.order.command, environment, job.seconds)
         if ended.late:
             raise NoRepair(f"The repair did not end within {job.seconds} s.")
         if ended.code != 0:
             raise NoRepair(f"The repair ended with code {ended.code}.")
+        title = read_title(copy, job.run)
+        change, packed, diff = _commit(work, job, copy, title)
+        change["tests"] = _test(job, run, ends - time.monotonic())
+    note.keep_change(change, job.base, packed, diff)
+    return change
+
+
+def _commit(work: RepairPlace, job: RepairJob, copy: WorkingCopy, title: str) -> tuple[dict[str, Any], bytes, str]:
+    """Read, judge and commit what a repair left. The tests run afterwards, and see nothing of the store.
+
+    Returns the change, its objects and its diff. Raises NoRepair, GitFailed.
+    """
+    with work.store.objects(work.remote, job.policy.base_branch, job.base) as objects:
         try:
-            tree = store.read_files(copy, job.base)
-        except GitFailed as error:
+            tree, changes = judge(objects, job.policy, read_change(copy, objects))
+        except (GitFailed, NotPlain, OSError) as error:
             raise NoRepair("The files that the repair left are no tree that git can keep.") from error
-        changes = store.changes(job.base, tree)
-        if violations := find_violations(job.policy, changes):
-            raise NoRepair(_tell(violations))
-        tests = _test(job, copy, ends - time.monotonic(), heartbeat)
-        title = read_title(title_file, job.run)
-    message = f"{title}\n\nAutomation-Run: {job.run['run_id']}\n"
-    commit = store.commit(job.run["run_id"], tree, job.base, message, job.run["started_at"])
+        message = f"{title}\n\nAutomation-Run: {job.run['run_id']}\n"
+        commit = objects.commit(tree, message, job.run["started_at"])
+        packed, diff = objects.pack(commit), cut_diff(objects.diff(commit))
     change = {
         "repository": job.policy.repository,
         "base_branch": job.policy.base_branch,
@@ -92,21 +119,87 @@ def make(order: Program, store: Store, note: RunNote, job: RepairJob, heartbeat:
         "delivery_mode": job.policy.mode,
         "files_changed": [change.path for change in changes],
         "changed_lines": lines_of(changes),
-        "tests": tests,
+        "tests": [],
         "title": title,
     }
-    note.keep_change(change)
-    return change
+    return change, packed, diff
 
 
-def _test(job: RepairJob, copy: WorkingCopy, seconds: float, heartbeat: Heartbeat) -> list[dict[str, Any]]:
+def judge(objects: Objects, policy: Policy, entries: Sequence[LeftFile]) -> tuple[str, list[Changed]]:
+    """Write what a repair left as a tree within the policy, and list its changes. Raises NoRepair, GitFailed."""
+    base = paths_of(objects)
+    seen = [Changed(_text(one.path), FILE, one.mode, 0, one.size) for one in entries]
+    if any(one.content is None or one.mode == REPOSITORY or not is_plain(_text(one.path)) for one in entries):
+        raise NoRepair(_tell(find_violations(policy, seen, base)))
+    tree = objects.write_tree(entries)
+    changes = objects.changes(tree)
+    if violations := find_violations(policy, changes, base):
+        raise NoRepair(_tell(violations))
+    if {one.path for one in changes} != {one.path for one in seen}:
+        raise GitFailed("git keeps other paths than there are")
+    return tree, changes
+
+
+def _text(path: bytes) -> str:
+    return path.decode(errors="surrogateescape")
+
+
+def paths_of(objects: Objects) -> list[str]:
+    """The paths of the base."""
+    return [_text(path) for path in objects.files()]
+
+
+def judge_again(
+    objects: Objects, policy: Policy, run: dict[str, Any], kept: KeptChange, binding: dict[str, Any]
+) -> None:
+    """Hold a commit's objects to the policy, the grant and the note, right before the push. Raises NoRepair."""
+    change = kept.change
+    commit = change["head_sha"]
+    found = objects.changes(commit)
+    is_judged = (
+        policy.mode == DELIVERY
+        and objects.parents(commit) == [kept.base]
+        and not find_violations(policy, found, paths_of(objects))
+        and [one.path for one in found] == change["files_changed"]
+        and lines_of(found) == change["changed_lines"]
+        and [one["command"] for one in change["tests"]] == policy.test_commands
+        and (change["repository"], change["base_branch"]) == (policy.repository, policy.base_branch)
+        and change["head_branch"] == branch_of(run) != policy.base_branch
+        and all(binding[name] == change[name] for name in _GRANTED)
+    )
+    if not is_judged:
+        raise NoRepair("The commit here is not the one that was judged and granted. Nothing was pushed.")
+
+
+class _Programs:
+    """Runs programs in a working copy, behind a wall where there is one."""
+
+    def __init__(self, work: RepairPlace, copy: WorkingCopy, heartbeat: Heartbeat, note: RunNote) -> None:
+        """Raises NoRepair if there has to be a wall, and this machine has none."""
+        self._copy = copy
+        self._heartbeat = heartbeat
+        self._note = note
+        self._wall = None
+        if work.isolate != "never":
+            wall = work.wall._replace(writable=[str(copy.tree.parent)])
+            self._wall = wall if wall.stands(copy.tree) else None
+            if self._wall is None and work.isolate == "always":
+                raise NoRepair("This machine has no namespaces for the program, and --isolate asks for them.")
+
+    def __call__(self, command: list[str], environment: dict[str, str], seconds: float) -> child.Ended:
+        """Run a program to its end, or to that of its time."""
+        where = self._copy.tree
+        command = command if self._wall is None else self._wall.before(command, where)
+        keep = self._note.keep_worker
+        return child.run(command, where, environment, seconds=seconds, heartbeat=self._heartbeat, began=keep)
+
+
+def _test(job: RepairJob, run: _Programs, seconds: float) -> list[dict[str, Any]]:
     """Run the policy's commands in order, within the remaining time. Raises NoRepair."""
     ends = time.monotonic() + seconds
     tests: list[dict[str, Any]] = []
     for command in job.policy.test_commands:
-        shell = ["/bin/sh", "-c", command]
-        left = max(1.0, ends - time.monotonic())
-        ended = child.run(shell, copy.tree, child.kept_environment(), seconds=left, heartbeat=heartbeat)
+        ended = run(["/bin/sh", "-c", command], child.kept_environment(), max(1.0, ends - time.monotonic()))
         if ended.late or ended.code != 0:
             raise NoRepair(f"With the change, test command {len(tests) + 1} of the contract fails.")
         tests.append({"command": command, "passed": True})
@@ -121,11 +214,10 @@ def _tell(violations: list[Violation]) -> str:
     return f"The change leaves the bounds of the contract: {', '.join(told)}."
 
 
-def read_title(path: Path, run: dict[str, Any]) -> str:
+def read_title(copy: WorkingCopy, run: dict[str, Any]) -> str:
     """The title from the repair in plain words. They mention nobody and close nothing. Without one, the case's id."""
-    try:
-        with path.open(errors="replace") as file:
-            words = _MENTIONS.sub(" ", file.readline(4 * MAX_TITLE)).split()
-    except OSError:
-        words = []
+    words: list[str] = []
+    with suppress(FileNotFoundError, NotPlain):
+        told = read_beside(copy, _TITLE, MAX_TITLE_BYTES).decode(errors="replace")
+        words = _MENTIONS.sub(" ", told.partition("\n")[0]).split()
     return " ".join(words)[:MAX_TITLE].strip() or f"Repair {run['case_id']}"

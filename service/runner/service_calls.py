@@ -1,14 +1,13 @@
-"""The service for a runner. Each write has its fence, and a key for its retries."""
+"""The service for a runner. Each write has its fence, and a key for its retries. Each answer is held to its form."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import quote
 
+from service.runner.answers import ID, Json, Malformed, check_claim, check_policy, check_receipt, check_run
 from service.runner.web import PATIENCE, Client, JsonAnswer, retry_after
 
-Json = dict[str, Any]
 WAIT_SECONDS = 60
 MAX_PAGES = 50
 CONFLICT, PRECONDITION_FAILED = 409, 412
@@ -18,7 +17,8 @@ class ServiceRefused(Exception):
     """A request was refused for good. `allowed_next` names the remaining operations."""
 
     def __init__(self, answer: JsonAnswer) -> None:
-        error = answer.body.get("error", {}) if isinstance(answer.body, dict) else {}
+        error = answer.body.get("error") if isinstance(answer.body, dict) else None
+        error = error if isinstance(error, dict) else {}
         self.status = answer.status
         self.code = str(error.get("code", f"http_{answer.status}"))
         details = error.get("details")
@@ -56,31 +56,37 @@ class Service:
         cursor = ""
         for _ in range(MAX_PAGES):
             page = self._ask("GET", f"{path}{cursor}")
-            yield from page[member]
-            if not page.get("next_cursor"):
+            listed, further = page.get(member), page.get("next_cursor")
+            if not isinstance(listed, list):
+                raise Malformed(f"The service's answer has no valid {member}.")
+            yield from listed
+            if not further:
                 return
-            cursor = f"{'&' if '?' in path else '?'}cursor={quote(page['next_cursor'], safe='')}"
+            cursor = f"{'&' if '?' in path else '?'}cursor={quote(str(further), safe='')}"
 
     def open_runs(self) -> list[Json]:
         """The open runs of the credential's automation, oldest first."""
         found = self._pages(f"{self._project}/automation-runs", "runs")
-        return [run for run in found if run["finished_at"] is None][::-1]
+        return [run for run in map(check_run, found) if run["finished_at"] is None][::-1]
 
     def receipts(self) -> list[Json]:
         """The receipts to begin a run with, claimed ones first."""
         path = f"{self._project}/automation-trigger-receipts?status="
-        return [found for status in ("claimed", "issued") for found in self._pages(path + status, "trigger_receipts")]
+        found = [one for status in ("claimed", "issued") for one in self._pages(path + status, "trigger_receipts")]
+        return [check_receipt(one) for one in found]
 
     def claim(self, receipt: Json) -> Json:
         """Claim the exact revision of the receipt's case."""
         case = receipt["case"]
         wish = {"trigger_receipt_id": receipt["receipt_id"], "case_revision": case["case_revision"]}
-        return self._ask("POST", f"/v1/cases/{case['case_id']}/claims", wish, f"claim-{receipt['receipt_id']}")
+        path = f"/v1/cases/{case['case_id']}/claims"
+        return check_claim(self._ask("POST", path, wish, f"claim-{receipt['receipt_id']}"))
 
     def start(self, receipt: Json) -> Json:
         """Start the one run of a receipt."""
         wish = {"trigger_receipt_id": receipt["receipt_id"]}
-        return self._ask("POST", f"{self._project}/automation-runs", wish, f"start-{receipt['receipt_id']}")
+        path = f"{self._project}/automation-runs"
+        return check_run(self._ask("POST", path, wish, f"start-{receipt['receipt_id']}"))
 
     def release(self, claim: Json, reason: str) -> None:
         """Release a claim without a run."""
@@ -89,7 +95,9 @@ class Service:
 
     def run(self, run_id: str) -> Json:
         """Read a run."""
-        return self._ask("GET", f"/v1/automation-runs/{run_id}")
+        if not ID(run_id):
+            raise Malformed("This is no valid run_id.")
+        return _same(check_run(self._ask("GET", f"/v1/automation-runs/{run_id}")), run_id)
 
     def changed_run(self, run: Json, seconds: float) -> tuple[Json, float | None]:
         """Read a run after its next change, or after some seconds: the next heartbeat is due then.
@@ -99,11 +107,11 @@ class Service:
         wait = int(max(1, min(WAIT_SECONDS, seconds)))
         path = f"/v1/automation-runs/{run['run_id']}?wait={wait}&revision={run['state_revision']}"
         answer = self._client.ask("GET", path, seconds=wait + 15)
-        return _told(answer), retry_after(answer)
+        return _same(check_run(_told(answer)), run["run_id"]), retry_after(answer)
 
     def policy(self, run: Json) -> Json:
         """Read the policy of a run."""
-        return self._ask("GET", f"/v1/automation-runs/{run['run_id']}/policy")
+        return check_policy(self._ask("GET", f"/v1/automation-runs/{run['run_id']}/policy"))
 
     def case(self, run: Json) -> Json:
         """Read the evidence of the claimed case."""
@@ -125,3 +133,10 @@ def _told(answer: JsonAnswer) -> Json:
     if answer.status not in (200, 201, 202) or not isinstance(answer.body, dict):
         raise ServiceRefused(answer)
     return answer.body
+
+
+def _same(run: Json, run_id: str) -> Json:
+    """Return a run if it is the one that was asked for. Raises Malformed."""
+    if run["run_id"] != run_id:
+        raise Malformed("The service's answer has the run_id of another run.")
+    return run

@@ -100,7 +100,7 @@ IN_PLACE: dict[str, tuple[str, set[str]]] = {
     ),
     "a project": (
         f"update events set project_id = 'proj_x' where {CASE}",
-        {"envelope_altered", "head_differs", "stream_missing", "cases missing", "cases extra"},
+        {"event_not_in_project", "envelope_altered", "head_differs", "stream_missing", "cases missing", "cases extra"},
     ),
     "a leaf": (f"update events set leaf = sha256('x') where {RUN}", {"envelope_altered"}),
     "a chain": (f"update events set chain = sha256('x') where {RUN}", {"chain_broken", "head_differs"}),

@@ -80,7 +80,10 @@ def reference() -> str:
 
 MAIN = ("happy", "lost-answers", "lost-consume", "bounds", "lease")
 """Scenarios that right runners play in `make test`. `make torture` plays all of them."""
-SERVICE_RUNNER = f'{shlex.quote(sys.executable)} -m service.runner.command --checkout "$CHECKOUT" -- "$REPAIR"'
+SERVICE_RUNNER = (
+    f'{shlex.quote(sys.executable)} -m service.runner.command --checkout "$CHECKOUT" --repository "$REPOSITORY" '
+    '-- "$REPAIR"'
+)
 
 
 def command_of(program: str, directory: Path, name: str = "runner.py") -> str:

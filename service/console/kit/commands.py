@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,17 @@ from service.http.edge.declare.operations import KEY, Operation
 
 PATH = "_path."
 CHANGED = frozenset({HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED})
+
+
+class ShownProblem(NamedTuple):
+    """A problem as templates see it. `stale`: the page had been overtaken."""
+
+    status: int
+    code: str
+    message: str
+    next_action: str
+    invalid: Mapping[str, str]
+    stale: bool
 
 
 class FormProblem(Exception):
@@ -56,6 +67,11 @@ class FormProblem(Exception):
     def stale(self) -> bool:
         """Whether the page had been overtaken."""
         return self.status in CHANGED
+
+    @property
+    def shown(self) -> ShownProblem:
+        """The problem as templates see it."""
+        return ShownProblem(self.status, self.code, self.message, self.next_action, self.invalid, self.stale)
 
     def changed(self, entered: Mapping[str, str], state: Mapping[str, str]) -> list[tuple[str, str, str]]:
         """What is otherwise than when the form was shown: label, text then and text now."""

@@ -1,12 +1,13 @@
 """Templates of the console with their filters: times, numbers, and Markdown made safe.
 
-Everything on a page is escaped text. Only `markdown` makes HTML.
+Everything on a page is escaped text. Only `markdown` makes HTML. What is computed from texts of others is a filter, so
+that it happens where the page is rendered: in the event loop while it is little, else in another process (P25).
 """
 
 from __future__ import annotations
 
 import gc
-import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -14,70 +15,44 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import jinja2
-import nh3
-from markdown_it import MarkdownIt
-from markupsafe import Markup
+import msgspec
 
 from service.console import assets
-from service.http.edge.answer.page import HTML
+from service.console.texts.budget import budget
+from service.console.texts.differences import differences
+from service.console.texts.folding import compare
+from service.console.texts.prose import markdown
+from service.console.texts.spots import Spots
 from service.ids import new_id
 
 SHORT = 12
-OWN_HEADINGS = 3
-LEAST_HEADING = 6
-TAGS = frozenset(
-    [
-        "a",
-        "blockquote",
-        "br",
-        "code",
-        "del",
-        "em",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "hr",
-        "li",
-        "ol",
-        "p",
-        "pre",
-        "s",
-        "strong",
-        "table",
-        "tbody",
-        "td",
-        "th",
-        "thead",
-        "tr",
-        "ul",
-    ]
-)
-HEADERS: Mapping[str, str] = {
-    "content-type": HTML,
-    "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "same-origin",  # "no-referrer" would have browsers send the origin "null" with forms
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-}
-FRAMELESS: Mapping[str, str] = {name: value for name, value in HEADERS.items() if name != "content-type"}
-"""The same for answers without a page: ways to another place, files and streams."""
+_OTHERS = re.compile(r'{%-? *(?:extends|import|include|from) "([^"]+)"')
 
 
-def render(template: str, facts: Mapping[str, Any], zone: str = "UTC") -> bytes:
-    """Fill in a template. Times are told in `zone`. Raises jinja2.UndefinedError for a missing fact."""
-    page = _environment().get_template(template).render({**facts, "zone": zone}).encode("utf-8", "replace")
+def render(template: str, facts: Mapping[str, Any], zone: str = "UTC", *, here: int | None = None) -> bytes:
+    """Fill in a template. Times are told in `zone`.
+
+    At most `here` characters of plain work are done on texts of others. Raises TooMuchHere for more of it, and
+    jinja2.UndefinedError for a missing fact.
+    """
+    with budget(here):
+        page = _environment().get_template(template).render({**facts, "zone": zone}).encode("utf-8", "replace")
     # Macros and their context refer to each other, and to all facts. Without this they pile up to several MB, since
     # the collector of a process that serves requests passes seldom. What is young is little: this takes 0.3 ms.
     gc.collect(0)
     return page
+
+
+@cache
+def load(template: str) -> None:
+    """Compile a template with all that it takes from others: a tenth of a second, so it is done apart and once."""
+    made = _environment()
+    source = made.loader.get_source(made, template)[0] if made.loader else ""
+    for name in sorted(set(_OTHERS.findall(source))):
+        load(name)
+    if "|markdown" in source:
+        markdown("*")
+    made.get_template(template)
 
 
 def told_time(epoch: float | None, zone: str = "UTC") -> str:
@@ -114,34 +89,17 @@ def told_number(value: float | None) -> str:
     return f"{whole:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
-def markdown(text: str | None) -> Markup:
-    """Markdown of others as safe HTML: no picture, no script, no other link than to the web and to mail.
-
-    Its headings come below those of the page.
-    """
-    tokens = _markdown().parse(text or "")
-    for token in tokens:
-        if token.type.startswith("heading"):
-            token.tag = f"h{min(int(token.tag[1:]) + OWN_HEADINGS, LEAST_HEADING)}"
-    html = _markdown().renderer.render(tokens, _markdown().options, {})
-    return Markup(nh3.clean(html, tags=set(TAGS), url_schemes={"http", "https", "mailto"}))  # noqa: S704 - cleaned
-
-
 def _short(value: str | None) -> str:
     return "–" if value is None else value if len(value) <= SHORT + 1 else f"{value[:SHORT]}…"
 
 
-def _pretty(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
+def pretty(value: Any) -> str:
+    """A value as JSON for people."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def _asset(name: str) -> str:
     return f"/console/assets/{name}?v={assets.version(name)}"
-
-
-@cache
-def _markdown() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
 @cache
@@ -155,7 +113,8 @@ def _environment() -> jinja2.Environment:
         auto_reload=False,
     )
     made.filters |= {"duration": told_duration, "number": told_number, "markdown": markdown}
+    made.filters |= {"differences": differences, "compare": compare, "spots": Spots}
     made.filters |= {"whole": lambda value: told_number(None if value is None else round(value))}
-    made.filters |= {"short": _short, "pretty": _pretty, "clock": told_time, "day": told_day}
+    made.filters |= {"short": _short, "pretty": pretty, "clock": told_time, "day": told_day}
     made.globals |= {"asset": _asset, "new_key": lambda: new_id("req")}
     return made

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from functools import cached_property
 from http import HTTPStatus
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 import msgspec
 
@@ -17,6 +16,7 @@ from service.auth.access import permits
 from service.auth.cookies import cookie_values, session_secret
 from service.auth.refusals import Unauthenticated
 from service.console.kit import preferences
+from service.console.kit.shown import Permitted, ShownVisit
 from service.http.edge import inner
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import Head, head_of
@@ -58,7 +58,10 @@ class ReadRefused(Exception):
 
 
 class Visit:
-    """A request to a page. `values` are those of its address, `query` the first value of each parameter."""
+    """A request to a page. `values` are those of its address, `query` the first value of each parameter.
+
+    `weight` is the number of bytes that its operations have answered.
+    """
 
     def __init__(self, call: Call[Any, Any], place: str, values: Mapping[str, str], query: Mapping[str, str]) -> None:
         self.call = call
@@ -66,6 +69,7 @@ class Visit:
         self.values = values
         self.query = query
         self.entered: Mapping[str, str] = {}
+        self.weight = 0
 
     @cached_property
     def secret(self) -> str:
@@ -94,21 +98,18 @@ class Visit:
         [saved, *_] = [*cookie_values(head_of(self.call.scope).headers, {preferences.COOKIE}), ""]
         return preferences.read(saved)
 
-    def next_query(self, cursor: str) -> str:
-        """The query string of the same page, further on in its list."""
-        return urlencode({**{name: value for name, value in self.query.items() if name != "done"}, "cursor": cursor})
+    @property
+    def shown(self) -> ShownVisit:
+        """The visit as templates see it."""
+        base_url = self.call.services.settings.base_url
+        return ShownVisit(self.place, self.query, self.entered, self.csrf, base_url, of_operator=self.of_operator)
 
-    def permits(self, role: str | None, operation_id: str) -> bool:
-        """Whether an operation is open to people with a role in a project. To nobody without one."""
-        bound = inner.pipeline_of(self.call).bound[operation_id]
-        return role is not None and permits(bound.operation, Role(role))
-
-    def asking(self, path: str, body: str = "", key: str = "") -> str:
-        """A command that asks the API, with a body in JSON or an Idempotency-Key. The API key is in the environment."""
-        more = [f'  -H "idempotency-key: {key}" \\\n'] if key else []
-        more += [f"  -H \"content-type: application/json\" -d '{body}' \\\n"] if body else []
-        base = self.call.services.settings.base_url
-        return f'curl -H "authorization: Bearer $SERVICE_API_KEY" \\\n{"".join(more)}  {base}{path}'
+    def permitted(self, role: str | None) -> Permitted:
+        """The operations that are open to people with a role in a project. None without one."""
+        if role is None:
+            return Permitted(())
+        bound = inner.pipeline_of(self.call).bound
+        return Permitted([name for name, one in bound.items() if permits(one.operation, Role(role))])
 
     async def read(self, operation_id: str, *, query: Mapping[str, Any] | None = None, **path: str) -> Json:
         """The body of a read. Raises ReadRefused."""
@@ -141,5 +142,6 @@ class Visit:
         parameters = {name: str(value) for name, value in (query or {}).items() if value not in {None, ""}}
         sent = b"" if body is None or not bound.takes_body else msgspec.json.encode(body)
         reply = await inner.ask(self.call, bound, InnerRequest(path, parameters, head, sent))
+        self.weight += len(reply.body)
         said = msgspec.json.decode(reply.body) if reply.body and "json" in reply.headers["content-type"] else reply.body
         return Said(reply.status, said, reply.headers, reply.body)

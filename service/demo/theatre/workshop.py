@@ -95,6 +95,8 @@ class Workshop:
         given = [
             "--project",
             project_id,
+            "--repository",
+            REPOSITORY,
             "--work-dir",
             str(self._world.directory),
             "--approval",

@@ -1,9 +1,11 @@
--- The events of a project after a position of the log, ascending, among so many positions and of about so many bytes;
--- beside the last position looked at, the size of the log, and how many match. The first event comes whatever its size.
+-- The events of a project after a position of the log, ascending, so many and of about so many bytes; beside the size
+-- of the log, and how many there are within the number. The first event comes whatever its size.
 with looked as (
-    select i.position, i.seq from log_index i where i.position > %(after)s order by i.position limit %(looked)s
+    select p.position, p.seq from project_positions p
+    where p.project_id = %(project_id)s and p.position > %(after)s
+    order by p.position limit %(limit)s
 )
-select (select max(a.position) from looked a), (select s.size from log_state s), f.matched,
+select (select s.size from log_state s), f.matched,
 \ir parts/columns.sql
 from (select) one left join lateral (
     select l.position, e.*, count(*) over () as matched,
@@ -15,4 +17,4 @@ from (select) one left join lateral (
     from looked l join events e on e.seq = l.seq
     where e.project_id = %(project_id)s
 ) f on f.before < %(bytes)s
-order by f.position limit %(limit)s
+order by f.position

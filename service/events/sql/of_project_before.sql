@@ -1,10 +1,11 @@
--- The last events of a project before a position of the log, descending, among so many positions and of about so many
--- bytes; beside the first position looked at, the size of the log, and how many match. The last event comes whatever
--- its size.
+-- The last events of a project before a position of the log, descending, so many and of about so many bytes; beside the
+-- size of the log, and how many there are within the number. The last event comes whatever its size.
 with looked as (
-    select i.position, i.seq from log_index i where i.position < %(before)s order by i.position desc limit %(looked)s
+    select p.position, p.seq from project_positions p
+    where p.project_id = %(project_id)s and p.position < %(before)s
+    order by p.position desc limit %(limit)s
 )
-select (select min(a.position) from looked a), (select s.size from log_state s), f.matched,
+select (select s.size from log_state s), f.matched,
 \ir parts/columns.sql
 from (select) one left join lateral (
     select l.position, e.*, count(*) over () as matched,
@@ -16,4 +17,4 @@ from (select) one left join lateral (
     from looked l join events e on e.seq = l.seq
     where e.project_id = %(project_id)s
 ) f on f.behind < %(bytes)s
-order by f.position desc limit %(limit)s
+order by f.position desc

@@ -119,6 +119,9 @@ _LOG_CHECKS = {
     "event_not_in_log": "select e.project_id, e.stream_id, e.revision from events e "
     "where not exists (select 1 from log_index i where i.seq = e.seq) "
     "and not exists (select 1 from unsequenced u where u.seq = e.seq) order by e.seq limit 1",
+    "event_not_in_project": "select e.project_id, e.stream_id, e.revision from log_index i "
+    "join events e on e.seq = i.seq where not exists "
+    "(select 1 from project_positions p where p.project_id = e.project_id and p.seq = i.seq) order by e.seq limit 1",
     "event_twice_in_log": "select e.project_id, e.stream_id, e.revision from events e where "
     "(select count(*) from (select seq from log_index i where i.seq = e.seq "
     "union all select seq from unsequenced u where u.seq = e.seq) places) > 1 order by e.seq limit 1",

@@ -31,6 +31,7 @@ SERVING: Final[Mapping[str, str]] = {
     "log_checkpoints": "select, insert, update, delete",
     "log_cosignatures": "select, insert",
     "log_keys": "select, insert",
+    "project_positions": "select, insert",
     "unsequenced": "select, insert, delete",
     "installation": "select",
     "event_properties": "select",
@@ -56,8 +57,8 @@ QUERYING: Final = "{}_queries"
 """The role of callers' queries, by the role that serves: all that it sees is QUERIED."""
 READABLE: Final = (
     "checkpoints", "events", "installation", "log_checkpoints", "log_cosignatures", "log_index", "log_keys",
-    "log_origins", "log_standing", "log_state", "log_tiles", "rebuilds", "schema_functions", "schema_migrations",
-    "service_clock", "snapshots", "stream_heads", "topics_met", "unsequenced",
+    "log_origins", "log_standing", "log_state", "log_tiles", "project_positions", "rebuilds",
+    "schema_functions", "schema_migrations", "service_clock", "snapshots", "stream_heads", "topics_met", "unsequenced",
 )  # fmt: skip
 """Tables of the event store that the commands read which only read."""
 

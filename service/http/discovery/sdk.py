@@ -23,7 +23,7 @@ CACHED = {"cache-control": "public, max-age=300"}
 )
 async def get_install_sdk_node(call: Call[None, None]) -> Outcome:
     """Serve the bytes of `{language}` for node."""
-    return _serve(call, "node")
+    return await _serve(call, "node")
 
 
 @groups.DISCOVERY.operation(
@@ -36,7 +36,7 @@ async def get_install_sdk_node(call: Call[None, None]) -> Outcome:
 )
 async def get_install_sdk_browser(call: Call[None, None]) -> Outcome:
     """Serve the bytes of `{language}` for browser."""
-    return _serve(call, "browser")
+    return await _serve(call, "browser")
 
 
 @groups.DISCOVERY.operation(
@@ -50,11 +50,11 @@ async def get_install_sdk_browser(call: Call[None, None]) -> Outcome:
 )
 async def get_install_sdk(call: Call[None, None]) -> Outcome:
     """Serve the snippet of a language. Raises SdkLanguageNotFound."""
-    return _serve(call, call.path["language"])
+    return await _serve(call, call.path["language"])
 
 
-def _serve(call: Call[None, None], language: str) -> Outcome:
-    return Outcome(200, rendered(call.services.settings.base_url, language), CACHED)
+async def _serve(call: Call[None, None], language: str) -> Outcome:
+    return Outcome(200, await call.once(rendered, call.services.settings.base_url, language), CACHED)
 
 
 ENDPOINTS = [get_install_sdk_node, get_install_sdk_browser, get_install_sdk]

@@ -171,6 +171,7 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
             pipeline.access.on = services.settings.access_log and services.settings.log_level in {"debug", "info"}
             pipeline.services = services
             stack.callback(setattr, pipeline, "services", None)
+            stack.callback(pipeline.offload.stop)
             tasks = [asyncio.create_task(metrics.keep_fresh()), asyncio.create_task(give_back())]
             stack.callback(metrics.refresh)
             for task in tasks:

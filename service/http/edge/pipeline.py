@@ -29,6 +29,7 @@ from service.eventstore.read.reader import Caller, read_as, reading_for, reads_f
 from service.eventstore.write.loop import CAPACITY
 from service.fairness.apart import LARGE, Apart
 from service.fairness.bodies import Shares
+from service.fairness.offload import Offload
 from service.fairness.tenants import NOBODY, sharing
 from service.fairness.turns import Turns
 from service.http.edge.admission.admit import Admitted, admit
@@ -67,6 +68,7 @@ MOST_OF_PLACE = MAX_RUNNING // 2  # of those in one place that is shared, an add
 MOST_DOCUMENTS = 4  # large bodies that are more than bytes at once; the others wait for their turn
 MOST_TELEMETRY = 16  # likewise of telemetry
 STRANGERS_BYTES = 16 * 1024 * 1024  # of bodies that have to be read before their sender is known
+MOST_OFFLOADED = 16  # pieces of one account that wait for the other process
 MOST_UPLOADS = 16  # bodies that are stored while they arrive
 MAX_READING = 4096  # bodies still arriving at once; each has its own deadline
 # Seconds that all reads of one request may take. A page comes within a second or not at all; what changes something
@@ -124,6 +126,7 @@ class Pipeline:
         self._deadlines = Deadlines()
         self._turns = Shares()
         self._apart = Apart(waiting=MAX_RUNNING)
+        self.offload = Offload(waiting=MOST_OFFLOADED)
         # A piece of each is in memory; what is large takes its sender's time, so one account gets few places.
         self._uploads = Turns(places=MOST_UPLOADS, per_tenant=MOST_UPLOADS // 4, waiting=MOST_UPLOADS)
         # A document takes ten times its bytes once it is parsed, and is copied several times until it is stored.
@@ -380,7 +383,7 @@ class Pipeline:
             operation=operation,
             services=services,
             _apart=self._apart,
-            _tools=Tools(charge, partial(self._decode_one, bound), self._turns, readmit),
+            _tools=Tools(charge, partial(self._decode_one, bound), self._turns, readmit, self.offload),
             principal=principal,
             request_id=head.request_id,
             scope_id=project_id,

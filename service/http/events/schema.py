@@ -26,7 +26,7 @@ ASYNCAPI = "application/vnd.aai.asyncapi+json;version=3.0.0"
 )
 async def get_event_schemas(call: Call[None, TopicQuery]) -> Answer:
     """Show the schemas of all topics, or of one."""
-    found, topic = topic_schemas(), call.query.topic
+    found, topic = await call.once(topic_schemas), call.query.topic
     if topic is not None and topic not in found:
         raise NotFound("There is no such topic.")
     return Answer(200, TopicSchemas(schemas=found if topic is None else {topic: found[topic]}))
@@ -45,7 +45,7 @@ async def get_event_schemas(call: Call[None, TopicQuery]) -> Answer:
 )
 async def get_asyncapi(call: Call[None, None]) -> Outcome:
     """Describe the streams by AsyncAPI 3."""
-    return Outcome(200, asyncapi(call.services.settings.base_url), {})
+    return Outcome(200, await call.once(asyncapi, call.services.settings.base_url), {})
 
 
 ENDPOINTS = [get_event_schemas, get_asyncapi]

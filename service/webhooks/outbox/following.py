@@ -12,7 +12,7 @@ from service.webhooks.outbox.composing import Data, ToldEvent, data_of
 from statemachines.kernel.machine import derived_id
 
 LOOKED_AT = 5_000
-"""Positions of the log in one page."""
+"""Events of a project that one page looks at."""
 
 _PROJECT_EVENTS = load_sql("webhooks", "project_events")
 
@@ -44,4 +44,4 @@ async def events_of(
         if data is not None:
             found.append(FollowedEvent(told, position, data))
     full = len(rows) == limit and rows[-1][1] is not None
-    return found, rows[-1][1] if full else (rows[0][0] or after)
+    return found, rows[-1][1] if full else rows[0][0]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+import time
 
 import psutil
 import pytest
 
 from tests.service.runner.conftest import Open
 from tests.service.runner.test_loop import KINDS, assert_delivered
-from tests.support.runner.workplace import REPAIR
+from tests.service.runner.test_wall import HAS_NAMESPACES
+from tests.support.runner.workplace import REPAIR, Workplace
 
 pytestmark = pytest.mark.shares_server
 KILLED = -signal.SIGKILL
@@ -37,14 +39,44 @@ def test_it_dies_around_the_programs_and_the_push(opened: Open, hook: str) -> No
     if hook == "pre-receive":
         place.repairs(f"{once}\ndie begun sleep\\ 900\n{REPAIR}\ndie ended sleep\\ 900")
     place.on_push(hook, f"{once}\ndie receiving true\nexit 0")
-    codes = place.until_done()
+    codes = place.until_done("--isolate", "never")
     assert_delivered(place)
     killed = 3 if hook == "pre-receive" else 1
     assert codes == [KILLED] * killed + [0]
     assert place.run()["charges"]["turns"] == killed, "each repair that was begun is charged"
     assert list(place.directory.glob("service-runner-*")) == []
+    assert programs_of(place) == []
+
+
+@pytest.mark.skipif(not HAS_NAMESPACES, reason="this machine has no namespaces of users")
+def test_behind_the_wall_nothing_outlives_the_runner(opened: Open) -> None:
+    """What left its session and its group ends with the runner, without a later start."""
+    place = opened()
+    flag = place.directory / "begun"
+    place.repairs(f"[ -e {flag} ] || {{ setsid sleep 900 & touch {flag}; sleep 900; }}\n{REPAIR}")
+    with place.begin("--isolate", "always") as process:
+        while not flag.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        assert any("sleep 900" in line for line in started_by(process.pid))
+        programs = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        psutil.wait_procs(programs, timeout=60)
+        assert [one for one in programs if one.is_running() and one.status() != psutil.STATUS_ZOMBIE] == []
+    assert place.until_done("--isolate", "always") == [0]
+    assert_delivered(place)
+    assert list(place.directory.glob("service-runner-*")) == []
+
+
+def programs_of(place: Workplace) -> list[str]:
+    """The commands of running programs that name a workplace."""
     lines = [" ".join(one.info["cmdline"] or ()) for one in psutil.process_iter(["cmdline"])]
-    assert [line for line in lines if str(place.directory) in line] == []
+    return [line for line in lines if str(place.directory) in line]
+
+
+def started_by(pid: int) -> list[str]:
+    """The commands of the programs below a process."""
+    return [" ".join(one.cmdline()) for one in psutil.Process(pid).children(recursive=True)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -95,14 +95,18 @@ class Defacer(httpx2.BaseTransport):
         found = dict(self._free(operation, body))
         levels = dict.fromkeys(found, 0)
         while True:
-            sent = {place: self._text(found[place], level) for place, level in levels.items() if level < LAST}
+            sent = {
+                place: self._text(operation, place, found[place], level)
+                for place, level in levels.items()
+                if level < LAST
+            }
             answer = self._send(request, body, sent)
             if answer.status_code not in {400, 413} or not sent:
                 self.taken[operation] |= {_member(place): text for place, text in sent.items()}
                 return answer
             self._give_in(answer, levels)
 
-    def _text(self, text: str, level: int) -> str:
+    def _text(self, _: str, __: Place, text: str, level: int) -> str:
         return text if BEGIN in text else spoilt(text, self.seed, level)
 
     def _free(self, operation: str, body: Any) -> Iterator[tuple[Place, str]]:

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from importlib.resources import files
 from typing import NamedTuple
 
-from service.console.kit import rendering
+from service.console.texts import prose
 from tests.support.html import VOID
 from tests.support.naughty.words import BEGIN, END, PRODUCT
 
@@ -72,7 +72,7 @@ class ShownPage:
 def _faults_of(one: Element) -> Iterator[str]:
     shown = f"<{one.tag} {' '.join(one.attributes)}>"
     of_template = {(one.tag, name) for name in (*one.attributes, "")} <= declared_elements()
-    of_prose = one.in_prose and one.tag in rendering.TAGS and set(one.attributes) <= OF_PROSE.get(one.tag, set())
+    of_prose = one.in_prose and one.tag in prose.TAGS and set(one.attributes) <= OF_PROSE.get(one.tag, set())
     if not (of_template or of_prose):
         yield f"{shown} is in no template"
     for name, value in one.attributes.items():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from urllib.parse import parse_qsl, urldefrag, urljoin, urlsplit
 
 import httpx2
@@ -31,24 +32,42 @@ def declared() -> set[str]:
 
 def crawl(client: httpx2.Client, cookie: str, known: Iterable[str] = (), each: int = EACH) -> Iterator[ShownPage]:
     """Open all pages that one leads to another, `each` times at most, beginning with the first and the `known`."""
+    way = places(known, each)
+    place = next(way)
+    with suppress(StopIteration):
+        while True:
+            page = page_of(place, client.get(f"{ROOT}/{place}".rstrip("/"), headers={"cookie": cookie}))
+            if page is not None:
+                yield page
+            place = way.send(page)
+
+
+def page_of(place: str, answer: httpx2.Response) -> ShownPage | None:
+    """The page at a place. None for a file, which a browser keeps."""
+    address = address_of(place)
+    assert address is not None, place
+    if address.startswith("download/"):
+        assert answer.headers["content-disposition"].startswith("attachment; filename="), place
+        assert answer.headers["content-type"] == "application/octet-stream", place
+        assert answer.headers["x-content-type-options"] == "nosniff", place
+        return None
+    return ShownPage(place, address, answer.status_code, answer.text)
+
+
+def places(known: Iterable[str] = (), each: int = EACH) -> Generator[str, ShownPage | None, None]:
+    """The places of a crawl, each of which wants its page sent."""
     first = ["", *known, *KNOWN]
-    waiting, seen, counts = deque(first), set[str](), Counter[tuple[str, ...]]()
+    waiting, found, counts = deque(first), set[str](), Counter[tuple[str, ...]]()
     while waiting:
         place = waiting.popleft()
         kind = _kind(place)
-        if place in seen or kind is None or (counts[kind] >= each and place not in first):
+        if place in found or kind is None or (counts[kind] >= each and place not in first):
             continue
-        seen.add(place)
+        found.add(place)
         counts[kind] += 1
-        answer = client.get(f"{ROOT}/{place}".rstrip("/"), headers={"cookie": cookie})
-        if kind[0].startswith("download/"):
-            assert answer.headers["content-disposition"].startswith("attachment; filename="), place
-            assert answer.headers["content-type"] == "application/octet-stream", place
-            assert answer.headers["x-content-type-options"] == "nosniff", place
-            continue
-        shown = ShownPage(place, kind[0], answer.status_code, answer.text)
-        yield shown
-        waiting.extend(_places(f"{ROOT}/{place}", shown.links))
+        page = yield place
+        if page is not None:
+            waiting.extend(_places(f"{ROOT}/{place}", page.links))
 
 
 def _kind(place: str) -> tuple[str, ...] | None:

@@ -14,7 +14,7 @@ from typing import Any
 from tests.support.loop.http_scene import HttpScene
 from tests.support.runner.doors import Relay, open_door
 from tests.support.runner.faults import Faults
-from tests.support.runner.host import TOKEN, CodeHost, FakeGitHub, FakeGitLab
+from tests.support.runner.host import TOKEN, WEB, CodeHost, FakeGitHub, FakeGitLab
 
 HOSTS: dict[str, tuple[type[CodeHost], str]] = {
     "github": (FakeGitHub, "GITHUB_TOKEN"),
@@ -64,6 +64,16 @@ class Workplace:
         git(self.directory, "clone", "--quiet", "--bare", str(seed), str(self.bare))
         git(self.directory, "clone", "--quiet", str(self.bare), str(self.checkout))
 
+    @property
+    def home(self) -> Path:
+        """Where the runner keeps its files."""
+        return self.checkout / ".git" / "service-runner"
+
+    @property
+    def secret(self) -> str:
+        """The runner credential."""
+        return str(self.scene.world.secrets["heal"])
+
     def repairs(self, script: str) -> None:
         """Set what the program does that repairs."""
         (self.directory / "repair.sh").write_text(f"set -e\n{script}")
@@ -82,7 +92,7 @@ class Workplace:
             "HOME": str(self.directory),
             "TMPDIR": str(self.directory),
             "SERVICE_URL": self.service_url,
-            "SERVICE_RUNNER_API_KEY": self.scene.world.secrets["heal"],
+            "SERVICE_RUNNER_API_KEY": self.secret,
             HOSTS[self.kind][1]: TOKEN,
             **{name: os.environ[name] for name in ("PYTHONPYCACHEPREFIX",) if name in os.environ},
             **environment,
@@ -92,6 +102,8 @@ class Workplace:
             self.scene.world.project_id,
             "--checkout",
             str(self.checkout),
+            "--repository",
+            WEB,
             "--host-api",
             self.host_url,
         ]
@@ -151,9 +163,9 @@ class Workplace:
             scene.must(scene.post(path, {"decision": decision}, who="owner"))
 
     def note(self) -> dict[str, Any]:
-        """What the runner has noted of its run."""
-        [path] = (self.checkout / ".git" / "service-runner" / "runs").glob("*.json")
-        found: dict[str, Any] = json.loads(path.read_text())
+        """What the runner has noted of its run, below the seal."""
+        [path] = (self.home / "runs").glob("*.json")
+        found: dict[str, Any] = json.loads(path.read_text().partition("\n")[2])
         return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from schemas.contracts.contract import ContractInput
@@ -11,8 +10,8 @@ from service.console.kit.fields import Fields, body_of, first
 from service.console.kit.page import View, form, page
 from service.console.kit.visit import Visit
 from service.console.pages.automation.contract import saved_contract, told
-from service.console.pages.automation.documents import differences, document_of, written
-from service.console.pages.automation.spots import Spots
+from service.console.pages.automation.documents import document_of
+from service.console.texts.differences import written
 
 Json = dict[str, Any]
 DAY = 86_400
@@ -52,17 +51,13 @@ async def editor(visit: Visit, document: Any, *, validation: Json | None = None,
     project_id = visit.values["project_id"]
     contract = await saved_contract(visit)
     saved = document_of(contract)
-    diff = await visit.call.work_apart(partial(differences, saved, document))
     bars = [] if backtest is None else _days(backtest)
-    text = "" if document is None else written(document)
-    spots = None
-    if visit.entered:  # Only what a person has entered can have faults.
-        spots = await visit.call.work_apart(partial(Spots, visit.entered.get(":json", text)))
+    text = written(document)
     facts = {
         "contract": contract,
         "text": text,
-        "spots": spots,
-        "diff": diff,
+        "entered": visit.entered.get(":json", text) if visit.entered else "",  # only what a person enters has faults
+        "saved": written(saved),
         "validation": validation,
         "backtest": backtest,
         "bars": bars,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from service.console.kit.rendering import pretty
 from service.console.pages.cases import frames
 from service.console.pages.cases.frames import Cause
 
@@ -82,7 +82,7 @@ def request(event: Json) -> SentRequest | None:
 
 def told(value: Any) -> str:
     """A value as text."""
-    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    return value if isinstance(value, str) else pretty(value)
 
 
 def _crumb(crumb: Json) -> Crumb:

@@ -16,7 +16,8 @@ MEANS: Mapping[str, str] = {
     "auto_merge": "Approving lets this run turn on the provider's auto-merge for its one pull request.",
     "escalate": "Approving lets this run hand the case over to a person.",
 }
-LONGEST_DIFF = 2000
+MARKED_LINES = 2000
+"""Lines of a diff that are marked one by one. The rest follows whole: nobody approves what is not shown."""
 
 
 class Line(NamedTuple):
@@ -63,7 +64,10 @@ def states_of(requests: Sequence[ShownRequest]) -> dict[str, str]:
 
 
 def _lines(text: str) -> list[Line]:
-    return [Line(line, _kind(line)) for line in text.splitlines()[:LONGEST_DIFF]]
+    lines = text.splitlines()
+    marked = [Line(line, _kind(line)) for line in lines[:MARKED_LINES]]
+    rest = "\n".join(lines[MARKED_LINES:])
+    return [*marked, Line(rest, "")] if rest else marked
 
 
 def _kind(line: str) -> str:

@@ -20,6 +20,7 @@ from service.eventstore.declare.intents import Intent, retry_moved
 from service.eventstore.history.as_of import Past, RowSource, parse_mark
 from service.fairness.apart import Apart
 from service.fairness.bodies import FOREIGN, SMALL, Shares
+from service.fairness.offload import Offload
 from service.http.edge.declare.forms import Form
 from service.http.edge.declare.headers import conditional, head_of
 from service.http.edge.declare.operations import Operation
@@ -45,6 +46,7 @@ class Tools(NamedTuple):
     decode_one: Callable[[str, bytes], Awaitable[tuple[Any, Any, bytes, Adjustments]]]
     turns: Shares
     readmit: Callable[[], Awaitable[Any]]
+    offload: Offload
 
 
 @dataclass(slots=True)
@@ -189,6 +191,14 @@ class Call(Generic[B, Q]):
         `name` says the result, which is the same for all callers. They keep it.
         """
         return await self._apart.run_once(self.principal.tenant, name, work)
+
+    async def once(self, function: Callable[..., T], *args: Hashable) -> T:
+        """The result of a function with a cache and few arguments. The first call is made apart."""
+        return await self._apart.call_once(self.principal.tenant, function, *args)
+
+    async def offload(self, function: Callable[..., bytes], *args: Any) -> bytes:
+        """Call a function of a module in another process: it holds the interpreter. Raises as Offload.call."""
+        return await self._tools.offload.call(self.principal.tenant, function, *args)
 
     async def carry_out(
         self, intent: Intent[T], render: Callable[[T], Answer], *, on_replay: Replay | None = None

@@ -63,8 +63,11 @@ async def test_an_account_goes_and_other_peoples_projects_stay(world: World):
     assert left == {shared["id"], theirs["id"]}
     ok(await world.having(shared["dsn"]).post("/v1/logs/", {"message": "goes on"}), 202)
     assert holding(url, "leaving-canary-77") == {}
-    assert left_of(url, person.user_id).keys() <= {"events"}  # the end of the person, without any name
-    assert left_of(url, mine["id"]).keys() <= set()
+    assert left_of(url, person.user_id).keys() <= {
+        "events",
+        "project_positions",
+    }  # the end of the person, without any name
+    assert left_of(url, mine["id"]).keys() <= {"project_positions"}
     assert problems(url) == []
     # The same identity is somebody new, with nothing of what was.
     again = await world.sign_in("leaving-canary-77")

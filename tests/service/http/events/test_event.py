@@ -9,6 +9,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -157,22 +158,21 @@ async def test_pages_backwards_have_the_same_events(world: World) -> None:  # no
 
 
 async def test_a_page_backwards_goes_on_over_events_of_others(world: World, monkeypatch: Any) -> None:  # noqa: F811
-    """A page looks at so many positions of the log, and holds so many bytes."""
+    """A page has so many events, and holds so many bytes."""
     owner, project, path = await shop(world)
     events = await numbered(owner, path, 5)
     source = reads.EventSource(project["id"])
-    monkeypatch.setattr(reads, "LOOKED", 1)
 
-    async def back(store: Any) -> list[int]:
+    async def back(store: Any, limit: int = 50) -> list[int]:
         found: list[int] = []
         before: int | None = events[-1]["position"] + 3
         while before is not None:
-            page = await reads.read_before(store, source, before, 50)
+            page = await reads.read_before(store, source, before, limit)
             found, before = [*(event.position or 0 for event in page.events), *found], page.next_before
         return found
 
-    assert await world.operate(back) == [event["position"] for event in events]
-    monkeypatch.undo()
+    for limit in (1, 2, 5, 50):
+        assert await world.operate(partial(back, limit=limit)) == [event["position"] for event in events]
     monkeypatch.setattr(reads, "PAGE_BYTES", 1)
     assert await world.operate(back) == [event["position"] for event in events]
 
