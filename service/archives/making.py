@@ -44,7 +44,8 @@ PART_BYTES = 64 << 20
 MANIFEST_BYTES = 16 << 20
 FEW_BYTES = 256 << 10
 """Bytes of the rows that are read at once, about."""
-MOST_ROWS = 1000
+MOST_ROWS = 16
+"""Rows that are read at once at most: one may have more than a megabyte, and none says so before it is read."""
 REST = 0.5
 """How long is rested after some rows, as a multiple of the time they took."""
 SPANS = 256
@@ -64,6 +65,8 @@ _MOMENT = load_sql("archives", "moment")
 _EVENTS = load_sql("archives", "events")
 _RUNS = load_sql("archives", "runs")
 _CASES = load_sql("archives", "cases")
+_COMMENTS = load_sql("archives", "comments")
+_AGENT_RUNS = load_sql("archives", "agent_runs")
 _REPORTS = load_sql("archives", "reports")
 _ERRORS = load_sql("archives", "errors")
 _ANALYTICS = load_sql("archives", "analytics")
@@ -92,6 +95,8 @@ async def make(connection: Connection, project_id: str, spool: Spool, work: Work
         await maker.prove()
         await maker.prove_runs()
         await maker.write("cases", _CASES, _line)
+        await maker.write("case_comments", _COMMENTS, _line)
+        await maker.write("case_runs", _AGENT_RUNS, _line)
         await maker.write("reports", _REPORTS, _line)
         for name, query, encode in (
             ("telemetry/deploys", _DEPLOYS, _line),
@@ -130,7 +135,7 @@ class _Maker:
 
     async def rows(self, query: str) -> AsyncIterator[list[Row]]:
         """Read rows, a few at once, and rest in between."""
-        count = MOST_ROWS // 10
+        count = 1
         async with self._connection.cursor(name="archive") as cursor:
             await cursor.execute(query.encode(), self._of_project)
             while True:

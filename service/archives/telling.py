@@ -12,7 +12,7 @@ from service.archives.spool import ArchivePart
 from service.eventstore.declare.codec import canonical
 from service.eventstore.tree.reading import KeptCheckpoint
 
-FORMAT = "service-archive-1"
+FORMAT = "service-archive-2"
 WITHHELD = ("credential.created", "project.created", "project.dsn_rotated", "publication.published")
 """Events whose payload holds the hash of a secret, by their topics without version."""
 

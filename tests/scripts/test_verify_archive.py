@@ -97,7 +97,7 @@ def told(files: Files, **other: Any) -> dict[str, Any]:
     note = files.get("checkpoint")
     root = root_of(LOG.leaves[:SIZE]).hex()
     said = {
-        "format": "service-archive-1",
+        "format": "service-archive-2",
         "project_id": PROJECT,
         "made_at": MADE_AT,
         "log_size": 40,
@@ -154,6 +154,13 @@ def test_a_whole_archive_passes() -> None:
     assert judged(archive(alone)).covered == 0
     with tarfile.open(fileobj=io.BytesIO(GOOD)) as tar:
         assert [member.name for member in tar] == [*parts(), "manifest.json"]
+
+
+@pytest.mark.parametrize("form", verify_proof.ARCHIVES)
+def test_archives_of_each_form_pass(form: str) -> None:
+    """Those that were made before comments and runs were lines of their own stay verifiable."""
+    assert judged(archive(format=form)).covered == SIZE
+    assert verify_proof.ARCHIVES[-1] == telling.FORMAT
 
 
 def test_the_service_withholds_what_the_verifier_lets_pass() -> None:

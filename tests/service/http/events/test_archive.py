@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import re
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,8 +14,11 @@ from typing import Any
 
 import httpx2
 import psutil
+import psycopg
 import pytest
 
+from service.archives.making import make
+from service.archives.spool import Spool
 from tests.support import archives
 from tests.support.api import Person, World, ok, refused, world  # noqa: F401 (a fixture)
 from tests.support.ending import held_at_the_fence
@@ -28,6 +32,20 @@ TELEMETRY = (
     "select %s, (select service_seconds()), 'evt_' || n, 'paid', 'u', jsonb_build_object('text', repeat('x', %s)) "
     "from generate_series(1, %s) n"
 )
+COMMENTS = (
+    "insert into case_comments (project_id, id, revision, case_id, user_id, text, commented_at) "
+    "select %s, 'cmt_' || n, 1, 'case_1', 'usr_1', %s, n from generate_series(1, %s) n"
+)
+AGENT_RUNS = (
+    "insert into case_runs (project_id, id, revision, case_id, status, summary_md, recorded_at) "
+    "select %s, 'arun_' || n, 1, 'case_1', 'failed', %s, n from generate_series(1, %s) n"
+)
+ERRORS = (
+    "insert into log_events (project_id, received_at, id, level, message, environment, tags, extra, case_id, "
+    "fingerprint) select %s, (select service_seconds()), 'evt_e' || n, 'error', %s, 'live', '{}', '{}', 'case_1', 'f' "
+    "from generate_series(1, %s) n"
+)
+LONGEST_LINE = 2 << 20
 SESSIONS = "select count(*) from pg_stat_activity where application_name = 'service-archive' and datname = %s"
 
 
@@ -128,7 +146,10 @@ async def test_it_holds_everything_and_verifies(
 
     cases = archives.lines(files, "cases")
     assert sorted(case["title"] for case in cases) == ["large", "small"]
-    assert [note["text"] for case in cases for note in case["comments"]] == ["seen"]
+    comments = archives.lines(files, "case_comments")
+    assert [note["text"] for note in comments] == ["seen"]
+    assert comments[0]["case_id"] in {case["id"] for case in cases}
+    assert manifest["format"] == "service-archive-2"
     errors = archives.lines(files, "telemetry/errors")
     assert [(error["message"], error["extra"]) for error in errors] == [("small", {}), ("large", archives.LARGE)]
     assert [error["user"] for error in errors] == [{"id": "u1"}, None]
@@ -332,3 +353,38 @@ async def test_the_purge_of_a_project_breaks_its_archive_off(world: World) -> No
     refused(await owner.get(path), 404, "project_not_found")
     await until(lambda: none_open(world))
     await until(lambda: no_session(world))
+
+
+async def test_a_case_with_very_much_below_it_is_made_a_little_at_a_time(world: World) -> None:  # noqa: F811
+    """Comments, runs of agents and errors of the largest sizes: each is a line, and few of them are in memory."""
+    owner = await world.sign_in()
+    project_id = (await owner.create_project())["id"]
+    text, summary, error = "\u0001" * 5000, "\u0001" * 20_000, "x" * 1_000_000
+    await world.sql(COMMENTS, project_id, text, 1000)
+    await world.sql(AGENT_RUNS, project_id, summary, 500)
+    await world.sql(TELEMETRY, project_id, 10, 2000)
+    await world.sql(ERRORS, project_id, error, 60)
+    spool = Spool(None, 1 << 30)
+
+    async def at_once(piece: Any) -> Any:
+        return piece()
+
+    async def no_pin(_: Any) -> None:
+        return
+
+    async with await psycopg.AsyncConnection.connect(world.server.database_url, autocommit=True) as connection:
+        tracemalloc.start()
+        try:
+            await make(connection, project_id, spool, at_once, no_pin)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    files = archives.members(spool.read(0, spool.size))
+    spool.close()
+    assert len(archives.lines(files, "case_comments")) == 1000
+    assert len(archives.lines(files, "case_runs")) == 500
+    assert len(archives.lines(files, "telemetry/errors")) == 60
+    told = [(name, max(map(len, data.splitlines()), default=0)) for name, data in files.items() if ".jsonl" in name]
+    assert [one for one in told if one[1] > LONGEST_LINE] == []
+    assert spool.size > 130_000_000
+    assert peak < 80_000_000
