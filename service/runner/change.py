@@ -84,22 +84,25 @@ class RunNote:
         return found
 
     @property
-    def exists(self) -> bool:
-        """Whether there is a note with our seal."""
-        return bool(self._content)
-
-    @property
     def attempts(self) -> int:
         """How often a repair was begun."""
         return int(self._content.get("attempts", 0))
 
-    def open(self, attempts: int) -> None:
-        """Begin the note, with the attempts that the service knows of. No charge is made before it is there."""
-        self._write(attempts=attempts)
+    def settle(self, charged: int) -> None:
+        """Count the charges of the service as attempts, but for one that no attempt has used yet.
+
+        An attempt of which the note knows nothing was still paid for: somebody put an older note in its place, or none.
+        """
+        if self._content.get("unused") != charged:
+            self._write(attempts=max(self.attempts, charged))
+
+    def begin_charge(self) -> None:
+        """Remember that the next attempt is charged, before it is."""
+        self._write(unused=self.attempts + 1)
 
     def begin_attempt(self) -> None:
-        """Count an attempt before its work begins."""
-        self._write(attempts=self.attempts + 1)
+        """Count an attempt before its work begins. It uses its charge."""
+        self._write(attempts=self.attempts + 1, unused=None)
 
     def worker(self) -> Running | None:
         """The program of the last attempt."""

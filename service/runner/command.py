@@ -151,7 +151,7 @@ def _wall(checkout: Checkout, remote: GitRemote, passed: Sequence[str]) -> Wall:
     of_user = [
         home / name for name in (".ssh", ".gitconfig", ".netrc", ".git-credentials", ".config/git", ".config/gh")
     ]
-    own = [Path(sys.prefix)] if sys.prefix != sys.base_prefix else [Path(__file__).parents[1]]
+    own = [Path(__file__).parents[1], *([Path(sys.prefix)] if sys.prefix != sys.base_prefix else [])]
     fixed = existing([*checkout.places, remote.url if remote.url.startswith("/") else None, *of_user, *own])
     return Wall(existing([checkout.home, *map(os.environ.get, hidden)]), fixed)
 

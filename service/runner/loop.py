@@ -209,15 +209,14 @@ class Runner:
         if policy.mode != DELIVERY:
             raise NoRepair("The contract delivers by auto-merge, and this runner opens drafts for people alone.")
         turns = self._settings.turns
-        charged = run["charges"]["turns"] // turns
-        if not note.exists:
-            note.open(charged)  # Without a note of ours, every charge counts as used.
-        if max(note.attempts, charged - 1) >= MAX_ATTEMPTS:
+        note.settle(run["charges"]["turns"] // turns)
+        if note.attempts >= MAX_ATTEMPTS:
             raise NoRepair(f"{MAX_ATTEMPTS} attempts were broken off.")
         seconds = self._seconds(run)
         if run["charges"]["turns"] < (note.attempts + 1) * turns:
             cost = {"cost_usd": self._settings.cost_usd} if self._settings.cost_usd else {}
             charge = {"turns": turns, "runtime_seconds": seconds, "label": "repair", **cost}
+            note.begin_charge()
             self._service.step(run, "POST", "/usage", charge)
             return None
         case = self._service.case(run)

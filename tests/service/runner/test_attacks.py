@@ -10,18 +10,23 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from service.runner import wall
 from service.runner.change import KeptChange, Notes
 from tests.service.runner.conftest import Open
 from tests.service.runner.test_loop import assert_delivered
+from tests.service.runner.test_wall import HAS_NAMESPACES
 from tests.support.runner.doors import Reply
+from tests.support.runner.host import TOKEN
 from tests.support.runner.workplace import REPAIR, Workplace, git
 
 pytestmark = pytest.mark.shares_server
 KILLED = -signal.SIGKILL
+PACKAGE = Path(wall.__file__).parent
 OPEN = ("--isolate", "never")
 """Without the wall: the rest has to hold by itself."""
 MARK = """#!/bin/sh
@@ -199,6 +204,68 @@ def test_a_forged_note_pushes_nothing(opened: Open) -> None:
     assert codes[-1] == 0
     assert_untouched(place)
     assert_delivered(place)
+
+
+@pytest.mark.parametrize("puts_back", [False, True])
+def test_no_attempt_is_free_of_charge(opened: Open, puts_back: bool) -> None:
+    """A repair that removes the note, or puts the first one back, and kills the runner, has three attempts like any."""
+    place = opened()
+    notes, first = place.home / "runs", place.directory / "first"
+    back = f"[ -e {first} ] || cp -r {notes} {first}; rm -rf {notes}/*; cp {first}/* {notes}/"
+    script = back if puts_back else f"rm -rf {notes}/*"
+    place.repairs(f"{script}\nkill -9 $(cat {place.pid_file}); sleep 900")
+    codes = [place.start(*OPEN) for _ in range(4)]
+    assert codes == [KILLED, KILLED, KILLED, 1]
+    assert "3 attempts were broken off." in place.output
+    assert place.run()["charges"]["turns"] == 3
+
+
+@pytest.mark.skipif(not HAS_NAMESPACES, reason="this machine has no namespaces of users")
+@pytest.mark.parametrize("by", ["the repair", "a test"])
+def test_behind_the_wall_nothing_of_the_runner_is_reached(opened: Open, by: str) -> None:
+    """Neither the checkout, nor the runner's files, nor a remote on this machine, nor an agent, nor a secret."""
+    place = opened()
+    checkout, runtime = place.checkout, place.directory / "runtime"
+    runtime.mkdir()
+    (runtime / "bus").write_text("bus")
+    script = f"""
+    set +e
+    for path in {checkout}/.git/config {checkout}/src/cart.py {checkout}/new {place.home}/new {place.home}/runs/new \\
+        {place.bare}/config {place.bare}/hooks/pre-receive {runtime}/bus {runtime}/new {PACKAGE}/new; do
+      echo evil >> $path
+    done
+    git push -q {place.bare} HEAD:refs/heads/evil; git push -q {checkout} HEAD:refs/heads/evil
+    cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline {place.home}/runs/* {runtime}/bus > {place.directory}/seen
+    [ -S {place.directory}/agent ] && echo agent >> {place.directory}/seen
+    set -e
+    """
+    if by == "the repair":
+        place.repairs(script + REPAIR)
+    else:
+        seed = place.directory / "seed"
+        (seed / "Makefile").write_text(f"test:\n\t@sh {place.directory}/script.sh; grep -q 'if not cart' src/cart.py\n")
+        (place.directory / "script.sh").write_text(script)
+        git(seed, "commit", "--quiet", "--all", "--message", "Test more")
+        git(seed, "push", "--quiet", str(place.bare), "main")
+    before = tree_of(checkout) | tree_of(place.bare)
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(str(place.directory / "agent"))
+        more = {"SSH_AUTH_SOCK": str(place.directory / "agent"), "XDG_RUNTIME_DIR": str(runtime)}
+        assert place.start("--isolate", "always", **more) == 0, place.output
+    assert_delivered(place)
+    after = tree_of(checkout) | tree_of(place.bare)
+    assert {path: text for path, text in before.items() if after.get(path) != text} == {}
+    assert {path for path in after.keys() - before.keys() if "evil" in path.name or path.name == "new"} == set()
+    assert not (PACKAGE / "new").exists()
+    seen = (place.directory / "seen").read_text()
+    assert {word for word in (place.secret, TOKEN, "agent", "bus", "seal", str(place.home)) if word in seen} == set()
+    assert (runtime / "bus").read_text() == "bus"
+
+
+def tree_of(directory: Path) -> dict[Path, bytes]:
+    """The files below a directory, without the runner's own."""
+    found = [path for path in directory.rglob("*") if path.is_file() and "service-runner" not in path.parts]
+    return {path: path.read_bytes() for path in found}
 
 
 def evil_change(place: Workplace, kind: str) -> tuple[KeptChange, bytes]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.runner.bounds import Policy, find_violations, lines_of
+from service.runner.bounds import Policy, find_violations, is_branch, lines_of
 from service.runner.git import Changed
 from statemachines.contracts.policy import Scope
 from statemachines.runs.change_scope import PROTECTED_DIRECTORIES, PROTECTED_FILES, find_file_violations
+from statemachines.runs.change_scope import is_branch as is_branch_of_service
 
 ALLOWED = ["src/", "tests/**", "setup.py", "docs/guide.md"]
 PARTS = st.sampled_from(
@@ -87,3 +88,15 @@ def test_how_much_changed() -> None:
     assert [one.rule for one in find_violations(policy(), [changed("src/a", 101)])] == ["too_many_lines"]
     assert [one.rule for one in find_violations(policy(), [changed("src/a", size=10**8)])] == ["too_large"]
     assert lines_of([changed("src/a", 0)]) == 1
+
+
+@given(
+    st.lists(st.sampled_from(["main", "HEAD", "heads", "a.lock", ".a", "a b", "..", "@{", "é", "ﬁ", "-", "~", ""])).map(
+        "/".join
+    )
+    | st.text(max_size=20)
+    | st.sampled_from(["a" * 40, "@", "stash", "fetch_head", "refs/heads/main", "a" * 201])
+)
+def test_a_branch_is_what_the_service_takes_for_one(name: str) -> None:
+    """Within the length that a request may have."""
+    assert is_branch(name) == (0 < len(name) <= 200 and is_branch_of_service(name))
