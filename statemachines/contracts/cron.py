@@ -5,28 +5,32 @@ lists, ranges and steps; no names, no macros. The minute is one number, so that 
 Sunday is 0 or 7. When both day fields are restricted either may match; a field that begins with `*` restricts
 nothing by itself, so both have to match (the rule of Vixie's cron).
 
-Each matching local minute fires once. One that daylight saving skips fires at the next minute that exists; one that
-it repeats fires the first time. Zones come from the pinned `tzdata` distribution, never from the host, so that every
-process computes the same slots.
+cronsim finds the firings, by the rules of Debian's cron at changes of the clock. A schedule with named hours fires once
+for each: a skipped minute at the next one that exists, a repeated one the first time. One whose hours begin with `*`
+fires by the real hour: not in a skipped one, and twice in a repeated one. Zones come from the pinned `tzdata`
+distribution, never from the host, so every process computes the same slots.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
 from importlib.resources import files
+from itertools import takewhile
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
+from cronsim import CronSim
 
 LONGEST_GAP_DAYS = 366
 """A schedule has to fire at least once in any such span."""
 
 _DAY = timedelta(days=1)
-_MINUTE = timedelta(minutes=1)
-_SEARCH_DAYS = 2 * LONGEST_GAP_DAYS
+_MARGIN = 3 * 86_400
+"""Seconds by which a search begins early: a zone may jump over a day, and in a repeated hour wall clocks run back."""
 _GREGORIAN_CYCLE = range(2000, 2400)
 _GREGORIAN_DAYS = 146097
 
@@ -51,10 +55,9 @@ _FIELDS = (
 
 
 class Cron(msgspec.Struct, frozen=True):
-    """A parsed expression. `weekdays` counts from Sunday as 0."""
+    """A parsed expression, with its `text`. `weekdays` counts from Sunday as 0."""
 
-    minute: int
-    hours: frozenset[int]
+    text: str
     days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]
@@ -75,12 +78,9 @@ def parse_cron(text: str) -> Cron:
         raise InvalidSchedule("A schedule has five fields separated by single spaces.")
     if not _is_number(parts[0]):
         raise InvalidSchedule("The minute is a single number.")
-    minutes, hours, days, months, weekdays = (
-        _parse_field(part, field) for part, field in zip(parts, _FIELDS, strict=True)
-    )
+    _, _, days, months, weekdays = (_parse_field(part, field) for part, field in zip(parts, _FIELDS, strict=True))
     cron = Cron(
-        minute=next(iter(minutes)),
-        hours=hours,
+        text=text,
         days=days,
         months=months,
         weekdays=frozenset(day % 7 for day in weekdays),
@@ -163,41 +163,29 @@ def zone(name: str) -> ZoneInfo:
         return ZoneInfo.from_file(source, key=name)
 
 
-def firings(cron: Cron, timezone: str, start: int, *, backwards: bool = False) -> Iterator[int]:
-    """Yield firing instants (epoch seconds) after `start`, rising; or with `backwards` at or before it, falling.
-
-    Ends after two years of search: a parsed expression has fired by then.
-    """
-    where = zone(timezone)
-    origin = datetime.fromtimestamp(start, where).date()
-    step = -_DAY if backwards else _DAY
-    seen: int | None = None
-    # A skipped minute may fire on a later date than its own (a zone can jump over a whole day): begin early.
-    day = origin + (_DAY if backwards else -2 * _DAY)
-    for _ in range(_SEARCH_DAYS):
-        if cron.fires_on(day):
-            for hour in sorted(cron.hours, reverse=backwards):
-                instant = _instant(datetime.combine(day, time(hour, cron.minute)), where)
-                if instant != seen and (instant <= start if backwards else instant > start):
-                    seen = instant
-                    yield instant
-        day += step
+def firings(cron: Cron, timezone: str, start: int) -> Iterator[int]:
+    """Yield firing instants after `start`, rising. Epoch seconds in and out."""
+    newest = start
+    for moment in CronSim(cron.text, datetime.fromtimestamp(start - _MARGIN, zone(timezone))):
+        instant = int(moment.timestamp())
+        if instant > newest:  # Two local minutes may lead to one instant.
+            newest = instant
+            yield instant
 
 
 def next_firing(cron: Cron, timezone: str, after: int) -> int:
-    """First slot later than `after`; epoch seconds in and out."""
+    """First slot later than `after`. Epoch seconds in and out."""
     return next(firings(cron, timezone, after))
 
 
 def latest_firing(cron: Cron, timezone: str, at: int) -> int:
-    """Last slot not later than `at`; epoch seconds in and out."""
-    return next(firings(cron, timezone, at, backwards=True))
+    """Last slot not later than `at`. Epoch seconds in and out.
 
-
-def _instant(local: datetime, where: ZoneInfo) -> int:
-    """Epoch seconds of a local minute: its first occurrence, or that of the next minute that exists."""
-    while True:
-        moment = local.replace(tzinfo=where).astimezone(UTC)
-        if moment.astimezone(where).replace(tzinfo=None) == local:
-            return int(moment.timestamp())
-        local += _MINUTE
+    A search backwards leads near to it. The slots themselves are always those of the search forwards.
+    """
+    backwards = CronSim(cron.text, datetime.fromtimestamp(at + 1, zone(timezone)), reverse=True)
+    for near in backwards:
+        slots = takewhile(lambda slot: slot <= at, firings(cron, timezone, int(near.timestamp()) - _MARGIN))
+        if found := deque(slots, maxlen=1):
+            return found[0]
+    raise InvalidSchedule("The schedule has never fired.")
