@@ -17,6 +17,7 @@ from projections.accounts import key as keys
 from projections.accounts import session as sessions
 from projections.credentials import credential as credentials
 from projections.kernel.projection import Table
+from service.eventstore.connect.connection import has_ended
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 
@@ -79,7 +80,10 @@ class Uses:
                 log.warning("uses_not_written", cause=type(error).__name__)
 
     async def _connected(self) -> psycopg.AsyncConnection[tuple[Any, ...]]:
-        if self._connection is None or self._connection.closed:
+        if self._connection is not None and has_ended(self._connection):
+            await self._connection.close()
+            self._connection = None
+        if self._connection is None:
             self._connection = await psycopg.AsyncConnection.connect(
                 self._store.conninfo, autocommit=True, application_name="service-uses", connect_timeout=2
             )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, LiteralString
 
 import procrastinate
 import structlog
+from procrastinate.exceptions import ConnectorException
 from prometheus_client import Counter, Histogram
 
 from service.eventstore.connect.facts import NOT_WRITTEN
+from service.eventstore.declare.faults import is_away
 from service.eventstore.declare.sqlfiles import load_sql
 from service.services import Services
 from service.tasks import LOCK, Task
@@ -19,6 +23,11 @@ log = structlog.get_logger()
 STALLED_SECONDS = 30.0  # without a heartbeat of its worker, a job counts as abandoned
 FAILED_KEPT_HOURS = 24 * 7
 CONNECTIONS = 4
+AWAY_SECONDS = 900.0
+"""Time of the retries of a job after failures for want of the database."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+WRITTEN_AGAIN = (0.1, 0.5, 2.0, 5.0)
+"""Seconds before each repeated write of the end of a job."""
 
 OUTCOMES = DONE, FAILED = "done", "failed"
 RUNS = Counter("service_job_runs", "Jobs that workers ran, by task and outcome.", ["task", "outcome"])
@@ -27,9 +36,30 @@ SECONDS = Histogram("service_job_seconds", "Seconds that a job ran.", ["task"], 
 _NOTE_RUN = load_sql("process", "note_run")
 
 
+class JobConnector(procrastinate.PsycopgConnector):
+    """The library's connections. The end of a job is written again after the loss of a connection.
+
+    Without that, a job would never run again while its worker lives. A statement with rows, such as the next job, is
+    not repeated: its first answer may be lost, and then the worker is given up with it.
+    """
+
+    async def execute_query_async(self, query: LiteralString, **arguments: Any) -> None:
+        """Run a statement without rows. Raises ConnectorException."""
+        for pause in (*WRITTEN_AGAIN, None):
+            try:
+                await super().execute_query_async(query, **arguments)
+            except ConnectorException as error:
+                cause = error.__cause__
+                if pause is None or not isinstance(cause, Exception) or not is_away(cause):
+                    raise
+                await asyncio.sleep(pause)
+            else:
+                return
+
+
 def job_app(services: Services, tasks: list[Task]) -> procrastinate.App:
     """Make the library's application, in which each task runs with `services`."""
-    connector = procrastinate.PsycopgConnector(
+    connector = JobConnector(
         conninfo=services.settings.database_url,
         min_size=1,
         max_size=CONNECTIONS,
@@ -71,6 +101,23 @@ async def _note(services: Services, task: Task, seconds: float) -> None:
         log.warning("run_not_noted", error=type(error).__name__)
 
 
+async def _run(services: Services, task: Task, args: Mapping[str, Any]) -> None:
+    """Run a task, again and again while the database is away, for AWAY_SECONDS at most. Raises as the task.
+
+    It keeps its job meanwhile. Given back, a job with a queueing lock would meet the next of its kind.
+    """
+    give_up, pause = time.monotonic() + AWAY_SECONDS, FIRST_PAUSE
+    while True:
+        try:
+            return await task.run(services, args)
+        except Exception as error:
+            if not is_away(error) or time.monotonic() >= give_up:
+                raise
+            log.info("job_waits_for_the_database", error=type(error).__name__)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
 def _register(app: procrastinate.App, services: Services, task: Task) -> None:
     """Register a task with the library."""
     for outcome in OUTCOMES:
@@ -82,7 +129,7 @@ def _register(app: procrastinate.App, services: Services, task: Task) -> None:
         began = time.monotonic()
         outcome = FAILED
         try:
-            await task.run(services, args)
+            await _run(services, task, args)
             outcome = DONE
         finally:
             seconds = time.monotonic() - began

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 import psycopg
 from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 from psycopg.waiting import wait_async
+from psycopg_pool import AsyncConnectionPool
 
 from service.eventstore.connect.outage import OUTAGE
 from service.eventstore.connect.pipeline import StatementPipeline
@@ -23,6 +25,7 @@ Row = tuple[Any, ...]
 Connection = psycopg.Connection[Row]
 AsyncConnection = psycopg.AsyncConnection[Row]
 AnyConnection = psycopg.BaseConnection[Row]
+C = TypeVar("C", bound=psycopg.AsyncConnection[Any])
 Values = Sequence[Any] | Mapping[str, Any]
 """What a statement's places stand for, `%s` in turn or `%(name)s` by name."""
 
@@ -151,6 +154,30 @@ class ReadingConnection(psycopg.AsyncConnection[Row]):
                 OUTAGE.began(TimeoutError())
                 cut(self)
                 self.pgconn.finish()
+
+
+def has_ended(connection: AnyConnection) -> bool:
+    """Whether the server has ended a session at rest, found out without a round trip.
+
+    Such a session hears of nothing but its end and changed settings. After these a new one is no loss either.
+    """
+    news = select.poll()
+    try:
+        news.register(connection.fileno(), select.POLLIN)
+    except (psycopg.Error, ValueError):
+        return True
+    return bool(news.poll(0))
+
+
+async def take_from(pool: AsyncConnectionPool[C]) -> C:
+    """Take a connection out of a pool, after the replacement of those with ended sessions. Raises as the pool.
+
+    The pool's own check would rest after each of these, for longer than a read waits.
+    """
+    while has_ended(connection := await pool.getconn()):
+        await connection.close()
+        await pool.putconn(connection)
+    return connection
 
 
 def cut(connection: AnyConnection) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from service.eventstore.connect.connection import CONNECT_SECONDS, NOTICE_SILENCE, ReadingConnection
+from service.eventstore.connect.connection import CONNECT_SECONDS, NOTICE_SILENCE, ReadingConnection, take_from
 
 AsyncConnection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -83,8 +83,13 @@ class Facts:
     async def connection(self) -> AsyncIterator[AsyncConnection]:
         """Lend a connection in autocommit mode. Raises what NOT_WRITTEN names."""
         assert self._pool is not None, "the store is not started"
-        async with asyncio.timeout(MOST_SECONDS), self._pool.connection() as connection:
-            yield connection
+        async with asyncio.timeout(MOST_SECONDS):
+            connection = await take_from(self._pool)
+            try:
+                async with connection:
+                    yield connection
+            finally:
+                await self._pool.putconn(connection)
 
     async def _configure(self, connection: AsyncConnection) -> None:
         for setting in self._settings:

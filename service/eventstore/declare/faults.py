@@ -13,7 +13,7 @@ import psycopg
 
 from service.eventstore.connect.connection import AnyConnection, WritingConnection
 from service.eventstore.connect.fulldisk import FULL_DISK
-from service.eventstore.declare.commands import CommandFailed
+from service.eventstore.declare.commands import CommandFailed, OutcomeUnknown
 from service.fairness.not_done import CommandNotDone
 from statemachines.kernel.machine import Stream
 
@@ -115,9 +115,16 @@ def _meaning(error: Exception, connection: AnyConnection | None) -> Meaning:
         return Meaning.NOT_CONNECTED
     if (error.sqlstate or _last_words(connection)) in _OUT_OF_TIME:
         return Meaning.OUT_OF_TIME
-    if connection.closed or _is_loss(error):
+    if connection.closed or is_loss(error):
         return Meaning.IN_DOUBT
     return _verdict(error)
+
+
+def is_away(error: Exception) -> bool:
+    """Whether something failed because the database was away, or did not come to it in time: the same may succeed."""
+    if isinstance(error, psycopg.Error):
+        return is_loss(error)
+    return isinstance(error, CommandNotDone | OutcomeUnknown) and not isinstance(error, StreamFault)
 
 
 def _last_words(connection: AnyConnection) -> str:
@@ -136,7 +143,7 @@ def _verdict(error: psycopg.Error) -> Meaning:
     return Meaning.UNEXPECTED
 
 
-def _is_loss(error: psycopg.Error) -> bool:
+def is_loss(error: psycopg.Error) -> bool:
     """Whether an error took the session with it.
 
     An operational error without a SQLSTATE did not come from the server but from the connection to it; it may be raised

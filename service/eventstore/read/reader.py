@@ -22,7 +22,15 @@ from psycopg_pool import AsyncConnectionPool
 
 from projections.kernel.projection import Table
 from service.deadlines import Deadlines
-from service.eventstore.connect.connection import CONNECT_SECONDS, NOTICE_SILENCE, ReadingConnection
+from service.eventstore.connect.connection import (
+    CONNECT_SECONDS,
+    NOTICE_SILENCE,
+    ReadingConnection,
+    Values,
+    has_ended,
+    take_from,
+)
+from service.eventstore.declare.faults import is_loss
 from service.fairness.not_done import CommandNotDone, ReadNotDone
 from service.fairness.turns import Turns
 
@@ -165,13 +173,22 @@ class Reader:
 
     async def fetch(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
         """Run a read and return its rows as tuples; its values by place or by name. Raises as `connection`."""
-        async with self.connection() as connection:
-            return await connection.fetch(query, named or places, prepare=None)
+        return await self._fetch(query, named or places, prepare=None)
 
     async def fetch_planned(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
         """Run a read that is planned for just these values, where the best plan depends on them. Raises as `fetch`."""
+        return await self._fetch(query, named or places, prepare=False)
+
+    async def _fetch(self, query: str, values: Values, *, prepare: bool | None) -> list[Row]:
+        """Run a read, and once more on another connection when its own is lost: it changes nothing."""
+        try:
+            async with self.connection() as connection:
+                return await connection.fetch(query, values, prepare=prepare)
+        except psycopg.Error as error:
+            if not is_loss(error):
+                raise
         async with self.connection() as connection:
-            return await connection.fetch(query, named or places, prepare=False)
+            return await connection.fetch(query, values, prepare=prepare)
 
     async def _configure(self, connection: AsyncConnection) -> None:
         for setting in ("statement_timeout = '10s'", "default_transaction_read_only = on", *self._settings):
@@ -184,11 +201,15 @@ class Reader:
         """
         if self._pool is None:
             raise CommandNotDone
-        if self._idle:
-            return self._idle.pop()
+        while self._idle:
+            connection = self._idle.pop()
+            if not has_ended(connection):
+                return connection
+            await connection.close()
+            await self._pool.putconn(connection)  # which makes another in its place
         self._asking += 1
         try:
-            return await self._pool.getconn()
+            return await take_from(self._pool)
         finally:
             self._asking -= 1
 
