@@ -1,8 +1,10 @@
 """What is installed to run is part of what is tested, and comes with its licences."""
 
+import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -53,7 +55,7 @@ def test_the_pages_are_installed(tmp_path: Path) -> None:
         wheels,
         checkout,
     ]
-    subprocess.run(build, check=True, capture_output=True)
+    subprocess.run(build, check=True, capture_output=True, env={**os.environ, "BUILD_COMMIT": "a1" * 20})
     [wheel] = wheels.iterdir()
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(installed)
@@ -62,6 +64,10 @@ def test_the_pages_are_installed(tmp_path: Path) -> None:
     assert [page for page in pages if not (installed / "service_docs" / page).is_file()] == []
     texts = [file.relative_to(ROOT) for file in (ROOT / "service/discovery/texts").rglob("*") if file.is_file()]
     assert [text for text in texts if not (installed / text).is_file()] == []
+    code = "from service import release; print(release.version(), release.commit())"
+    told = subprocess.run([sys.executable, "-c", code], cwd=installed, capture_output=True, text=True, check=True)
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert told.stdout.split() == [version, "a1" * 20], "what is installed tells the commit of its build"
     code = "from service.discovery.pages import sources; print(sources.__file__, len(sources.load()))"
     found = subprocess.run([sys.executable, "-c", code], cwd=installed, capture_output=True, text=True, check=True)
     file, count = found.stdout.split()

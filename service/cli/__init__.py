@@ -70,8 +70,18 @@ class Commands(click.Group):
             raise click.ClickException(advised(printable(sentence))) from error
 
 
+def _show_release(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Print the version and the commit of this release."""
+    if wanted:
+        from service import release
+
+        click.echo(f"{release.version()} (commit {release.commit()})")
+        context.exit()
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="service", message="%(version)s")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_release,
+              help="Show the version and the commit, and exit.")  # fmt: skip
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False),

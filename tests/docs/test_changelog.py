@@ -29,12 +29,14 @@ def test_each_heading_has_the_form() -> None:
 
 
 def test_releases_are_dated_newest_first() -> None:
-    """The oldest is 3.0.0, and the newest is the version of the package."""
+    """The oldest is 3.0.0. The version of the package is the newest, or one in development after it."""
     found = [((int(a), int(b), int(c)), date.fromisoformat(day)) for a, b, c, day in RELEASE.findall(TEXT)]
     assert found[-1][0] == (3, 0, 0)
     assert all(newer[0] > older[0] and newer[1] >= older[1] for newer, older in pairwise(found))
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    assert ".".join(map(str, found[0][0])) == version
+    numbers = tuple(map(int, version.removesuffix(".dev0").split(".")))
+    assert numbers > found[0][0] if version.endswith(".dev0") else numbers == found[0][0]
+    assert version.endswith(".dev0") == bool(entries(TEXT.partition("## [Unreleased]")[2].partition("\n## ")[0]))
 
 
 def test_an_entry_is_one_sentence() -> None:

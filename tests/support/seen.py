@@ -1,6 +1,7 @@
-"""The two rules of every answer that the tests of the interface see, whichever test provoked it.
+"""The three rules of every answer that the tests of the interface see, whichever test provoked it.
 
-A JSON answer fits the served schema of its operation and status, and a 409 tells the steps that are left (G-178). Every
+A JSON answer fits the served schema of its operation and status, a 409 tells the steps that are left (G-178), and what
+refuses a body shows the schema of the body (R-ERR-16). Every
 client that speaks to a service of ours is made here (`tests/test_rooms.py` holds that), so nobody has to ask for it.
 """
 
@@ -15,7 +16,7 @@ import jsonschema_rs
 import msgspec
 
 from service.http.edge.app import ALIASES
-from service.http.edge.declare.bound import TEST_CLOCK_PATH
+from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.document.openapi import build_document
 from service.http.edge.document.schema_filters import needed
 from service.http.edge.routes import all_endpoints, bind
@@ -24,6 +25,7 @@ from tests.support import refusals
 Json = dict[str, Any]
 
 METHODS = ("get", "put", "post", "patch", "delete")
+HEADERS = {"idempotency-key", "if-match", "content-type", "content-encoding", "content-length", "authorization"}
 OUTSIDE = {TEST_CLOCK_PATH, *ALIASES.values()}
 """Paths that the document leaves out."""
 
@@ -51,7 +53,7 @@ async def _see_later(answer: httpx2.Response) -> None:
 
 
 def judge(answer: httpx2.Response) -> None:
-    """Fail on a JSON body outside of its schema, on an undeclared status, and on wrong advice in a 409."""
+    """Fail on a JSON body outside of its schema, on an undeclared status, and on a refusal that does not help."""
     refusals.see_body(answer)
     if answer.status_code == 405 or answer.request.url.path in OUTSIDE:
         return  # the router does not know the method there, or the document leaves the path out
@@ -63,11 +65,25 @@ def judge(answer: httpx2.Response) -> None:
     body = msgspec.json.decode(answer.content)
     if answer.is_error and isinstance(body, dict) and isinstance(body.get("code"), int):
         return  # the form in which OpenTelemetry refuses an export
+    _see_refused_body(answer, template, body)
     validator = _validator(template, answer.request.method.lower(), answer.status_code)
     where = f"{answer.request.method} {template} {answer.status_code}"
     assert validator is not None, f"{where} is not in the document"
     fault = next(validator.iter_errors(body), None)
     assert fault is None, f"{where} does not fit its schema: {fault}"
+
+
+def _see_refused_body(answer: httpx2.Response, template: str, body: Any) -> None:
+    """Fail on a refused body without its schema. Batches and protocols of others are refused item by item."""
+    bound = _bound().get((answer.request.method, template))
+    if answer.status_code != 400 or bound is None or not bound.takes_body or bound.operation.protocol is not None:
+        return
+    error = body.get("error", {})
+    if error.get("code") != "invalid_payload" or bound.operation.forms or answer.request.url.query:
+        return
+    details = error["details"]
+    if not {fault["field"] for fault in details["invalid_fields"]} & HEADERS:
+        assert details.get("request_body_schema"), f"{bound.name} refuses a body without its schema: {error}"
 
 
 def _is_judged(answer: httpx2.Response) -> bool:
@@ -81,6 +97,11 @@ def _is_judged(answer: httpx2.Response) -> bool:
 def _document() -> Json:
     served = msgspec.json.encode(build_document(bind(all_endpoints()), "http://localhost"))
     return msgspec.json.decode(served, type=Json)
+
+
+@cache
+def _bound() -> dict[tuple[str, str], Bound]:
+    return {(bound.operation.method, bound.operation.path): bound for bound in bind(all_endpoints())}
 
 
 @cache

@@ -12,10 +12,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from importlib import metadata, resources
+from importlib import resources
 from typing import Any, NamedTuple
 
 import psycopg
+
+from service.release import version as release
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -51,11 +53,6 @@ class Function(NamedTuple):
     def path(self) -> str:
         """How the file is called where migrations are listed too."""
         return f"{FOLDER}/{self.name}"
-
-
-def release() -> str:
-    """The version of the service that runs here."""
-    return metadata.version("service")
 
 
 def is_later(version: str) -> bool:

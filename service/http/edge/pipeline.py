@@ -43,8 +43,9 @@ from service.http.edge.admission.session_cookie import with_session
 from service.http.edge.answer.errors import failure_of, let_go, log_failure
 from service.http.edge.answer.reply import Reply
 from service.http.edge.answer.streamed import Streamed
+from service.http.edge.body.adjusting import adjust
 from service.http.edge.body.gate import Odd
-from service.http.edge.body.parsing import Query, adjusted, decode_body, parse, parse_head, query_for_credential
+from service.http.edge.body.parsing import Query, decode_body, parse, parse_head, query_for_credential
 from service.http.edge.body.read_limited import PIECE, ArrivingBody, Discarding, arriving, too_large
 from service.http.edge.body.room import BodyRoom, Room
 from service.http.edge.body.unpacking import unpack
@@ -57,7 +58,7 @@ from service.http.edge.declare.ignored import find_ignored
 from service.http.edge.declare.operations import Operation
 from service.http.edge.declare.sdk import Sdk
 from service.http.edge.measure.access_log import UNKNOWN, AccessLog
-from service.http.edge.rendering import render_failure, render_success, with_next_operations
+from service.http.edge.rendering import render_failure, render_success, with_body_schema, with_next_operations
 from service.http.edge.waiting.streams import StreamedReply, Streams
 from service.http.edge.waiting.waits import KEPT_BODY, RevisionWait, Waits, once_more
 from service.ingest.queue.items import AS_SENT, Adjustments
@@ -206,7 +207,8 @@ class Pipeline:
                 await reply.begin(scope, receive)
         except Exception as error:  # noqa: BLE001 - this is the edge: whatever it is, the client gets an envelope
             path = scope["path_params"]
-            failure = with_next_operations(failure_of(error), self.operations, path, standing)
+            failure = with_body_schema(failure_of(error), bound, standing)
+            failure = with_next_operations(failure, self.operations, path, standing)
             log_failure(error, failure, bound.name)
             let_go(error)
             code = failure.code
@@ -471,7 +473,7 @@ class Pipeline:
         except Odd:
             if not bound.operation.adjusts:
                 raise
-            raw, call.adjustments = await self._apart.run(tenant, partial(adjusted, bound, raw))
+            raw, call.adjustments = await self._apart.run(tenant, partial(adjust, raw))
             parse(call, bound, head, raw)
 
     async def _decode_one(self, bound: Bound, tenant: str, raw: bytes) -> tuple[Any, Any, bytes, Adjustments]:
@@ -479,7 +481,7 @@ class Pipeline:
         try:
             return *decode_body(bound, raw), raw, AS_SENT
         except Odd:
-            raw, adjustments = await self._apart.run(tenant, partial(adjusted, bound, raw))
+            raw, adjustments = await self._apart.run(tenant, partial(adjust, raw))
             return *decode_body(bound, raw), raw, adjustments
 
     def _admitting(self, operation: Operation, *, inner: bool) -> Services:

@@ -1,4 +1,4 @@
-"""How an answer is written: a success with what stands beside it, a failure in the form that its reader expects."""
+"""Answers as they are written: a success with its notice, a failure in the form of its reader."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from typing import Any
 
 import msgspec
 
+from service.auth.refusals import InvalidPayload
 from service.billing.notices import beside
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.allowed import in_operations
 from service.http.edge.answer.errors import Failure, encode_failure
 from service.http.edge.answer.reply import JSON, Reply
+from service.http.edge.declare.bound import Bound
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import form_of, media_of
 from service.http.edge.declare.headers import Head
 from service.http.edge.declare.operations import Operation
 
 Standing = list[Call[Any, Any]]
-"""The call of a request whose caller is known; empty before that."""
+"""The call of a request with a known caller. Empty before that."""
+_SCHEMA = "request_body_schema"
 
 
 def with_next_operations(
@@ -33,6 +36,21 @@ def with_next_operations(
         if call.scope_id is not None:
             ids["project_id"] = call.scope_id
     return failure._replace(details=in_operations(failure.details, operations, kind, ids))
+
+
+def with_body_schema(failure: Failure, bound: Bound, standing: Standing) -> Failure:
+    """Add the schema of the body to its refusal (R-ERR-16).
+
+    Parameters and headers have none, and neither has a batch of records: each item is refused by itself.
+    """
+    if failure.code != InvalidPayload.code or not bound.takes_body or failure.details.get(_SCHEMA):
+        return failure
+    named = {fault["field"] for fault in failure.details.get("invalid_fields", ())}
+    query = bound.operation.query
+    of_query = bool(named) and query is not None and named <= set(query.__struct_encode_fields__)
+    if of_query or any(call.reads_head or call.form is not None for call in standing) or not standing:
+        return failure
+    return failure._replace(details={**failure.details, _SCHEMA: bound.body_schema})
 
 
 def render_failure(

@@ -7,7 +7,6 @@ from http import HTTPStatus
 
 from schemas.install.flow import DraftRequest, PlanDrafted, ReportRequest, ReportStored
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.contents import check_content
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, OWNER
@@ -48,7 +47,7 @@ async def plan_install(call: Call[DraftRequest, None]) -> Outcome:
 )
 async def put_implementation_report(call: Call[ReportRequest, None]) -> Outcome:
     """Record a report. A repeat of the latest one changes nothing."""
-    wish = await check_content(call, partial(_checked, call.body))
+    wish = await call.work_on_body(partial(_checked, call.body))
     return await call.carry_out(commands.report(call.project_id, wish), partial(_reported, wish.report))
 
 

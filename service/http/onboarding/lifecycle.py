@@ -10,7 +10,6 @@ from schemas.kernel.as_of import AsOfQuery
 from schemas.onboarding.lifecycle import ApproveRequest, OnboardingState, PlannedState, ReviewRequest, StartRequest
 from schemas.onboarding.plan import MAX_PLAN_BYTES, Plan
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.contents import check_content
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import OWNER
@@ -53,7 +52,7 @@ async def get_onboarding(call: Call[None, AsOfQuery]) -> Answer:
 )
 async def start_onboarding(call: Call[StartRequest, None]) -> Outcome:
     """Make a plan the current one; an exact replay is shown what is there (R-ONB-43 to R-ONB-46)."""
-    wish = await check_content(call, partial(_checked, call.body.plan, "plan"))
+    wish = await call.work_on_body(partial(_checked, call.body.plan, "plan"))
     return await call.carry_out(commands.start(call.project_id, wish, call.if_match), _started)
 
 
@@ -77,7 +76,7 @@ async def review_onboarding(call: Call[ReviewRequest, None]) -> Outcome:
     if isinstance(body, ApproveRequest):
         call.ask_fresh()
         return await call.carry_out(commands.approve(call.project_id, body.plan_sha256, call.if_match), _state)
-    wish = await check_content(call, partial(_checked, body.replacement_plan, "replacement_plan"))
+    wish = await call.work_on_body(partial(_checked, body.replacement_plan, "replacement_plan"))
     return await call.carry_out(commands.replace(call.project_id, body.plan_sha256, wish, call.if_match), _state)
 
 

@@ -9,7 +9,6 @@ from schemas.kernel.as_of import AsOfQuery
 from schemas.onboarding.plan import MAX_PLAN_BYTES, Plan
 from schemas.onboarding.signal_map import SignalMap
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.contents import check_content
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, OWNER
@@ -52,7 +51,7 @@ async def get_signal_map(call: Call[None, AsOfQuery]) -> Answer:
 )
 async def put_signal_map(call: Call[Plan, None]) -> Outcome:
     """Make a plan the map; the same plan again changes nothing."""
-    wish = await check_content(call, partial(_checked, call.body))
+    wish = await call.work_on_body(partial(_checked, call.body))
     return await call.carry_out(commands.put_map(call.project_id, wish), _put)
 
 

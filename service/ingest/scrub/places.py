@@ -93,7 +93,7 @@ def _is_escaped(raw: bytes, place: int) -> bool:
 
 
 def _text(written: bytes) -> str:
-    """The string that is written so. Of what is none the bytes as they are."""
+    """The written string. Bytes without one as they are."""
     if b"\\" not in written:
         return written.decode(errors="replace")
     try:

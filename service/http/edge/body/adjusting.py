@@ -143,7 +143,7 @@ class _Place(NamedTuple):
 
 
 class _Walk:
-    """A walk over a value from its top downwards, level by level; it keeps no stack of calls."""
+    """A walk over a value from its top downwards, level by level. It keeps no stack of calls."""
 
     def __init__(self, mark: str, latest_last: str | None) -> None:
         self._mark = mark

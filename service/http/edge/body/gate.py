@@ -103,7 +103,7 @@ def holds_more(raw: bytes, most: int) -> bool:
 
 
 def may_be_deep(raw: bytes) -> bool:
-    """Whether a text has as many brackets as it takes to nest beyond the limit; of strings, too."""
+    """Whether a text has as many brackets as it takes to nest beyond the limit. Those of strings count, too."""
     return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH
 
 
@@ -128,7 +128,7 @@ def named_twice(path: str) -> InvalidPayload:
 
 
 class Members(dict[str, Any]):
-    """The members of an object; `twice` is a name that it had more than once."""
+    """The members of an object. `twice` is a name that it had more than once."""
 
     __slots__ = ("twice",)
     twice: str | None
@@ -205,7 +205,7 @@ def _is_deep(raw: bytes) -> bool:
 
 
 def _has_wide_integer(raw: bytes) -> bool:
-    """Whether an integer is too large; its digits are counted before they are converted."""
+    """Whether an integer is too large. Its digits are counted before they are converted."""
     found = (match.group(1) for match in _INTEGER.finditer(_outside_strings(raw)))
     return any(len(digits) > len(_LONG_INTEGER) or int(digits) > MAX_INTEGER for digits in found)
 

@@ -10,7 +10,6 @@ import msgspec
 
 from service.auth.refusals import InvalidPayload
 from service.http.edge.answer.reply import JSON
-from service.http.edge.body.adjusting import Adjusted, adjust
 from service.http.edge.body.gate import MAX_VALUES, check_body, check_values
 from service.http.edge.body.validation import decode_query, explain_body
 from service.http.edge.declare.bound import STAND_IN, Bound
@@ -77,14 +76,15 @@ def parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
 def parse_head(call: Call[Any, Any], head: Head) -> None:
     """Fill the call with the key, the precondition and the parameters. Raises what G-007 calls form."""
     operation = call.operation
+    call.reads_head = True
     call.key = idempotency_key(head, operation.idempotency)
     call.if_match, _ = conditional(head, operation.if_match)  # what is wrong with it comes after existence
-    if operation.reads_query:
-        return
-    if not operation.as_of and AS_OF in query_for_credential(call.scope["query_string"]):
-        raise InvalidPayload("A parameter is not acceptable.", invalid=[(AS_OF, "is not taken by this operation")])
-    if operation.query is not None:
-        call.query = _checked_query(call.scope["query_string"], operation.query)
+    if not operation.reads_query:
+        if not operation.as_of and AS_OF in query_for_credential(call.scope["query_string"]):
+            raise InvalidPayload("A parameter is not acceptable.", invalid=[(AS_OF, "is not taken by this operation")])
+        if operation.query is not None:
+            call.query = _checked_query(call.scope["query_string"], operation.query)
+    call.reads_head = False
 
 
 def decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:
@@ -94,12 +94,8 @@ def decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:
     time that a large record costs. Any other body is decoded apart, and may be kept while the value is changed.
     """
     raw = raw or b"{}"
-    try:
-        check_values(raw, MAX_VALUES if bound.operation.adjusts else MOST_VALUES)  # first, for a text of many is dear
-        value = check_body(raw)
-    except InvalidPayload as refused:
-        refused.details["request_body_schema"] = bound.body_schema
-        raise
+    check_values(raw, MAX_VALUES if bound.operation.adjusts else MOST_VALUES)  # first, for a text of many is dear
+    value = check_body(raw)
     try:
         return bound.convert(value) if bound.operation.adjusts else bound.decode(raw), value
     except msgspec.ValidationError:
@@ -109,15 +105,6 @@ def decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:
         return bound.decode(msgspec.json.encode(value)), value
     except msgspec.ValidationError as error:
         raise explain_body(value, bound.body_info, error, bound.body_schema) from None
-
-
-def adjusted(bound: Bound, raw: bytes) -> Adjusted:
-    """Adjust a body that the gate found odd. Raises InvalidPayload for what cannot be adjusted."""
-    try:
-        return adjust(raw)
-    except InvalidPayload as refused:
-        refused.details["request_body_schema"] = bound.body_schema
-        raise
 
 
 def _reconcile(key: str | None, stand_in: str) -> str:

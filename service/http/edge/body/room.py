@@ -20,7 +20,7 @@ MEMBERS_PART = 4
 
 
 class BodyRoom:
-    """The bytes of one process; nobody may hold more than `share` of the `total`."""
+    """The bytes of one process. Nobody may hold more than `share` of the `total`."""
 
     def __init__(self, total: int = TOTAL_BYTES, share: int = SHARE_BYTES) -> None:
         self.total = total

@@ -13,6 +13,7 @@ from msgspec import inspect
 from schemas.kernel.published import body_schema
 from schemas.kernel.waiting import WaitQuery
 from service.auth.principals import PrincipalKind
+from service.http.edge.answer.reply import JSON
 from service.http.edge.declare.endpoint import Endpoint
 from service.http.edge.declare.ignored import HEADER as IGNORED
 from service.http.edge.declare.ignored import known_parameters
@@ -118,7 +119,10 @@ class Bound:
     @cached_property
     def body_schema(self) -> dict[str, Any]:
         """JSON Schema of the body, shown with every refused one."""
-        return body_schema(self.body_type)
+        if self.operation.media_type != JSON:
+            return {"type": "string", "format": "binary"}
+        shown = self.operation.shown_body if self.raw_body else self.body_type
+        return {"type": "object"} if shown is None else body_schema(shown)
 
 
 def is_id(value: str) -> bool:

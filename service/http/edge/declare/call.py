@@ -72,6 +72,7 @@ class Call(Generic[B, Q]):
     arriving: AsyncIterator[bytes] | None = None  # the body, of an operation that streams
     subject: Any = None  # the subject's row as read before the command; relations in it never change
     headers: dict[str, str] = field(default_factory=dict)  # extra response headers
+    reads_head: bool = False  # whether parameters and headers are being read: what is refused then is no body
     form: Form | None = None  # of the body, when it is not that of one record: then `body` is None
     records: Counter[tuple[str, int]] | None = None  # those of a request that has several, by kind and status
     waiting: RevisionWait | None = None  # of a request that may wait for a change

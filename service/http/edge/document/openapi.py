@@ -10,12 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import inspect
 
 from schemas.billing.usage import BillingNotice
 from schemas.kernel.batch import BatchAccepted
 from schemas.kernel.errors import ClosedErrorEnvelope, ErrorEnvelope
 from schemas.kernel.published import publish, publish_request
 from schemas.kernel.shape import ALTERNATIVES
+from service import release
 from service.auth.principals import PrincipalKind
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.document.described import DocumentSources, area_of, describe_operation
@@ -62,6 +64,8 @@ def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
             "description": DESCRIPTION,
             "contact": {"name": "Operator of this installation", "url": base_url},
             "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+            "x-service-version": release.version(),
+            "x-service-commit": release.commit(),
         },
         "servers": [{"url": base_url}],
         "tags": [{"name": tag, "description": words.tag(tag)} for tag in tags],
@@ -83,8 +87,69 @@ def _components(shown: Sequence[Bound], schema_of: Mapping[int, Json], described
     bodies = [schema_of[id(bound.body_type)] for bound in shown if bound.takes_body and not bound.raw_body]
     asked = {name: publish_request(described[name]) for name in _named_in(bodies, described)}
     notice = {"$ref": "#/components/schemas/BillingNotice", "description": words.shared("billing_notice")}
-    components = described | asked
-    return components | {name: _noticed(components[name], notice) for name in _said_to_people(shown, schema_of)}
+    sent = {name: _sent(described[name], names) for name, names in sent_members(shown).items()}
+    components = described | sent | asked
+    said = _said_to_people(shown, schema_of, components)
+    return components | {name: _noticed(components[name], notice) for name in said}
+
+
+def _sent(component: Json, names: Sequence[str]) -> Json:
+    """A component with these members required. A default would make one look optional."""
+    members = {
+        name: {key: value for key, value in schema.items() if key != "default"} if name in names else schema
+        for name, schema in component["properties"].items()
+    }
+    return {**component, "properties": members, "required": list(names)}
+
+
+def sent_members(shown: Sequence[Bound]) -> dict[str, list[str]]:
+    """The members of every answer of a kind, by the name of its component.
+
+    Defaults are sent. Only an unset member is left out, and a default in a struct with `omit_defaults`.
+    """
+    found: dict[str, list[str]] = {}
+    pending = list(inspect.multi_type_info(_answers_of(shown)))
+    while pending:
+        kind = pending.pop()
+        match kind:
+            case inspect.StructType():
+                if kind.cls.__name__ not in found:
+                    found[kind.cls.__name__] = [] if kind.cls.__struct_config__.omit_defaults else _always(kind)
+                    pending += [one.type for one in kind.fields]
+            case inspect.UnionType():
+                pending += kind.types
+            case inspect.TupleType():
+                pending += kind.item_types
+            case inspect.DictType():
+                pending.append(kind.value_type)
+            case inspect.Metadata():
+                pending.append(kind.type)
+            case _ if hasattr(kind, "item_type"):
+                pending.append(kind.item_type)
+    return {name: names for name, names in found.items() if names}
+
+
+def _always(kind: inspect.StructType) -> list[str]:
+    tag = [kind.tag_field] if kind.tag_field is not None else []
+    unset = msgspec.NODEFAULT
+    return [
+        *tag,
+        *(
+            one.encode_name
+            for one in kind.fields
+            if one.required or one.default is not unset or one.default_factory is not unset
+        ),
+    ]
+
+
+def _answers_of(shown: Sequence[Bound]) -> list[Any]:
+    """Every type of an answer, of a refusal, and of the notice beside an answer."""
+    types: list[Any] = [ErrorEnvelope, ClosedErrorEnvelope, BillingNotice, BatchAccepted]
+    for bound in shown:
+        types += bound.operation.refuses.values()
+        types += [body for body in bound.operation.responses.values() if body is not None]
+    types += ALTERNATIVES
+    return list({id(found): found for found in types}.values())
 
 
 def _named_in(parts: Any, components: Json) -> set[str]:
@@ -99,17 +164,25 @@ def _named_in(parts: Any, components: Json) -> set[str]:
     return found
 
 
-def _said_to_people(shown: Sequence[Bound], schema_of: Mapping[int, Json]) -> set[str]:
+def _said_to_people(shown: Sequence[Bound], schema_of: Mapping[int, Json], components: Json) -> set[str]:
     """Names of the components that answer people, and so may have a notice beside them (R-BILL-11).
 
-    What shows more of such an object than people are told promises all that the object does.
+    Of an answer in several shapes, each. A larger shape of such an object promises all of the object.
     """
     answers = [(bound.operation, body) for bound in shown for body in bound.operation.responses.values()]
     said = [body for one, body in answers if PrincipalKind.KEY in one.principals and not one.sealed]
     kinds = tuple(body for body in said if isinstance(body, type))
     said += [body for _, body in answers if isinstance(body, type) and issubclass(body, kinds)]
-    schemas = [schema_of[id(body)] for body in said if body is not None]
-    return {schema["$ref"].rpartition("/")[2] for schema in schemas if "$ref" in schema}
+    found: set[str] = set()
+    pending = [schema_of[id(body)] for body in said if body is not None]
+    while pending:
+        schema = pending.pop()
+        pending += [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+        name = schema.get("$ref", "").rpartition("/")[2]
+        if name and name not in found:
+            found.add(name)
+            pending.append(components[name])
+    return found
 
 
 def _noticed(component: Json, notice: Json) -> Json:

@@ -13,6 +13,8 @@ import pytest
 from statemachines.accounts.membership import membership_id
 from tests.support.api import Person, World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.onboarding import Onboarding
+from tests.support.plans import plan_body
 
 pytestmark = pytest.mark.shares_server
 
@@ -137,6 +139,16 @@ async def test_a_member_hears_of_the_account_that_pays(world: World):
     assert notice is not None
     assert notice["client_payload"]["kind"] == "quota_over"
     assert await told(member) is None
+
+
+async def test_an_answer_of_closed_shapes_has_room_for_the_notice(world: World):
+    """An onboarding is in one of several shapes, and a client that checks what it gets takes each (G-070)."""
+    owner = await world.sign_in()
+    await have_used(world, owner, await today(world), CAP)
+    made = await owner.create_project()
+    onb = Onboarding(world, owner, made["id"], made["dsn"])
+    assert "billing_notice" in ok(await onb.start(plan_body()), 201)
+    assert "billing_notice" in ok(await owner.get(f"/v1/projects/{made['id']}/onboarding"))
 
 
 async def test_only_answers_to_keys_carry_it_and_intake_stays_open(world: World):

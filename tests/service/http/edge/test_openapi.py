@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import httpx2
+import msgspec
 import pytest
 import pytest_asyncio
 from openapi_spec_validator import OpenAPIV31SpecValidator
@@ -16,10 +17,12 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemas.discovery.entry import FLOWS
 from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.operations import documented_operations
+from service.auth.principals import PrincipalKind
 from service.http.cases.intake import posthog
 from service.http.discovery.entry import schema_document
+from service.http.edge.answer.reply import JSON
 from service.http.edge.app import ALIASES, create_app
-from service.http.edge.declare.bound import TEST_CLOCK_PATH
+from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.declare.headers import matches_tag
 from service.http.edge.document.schema_filters import operations, select
 from service.http.edge.routes import all_endpoints, bind
@@ -27,6 +30,7 @@ from tests.service.http.edge.fakes import fake_services
 from tests.service.http.edge.toy_api import running
 from tests.support import seen
 
+KEY = {PrincipalKind.KEY}
 ROOT = Path(__file__).parents[4]
 BASE = "https://service.example"
 SHA = "8198502"
@@ -224,7 +228,8 @@ def test_generators_read_every_schema() -> None:
         assert "default" not in part or part["default"] is not None, where
 
 
-BODIES = {bound.name: bound for bound in bind(all_endpoints()) if bound.takes_body and not bound.raw_body}
+BOUND = bind(all_endpoints())
+BODIES = {bound.name: bound for bound in BOUND if bound.takes_body and not bound.raw_body}
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -252,6 +257,70 @@ def test_what_is_always_true_is_a_constant_that_is_sent() -> None:
     for name in ("LogAccepted", "AnalyticsAccepted", "DeployAccepted"):
         assert schemas[name]["properties"]["ok"].items() >= {"type": "boolean", "const": True}.items()
         assert "ok" in schemas[name]["required"]
+
+
+def shapes_of(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    """Every struct that a type holds, at any depth."""
+    met: set[Any] = set()
+    pending = [kind]
+    while pending:
+        one = pending.pop()
+        if one in met:
+            continue
+        met.add(one)
+        pending += [
+            argument for argument in get_args(one) if not isinstance(argument, str | int | float | msgspec.Meta)
+        ]
+        if isinstance(one, type) and issubclass(one, msgspec.Struct):
+            yield one
+            pending += get_type_hints(one, include_extras=True).values()
+
+
+ANSWERS = [body for bound in BOUND for body in bound.operation.responses.values() if body is not None]
+SENT = {shape.__name__: shape for body in ANSWERS for shape in shapes_of(body)}
+ASKED = {shape.__name__ for bound in BODIES.values() for shape in shapes_of(bound.body_type)}
+
+
+@pytest.mark.parametrize("name", sorted(SENT.keys() - ASKED & SENT.keys()))
+def test_a_member_that_is_always_sent_is_required(name: str) -> None:
+    """By its type: only what may be unset is left out, and what a struct omits that omits defaults (R-DISC-13)."""
+    shape = SENT[name]
+    hints = get_type_hints(shape)
+    names = dict(zip(shape.__struct_fields__, shape.__struct_encode_fields__, strict=True))
+    sparse = shape.__struct_config__.omit_defaults
+    given = {one.name for one in msgspec.structs.fields(shape) if one.required}
+    always = {
+        names[one] for one in names if msgspec.UnsetType not in get_args(hints[one]) and (one in given or not sparse)
+    }
+    component = DOCUMENT["components"]["schemas"].get(name)
+    if component is not None:
+        tag = {shape.__struct_config__.tag_field} - {None}
+        assert set(component.get("required", ())) == always | tag
+
+
+def alternatives(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The shapes that a schema is one of."""
+    if "$ref" in schema:
+        schema = DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    branches = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+    for branch in branches:
+        yield from alternatives(branch)
+    if not branches:
+        yield schema
+
+
+@pytest.mark.parametrize(
+    "bound", [bound for bound in BOUND if bound.operation.principals >= KEY], ids=lambda one: one.name
+)
+def test_each_shape_of_an_answer_to_people_has_room_for_the_notice(bound: Bound) -> None:
+    """One in several shapes too, and above all a closed one (R-BILL-11)."""
+    operation = OPERATIONS.get((bound.operation.method, bound.operation.path))
+    if operation is None or bound.operation.sealed:
+        return
+    for status, response in operation["responses"].items():
+        for schema in alternatives(response.get("content", {}).get(JSON, {}).get("schema", {})) if status < "4" else ():
+            if "properties" in schema and schema.get("title") != "BatchAccepted":
+                assert "billing_notice" in schema["properties"], (status, schema.get("title"))
 
 
 def test_members_with_a_default_are_optional() -> None:

@@ -1,0 +1,46 @@
+"""The running release: its version and its commit.
+
+A build writes the commit beside this module, because an installation has no repository. A checkout asks its own.
+Without either, the commit is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import cache
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Final
+
+UNKNOWN: Final = "unknown"
+BUILT: Final = "commit.txt"
+"""The file of a build, written by `setup.py`."""
+GIT_SECONDS: Final = 5.0
+_SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+@cache
+def version() -> str:
+    """The version of the installed package, such as `3.1.0`."""
+    return metadata.version("service")
+
+
+@cache
+def commit() -> str:
+    """The commit as full hex, or `unknown`."""
+    built = resources.files("service").joinpath(BUILT)
+    found = built.read_text(encoding="ascii") if built.is_file() else _commit_of(Path(__file__).parents[1])
+    return found.strip() if _SHA.fullmatch(found.strip()) else UNKNOWN
+
+
+def _commit_of(checkout: Path) -> str:
+    """Ask the repository of a checkout. Empty without one, without git, or where git refuses."""
+    if not (checkout / ".git").exists():
+        return ""
+    command = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return asked.stdout if asked.returncode == 0 else ""
