@@ -12,11 +12,14 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Receive, Scope, Send
+
+from service.process.beats import beating
 
 DRAIN_SECONDS = 1.2  # at most; the rest of STOP_SECONDS is for requests that are still being carried out
 QUIET_SECONDS = 0.25  # without a request: whoever sends one after another has been told to close
@@ -39,7 +42,8 @@ class Draining:
         """Serve one request, or one lifespan: the server's handler of SIGTERM is set before that begins."""
         if scope["type"] != ScopeType.HTTP:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
-            await self._app(scope, receive, send)
+            async with AsyncExitStack() as stack:
+                await self._app(scope, partial(_hear, stack, receive), partial(_beat, stack, send))
             return
         self._open += 1
         self._last = time.monotonic()
@@ -67,3 +71,18 @@ class Draining:
         while self._expects(time.monotonic(), until):  # noqa: ASYNC110 (it is time that it waits for)
             await asyncio.sleep(LOOK_SECONDS)
         signal.raise_signal(signal.SIGINT)
+
+
+async def _beat(stack: AsyncExitStack, send: Send, message: Any) -> None:
+    """Pass on that the application has started. From then on its loop beats."""
+    if message["type"] == "lifespan.startup.complete":
+        await stack.enter_async_context(beating("api"))
+    await send(message)
+
+
+async def _hear(stack: AsyncExitStack, receive: Receive) -> Any:
+    """Pass on that the application is to end. From then on its loop need not beat."""
+    message: Any = await receive()
+    if message["type"] == "lifespan.shutdown":
+        await stack.aclose()
+    return message

@@ -27,6 +27,7 @@ from service.embedded.errors import EmbeddedError
 from service.embedded.layout import Layout
 from service.embedded.room import MB, DiskRoom
 from service.process import notify
+from service.process.beats import LoopWatch
 from service.process.children import Child, wait_for_port
 from service.process.measures import DIRECTORY, counting_together
 from service.settings import Settings
@@ -115,7 +116,7 @@ class Supervisor:
                 self._starting = False
             except Stopping:
                 return
-            self._watch(wake, attachment)
+            self._watch(wake, attachment, LoopWatch(Path(counting[DIRECTORY])))
 
     @contextmanager
     def _loading_children(self, stack: ExitStack, environment: dict[str, str]) -> Iterator[None]:
@@ -160,7 +161,7 @@ class Supervisor:
         stack.callback(room.stop)
         return attachment
 
-    def _watch(self, wake: int, attachment: Attachment | None) -> None:
+    def _watch(self, wake: int, attachment: Attachment | None, loops: LoopWatch) -> None:
         """Keep everything running until a signal."""
         ready = False
         while not self._stopping:
@@ -170,6 +171,8 @@ class Supervisor:
             if not ready and self._answers():
                 ready = True
                 self._announce()
+            if ready:
+                loops.look({os.getpid(), *(child.pid for child in self._children if child.pid is not None)})
             longest = LOOK_EVERY_SECONDS if ready else LOOK_WHILE_STARTING_SECONDS
             pause = min([longest, *(due for due in starts if due is not None)])
             if select.select([wake], [], [], pause)[0]:

@@ -30,6 +30,7 @@ from service.eventstore.tree.signing import Signer
 from service.jobs.declared import declared
 from service.logs import configure
 from service.process.assembly import make_services
+from service.process.beats import beating
 from service.process.children import die_with_parent, leave, wait_for_start
 from service.process.jobs import job_app
 from service.services import Services
@@ -67,6 +68,7 @@ async def run(settings: Settings) -> None:
         deliveries = asyncio.create_task(Deliverer(settings, services.store, services.guard).run())
         stack.push_async_callback(_end, deliveries)
         log.info("working", tasks=len(tasks), reactions=len(reactions))
+        await stack.enter_async_context(beating("worker"))
         while not stopping.is_set():
             jobs = asyncio.create_task(_run_jobs(job_app(services, tasks)))
             signalled = asyncio.create_task(stopping.wait())
