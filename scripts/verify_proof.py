@@ -1063,7 +1063,8 @@ def check_tlog_proof(data: bytes, policy: Policy) -> tuple[dict[str, Any], Check
 
 ARCHIVES = ("service-archive-1", "service-archive-2")  # the first has comments and runs in the lines of cases
 MANIFEST_NAME, BLOCK = "manifest.json", 512
-WITHHELD = ("credential.created", "project.created", "project.dsn_rotated", "publication.published")
+WITHHELD_BEFORE = ("credential.created", "project.created", "project.dsn_rotated", "publication.published")
+WITHHELD = (*WITHHELD_BEFORE, "project.public_dsn_rotated")
 MANIFEST = {
     *("format", "project_id", "made_at", "log_size", "events", "first_position", "last_position", "checkpoint"),
     *("withheld", "parts", "left_out", "manifest_sha256"),
@@ -1173,6 +1174,10 @@ class Archive:
             has_members(left, {"what", "why"}, "what is left out")
         self.manifest = manifest
 
+    def withheld_topics(self) -> tuple[str, ...]:
+        """The topics without payloads in archives of this form."""
+        return WITHHELD_BEFORE if self.manifest["format"] == ARCHIVES[0] else WITHHELD
+
     def end(self) -> Findings:
         """Compare the parts with the manifest, and the events with the tree."""
         self.compare_parts()
@@ -1181,7 +1186,7 @@ class Archive:
         told = [self.manifest[name] for name in ("project_id", "events", "first_position", "last_position")]
         ends = [self.places[0] + 1, self.places[-1] + 1] if self.places else [None, None]
         require(told == [export.project, export.count, *ends], "manifest.json: the events are not those that it tells")
-        withheld = {"payloads": export.withheld, "topics": list(WITHHELD)}
+        withheld = {"payloads": export.withheld, "topics": list(self.withheld_topics())}
         require(self.manifest["withheld"] == withheld, "manifest.json: withheld is not what is withheld")
         for document in self.runs:
             require(document["project_id"] == export.project, f"{document['run_id']}: this run is of another project")

@@ -13,7 +13,13 @@ from service.eventstore.declare.codec import canonical
 from service.eventstore.tree.reading import KeptCheckpoint
 
 FORMAT = "service-archive-2"
-WITHHELD = ("credential.created", "project.created", "project.dsn_rotated", "publication.published")
+WITHHELD = (
+    "credential.created",
+    "project.created",
+    "project.dsn_rotated",
+    "publication.published",
+    "project.public_dsn_rotated",
+)
 """Events whose payload holds the hash of a secret, by their topics without version."""
 
 LEFT_OUT = (
