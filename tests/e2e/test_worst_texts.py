@@ -23,7 +23,7 @@ from tests.support import seen
 from tests.support.mcp import META, headers_of
 from tests.support.naughty.judging import ShownPage
 from tests.support.naughty.places import ROOT, declared, page_of, places
-from tests.support.naughty.scene import cookie_of
+from tests.support.naughty.scene import cookie_of, operator_cookie
 from tests.support.plans import plan_body
 from tests.support.server import ServerHandle
 from tests.support.tenants.recording import Exchange
@@ -178,13 +178,14 @@ def plan_of(milestones: int, name: str) -> dict[str, Any]:
 def test_no_page_is_dear_for_the_loop(filled: Filled, reader: Reader) -> None:
     """All pages that one leads to another, whatever stands on them. Rendered elsewhere they are the same."""
     found, shown_of = set[str](), dict[str, tuple[str, str, str]]()
-    for cookie, known, each in (
+    for own, known, each in (
         (filled.cookie, filled.known, EACH),
         (filled.guest, [f"invitations/{filled.invitation}"], 1),
     ):
         way = places(known, each)
         place: str | None = next(way)
         while place is not None:
+            cookie = operator_cookie(filled.server) if place == "operator" else own
             [answer] = reader.ask([Request(place, "GET", f"{ROOT}/{place}".rstrip("/"), {"cookie": cookie})])
             assert answer.status == 200, f"{place}: {answer.status} {answer.text}"
             shown = httpx2.Response(answer.status, text=answer.text, headers=answer.headers)
@@ -231,8 +232,9 @@ def test_no_read_is_dear_for_the_loop(filled: Filled, reader: Reader) -> None:
 
 
 def plain(page: str) -> str:
-    """A page without what differs each time: keys of forms, and the time."""
+    """A page without what differs each time: keys of forms, hashes of the log, and the time."""
     page = re.sub(r'(name="_key" value=")[^"]*', r"\1", page)
+    page = re.sub(r"[A-Za-z0-9+/=]{12,}…?", "~", page)  # ids and hashes: the log goes on, and its root with it
     return re.sub(r"\d+", "0", re.sub(r"(\d+ (s|min|h|d) )+ago", "ago", page))
 
 

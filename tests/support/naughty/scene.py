@@ -15,7 +15,7 @@ from tests.support.console import COOKIE
 from tests.support.naughty.defacing import Defacer
 from tests.support.naughty.doors import Filler
 from tests.support.server import ServerHandle
-from tests.support.sessions import open_session
+from tests.support.sessions import open_operator, open_session
 from tests.support.tenants.tour import Tenant, take_tour
 
 DOORS = frozenset(
@@ -89,10 +89,15 @@ def cookie_of(server: ServerHandle, tenant: Tenant, key: str) -> str:
     return f"{COOKIE}={asyncio.run(_secret_of(str(server.database_url), user_id))}"
 
 
-async def _secret_of(database_url: str, user_id: str) -> str:
+def operator_cookie(server: ServerHandle) -> str:
+    """The cookie of a new session of the operator of a test server."""
+    return f"{COOKIE}={asyncio.run(_secret_of(str(server.database_url), None))}"
+
+
+async def _secret_of(database_url: str, user_id: str | None) -> str:
     store = EventStore(database_url, registry())
     await store.start()
     try:
-        return (await open_session(store, user_id)).secret
+        return (await open_session(store, user_id or await open_operator(store))).secret
     finally:
         await store.stop()
