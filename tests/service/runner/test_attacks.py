@@ -57,8 +57,6 @@ CONFIG = """
 	helper = {mark}
 [uploadpack]
 	packObjectsHook = {mark}
-[url "{directory}/other.git"]
-	insteadOf = {directory}/shop.git
 [include]
 	path = {directory}/nowhere
 """
@@ -134,6 +132,11 @@ PLANTS = {
       $GIT -c filter.evil.clean=cat add a; $GIT commit -qm x
       echo '* filter=evil' > src/sub/.gitattributes; echo y > src/sub/a
     """,
+    "a known submodule with a filter": """
+      rm -rf src/vendored; git clone -q "$D/lib" src/vendored; cat "$D/evil.config" >> src/vendored/.git/config
+      git config --file src/vendored/.git/config core.fsmonitor false
+      echo '* filter=evil' > src/vendored/.git/info/attributes; echo y > src/vendored/a
+    """,
     "a submodule by a file": """
       git init -q "$D/elsewhere"; cat "$D/evil.config" >> "$D/elsewhere/.git/config"; mkdir src/sub
       echo "gitdir: $D/elsewhere/.git" > src/sub/.git; echo x > src/sub/a
@@ -150,14 +153,31 @@ PLANTS = {
 """What a repair plants, by its name. `D` is a directory of its own."""
 
 
+def _seed(place: Workplace, name: str) -> None:
+    """Have the base know a submodule, where the plant is in one."""
+    if "known submodule" not in name:
+        return
+    lib, seed = place.directory / "lib", place.directory / "seed"
+    lib.mkdir()
+    (lib / "a").write_text("x\n")
+    git(lib, "init", "--quiet")
+    git(lib, "add", "a")
+    git(lib, "commit", "--quiet", "--message", "Begin")
+    git(seed, "update-index", "--add", "--cacheinfo", f"160000,{git(lib, 'rev-parse', 'HEAD')},src/vendored")
+    git(seed, "commit", "--quiet", "--message", "Add a library")
+    git(seed, "push", "--quiet", str(place.bare), "main")
+
+
 @pytest.mark.parametrize("name", PLANTS)
 def test_nothing_that_a_repair_plants_is_carried_out(opened: Open, name: str) -> None:
     """By this start, by the next one, and around a crash. What is pushed is what the contract allows."""
     place = opened()
     armed(place)
+    _seed(place, name)
     told = f"D={place.directory}\nCHECKOUT={place.checkout}\nHOME={place.directory}\nset +e\n"
+    attributes = "echo '* filter=evil' > src/.gitattributes" if "store" in name or name == "commondir" else ""
     once = f'[ -e "$D/planted" ] || {{ touch "$D/planted"; kill -9 $(cat {place.pid_file}); sleep 900; }}'
-    place.repairs(f"{told}{PLANTS[name]}\nset -e\n{REPAIR}\n{once}")
+    place.repairs(f"{told}{PLANTS[name]}\n{attributes}\nset -e\n{REPAIR}\n{once}")
     agent = {"SSH_AUTH_SOCK": f"{place.directory}/agent"}
     assert place.start(*OPEN, **agent) == KILLED
     for _ in range(3):
