@@ -80,7 +80,9 @@ def test_no_example_holds_a_secret_an_address_or_a_real_id() -> None:
     for name in examples:
         for text in texts(examples.of(name)):
             assert "127.0.0.1" not in text, name
-            for found in re.finditer(r"(?:service_(?:sk|ci|runner|dsn)|agp|whsec)_([0-9A-Za-z+/=_-]{9,})", text):
+            for found in re.finditer(
+                r"(?:service_(?:sk|ci|runner|dsn_pub|dsn)|agp|whsec)_([0-9A-Za-z+/=_-]{9,})", text
+            ):
                 assert found[1].startswith("Example0"), name
             for found in re.finditer(r"\b[a-z]+_([0-9a-z]{26})\b", text):
                 assert found[1].startswith("01k00000000000"), (name, text)

@@ -27,7 +27,7 @@ _BOUNDARY = re.compile(r"(?m)^--[0-9a-f]{32}")
 _PUBLICATION = re.compile(r"(?<=/v1/public/q/)[^/?\"]+")
 _FILLER = "Example0" * 32
 
-_NAMED_SECRET = re.compile(r"(service_(?:sk|ci|runner|dsn)_|agp_|whsec_)([0-9A-Za-z+/=_-]+)")
+_NAMED_SECRET = re.compile(r"(service_(?:sk|ci|runner|dsn_pub|dsn)_|agp_|whsec_)([0-9A-Za-z+/=_-]+)")
 _RUN = re.compile(r"\b[0-9A-Za-z_-]{40,120}\b")
 _DSN = re.compile(r"http://([^\s@\"]+@)127\.0\.0\.1:\d+")
 

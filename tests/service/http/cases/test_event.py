@@ -29,6 +29,7 @@ pytestmark = pytest.mark.shares_server
 EVENT = {
     "id", "received_at", "level", "message", "release", "environment", "user", "tags", "exception", "grouping",
     "adjusted",
+    "dsn",
 }  # fmt: skip
 RECORD = EVENT | {
     "case_id", "project_id", "trust", "frames", "total_frames", "resolved_count", "unmapped_source_urls", "next_action",
@@ -381,6 +382,7 @@ async def test_the_case_shows_its_latest_error_as_the_list_does(world: World, pr
     owner, project_id, _ = project
     case_id = await send_sentry(world, owner, project_id, request={"url": "https://shop.example/"})
     [event] = (await listed(owner, case_id))["events"]
+    assert event.pop("dsn") == "server", "by which DSN an error came, the list alone says"
     record = ok(await owner.get(f"/v1/cases/{case_id}"))
     latest = record["latest_event"]
     assert latest.pop("user_id") == event["user"]["id"]
