@@ -1,7 +1,8 @@
 """The archives of one process: a few at a time, made in turn, and sent as they grow.
 
 An archive is made at the pace of the database and sent at that of its reader. A slow reader holds a file, and nothing
-of the database.
+of the database. Where all archives are under way, the slowest reader makes way for a new one. The rows of all are read
+in turn, so a small project never waits for the whole of a large one.
 """
 
 from __future__ import annotations
@@ -35,10 +36,13 @@ MOST = 8
 MAKING = 2
 MOST_BYTES = 8 << 30
 PIECE = 256 << 10
-TURN_SECONDS = 10.0
 MAKING_SECONDS = 900.0
 LONGEST_SECONDS = 3600.0
 ADMIT_SECONDS = 1.0
+SLOW_AFTER = 60.0
+"""Seconds from which on a reader may count as slow."""
+SLOW_BYTES = 128 << 10
+"""Bytes a second below which it does, while there are more to take."""
 
 
 class ArchiveUnderWay(Exception):
@@ -46,7 +50,7 @@ class ArchiveUnderWay(Exception):
 
 
 class Archives:
-    """The archives under way in one process: MOST, of which MAKING are made at the same time. An account has one."""
+    """The archives under way in one process: MOST, of which MAKING read rows at the same time. An account has one."""
 
     def __init__(self, store: EventStore, directory: Path) -> None:
         self._store = store
@@ -70,25 +74,25 @@ class Archives:
     async def begin(self, project_id: str, tenant: str) -> Archive:
         """Begin to make an archive, which the caller lets go of.
 
-        Raises ArchiveUnderWay, and ReadNotDone when others have all places for too long.
+        Raises ArchiveUnderWay, and ReadNotDone when others have all places and none of them is slow.
         """
         if tenant in self._under_way:
             raise ArchiveUnderWay
         if len(self._under_way) >= MOST:
-            raise ReadNotDone
+            self._make_way()
         archive = Archive(self._open_spool(), partial(self._leave, tenant))
         self._under_way[tenant] = archive
-        try:
-            async with asyncio.timeout(TURN_SECONDS):
-                await self._turns.enter(tenant)
-        except BaseException as error:
-            archive.let_go()
-            if isinstance(error, TimeoutError):
-                raise ReadNotDone from None
-            raise
-        leave = partial(self._turns.leave, tenant)
-        archive.start(self._make(project_id, tenant, archive), leave)
+        archive.start(self._make(project_id, tenant, archive))
         return archive
+
+    def _make_way(self) -> None:
+        """End the archive with the slowest reader. Raises ReadNotDone without a slow one."""
+        slow = [(archive.rate, archive) for archive in self._under_way.values() if archive.is_slow]
+        if not slow:
+            raise ReadNotDone
+        rate, slowest = min(slow, key=lambda pair: pair[0])
+        log.info("archive_made_way", bytes_a_second=round(rate))
+        slowest.let_go()
 
     def _open_spool(self) -> Spool:
         """Make a file where the data are, or where the system has temporary ones. Raises OSError."""
@@ -102,7 +106,7 @@ class Archives:
 
         with self.counts.counting(archive.spool):
             async with asyncio.timeout(MAKING_SECONDS), await self._connect() as connection:
-                await make(connection, project_id, archive.spool, work, self._pin)
+                await make(connection, project_id, archive.spool, work, self._pin, partial(self._turns.place, tenant))
 
     async def _connect(self) -> Connection:
         return await psycopg.AsyncConnection.connect(
@@ -133,13 +137,25 @@ class Archive:
         self._leave = leave
         self._making: asyncio.Task[None] | None = None
         self._over = False
+        self._sent = 0
+        self._begun = time.monotonic()
         self._timer = asyncio.get_running_loop().call_later(LONGEST_SECONDS, self.let_go)
 
-    def start(self, making: Coroutine[Any, Any, None], then: Callable[[], None]) -> None:
-        """Make it, beside whoever waits for it, and `then` do what is to be done in any case."""
+    @property
+    def rate(self) -> float:
+        """Bytes a second that its reader has taken."""
+        return self._sent / max(time.monotonic() - self._begun, 1.0)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether its reader leaves for long what is there."""
+        behind = self.spool.ready - self._sent > PIECE
+        return behind and time.monotonic() - self._begun > SLOW_AFTER and self.rate < SLOW_BYTES
+
+    def start(self, making: Coroutine[Any, Any, None]) -> None:
+        """Make it, beside its readers."""
 
         def made(task: asyncio.Task[None]) -> None:
-            then()
             if not task.cancelled() and (error := task.exception()) is not None:
                 log.warning("archive_not_made", cause=type(error).__name__)
             self.changed.set()
@@ -160,7 +176,7 @@ class Archive:
 
     async def pieces(self, admit: Callable[[], Awaitable[None]]) -> AsyncIterator[bytes]:
         """Give the archive as it grows, to whoever is still admitted. Raises ReadNotDone where it breaks off."""
-        sent, admitted_at = 0, -ADMIT_SECONDS
+        admitted_at = -ADMIT_SECONDS
         while True:
             self.changed.clear()
             made = self._making is not None and self._making.done()
@@ -169,13 +185,13 @@ class Archive:
             if time.monotonic() - admitted_at >= ADMIT_SECONDS:
                 await _admitted(admit)
                 admitted_at = time.monotonic()
-            if sent < self.spool.ready:
-                piece = await asyncio.to_thread(self.spool.read, sent, PIECE)
-                sent += len(piece)
-                if made and sent == self.spool.ready:
+            if self._sent < self.spool.ready:
+                piece = await asyncio.to_thread(self.spool.read, self._sent, PIECE)
+                if made and self._sent + len(piece) == self.spool.ready:
                     self._check()
                     await _admitted(admit)  # Nobody gets the end who may no longer have it.
                 yield piece
+                self._sent += len(piece)
             elif made:
                 self._check()
                 return

@@ -11,6 +11,7 @@ import base64
 import time
 from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -39,6 +40,8 @@ Work = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Carries a piece of work out apart from the event loop."""
 Pin = Callable[[KeptCheckpoint], Awaitable[Any]]
 """Keeps a checkpoint for ever."""
+Turn = Callable[[], AbstractAsyncContextManager[Any]]
+"""A turn to read some rows."""
 
 PART_BYTES = 64 << 20
 MANIFEST_BYTES = 16 << 20
@@ -54,7 +57,7 @@ LOOK_SECONDS = 0.05
 SETTINGS = (
     "default_transaction_read_only = on",
     "statement_timeout = '120s'",
-    "idle_in_transaction_session_timeout = '60s'",
+    "idle_in_transaction_session_timeout = '300s'",  # between two turns
     "jit = off",
     "max_parallel_workers_per_gather = 0",
     "enable_seqscan = off",
@@ -73,8 +76,8 @@ _ANALYTICS = load_sql("archives", "analytics")
 _DEPLOYS = load_sql("archives", "deploys")
 
 
-async def make(connection: Connection, project_id: str, spool: Spool, work: Work, pin: Pin) -> None:
-    """Make the archive of a project.
+async def make(connection: Connection, project_id: str, spool: Spool, work: Work, pin: Pin, turn: Turn) -> None:
+    """Make the archive of a project, with a turn for each read of rows.
 
     Raises psycopg.Error, ArchiveFull where even what is no telemetry is too much, DiskNearlyFull, and OSError of the
     disk.
@@ -83,7 +86,7 @@ async def make(connection: Connection, project_id: str, spool: Spool, work: Work
         await connection.execute(f"set {setting}".encode())
     await _await_signature(connection)
     contents = Contents(project_id)
-    maker = _Maker(connection, spool, work, contents)
+    maker = _Maker(connection, spool, work, contents, turn)
     async with connection.transaction():
         await connection.execute("set transaction isolation level repeatable read, read only")
         [[contents.made_at, contents.log_size, contents.stored]] = await maker.fetch(_MOMENT)
@@ -122,11 +125,12 @@ async def _await_signature(connection: Connection) -> None:
 class _Maker:
     """Reads on one connection, and writes apart."""
 
-    def __init__(self, connection: Connection, spool: Spool, work: Work, contents: Contents) -> None:
+    def __init__(self, connection: Connection, spool: Spool, work: Work, contents: Contents, turn: Turn) -> None:
         self._connection = connection
         self._spool = spool
         self._work = work
         self._contents = contents
+        self._turn = turn
         self._of_project = {"project_id": contents.project_id}
 
     async def fetch(self, query: str) -> list[Row]:
@@ -137,10 +141,12 @@ class _Maker:
         """Read rows, a few at once, and rest in between."""
         count = 1
         async with self._connection.cursor(name="archive") as cursor:
-            await cursor.execute(query.encode(), self._of_project)
+            async with self._turn():
+                await cursor.execute(query.encode(), self._of_project)
             while True:
-                began = time.monotonic()
-                found = await cursor.fetchmany(count)
+                async with self._turn():
+                    began = time.monotonic()
+                    found = await cursor.fetchmany(count)
                 if not found:
                     return
                 yield found
@@ -182,7 +188,8 @@ class _Maker:
         spans = spans_beside(indexes, checkpoint.size)
         while some := await self._work(partial(_some, spans)):
             wanted = reading.want(some, checkpoint.size)
-            found = await (await self._connection.execute(reading.TILES.encode(), wanted.values)).fetchall()
+            async with self._turn():
+                found = await (await self._connection.execute(reading.TILES.encode(), wanted.values)).fetchall()
             await self._work(partial(_write_hashes, parts, wanted, found))
         await self._work(parts.end)
 
@@ -191,7 +198,8 @@ class _Maker:
         async for rows in self.rows(_RUNS):
             for (text,) in rows:
                 row = msgspec.json.decode(text, type=RunRow)
-                read = await read_bundle(self._connection, proof.chain_of(row))
+                async with self._turn():
+                    read = await read_bundle(self._connection, proof.chain_of(row))
                 await self._prove_run(row, read)
 
     async def _prove_run(self, row: RunRow, read: StreamBundle) -> None:

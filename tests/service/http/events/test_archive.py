@@ -8,7 +8,7 @@ import json
 import re
 import tracemalloc
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,12 @@ import psutil
 import psycopg
 import pytest
 
+from service.archives import archive
+from service.archives.archive import Archive, Archives
 from service.archives.making import make
 from service.archives.spool import Spool
+from service.eventstore.store import EventStore
+from service.fairness.not_done import ReadNotDone
 from tests.support import archives
 from tests.support.api import Person, World, ok, refused, world  # noqa: F401 (a fixture)
 from tests.support.ending import held_at_the_fence
@@ -227,6 +231,80 @@ async def test_a_slow_reader_holds_nothing_of_the_database(world: World, tmp_pat
     assert len(archives.lines(archives.members(whole.content), "telemetry/analytics")) == ROWS
 
 
+async def made(archive: Archive) -> None:
+    """Wait until an archive is made."""
+
+    async def done() -> bool:
+        return archive._making is not None and archive._making.done()
+
+    await until(done)
+
+
+async def test_the_slowest_reader_makes_way_where_all_places_are_held(
+    world: World,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A new archive begins. Without a slow reader it does not, and who reads all there is yet is none."""
+    _, project, _ = await large(world)
+    monkeypatch.setattr(archive, "MOST", 2)
+    monkeypatch.setattr(archive, "SLOW_AFTER", 0.0)
+
+    async def admitted() -> None:
+        return None
+
+    async def work(store: EventStore) -> None:
+        held = Archives(store, tmp_path)
+        slow, quick = [await held.begin(project["id"], name) for name in ("usr_slow", "usr_quick")]
+        from_slow, from_quick = slow.pieces(admitted), quick.pieces(admitted)
+        await made(slow)
+        await made(quick)
+        await anext(from_slow)
+        for _ in range(5):
+            await anext(from_quick)
+        monkeypatch.setattr(archive, "SLOW_BYTES", 0)
+        with pytest.raises(ReadNotDone):
+            await held.begin(project["id"], "usr_new")
+        monkeypatch.setattr(archive, "SLOW_BYTES", 1 << 60)
+        new = await held.begin(project["id"], "usr_new")
+        with pytest.raises(ReadNotDone):
+            await anext(from_slow)
+        assert sum([len(piece) async for piece in from_quick]) > 0
+        assert not quick.is_slow, "nothing is left to take"
+        for one in (quick, new):
+            one.let_go()
+
+    await world.operate(work)
+
+
+async def test_a_small_archive_does_not_wait_for_the_whole_of_a_large_one(
+    world: World,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows are read in turn, also where one reads at a time."""
+    owner, project, _ = await large(world)
+    small = await owner.create_project("small")
+    monkeypatch.setattr(archive, "MAKING", 1)
+
+    async def work(store: EventStore) -> None:
+        held = Archives(store, tmp_path)
+        first = await held.begin(project["id"], "usr_large")
+
+        async def begun_to_read() -> bool:
+            return first.spool.size > ROW_BYTES
+
+        await until(begun_to_read)
+        second = await held.begin(small["id"], "usr_small")
+        await made(second)
+        assert first._making is not None
+        assert not first._making.done()
+        for one in (first, second):
+            one.let_go()
+
+    await world.operate(work)
+
+
 async def test_a_client_that_goes_away_leaves_nothing(world: World) -> None:  # noqa: F811
     """Neither a file, nor a connection of the database, nor a place."""
     owner, _, path = await large(world)
@@ -375,7 +453,7 @@ async def test_a_case_with_very_much_below_it_is_made_a_little_at_a_time(world: 
     async with await psycopg.AsyncConnection.connect(world.server.database_url, autocommit=True) as connection:
         tracemalloc.start()
         try:
-            await make(connection, project_id, spool, at_once, no_pin)
+            await make(connection, project_id, spool, at_once, no_pin, nullcontext)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
