@@ -39,6 +39,7 @@ WITHOUT_FILES = {
     "analytics/connected.py": "the language of the customer's provider",
     "analytics/structured": "made of what a caller names, in a transaction that sees three views",
     "deletion/purging.py": "made from the names of all tables that hold rows of a scope",
+    "embedded/room.py": "tells the embedded server to read its settings anew, as the superuser",
     "cli/doctor.py": "a write that is tried and taken back",
     "cli/shared/copies.py": "made from the names of all tables",
     "cli/shared/silence.py": "asks whether anybody answers",

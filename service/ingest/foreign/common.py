@@ -171,7 +171,7 @@ def _user(user: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> str | None:
-    """A text or number as text; None for anything else."""
+    """A text or number as text. None for anything else."""
     return str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 

@@ -186,7 +186,7 @@ def _recorded(frame: Mapping[str, Any]) -> RecordedFrame:
 
 
 def _lines(value: Any) -> list[str]:
-    """Lines of source; none unless all are texts."""
+    """Lines of source. None unless all are texts."""
     if not isinstance(value, list) or not all(isinstance(line, str) for line in value):
         return []
     return [line[:MOST_NAME] for line in value]
@@ -237,7 +237,7 @@ def _identified(frame: RecordedFrame, debug_ids: Mapping[str, str]) -> RecordedF
 
 
 def _first(holder: Mapping[str, Any], names: Iterable[str], kind: type) -> Any:
-    """The first member of a kind; `true` is no number."""
+    """The first member of a kind. `true` is no number."""
     values = (holder.get(name) for name in names)
     return next((value for value in values if isinstance(value, kind) and not isinstance(value, bool)), None)
 
