@@ -153,7 +153,7 @@ def is_own(frame: Frame) -> bool:
 
 
 def _message(event: ForeignEvent) -> str:
-    """The text of the exception, or its type, as a hand-written report calls it; else what the event says."""
+    """The text of the exception, or its type in a hand-written report. Else the text of the event."""
     told = (event.errors[0].value or event.errors[0].type) if event.errors else None
     return told or event.message or NO_MESSAGE
 
