@@ -16,7 +16,7 @@ from schemas.analytics.query import MAX_BY, MAX_FILTERS, MAX_IN, MAX_QUERY, MAX_
 from schemas.cases.event import MAX_EVENTS as MAX_EVENTS_OF_PAGE
 from schemas.cases.event import MAX_PAGE_BYTES
 from schemas.cases.foreign.posthog import MAX_EVENTS, MAX_POSTHOG_BYTES
-from schemas.cases.foreign.sentry import MAX_ENVELOPE_BYTES, MAX_UNPACKED_BYTES
+from schemas.cases.foreign.sentry import MAX_ENVELOPE_BYTES, MAX_EVENT_BYTES, MAX_UNPACKED_BYTES
 from schemas.cases.log import MAX_EXTRA_BYTES, MAX_INGEST_BYTES
 from schemas.cases.source_map import MAX_MAP_BYTES, MAX_PROJECT_BYTES
 from schemas.contracts.contract import MAX_AUTOMATIONS, MAX_CONTRACT_BYTES
@@ -73,7 +73,8 @@ LIMITS: Mapping[str, str] = {
     "`extra` of an error": f"{MAX_EXTRA_BYTES:,} bytes",
     "Batch of errors or events": f"{MAX_BATCH_BYTES:,} bytes, {MAX_BATCH_ITEMS:,} items",
     "Sentry envelope": f"{MAX_ENVELOPE_BYTES:,} bytes sent, {MAX_UNPACKED_BYTES:,} unpacked",
-    "PostHog body": f"{MAX_POSTHOG_BYTES:,} bytes, {MAX_EVENTS:,} events",
+    "Event of an SDK": f"{MAX_EVENT_BYTES:,} bytes",
+    "PostHog body": f"{MAX_POSTHOG_BYTES:,} bytes, also unpacked, {MAX_EVENTS:,} events",
     "OTLP export": f"{MAX_OTLP_BYTES:,} bytes sent, {MOST_RECORDS:,} records, {MOST_STORED:,} bytes stored",
     "Page of the stored errors of a case": f"{MAX_PAGE_BYTES:,} bytes, {MAX_EVENTS_OF_PAGE} errors",
     "Fingerprint of an SDK": f"the first {MAX_ENTRIES} entries and {MAX_ENTRY} characters of each count",

@@ -10,8 +10,8 @@ import pytest
 
 from scripts.bench.intake import envelopes, trackers
 from scripts.load import worlds
-from service.ingest.foreign.envelope import parse
 from service.ingest.foreign.sentry_event import event_id_of
+from tests.support.sentry import parse
 from tests.support.server import ServerHandle
 
 pytestmark = pytest.mark.shares_server

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from service.ingest.foreign.envelope import EnvelopeItem, EnvelopeReader, Header
 
 EVENT_ID = "0123456789abcdef0123456789abcdef"
 
@@ -76,3 +79,21 @@ def envelope(*items: tuple[dict[str, Any], bytes], header: dict[str, Any] | None
 def of_event(event: Any, **header: Any) -> bytes:
     """An envelope of one event."""
     return envelope(({"type": "event"}, json.dumps(event).encode()), header=header)
+
+
+class SentryEnvelope(NamedTuple):
+    """An envelope taken apart, with every payload."""
+
+    header: Header
+    items: list[EnvelopeItem]
+
+
+def parse(raw: bytes, pieces: Iterable[int] = ()) -> SentryEnvelope:
+    """Take an envelope apart that comes in pieces of so many bytes, and the rest in one."""
+    reader, at = EnvelopeReader(lambda _: len(raw)), 0
+    for size in pieces:
+        reader.feed(raw[at : at + size])
+        at += size
+    reader.feed(raw[at:])
+    reader.end()
+    return SentryEnvelope(reader.header, reader.items)

@@ -7,14 +7,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-MAX_POSTHOG_BYTES = 1024 * 1024
-"""Of a body as it is sent."""
+MAX_POSTHOG_BYTES = 20 * 1024 * 1024
+"""Of a body, as it is sent and once its content coding is taken off."""
 
-MAX_UNPACKED_BYTES = 4 * 1024 * 1024
-"""Of a body once its content coding is taken off."""
+MAX_EVENT_BYTES = 1024 * 1024
+"""Of one event."""
 
-MAX_EVENTS = 1000
+MAX_EVENTS = 10_000
 """Of one body."""
+
+MAX_QUESTION_BYTES = 1024 * 1024
+"""Of a body that asks for flags, as it is sent and once its content coding is taken off."""
 
 Refused = Annotated[int, Meta(ge=1)] | msgspec.UnsetType
 

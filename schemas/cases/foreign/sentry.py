@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-MAX_ENVELOPE_BYTES = 1024 * 1024
-"""Of a body as it is sent."""
+MAX_ENVELOPE_BYTES = 20 * 1024 * 1024
+"""Of an envelope as it is sent."""
 
-MAX_UNPACKED_BYTES = 4 * 1024 * 1024
-"""Of a body once its content coding is taken off."""
+MAX_UNPACKED_BYTES = 40 * 1024 * 1024
+"""Of an envelope once its content coding is taken off."""
+
+MAX_EVENT_BYTES = 1024 * 1024
+"""Of an event, in an envelope or alone."""
 
 
 class SentryAccepted(msgspec.Struct, frozen=True, omit_defaults=True):

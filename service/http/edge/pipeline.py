@@ -14,10 +14,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, ExitStack, closing, nullcontext
 from functools import partial
 from http import HTTPStatus
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from litestar.types import HTTPScope, Receive
 
@@ -48,7 +49,8 @@ from service.http.edge.body.gate import Odd
 from service.http.edge.body.parsing import Query, decode_body, parse, parse_head, query_for_credential
 from service.http.edge.body.read_limited import PIECE, ArrivingBody, Discarding, arriving, too_large
 from service.http.edge.body.room import BodyRoom, Room
-from service.http.edge.body.unpacking import unpack
+from service.http.edge.body.unpacking import coding_of, unpack
+from service.http.edge.body.upload import SPOOLED_BYTES, SPOOLED_SHARE, Upload, read_pieces
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.declare.call import Call, Tools
 from service.http.edge.declare.forms import TOLD_BY, form_of
@@ -64,6 +66,8 @@ from service.http.edge.waiting.waits import KEPT_BODY, RevisionWait, Waits, once
 from service.ingest.queue.items import AS_SENT, Adjustments
 from service.services import Services
 
+T = TypeVar("T")
+
 MAX_RUNNING = 1024  # requests carried out at once
 MOST_OF_PLACE = MAX_RUNNING // 2  # of those in one place that is shared, an address of it half of them
 MOST_DOCUMENTS = 4  # large bodies that are more than bytes at once; the others wait for their turn
@@ -71,6 +75,7 @@ MOST_TELEMETRY = 16  # likewise of telemetry
 STRANGERS_BYTES = 16 * 1024 * 1024  # of bodies that have to be read before their sender is known
 MOST_OFFLOADED = 16  # pieces of one account that wait for the other process
 MOST_UPLOADS = 16  # bodies that are stored while they arrive
+MOST_UPLOADED = 4  # bodies in files that are read at once
 MAX_READING = 4096  # bodies still arriving at once; each has its own deadline
 # Seconds that all reads of one request may take. A page comes within a second or not at all; what changes something
 # may have to count first, and is carried out under a deadline of its own.
@@ -112,6 +117,7 @@ class Pipeline:
         self.crowd = Crowd(MOST_OF_PLACE, MOST_OF_PLACE // 2)
         self.pace = RefusalPace()
         self.bodies = BodyRoom()
+        self.files = BodyRoom(SPOOLED_BYTES, SPOOLED_SHARE)
         self.strangers = BodyRoom(STRANGERS_BYTES, STRANGERS_BYTES // 2)
         self.discarding = Discarding()
         self.trusted_proxies: Networks = ()
@@ -134,6 +140,8 @@ class Pipeline:
         self._documents = Turns(places=MOST_DOCUMENTS, per_tenant=MOST_DOCUMENTS // 2, waiting=MAX_RUNNING)
         # A large body of telemetry may hold thousands of records, each of which waits for its commit.
         self._telemetry = Turns(places=MOST_TELEMETRY, per_tenant=MOST_TELEMETRY // 4, waiting=MAX_RUNNING)
+        # What unpacks a body may look back on 16 MiB of it, and an event of it is more than bytes once it is read.
+        self._uploaded = Turns(places=MOST_UPLOADED, per_tenant=MOST_UPLOADED // 2, waiting=MAX_RUNNING)
 
     async def run(self, bound: Bound, scope: HTTPScope, receive: Receive, *, inner: bool = False) -> Reply:
         """Answer one request. Never raises for what the request or its handler does.
@@ -307,14 +315,16 @@ class Pipeline:
         crowd = stranger if shown is None and not (inner or again) else NOBODY
         self.crowd.check(crowd, 1)
         self._run(crowd, 1)
+        opened = ExitStack()
         try:
             head = with_coding(operation, head, query)
-            with self.strangers.of(address) as strange:
-                raw: bytes | None = None
+            with self.strangers.of(address) as strange, self.files.of(address) as files:
+                sent: bytes | Upload | None = None
                 if shown is None and operation.protocol is not None and body is not None:
-                    raw = await self._read(body, strange, crowd)
-                    raw = await unpack(operation, stranger, head, raw, strange, self._apart)
-                    head, shown = await self._introduce(services, operation, operation.protocol, head, query, raw)
+                    sent = await self._receive(operation, stranger, head, body, strange, files, crowd)
+                    if isinstance(sent, Upload):
+                        opened.callback(sent.close)
+                    head, shown = await self._introduce(services, operation, operation.protocol, head, query, sent)
                 path = scope["path_params"]
                 readmit = partial(admit, services, bound, head, query, path, shown, stranger=stranger, inner=inner)
                 call = await self._admit(
@@ -322,8 +332,9 @@ class Pipeline:
                 )
                 call.waiting = wait
                 standing.append(call)
-                return await self._answer_in_room(call, bound, head, body, raw, address, crowd)
+                return await self._answer_in_room(call, bound, head, body, sent, address, crowd)
         finally:
+            opened.close()
             self._run(crowd, -1)
             if shown is not None and not again:
                 self.in_flight.leave(shown.key)
@@ -385,7 +396,9 @@ class Pipeline:
             operation=operation,
             services=services,
             _apart=self._apart,
-            _tools=Tools(charge, partial(self._decode_one, bound), self._turns, readmit, self.offload),
+            _tools=Tools(
+                charge, partial(self._decode_one, bound), self._turns, readmit, self._read_pieces, self.offload
+            ),
             principal=principal,
             request_id=head.request_id,
             scope_id=project_id,
@@ -400,18 +413,55 @@ class Pipeline:
             headers=added,
         )
 
+    async def _receive(
+        self,
+        operation: Operation,
+        tenant: str,
+        head: Head,
+        body: ArrivingBody,
+        room: Room,
+        files: Room,
+        crowd: str,
+    ) -> bytes | Upload:
+        """Read a body and take its content coding off, or, of a piecewise operation, read it as it will be taken apart.
+
+        Raises as `_read`, `unpack` and ArrivingBody.upload.
+        """
+        if not operation.piecewise:
+            raw: bytes = await self._read(body.read(room), crowd)
+            return await unpack(operation, tenant, head, raw, room, self._apart)
+        encoding = coding_of(head.headers.get("content-encoding"))
+        upload: Upload = await self._read(body.upload(room, files), crowd)
+        try:
+            upload.encoding, upload.most = encoding, operation.unpacked
+            upload.unpack_small()
+        except BaseException:
+            upload.close()
+            raise
+        return upload
+
+    def _read_pieces(self, upload: Upload, tenant: str, work: Callable[[bytes], Any]) -> AsyncIterator[Any]:
+        """Read an upload as `Call.work_on_pieces` does."""
+        return read_pieces(upload, self._apart, tenant, work)
+
     async def _introduce(
-        self, services: Services, operation: Operation, protocol: Sdk, head: Head, query: Query, raw: bytes
+        self, services: Services, operation: Operation, protocol: Sdk, head: Head, query: Query, sent: bytes | Upload
     ) -> tuple[Head, Dsn | None]:
         """Take the sender's key out of a body of an SDK's, as if it had come in the head (G-142).
 
         Until then the body has its place in a room for strangers, who so take none of those who are known. Raises
         InvalidPayload for a body that is not of the SDK's encoding, where the key can be nowhere else (G-175).
         """
-        key = await self._apart.run_if_large(reads_for() or NOBODY, len(raw), partial(protocol.key_in, raw))
-        if key is None:
+        tenant, finder = reads_for() or NOBODY, protocol.finder()
+        upload = sent if isinstance(sent, Upload) else Upload(sent)
+        async with self._place_of(upload, tenant):
+            async for over in read_pieces(upload, self._apart, tenant, finder.feed):
+                if over:
+                    break
+        upload.found = finder
+        if finder.key is None:
             return head, None
-        head = head._replace(headers={**head.headers, "x-service-dsn": key})
+        head = head._replace(headers={**head.headers, "x-service-dsn": finder.key})
         return head, self._count_in(services, operation, head, query)
 
     async def _answer_in_room(
@@ -420,20 +470,25 @@ class Pipeline:
         bound: Bound,
         head: Head,
         body: ArrivingBody | None,
-        raw: bytes | None,
+        sent: bytes | Upload | None,
         address: str,
         crowd: str,
     ) -> Outcome | Answer | Streamed:
         """Read the body, unless it had to be read before its sender was known, and answer."""
         operation, who = bound.operation, call.principal
-        with self.bodies.of(who.account or address) as room:
+        holder = who.account or address
+        with self.bodies.of(holder) as room, self.files.of(holder) as files:
             if body is not None and operation.streams:
                 async with self._uploads.place(who.tenant):
                     call.arriving = body.pieces(room, PIECE)
                     return await self._answer(call, bound, head, b"")
-            if raw is None:
-                raw = b"" if body is None else await self._read(body, room, crowd)
-                raw = await unpack(operation, who.tenant, head, raw, room, self._apart)
+            if sent is None:
+                sent = b""
+                if body is not None:
+                    sent = await self._receive(operation, who.tenant, head, body, room, files, crowd)
+            if isinstance(sent, Upload):
+                return await self._answer_upload(call, bound, head, sent)
+            raw = sent
             if len(raw) <= LARGE:
                 return await self._answer(call, bound, head, raw)
             if not operation.adjusts:
@@ -441,6 +496,24 @@ class Pipeline:
                     return await self._answer(call, bound, head, raw)
             async with self._telemetry.place(who.tenant):
                 return await self._answer(call, bound, head, raw)
+
+    async def _answer_upload(
+        self, call: Call[Any, Any], bound: Bound, head: Head, upload: Upload
+    ) -> Outcome | Answer | Streamed:
+        """Answer a request whose handler reads its body a piece at a time, in its turn."""
+        tenant = call.principal.tenant
+        with closing(upload):
+            call.upload = upload
+            async with self._place_of(upload, tenant):
+                if upload.small:
+                    await self._turns.take(tenant, upload.size)
+                return await self._answer(call, bound, head, b"")
+
+    def _place_of(self, upload: Upload, tenant: str) -> AbstractAsyncContextManager[None]:
+        """The place that an upload is read in."""
+        if upload.small:
+            return nullcontext()
+        return (self._telemetry if upload.held else self._uploaded).place(tenant)
 
     async def _answer(self, call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> Outcome | Answer | Streamed:
         await self._understand(call, bound, head, raw)
@@ -497,22 +570,22 @@ class Pipeline:
             raise NotFound
         return services
 
-    async def _read(self, body: ArrivingBody, room: Room, crowd: str) -> bytes:
+    async def _read(self, arrival: Awaitable[T], crowd: str) -> T:
         """Wait for a body. A request that waits for its sender takes no place of those that are carried out.
 
-        Raises as ArrivingBody.read, and ServiceUnavailable when no place is left at its end.
+        Raises as `arrival`, and ServiceUnavailable when no place is left at its end.
         """
         self._run(crowd, -1)
         self.reading += 1
         try:
-            raw = await body.read(room)
+            read = await arrival
         finally:
             self.reading -= 1
             self._run(crowd, 1)
         if self.running > MAX_RUNNING:
             raise ServiceUnavailable
         self.crowd.check(crowd)
-        return raw
+        return read
 
     def _address(self, scope: HTTPScope, head: Head) -> str:
         """The address that limits count a request to."""

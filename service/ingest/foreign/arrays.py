@@ -12,17 +12,23 @@ from typing import Any
 
 import msgspec
 
+_FEWEST = 3  # 2 to this power is the smallest number of items that there is a decoder for
 _ABSENT = msgspec.Raw(b"")
 
 
 def first_items(raw: bytes, most: int) -> list[bytes]:
     """The texts of at most the first `most` items. Raises ValueError and RecursionError for what is no JSON array."""
     items: list[bytes] = []
-    for item in msgspec.structs.astuple(_decoder(most)(raw)):
+    for item in msgspec.structs.astuple(_decoder(min(most, _at_least(raw.count(b",") + 1)))(raw)):
         if item is _ABSENT:
             break
         items.append(bytes(item))
     return items
+
+
+def _at_least(items: int) -> int:
+    """One of a few numbers that is not less: to build a decoder takes long, and to leave members out some time."""
+    return 1 << max(_FEWEST, (items - 1).bit_length())
 
 
 @cache

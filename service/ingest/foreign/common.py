@@ -9,7 +9,7 @@ What is stored in `extra`:
 
 - `exception`: `type`, `value`, `module`, `frames`, latest call first; `causes` are further ones of the same form.
   A frame is `file`, `function`, `in_app`, and as they were sent `filename`, `abs_path` where it differs,
-  `module`, `lineno`, `colno`, `context_line`, and `symbol` where the function was called otherwise; `pre_context` and
+  `module`, `lineno`, `colno`, `context_line`, and `symbol` where the function was called otherwise. `pre_context` and
   `post_context`, the lines around that one, where nothing else needs their room. `frames_left_out` counts those
   without room.
 - `debug_meta`: `images`, each with `type`, `code_file` and `debug_id`.

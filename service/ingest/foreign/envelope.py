@@ -1,22 +1,26 @@
 """The envelope in which Sentry's SDKs send: a line of headers, then items, each a line of headers and a payload.
 
 An item that says its length has so many bytes, then the end of its line or of the envelope; any other ends with its
-line. Empty lines may follow the last item. What is not so is refused whole, with the number of the item at fault, so
-that nothing of it is taken. Pure.
+line. Empty lines may follow the last item. What is not so is refused, with the number of the item at fault. An item is
+read while its bytes arrive, and those that nobody wants are passed over, so that an envelope of any size takes no more
+memory than the items that are kept. Pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
+from service.ingest.foreign.pieces import NOTHING, Pieces, Waits
 from service.ingest.foreign.surrogates import FAULTS, decode_any
 
 MAX_ITEMS = 1000
 MAX_HEADER = 16 * 1024  # bytes of one line of headers
 _LINE = b"\n"
+_ENDLESS = 2**62  # more than any body has
 
 
 class MalformedEnvelope(Exception):
@@ -40,17 +44,11 @@ class _ItemHeader(msgspec.Struct, frozen=True):
 
 
 class EnvelopeItem(NamedTuple):
-    """An item of an envelope: its type, and its payload as it came."""
+    """An item of an envelope: its type, its bytes, and its payload as it came, None for one that is not kept."""
 
     type: str
-    payload: bytes
-
-
-class SentryEnvelope(NamedTuple):
-    """An envelope taken apart."""
-
-    header: Header
-    items: tuple[EnvelopeItem, ...]
+    size: int
+    payload: bytes | None
 
 
 _header = msgspec.json.Decoder(Header).decode
@@ -58,51 +56,104 @@ _item_header = msgspec.json.Decoder(_ItemHeader).decode
 
 
 def read_header(raw: bytes) -> Header:
-    """Read the first line of an envelope. Raises MalformedEnvelope."""
-    line, _ = _line(raw, 0, "the envelope")
+    """Read the first line of an envelope, of which this is the beginning. Raises MalformedEnvelope."""
+    line = raw[: MAX_HEADER + 1].partition(_LINE)[0]
+    return _header_of(line)
+
+
+def _header_of(line: bytes) -> Header:
+    if len(line) > MAX_HEADER:
+        raise _too_long("the envelope")
     header: Header = _decoded(_header, line, "the envelope")
     return header
 
 
-def parse(raw: bytes) -> SentryEnvelope:
-    """Take an envelope apart. Raises MalformedEnvelope, and TooManyEnvelopeItems."""
-    line, at = _line(raw, 0, "the envelope")
-    header: Header = _decoded(_header, line, "the envelope")
-    items: list[EnvelopeItem] = []
-    end = len(raw.rstrip(_LINE))
-    while at < end:
-        if len(items) == MAX_ITEMS:
-            raise TooManyEnvelopeItems
-        whose = f"item {len(items)}"
-        line, at = _line(raw, at, whose)
-        said: _ItemHeader = _decoded(_item_header, line, whose)
-        payload, at = _payload(raw, at, said.length, whose)
-        items.append(EnvelopeItem(said.type, payload))
-        end = max(end, at)  # a payload of a length that was said may end with empty lines
-    return SentryEnvelope(header, tuple(items))
+class EnvelopeReader:
+    """Takes an envelope apart while its pieces arrive: `header`, then `items`, one after the other.
+
+    `keep` gives the bytes kept of an item by its type. A longer one has no payload. None: it is passed over. The items
+    before a fault stay.
+    """
+
+    def __init__(self, keep: Callable[[str], int | None]) -> None:
+        self.header = Header()
+        self.items: list[EnvelopeItem] = []
+        self._keep = keep
+        self._pieces = Pieces()
+        self._reading = self._read()
+
+    def feed(self, piece: bytes) -> None:
+        """Read a piece. Raises MalformedEnvelope, and TooManyEnvelopeItems."""
+        self._pieces.feed(piece)
+        next(self._reading)
+
+    def end(self) -> None:
+        """Say that nothing follows. Raises as `feed`."""
+        self._pieces.over = True
+        for _ in self._reading:
+            raise AssertionError
+
+    def _read(self) -> Waits:
+        pieces = self._pieces
+        self.header = _header_of((yield from self._line("the envelope")))
+        while True:
+            whose = f"item {len(self.items)}"
+            empty = False  # whether there were empty lines, which only the end may have
+            while not (yield from pieces.ended()) and pieces.text[pieces.at] == _LINE[0]:
+                pieces.at = len(pieces.text) - len(pieces.text[pieces.at :].lstrip(_LINE))
+                empty = True
+            if (yield from pieces.ended()):
+                return
+            if len(self.items) == MAX_ITEMS:
+                raise TooManyEnvelopeItems
+            line = b"" if empty else (yield from self._line(whose))
+            said: _ItemHeader = _decoded(_item_header, line, whose)
+            pieces.begin(NOTHING if (most := self._keep(said.type)) is None else most)
+            size = yield from self._payload(said.length, whose)
+            self.items.append(EnvelopeItem(said.type, size, pieces.taken()))
+            if not (yield from pieces.ended()):
+                if pieces.text[pieces.at] != _LINE[0]:
+                    raise MalformedEnvelope(f"{whose} must be as long as it says: it goes on")
+                pieces.at += 1
+
+    def _line(self, whose: str) -> Generator[None, None, bytes]:
+        """The line that begins here, and go to the next one."""
+        pieces = self._pieces
+        pieces.begin(MAX_HEADER)
+        yield from self._to_line_end(MAX_HEADER + 1)
+        if (line := pieces.taken()) is None:
+            raise _too_long(whose)
+        if not (yield from pieces.ended()):
+            pieces.at += 1
+        return line
+
+    def _to_line_end(self, most: int) -> Generator[None, None, int]:
+        """Go to the end of the line or of the text, or `most` bytes. Returns how far that is."""
+        pieces, size = self._pieces, 0
+        while size < most and not (yield from pieces.ended()):
+            end = pieces.text.find(_LINE, pieces.at, pieces.at + most - size)
+            to = min(len(pieces.text), pieces.at + most - size) if end < 0 else end
+            size += to - pieces.at
+            pieces.at = to
+            if end >= 0:
+                break
+        return size
+
+    def _payload(self, length: int | None, whose: str) -> Generator[None, None, int]:
+        if length is None:
+            return (yield from self._to_line_end(_ENDLESS))
+        pieces, left = self._pieces, length
+        while left:
+            if (yield from pieces.ended()):
+                raise MalformedEnvelope(f"{whose} must be as long as it says: it ends early")
+            step = min(left, len(pieces.text) - pieces.at)
+            pieces.at += step
+            left -= step
+        return length
 
 
-def _line(raw: bytes, at: int, whose: str) -> tuple[bytes, int]:
-    """The line that begins at a place, and where the next one does."""
-    end = raw.find(_LINE, at, at + MAX_HEADER + 1)
-    if end < 0:
-        end = len(raw)
-    if end - at > MAX_HEADER:
-        raise MalformedEnvelope(f"the headers of {whose} must be one line of at most {MAX_HEADER} bytes")
-    return raw[at:end], min(end + 1, len(raw))
-
-
-def _payload(raw: bytes, at: int, length: int | None, whose: str) -> tuple[bytes, int]:
-    if length is None:
-        end = raw.find(_LINE, at)
-        end = len(raw) if end < 0 else end
-    else:
-        end = at + length
-        if end > len(raw):
-            raise MalformedEnvelope(f"{whose} must be as long as it says: it ends early")
-        if end < len(raw) and raw[end : end + 1] != _LINE:
-            raise MalformedEnvelope(f"{whose} must be as long as it says: it goes on")
-    return raw[at:end], min(end + 1, len(raw))
+def _too_long(whose: str) -> MalformedEnvelope:
+    return MalformedEnvelope(f"the headers of {whose} must be one line of at most {MAX_HEADER} bytes")
 
 
 def _decoded(decode: Any, line: bytes, whose: str) -> Any:

@@ -58,7 +58,7 @@ def _frame(frame: Mapping[str, Any]) -> Frame:
 
 
 def _lines_of(value: Any) -> tuple[str, ...]:
-    """Lines of source; none unless all are texts."""
+    """Lines of source. None unless all are texts."""
     return tuple(value) if isinstance(value, list) and all(isinstance(line, str) for line in value) else ()
 
 

@@ -36,6 +36,7 @@ MAX_PROPERTIES = 200
 MAX_NAMED = 20  # properties left out that are named
 ROOM_BESIDE = 8192  # bytes of an analytics event that its properties leave to the rest
 LEFT_OUT = "$left_out"
+NO_EVENTS = "the body must be an event, a list of events, or an object with a list as batch"
 
 EXCEPTION = "$exception"
 NOT_TAKEN = frozenset({"$snapshot", "$snapshot_items", "$performance_event", "$$heatmap"})
@@ -55,20 +56,18 @@ class MalformedEvents(Exception):
     """What is no body of events, or no event; the text says why."""
 
 
-class TooManyEvents(Exception):
-    """More events than are taken."""
-
-
 class Sent(NamedTuple):
     """The texts of the events of a body, and the key that came with them.
 
     `alone`: it is one event, and no list. `each`: there is nothing beside the events, so each has the key itself.
+    `more`: there are more events than are taken.
     """
 
     key: str | None
     events: Sequence[bytes]
     alone: bool = False
     each: bool = False
+    more: bool = False
 
 
 class PostHogRecord(NamedTuple):
@@ -107,6 +106,30 @@ def key_of(raw: bytes) -> str | None:
         return None
 
 
+def key_beside(members: Mapping[str, bytes]) -> str | None:
+    """The key in the texts of those members of a body that may have it. None for none, and for two that differ."""
+    try:
+        return _key_in(_Body(**{name: msgspec.Raw(text) for name, text in members.items()}))
+    except FAULTS:
+        return None
+
+
+def name_of(text: bytes | None) -> str:
+    """The name of a member as its text has it. Empty for a text too long or malformed."""
+    try:
+        return "" if text is None else _text_of(text)
+    except FAULTS:
+        return ""
+
+
+def open_alone(text: bytes) -> Sent:
+    """One event with the key in it. Raises MalformedEvents."""
+    try:
+        return decode_any(lambda plain: Sent(_key_in(_body_of(plain)), [plain], alone=True, each=True), text)
+    except FAULTS:
+        raise MalformedEvents(NO_EVENTS) from None
+
+
 def _check_json(text: bytes) -> None:
     try:
         decode_any(_json, text)
@@ -115,11 +138,9 @@ def _check_json(text: bytes) -> None:
 
 
 def cut(raw: bytes, most: int) -> Sent:
-    """Cut a body into its events. Raises MalformedEvents, and TooManyEvents for more than `most`."""
+    """Cut a body into its events, of which at most `most` are taken. Raises MalformedEvents."""
     sent = _open(raw, most + 1)
-    if len(sent.events) > most:
-        raise TooManyEvents
-    return sent
+    return sent._replace(events=sent.events[:most], more=len(sent.events) > most)
 
 
 def _open(raw: bytes, most: int) -> Sent:
@@ -127,9 +148,7 @@ def _open(raw: bytes, most: int) -> Sent:
     try:
         return decode_any(partial(_open_text, most=most), _out_of_form(raw).strip())
     except FAULTS:
-        raise MalformedEvents(
-            "the body must be an event, a list of events, or an object with a list as batch"
-        ) from None
+        raise MalformedEvents(NO_EVENTS) from None
 
 
 def _open_text(text: bytes, most: int) -> Sent:

@@ -40,7 +40,7 @@ _NOWHERE = ("native", "<anonymous>", "[native code]", "native code", "index 0")
 class RecordedFrame(NamedTuple):
     """A frame as it was recorded; line and column begin at 1, None where they are not known.
 
-    `in_app` and `context_line`, the code at the line, are what the sender says of it; so are `before` and `after`, the
+    `in_app` and `context_line`, the code at the line, are what the sender says of it. So are `before` and `after`, the
     lines around that one.
     """
 

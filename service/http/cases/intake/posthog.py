@@ -8,15 +8,17 @@ be taken is stored; an event with a uuid is stored once, however often it is sen
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
 
 import msgspec
 
 from schemas.cases.foreign.posthog import (
+    MAX_EVENT_BYTES,
     MAX_EVENTS,
     MAX_POSTHOG_BYTES,
-    MAX_UNPACKED_BYTES,
+    MAX_QUESTION_BYTES,
     PosthogAccepted,
     PosthogCaptured,
     PosthogFlags,
@@ -28,7 +30,7 @@ from service.fairness.apart import LARGE
 from service.http.cases.intake import sdks
 from service.http.cases.intake.sdk_route import sdk_route
 from service.http.cases.intake.several import Parts, groups_of, settle
-from service.http.edge.answer.errors import TooManyItems
+from service.http.edge.answer.errors import PayloadTooLarge, TooManyItems
 from service.http.edge.body.adjusting import adjust
 from service.http.edge.body.gate import Odd, check_body, check_values
 from service.http.edge.declare.call import Call
@@ -45,7 +47,8 @@ _RECORDING = "replay_event"
 _MALFORMED = ("analytics", HTTPStatus.BAD_REQUEST)  # of an event that nothing else is known of
 
 
-_route = partial(sdk_route, sdks.POSTHOG, max_body=MAX_POSTHOG_BYTES, unpacked=MAX_UNPACKED_BYTES)
+_route = partial(sdk_route, sdks.POSTHOG, max_body=MAX_POSTHOG_BYTES, unpacked=MAX_POSTHOG_BYTES, piecewise=True)
+_ask_route = partial(sdk_route, sdks.POSTHOG, max_body=MAX_QUESTION_BYTES, unpacked=MAX_QUESTION_BYTES)
 
 
 @_route("/batch/", "capture_posthog_batch", "Record a batch of a PostHog SDK", PosthogAccepted)
@@ -72,13 +75,13 @@ async def ingest_posthog_events(call: Call[bytes, None]) -> Answer:
     return Answer(200, PosthogCaptured("Ok", await _record(call) or msgspec.UNSET))
 
 
-@_route("/flags/", "read_posthog_flags", "Tell a PostHog SDK that there are no flags", PosthogFlags)
+@_ask_route("/flags/", "read_posthog_flags", "Tell a PostHog SDK that there are no flags", PosthogFlags)
 async def read_posthog_flags(call: Call[bytes, None]) -> Answer:
     """Say that there are no flags and no recordings. The fence closes this to a DSN as well (G-131)."""
     return await _tell_no_flags(call)
 
 
-@_route("/decide/", "decide_posthog", "Tell an old PostHog SDK that there are no flags", PosthogFlags)
+@_ask_route("/decide/", "decide_posthog", "Tell an old PostHog SDK that there are no flags", PosthogFlags)
 async def decide_posthog(call: Call[bytes, None]) -> Answer:
     """Say the same as for flags, which older SDKs ask for here."""
     return await _tell_no_flags(call)
@@ -86,7 +89,7 @@ async def decide_posthog(call: Call[bytes, None]) -> Answer:
 
 async def _tell_no_flags(call: Call[bytes, None]) -> Answer:
     """Answer any question for flags. Raises InvalidPayload for what is none, and as `admit`."""
-    await call.work_on_body(partial(_open, call.body))
+    await call.work_on_body(partial(_check, call.body))
     await call.services.authenticator.admit(call.principal, call.project_id, call.operation)
     return Answer(200, PosthogFlags())
 
@@ -94,41 +97,73 @@ async def _tell_no_flags(call: Call[bytes, None]) -> Answer:
 async def _record(call: Call[bytes, None]) -> int:
     """Store the events of a body; returns how many were refused for good.
 
-    Raises InvalidPayload for a body, or an event alone, that is none, TooManyItems, RateLimited, and what the
-    intake raises.
+    Of too many events the first are stored. Raises InvalidPayload for a body, or an event alone, that is none,
+    PayloadTooLarge when nothing but too large events came, TooManyItems, RateLimited, and what the intake raises.
     """
-    sent = await call.work_on_body(partial(_open, call.body))
-    call.take_tokens(max(0, len(sent.events) - 1))
+    assert call.upload is not None
+    known = call.upload.found
+    if known is None and not call.upload.small:
+        known = sdks.PosthogKey()
+        async for _ in call.work_on_pieces(known.feed):
+            pass
+    if known is not None and known.sent is not None:
+        call.take_tokens(max(0, known.count - 1))
     call.records = Counter()
-    refused = 0
-
+    body = sdks.PosthogEvents()
     parts = Parts[str](call, partial(settle, call), foreign=True)
-    for group in groups_of(map(len, sent.events)):
+    refused = large = 0
+    async for texts in call.work_on_pieces(body.cut):
+        if known is None or known.sent is None:  # It is there as a whole.
+            assert body.sent is not None
+            sent = body.sent
+            call.take_tokens(max(0, len(texts) - 1))
+        else:
+            sent = known.sent
+        large += texts.count(None)
+        refused += await _add(call, sent, texts, parts)
+    await parts.store()
+    if body.more:
+        raise TooManyItems(MAX_EVENTS)
+    if large and large == body.count:
+        raise PayloadTooLarge("Each event is larger than this operation accepts.", max_bytes=MAX_EVENT_BYTES)
+    return refused + parts.refused
+
+
+async def _add(call: Call[bytes, None], sent: Sent, texts: Sequence[bytes | None], parts: Parts[str]) -> int:
+    """Add events of a body to the next part. Returns how many are refused.
+
+    Raises InvalidPayload for an event alone that is none, and as `Parts.turn`.
+    """
+    assert call.records is not None
+    refused = 0
+    for group in groups_of(len(text or b"") for text in texts):
         await parts.turn(group.size)
         for index in group.indexes:
+            text = texts[index]
             try:
-                taken = await _item_of(call, sent, sent.events[index])
+                taken = None if text is None else await _item_of(call, sent, text)
             except InvalidPayload:
                 refused += 1
                 call.records[_MALFORMED] += 1
                 if sent.alone:
                     raise
-            else:
-                call.services.intake.sdks.items[POSTHOG, _EVENT if taken else _RECORDING] += 1
-                if taken is not None:
-                    parts.add(*taken)
-    await parts.store()
-    return refused + parts.refused
+                continue
+            if text is None:
+                refused += 1
+                call.records[_MALFORMED] += 1
+                continue
+            call.services.intake.sdks.items[POSTHOG, _EVENT if taken else _RECORDING] += 1
+            if taken is not None:
+                parts.add(*taken)
+    return refused
 
 
-def _open(raw: bytes) -> Sent:
-    """Cut a body into its events. Raises InvalidPayload and TooManyItems. Pure."""
+def _check(raw: bytes) -> None:
+    """Raise InvalidPayload for a body that is none of a PostHog SDK. Pure."""
     try:
-        return posthog.cut(raw, MAX_EVENTS)
+        posthog.cut(raw, 1)
     except posthog.MalformedEvents as fault:
         raise sdks.malformed_events(fault) from None
-    except posthog.TooManyEvents:
-        raise TooManyItems(MAX_EVENTS) from None
 
 
 async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[str, Item] | None:

@@ -12,9 +12,20 @@ from service.http.edge.declare.sdk import Sdk
 
 
 def sdk_route(
-    sdk: Sdk, path: str, operation_id: str, summary: str, answer: type[Any], *, max_body: int, unpacked: int
+    sdk: Sdk,
+    path: str,
+    operation_id: str,
+    summary: str,
+    answer: type[Any],
+    *,
+    max_body: int,
+    unpacked: int,
+    piecewise: bool = False,
 ) -> Callable[[Handler], Endpoint]:
-    """Declare a route of an SDK: at most `max_body` bytes sent, and `unpacked` once they are that."""
+    """Declare a route of an SDK: at most `max_body` bytes sent, and `unpacked` once they are that.
+
+    `piecewise`: the handler reads them a piece at a time.
+    """
     return groups.INGEST.operation(
         method="POST",
         path=path,
@@ -24,6 +35,7 @@ def sdk_route(
         strict=False,
         max_body=max_body,
         unpacked=unpacked,
+        piecewise=piecewise,
         responses={200: answer},
         adjusts=True,
         extension=True,

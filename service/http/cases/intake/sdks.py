@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
 
+from schemas.cases.foreign.posthog import MAX_EVENT_BYTES, MAX_EVENTS
 from service.auth import sdk_keys
 from service.auth.refusals import InvalidPayload
 from service.auth.sdk_keys import key_of_dsn
 from service.http.edge.answer.errors import Failure
 from service.http.edge.declare.sdk import Query, Sdk
 from service.ingest.foreign import envelope, posthog
+from service.ingest.foreign.event_cutter import EventCutter, FormText
+from service.ingest.foreign.posthog import Sent
 
 MAX_SAID = 200  # characters of a refusal in a header
 
 
-def _sentry_key(raw: bytes) -> str | None:
-    """The key of the DSN in the headers of an envelope, which is how one comes through a tunnel."""
-    try:
-        header = envelope.read_header(raw)
-    except envelope.MalformedEnvelope:
-        return None
-    return None if header.dsn is None else key_of_dsn(header.dsn)
+class _SentryKey:
+    """The key of the DSN in the headers of an envelope, as a tunnel sends it."""
+
+    key: str | None = None
+
+    def feed(self, piece: bytes) -> bool:
+        """Look at the first piece. It has the headers."""
+        with suppress(envelope.MalformedEnvelope):
+            header = envelope.read_header(piece)
+            self.key = None if header.dsn is None else key_of_dsn(header.dsn)
+        return True
 
 
 def _sentry_told(failure: Failure) -> Mapping[str, str]:
@@ -36,12 +44,69 @@ def _sentry_coding(_query: Query) -> str:
     return ""
 
 
-def _posthog_key(raw: bytes) -> str | None:
-    """The key of a body, for a key only there. Raises InvalidPayload for a body without JSON (G-175)."""
-    try:
-        return posthog.key_of(raw)
-    except posthog.MalformedEvents as fault:
-        raise malformed_events(fault) from None
+class PosthogEvents:
+    """The events of a body and whose they are: its `sent`, complete once the body is read, and its `key`.
+
+    A body in one piece is opened as a whole. With `counts` its events are only counted, and of a whole body the key
+    alone is read.
+    """
+
+    def __init__(self, *, counts: bool = False) -> None:
+        self.key: str | None = None
+        self.sent: Sent | None = None
+        self.count = 0
+        self.more = False
+        self._counts = counts
+        self._first: bytes | None = None
+        self._form = FormText()
+        self._cutter: EventCutter | None = None
+
+    def cut(self, piece: bytes) -> list[bytes | None] | None:
+        """The events that end in a piece, an empty one at the end. None for one that is too large.
+
+        Raises InvalidPayload, also for a body without JSON (G-175).
+        """
+        try:
+            return self._cut(piece)
+        except posthog.MalformedEvents as fault:
+            raise malformed_events(fault) from None
+
+    def _cut(self, piece: bytes) -> list[bytes | None] | None:
+        if self._cutter is None:
+            if piece and self._first is None:
+                self._first = piece
+                return None
+            if not piece:
+                return self._open(self._first or b"")
+            self._cutter = EventCutter(MAX_EVENTS, MAX_EVENT_BYTES, counts=self._counts)
+            self._cutter.feed(self._form.feed(self._first or b""))
+            self._first = None
+        cutter = self._cutter
+        cutter.feed(self._form.feed(piece, last=not piece))
+        if not piece:
+            cutter.end()
+            assert cutter.sent is not None, "it is read to its end"
+            self.sent, self.key, self.count, self.more = cutter.sent, cutter.sent.key, cutter.count, cutter.more
+        return cutter.take()
+
+    def _open(self, raw: bytes) -> list[bytes | None] | None:
+        if self._counts:
+            self.key = posthog.key_of(raw)
+            return None
+        self.sent = sent = posthog.cut(raw, MAX_EVENTS)
+        self.key, self.count, self.more = sent.key, len(sent.events), sent.more
+        return list(sent.events)
+
+
+class PosthogKey(PosthogEvents):
+    """A search for the key, which may stand behind the events."""
+
+    def __init__(self) -> None:
+        super().__init__(counts=True)
+
+    def feed(self, piece: bytes) -> None:
+        """Look at the next piece. Raises as `cut`."""
+        self.cut(piece)
 
 
 def malformed_events(fault: posthog.MalformedEvents) -> InvalidPayload:
@@ -58,5 +123,5 @@ def _posthog_coding(query: Query) -> str:
     return "gzip" if set(query.get("compression", ())) & {"gzip", "gzip-js"} else ""
 
 
-POSTHOG = Sdk(sdk_keys.POSTHOG, _posthog_key, _posthog_told, _posthog_coding, ("compression",))
-SENTRY = Sdk(sdk_keys.SENTRY, _sentry_key, _sentry_told, _sentry_coding, ("sentry_key",))
+POSTHOG = Sdk(sdk_keys.POSTHOG, PosthogKey, _posthog_told, _posthog_coding, ("compression",))
+SENTRY = Sdk(sdk_keys.SENTRY, _SentryKey, _sentry_told, _sentry_coding, ("sentry_key",))

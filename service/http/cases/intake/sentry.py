@@ -8,22 +8,25 @@ those that are taken, and counted, so that no SDK repeats or reports them.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from schemas.cases.foreign.sentry import MAX_ENVELOPE_BYTES, MAX_UNPACKED_BYTES, SentryAccepted
+from schemas.cases.foreign.sentry import MAX_ENVELOPE_BYTES, MAX_EVENT_BYTES, MAX_UNPACKED_BYTES, SentryAccepted
 from service.auth.refusals import InvalidPayload
 from service.auth.sdk_keys import SENTRY
 from service.eventstore.declare.commands import Answer
 from service.http.cases.intake import sdks
 from service.http.cases.intake.sdk_route import sdk_route
-from service.http.edge.answer.errors import TooManyItems
+from service.http.edge.answer.errors import PayloadTooLarge, TooManyItems
 from service.http.edge.body.adjusting import adjust
 from service.http.edge.body.gate import Odd, check_body, check_values
 from service.http.edge.declare.call import Call
 from service.ingest.foreign import envelope, sentry_event
 from service.ingest.foreign.common import TakenLog, to_log
+from service.ingest.foreign.envelope import EnvelopeReader
 from service.ingest.foreign.members import FRAMES
 from service.ingest.foreign.reports import known_type, read_report
 from service.ingest.queue.items import AS_SENT, Adjustments, Item
@@ -34,16 +37,62 @@ OPERATION = "Sentry event"
 _EVENT = "event"
 _REPORT = "client_report"
 _TAKEN = 202  # as a log event is answered that comes alone
-_route = partial(sdk_route, sdks.SENTRY, max_body=MAX_ENVELOPE_BYTES, unpacked=MAX_UNPACKED_BYTES)
+_MOST_REPORTS = 16  # of one envelope that are read, each of
+_REPORT_BYTES = 16 * 1024  # at most
+_route = partial(sdk_route, sdks.SENTRY, max_body=MAX_ENVELOPE_BYTES, unpacked=MAX_UNPACKED_BYTES, piecewise=True)
+_store_route = partial(sdk_route, sdks.SENTRY, max_body=MAX_EVENT_BYTES, unpacked=MAX_EVENT_BYTES)
 
 
-class Opened(NamedTuple):
-    """What is in an envelope: the text of the event, if it holds one, and what there is to count."""
+class ArrivingEnvelope:
+    """An arriving envelope. The event and the reports of the SDK are kept, and all else is passed over."""
 
-    event: bytes | None
-    event_id: str | None
-    types: Counter[str]
-    reports: tuple[bytes, ...]
+    def __init__(self) -> None:
+        self._reader = EnvelopeReader(self._room)
+        self._left = {_EVENT: 1, _REPORT: _MOST_REPORTS}
+
+    def _room(self, kind: str) -> int | None:
+        left = self._left.get(kind, 0)
+        if not left:
+            return None
+        self._left[kind] = left - 1
+        return MAX_EVENT_BYTES if kind == _EVENT else _REPORT_BYTES
+
+    def feed(self, piece: bytes) -> None:
+        """Read a piece, an empty one at the end. Raises InvalidPayload, and TooManyItems. Pure."""
+        try:
+            if piece:
+                self._reader.feed(piece)
+            else:
+                self._reader.end()
+        except envelope.MalformedEnvelope as fault:
+            raise _unacceptable(str(fault)) from None
+        except envelope.TooManyEnvelopeItems:
+            raise TooManyItems(envelope.MAX_ITEMS) from None
+
+    @property
+    def event_id(self) -> str | None:
+        """The id of the event as the headers have it."""
+        return self._reader.header.event_id
+
+    @property
+    def types(self) -> Counter[str]:
+        """How many items there are of each type so far."""
+        return Counter(item.type for item in self._reader.items)
+
+    @property
+    def reports(self) -> Iterator[bytes]:
+        """The reports of the SDK."""
+        return (item.payload for item in self._reader.items if item.type == _REPORT and item.payload is not None)
+
+    @property
+    def event(self) -> bytes | None:
+        """The event; None without one. Raises InvalidPayload for several, and PayloadTooLarge."""
+        events = [item.payload for item in self._reader.items if item.type == _EVENT]
+        if len(events) > 1:
+            raise _unacceptable("an envelope must hold at most one event")
+        if events == [None]:
+            raise PayloadTooLarge("The event is larger than this operation accepts.", max_bytes=MAX_EVENT_BYTES)
+        return events[0] if events else None
 
 
 class ReadEvent(NamedTuple):
@@ -57,12 +106,24 @@ class ReadEvent(NamedTuple):
 
 @_route("/api/{alias}/envelope/", "record_sentry_envelope", "Record an envelope of a Sentry SDK", SentryAccepted)
 async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
-    """Store the event of an envelope and count its other items (G-142)."""
-    opened = await call.work_on_body(partial(open_envelope, call.body))
-    event_id = None
-    if opened.event is not None:
-        event_id = await _record(call, opened.event, opened.event_id)
-    call.records = Counter({("logs", _TAKEN): opened.types[_EVENT]})
+    """Store the event of an envelope and count its other items (G-142).
+
+    An event before the end or the fault of a broken envelope is stored all the same.
+    """
+    opened, fault = ArrivingEnvelope(), None
+    try:
+        async for _ in call.work_on_pieces(opened.feed):
+            pass
+    except (InvalidPayload, PayloadTooLarge) as refused:
+        fault = refused
+    event, event_id = opened.event if fault is None else _event_before(opened), None
+    if event is not None:
+        event_id = await _record(call, event, opened.event_id)
+        call.records = Counter({("logs", _TAKEN): 1})
+    if fault is not None:
+        raise fault
+    if event is None:
+        call.records = Counter()
     counts = call.services.intake.sdks
     counts.items.update({(SENTRY, known_type(kind)): count for kind, count in opened.types.items()})
     for report in opened.reports:
@@ -70,7 +131,14 @@ async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
     return Answer(200, SentryAccepted() if event_id is None else SentryAccepted(event_id))
 
 
-@_route("/api/{alias}/store/", "record_sentry_event", "Record an event of an old Sentry SDK", SentryAccepted)
+def _event_before(opened: ArrivingEnvelope) -> bytes | None:
+    """The one event of an envelope with a fault. That fault is told, and no other."""
+    with suppress(InvalidPayload, PayloadTooLarge):
+        return opened.event
+    return None
+
+
+@_store_route("/api/{alias}/store/", "record_sentry_event", "Record an event of an old Sentry SDK", SentryAccepted)
 async def record_sentry_event(call: Call[bytes, None]) -> Answer:
     """Store an event that comes without an envelope (G-142)."""
     event_id = await _record(call, call.body, None)
@@ -79,25 +147,10 @@ async def record_sentry_event(call: Call[bytes, None]) -> Answer:
     return Answer(200, SentryAccepted(event_id))
 
 
-def open_envelope(raw: bytes) -> Opened:
-    """Take an envelope apart. Raises InvalidPayload, and TooManyItems for too many items. Pure."""
-    try:
-        header, items = envelope.parse(raw)
-    except envelope.MalformedEnvelope as fault:
-        raise _unacceptable(str(fault)) from None
-    except envelope.TooManyEnvelopeItems:
-        raise TooManyItems(envelope.MAX_ITEMS) from None
-    events = [item.payload for item in items if item.type == _EVENT]
-    if len(events) > 1:
-        raise _unacceptable("an envelope must hold at most one event")
-    reports = tuple(item.payload for item in items if item.type == _REPORT)
-    return Opened(events[0] if events else None, header.event_id, Counter(item.type for item in items), reports)
-
-
 async def _record(call: Call[bytes, None], text: bytes, envelope_id: str | None) -> str:
     """Store an event, and return its id. Raises InvalidPayload, and as the intake's `submit`."""
     try:
-        read = await call.work_on_body(partial(_read, text, envelope_id))
+        read = await call.work_on(len(text), partial(_read, text, envelope_id))
     except Odd:
         read = await call.work_apart(partial(_read_adjusted, text, envelope_id))
     sender = call.sender

@@ -13,10 +13,11 @@ from typing import Any
 
 from litestar.types import Receive
 
-from service.auth.refusals import InvalidPayload
+from service.auth.refusals import InvalidPayload, Refusal
 from service.deadlines import Deadlines
 from service.http.edge.answer.errors import PayloadTooLarge
 from service.http.edge.body.room import Room
+from service.http.edge.body.upload import WRITTEN_TOGETHER, Upload
 from service.http.edge.declare.forms import TOLD_BY, most_of
 from service.http.edge.declare.operations import Operation
 
@@ -106,6 +107,63 @@ class ArrivingBody:
             if held:
                 yield bytes(held)
                 room.give_back(len(held))
+
+    async def upload(self, room: Room, files: Room, seconds: float = BODY_SECONDS) -> Upload:
+        """Read the body into memory when it is announced as small, else into a file, `PIECE` bytes within `seconds`.
+
+        A body that breaks off, that takes too long or is too large has that as its fault once it is in a file. Raises
+        as `read`, and ServiceUnavailable when the disk has no room.
+        """
+        if self._announced is not None and self._announced <= WRITTEN_TOGETHER:
+            return Upload(await self.read(room, seconds))
+        if not self._left:
+            return Upload()
+        files.expect(self._announced or 0)
+        upload = Upload()
+        try:
+            await self._fill(upload, room, files, seconds)
+        except (InvalidPayload, PayloadTooLarge) as fault:
+            if not upload.size:
+                raise
+            upload.fault = fault
+        except BaseException:
+            upload.close()
+            raise
+        return upload
+
+    async def _fill(self, upload: Upload, room: Room, files: Room, seconds: float) -> None:
+        total = piece_end = 0
+        due = 0.0
+        more = True
+        while more and total != self._announced:
+            if total >= piece_end:
+                piece_end, due = total + PIECE, asyncio.get_running_loop().time() + seconds
+            held = bytearray()
+            fault: Refusal | None = None
+            try:
+                with self._deadlines.at(due):
+                    while more and total != self._announced and len(held) < WRITTEN_TOGETHER:
+                        chunk, more = await self._next()
+                        total += len(chunk)
+                        if total > self._limit:
+                            raise too_large(self._limit)
+                        room.take(len(chunk))
+                        held += chunk
+            except TimeoutError:
+                fault = _too_slow(f"{PIECE} bytes of the body must arrive within {seconds:g} seconds")
+            except (InvalidPayload, PayloadTooLarge) as refused:
+                fault = refused
+            if not upload.size and (fault is not None or total == self._announced or not more):
+                if fault is not None:
+                    raise fault
+                upload.hold(bytes(held))
+            elif held:
+                files.take(len(held))
+                await upload.add(bytes(held))
+                room.give_back(len(held))
+            if fault is not None:
+                raise fault
+        self._left = False
 
     async def _receive_all(self, room: Room) -> bytes:
         chunks: list[bytes] = []

@@ -48,7 +48,7 @@ _CHECKSUM = 4  # the flag of a checksum, and its bytes
 _SINGLE = 0x20  # the flag of a frame whose window is its content
 
 
-class Source(Protocol):
+class PackedSource(Protocol):
     """Where a body is read from: a file, or what looks like one."""
 
     def read(self, size: int, /) -> bytes:
@@ -80,7 +80,7 @@ class Unpacked:
     `encoding` is any spelling of a coding, "" for none. Raises UnsupportedMediaType for any that is not taken.
     """
 
-    def __init__(self, source: Source, encoding: str, most: int) -> None:
+    def __init__(self, source: PackedSource, encoding: str, most: int) -> None:
         self._coding = coding_of(encoding)
         self._most = most
         self._left = most
@@ -142,12 +142,12 @@ async def unpack(operation: Operation, tenant: str, head: Head, raw: bytes, room
     return unpacked
 
 
-def _plain(source: Source) -> Iterator[bytes]:
+def _plain(source: PackedSource) -> Iterator[bytes]:
     while piece := source.read(PIECE):
         yield piece
 
 
-def _inflated(source: Source, form: int, begin: bytes = b"") -> Iterator[bytes]:
+def _inflated(source: PackedSource, form: int, begin: bytes = b"") -> Iterator[bytes]:
     """Unpack members of a form of zlib's, one after the other."""
     held = begin or source.read(_PACKED_PIECE)
     for _ in range(MAX_MEMBERS):
@@ -164,11 +164,11 @@ def _inflated(source: Source, form: int, begin: bytes = b"") -> Iterator[bytes]:
     raise _Malformed
 
 
-def _gzip(source: Source) -> Iterator[bytes]:
+def _gzip(source: PackedSource) -> Iterator[bytes]:
     return _inflated(source, _GZIP)
 
 
-def _deflate(source: Source) -> Iterator[bytes]:
+def _deflate(source: PackedSource) -> Iterator[bytes]:
     """RFC 9110 means zlib's form by this name; some senders leave out its frame, and are understood as well."""
     begin = source.read(_PACKED_PIECE)
     return _inflated(source, _ZLIB if _has_zlib_header(begin) else _RAW_DEFLATE, begin)
@@ -183,7 +183,7 @@ def _has_zlib_header(body: bytes) -> bool:
     )
 
 
-def _brotli(source: Source) -> Iterator[bytes]:
+def _brotli(source: PackedSource) -> Iterator[bytes]:
     """Unpack one stream (RFC 7932). Its reader looks back on at most 16 MiB; the library refuses what follows it."""
     decoder = brotli.Decompressor()
     while not decoder.is_finished():
@@ -200,7 +200,7 @@ def _brotli(source: Source) -> Iterator[bytes]:
 class _Ahead:
     """The bytes of a source, so many at a time as somebody asks for."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: PackedSource) -> None:
         self._source = source
         self._held = b""
         self._at = 0
@@ -226,7 +226,7 @@ class _Ahead:
         return bool(piece)
 
 
-def _zstd(source: Source) -> Iterator[bytes]:
+def _zstd(source: PackedSource) -> Iterator[bytes]:
     """Unpack frames (RFC 8878), one after the other, a block at a time.
 
     The library has no bound for what comes out of what it is given, and four bytes may be a block of 128 KiB. A block
@@ -271,7 +271,7 @@ def _frame(frame: zstandard.ZstdDecompressionObj, magic: bytes, ahead: _Ahead) -
         raise _Malformed
 
 
-_READERS: Mapping[str, Callable[[Source], Iterator[bytes]]] = {
+_READERS: Mapping[str, Callable[[PackedSource], Iterator[bytes]]] = {
     "br": _brotli,
     "deflate": _deflate,
     "gzip": _gzip,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from litestar.types import HTTPScope
 
@@ -39,6 +39,16 @@ T = TypeVar("T")
 Replay = Callable[[Unit, StoredAnswer], Answer]
 
 
+class ReadUpload(Protocol):
+    """A body that is read a piece at a time. `found` is the search for its key, None for a key in the head."""
+
+    found: Any
+
+    @property
+    def small(self) -> bool:
+        """Whether it is worked on in the event loop."""
+
+
 class Tools(NamedTuple):
     """What the pipeline lends to requests that hold several records."""
 
@@ -46,6 +56,7 @@ class Tools(NamedTuple):
     decode_one: Callable[[str, bytes], Awaitable[tuple[Any, Any, bytes, Adjustments]]]
     turns: Shares
     readmit: Callable[[], Awaitable[Any]]
+    read_pieces: Callable[[Any, str, Callable[[bytes], Any]], AsyncIterator[Any]]
     offload: Offload
 
 
@@ -70,6 +81,7 @@ class Call(Generic[B, Q]):
     request_hash: str  # hex SHA-256 of the canonical body: what makes two requests with one key the same
     adjustments: Adjustments = AS_SENT  # of the body, where the operation has it adjusted
     arriving: AsyncIterator[bytes] | None = None  # the body, of an operation that streams
+    upload: ReadUpload | None = None  # the body, of an operation that is piecewise
     subject: Any = None  # the subject's row as read before the command; relations in it never change
     headers: dict[str, str] = field(default_factory=dict)  # extra response headers
     reads_head: bool = False  # whether parameters and headers are being read: what is refused then is no body
@@ -173,6 +185,15 @@ class Call(Generic[B, Q]):
         """
         cost = FOREIGN * size if foreign and size > SMALL else size
         await self._tools.turns.take_part(self.principal.tenant, cost, self._apart.company)
+
+    def work_on_pieces(self, work: Callable[[bytes], T | None]) -> AsyncIterator[T]:
+        """Carry out pure work on the body of a piecewise operation, a piece at a time.
+
+        At its end the work is done on an empty piece. Each time it is asked for, the body begins anew. Raises
+        InvalidPayload, PayloadTooLarge, and what `work` raises.
+        """
+        assert self.upload is not None, "the operation is piecewise"
+        return self._tools.read_pieces(self.upload, self.principal.tenant, work)
 
     async def work_on_body(self, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work on the body: apart when the body is large (P25). Raises what it raises."""

@@ -76,9 +76,10 @@ class Operation(Access):
     closed error variant (R-ERR-02, G-018). `text_plain`: ingest also takes text/plain holding JSON (browser beacons).
     `adjusts`: what is odd in a body is adjusted, not refused (G-133). `forms` are those that a body may have beside
     that of `body`, each with a limit of its own. `protocol`: what the edge has to know of the SDK that calls it.
-    `unpacked`: bytes that a body may be once its content coding is taken off; 0: no coding is taken. `streams`: the
-    body is not read before the handler does so, in pieces, however it calls itself. `media_type` is that of a body that
-    is bytes, and `content_type` that of the success answer. `also_answers` are its further types.
+    `unpacked`: bytes that a body may be once its content coding is taken off; 0: no coding is taken. `piecewise`: the
+    handler reads the body a piece at a time, from a file if it is large. `streams`: the body is not read before the
+    handler does so, in pieces, however it calls itself. `media_type` is that of a body that is bytes, and
+    `content_type` that of the success answer. `also_answers` are its further types.
     `sealed`: what is answered proves itself as it is, so nothing is said beside it. `quota_locked`: closed with 402
     while the project's account is over its quota (G-072). `tables`: its answer has rows and columns, and callers may
     ask for these as CSV. `headers`: further request headers. `errors` are codes particular to the operation, for the
@@ -109,6 +110,7 @@ class Operation(Access):
     forms: Sequence[Form] = ()
     protocol: Sdk | None = None
     unpacked: int = 0
+    piecewise: bool = False
     streams: bool = False
     media_type: str = "application/json"
     as_of: bool = False

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from service.http.edge.answer.errors import Failure
 
 Query = Mapping[str, Sequence[str]]
 
 
-class Sdk(NamedTuple):
-    """`key_in` finds the key in a body whose head had none; `told` is what a refusal says in headers of theirs.
+class KeyFinder(Protocol):
+    """A search for the key in a body, when the head has none. `key` is None while there is none."""
 
-    `key_in` raises InvalidPayload for a body in which no key can be looked for (G-175).
+    key: str | None
+
+    def feed(self, piece: bytes) -> bool | None:
+        """Look at the next piece, an empty one at the end. Returns true once the search is over.
+
+        Raises InvalidPayload for a body in which no key can be looked for (G-175).
+        """
+
+
+class Sdk(NamedTuple):
+    """`finder` begins to look for the key in a body. `told` is what a refusal says in headers of theirs.
 
     `coding` is the content coding of a body that is named in the query, where a browser may set no header; "" for none.
     `parameters` are those of the query that it reads.
     """
 
     name: str
-    key_in: Callable[[bytes], str | None]
+    finder: Callable[[], KeyFinder]
     told: Callable[[Failure], Mapping[str, str]]
     coding: Callable[[Query], str]
     parameters: tuple[str, ...] = ()

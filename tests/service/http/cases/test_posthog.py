@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import brotli
 import httpx2
@@ -296,7 +298,7 @@ HOSTILE: list[tuple[str, Callable[[str], bytes], str, int]] = [
     ("deep", lambda _: b'{"batch":' + b"[" * 100_000, "", 400),
     ("too many", lambda key: batch(key, *[{}] * (MAX_EVENTS + 1)), "", 413),
     ("a million", lambda key: gzip.compress(batch(key, *[0] * 1_000_000)), "gzip", 413),
-    ("too large", lambda key: batch(key, "x" * 1024 * 1024), "", 413),
+    ("too large", lambda key: batch(key, "x" * 1024 * 1024 + "x"), "", 413),
     ("a bomb", lambda _: gzip.compress(b" " * 50_000_000), "gzip", 413),
     ("a bomb of zstd", lambda _: zstandard.compress(b" " * 50_000_000), "zstd", 413),
     ("packed and cut short", lambda key: gzip.compress(batch(key, event()))[:-9], "gzip", 400),
@@ -344,3 +346,49 @@ async def test_browsers_may_ask_first(sdk: Sdk) -> None:
         assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, "*")
     answer = await sdk.send(batch(sdk.key, event()), origin="https://shop.example")
     assert answer.headers["access-control-allow-origin"] == "*"
+
+
+def large(key: str, count: int, size: int, **first: Any) -> bytes:
+    """A batch as posthog-python writes it: the key comes last."""
+    events = [event(properties={"text": "lorem ipsum " * (size // 12)}) for _ in range(count)]
+    return json.dumps({"batch": events, "historical_migration": False, "api_key": key, **first}).encode()
+
+
+@pytest.mark.parametrize("coding", ["", "gzip", "br", "zstd", "form", "list", "chunks"])
+async def test_a_batch_of_megabytes_is_stored(sdk: Sdk, coding: str) -> None:
+    """Uncompressed as posthog-python sends it, packed, as a form, as a list, and in chunks."""
+    body = large(sdk.key, 100, 20_400)
+    headers: dict[str, str] = {}
+    if coding == "form":
+        body = b"data=" + base64.b64encode(body)
+    elif coding == "list":
+        told = {"properties": {**CAPTURED["properties"], "token": sdk.key, "text": "x" * 20_000}}
+        body = json.dumps([event(CAPTURED, **told) for _ in range(100)]).encode()
+    elif coding in {"gzip", "br", "zstd"}:
+        pack = {"gzip": gzip.compress, "br": brotli.compress, "zstd": zstandard.compress}[coding]
+        body, headers = pack(body), {"content_encoding": coding}
+
+    async def chunks() -> Any:
+        for at in range(0, len(body), 50_000):
+            yield body[at : at + 50_000]
+
+    answer = await sdk.send(chunks() if coding == "chunks" else body, **headers)  # type: ignore[arg-type]
+    assert ok(answer) == TAKEN
+    assert len(await sdk.events()) == 100
+    assert ok(await sdk.send(body, **headers)) == TAKEN
+    assert len(await sdk.events()) == 100
+
+
+async def test_events_too_large_or_too_many(sdk: Sdk) -> None:
+    """An event of more than 1 MiB is refused alone, and of too many events the first ones are stored."""
+    huge = event(properties={"text": "x" * 1_100_000})
+    body = json.dumps({"batch": [event(), huge, event()], "api_key": sdk.key}).encode()
+    assert ok(await sdk.send(body)) == {**TAKEN, "refused": 1}
+    refused(await sdk.send(json.dumps({"batch": [huge], "api_key": sdk.key}).encode()), 413, "payload_too_large")
+    refused(await sdk.send(json.dumps({**huge, "api_key": sdk.key}).encode()), 413, "payload_too_large")
+    many = [{"event": "e", "distinct_id": "u", "uuid": str(uuid4())} for _ in range(MAX_EVENTS + 10)]
+    answer = await sdk.send(
+        gzip.compress(json.dumps({"batch": many, "api_key": sdk.key}).encode()), content_encoding="gzip"
+    )
+    refused(answer, 413, "payload_too_large")
+    assert len(await sdk.events()) == 2 + MAX_EVENTS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import random
 from typing import Any
 from uuid import uuid4
 
@@ -175,6 +176,7 @@ async def figures(world: World) -> dict[str, float]:
 
 
 DEEP = b'{"message":' + b"[" * 200 + b"]" * 200 + b"}"
+ATTACHED = b'{}\n{"type":"attachment"}\n'
 HOSTILE: list[tuple[str, bytes, str, int]] = [
     ("empty", b"", "", 400),
     ("no envelope", b"hello", "", 400),
@@ -188,13 +190,13 @@ HOSTILE: list[tuple[str, bytes, str, int]] = [
     ("a million items", b"{}\n" + b'{"type":"a"}\n\n' * 70_000, "", 413),
     ("a million items, packed", gzip.compress(b"{}\n" + b'{"type":"a"}\n\n' * 250_000, mtime=0), "gzip", 413),
     ("one item too many", envelope(*[({"type": "a"}, b"")] * (MAX_ITEMS + 1)), "", 413),
-    ("too large", b"{}\n" + b" " * (1024 * 1024), "", 413),
-    ("a bomb", gzip.compress(b"{}\n" + b" " * 50_000_000, mtime=0), "gzip", 413),
-    ("a bomb of zstd", zstandard.compress(b"{}\n" + b" " * 50_000_000), "zstd", 413),
+    ("an event too large", envelope(({"type": "event"}, b" " * (1024 * 1024 + 1))), "", 413),
+    ("a bomb", gzip.compress(ATTACHED + b" " * 50_000_000, mtime=0), "gzip", 413),
+    ("a bomb of zstd", zstandard.compress(ATTACHED + b" " * 50_000_000), "zstd", 413),
     ("packed and cut short", gzip.compress(of_event(PYTHON_EVENT), mtime=0)[:-9], "gzip", 400),
     ("a length past the end", envelope(({"type": "event", "length": 2**60}, b"{}")), "", 400),
     ("not what it says", b"{}", "gzip", 400),
-    ("a bomb of brotli", brotli.compress(b"{}\n" + b" " * 50_000_000), "br", 413),
+    ("a bomb of brotli", brotli.compress(ATTACHED + b" " * 50_000_000), "br", 413),
     ("brotli cut short", brotli.compress(of_event(PYTHON_EVENT))[:-9], "br", 400),
     ("brotli with more behind it", brotli.compress(of_event(PYTHON_EVENT)) + b"{}", "br", 400),
     ("no brotli", of_event(PYTHON_EVENT), "br", 400),
@@ -272,3 +274,99 @@ async def test_an_event_of_too_many_values_is_refused(sdk: Sdk) -> None:
         event = {**PYTHON_EVENT, "event_id": uuid4().hex, "extra": {"zeros": [0] * number}}
         answer = await sdk.send(gzip.compress(of_event(event)), content_encoding="gzip")
         assert answer.status_code == status, answer.text
+
+
+ATTACHMENT = {"type": "attachment", "filename": "core.dmp", "content_type": "application/x-dmp"}
+MINIDUMP = {**ATTACHMENT, "attachment_type": "event.minidump"}
+
+
+def padding(size: int) -> bytes:
+    """What packs to a third, without a line end."""
+    return random.Random(7).randbytes(size // 3).replace(b"\n", b" ") + b"x" * (size - size // 3)
+
+
+async def skipped(sdk: Sdk) -> float:
+    counts = (await sdk.world.get("/metrics")).text
+    name = 'service_sdk_items_total{protocol="sentry",type="attachment"}'
+    return sum(float(line.rpartition(" ")[2]) for line in counts.splitlines() if line.startswith(name))
+
+
+@pytest.mark.parametrize("place", ["before", "behind"])
+@pytest.mark.parametrize("sized", [True, False])
+@pytest.mark.parametrize("packed", ["none", "gzip", "raw deflate", "zstd", "quick brotli"])
+async def test_an_attachment_costs_no_error(sdk: Sdk, packed: str, sized: bool, place: str) -> None:
+    """Of any size within the bounds, in any coding, with a length and without: it is passed over, and counted."""
+    coding, pack = PACKERS[packed]
+    sent = event()
+    content = padding(6_000_000)
+    attached = MINIDUMP | ({} if sized else {"length": None})
+    items = [(attached, content), ({"type": "event"}, json.dumps(sent).encode()), (ATTACHMENT, b"a log")]
+    if place == "behind":
+        items[:2] = reversed(items[:2])
+    counted = await skipped(sdk)
+    body = pack(envelope(*items))
+    assert ok(await sdk.send(body, content_encoding=coding)) == {"id": sent["event_id"]}
+    assert len(await sdk.rows()) == 1
+    assert await skipped(sdk) == counted + 2
+
+
+async def test_an_envelope_of_any_size_within_the_bounds(sdk: Sdk) -> None:
+    """20 MB as it is sent, and 40 MB unpacked."""
+    for size, packed in ((20_000_000, "none"), (40_000_000, "zstd")):
+        coding, pack = PACKERS[packed]
+        sent = event()
+        body = pack(envelope((MINIDUMP, padding(size)), ({"type": "event"}, json.dumps(sent).encode())))
+        assert ok(await sdk.send(body, content_encoding=coding)) == {"id": sent["event_id"]}
+    assert len(await sdk.rows()) == 2
+
+
+async def test_an_envelope_that_comes_in_chunks(sdk: Sdk) -> None:
+    """Without a length of the whole, from a sender known by its envelope alone."""
+    sent = event()
+    items = (ATTACHMENT, padding(3_000_000)), ({"type": "event"}, json.dumps(sent).encode())
+    body = envelope(*items, header={"dsn": str(sdk.dsn)})
+
+    async def chunks() -> Any:
+        for at in range(0, len(body), 100_000):
+            yield body[at : at + 100_000]
+            await asyncio.sleep(0)
+
+    answer = await sdk.world.call("POST", f"/api{sdk.dsn.path}/envelope/", content=chunks(), headers={})
+    assert ok(answer) == {"id": sent["event_id"]}
+    assert len(await sdk.rows()) == 1
+
+
+@pytest.mark.parametrize("fault", ["ends early", "goes on", "cut short", "too many", "too large"])
+async def test_an_error_before_a_fault_stays(sdk: Sdk, fault: str) -> None:
+    """The answer tells the fault, and the error that was there whole is stored."""
+    begin = envelope(({"type": "event"}, json.dumps(event()).encode()))
+    attached, coding = padding(2_000_000), ""
+    status = 413 if fault.startswith("too") else 400
+    body = {
+        "ends early": begin + b'{"type":"attachment","length":2000001}\n' + attached,
+        "goes on": begin + b'{"type":"attachment","length":1999999}\n' + attached,
+        "cut short": begin + b'{"type":"attachment","length":2000000}\n' + attached,
+        "too many": begin + b'{"type":"session"}\n{}\n' * MAX_ITEMS,
+        "too large": begin + b'{"type":"attachment"}\n' + b"x" * 50_000_000,
+    }[fault]
+    if fault in {"cut short", "too large"}:
+        body, coding = gzip.compress(body), "gzip"
+    answer = await sdk.send(body[:-9] if fault == "cut short" else body, content_encoding=coding)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["x-sentry-error"]
+    assert len(await sdk.rows()) == 1
+
+
+async def test_an_error_before_the_connection_breaks_stays(sdk: Sdk) -> None:
+    """Nobody hears the answer; the error is stored all the same."""
+    begin = envelope(({"type": "event"}, json.dumps(event()).encode())) + b'{"type":"attachment"}\n'
+    url = httpx2.URL(sdk.world.server.base_url)
+    _, writer = await asyncio.open_connection(url.host, url.port)
+    head = f"POST /api{sdk.dsn.path}/envelope/ HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n"
+    writer.write(head.encode() + f"X-Sentry-Auth: {sdk.auth['x-sentry-auth']}\r\n\r\n".encode())
+    writer.write(begin + padding(2_000_000))
+    await writer.drain()
+    writer.close()
+    async with asyncio.timeout(30):
+        while not await sdk.rows():  # noqa: ASYNC110 - what is waited for is in the database
+            await asyncio.sleep(0.05)

@@ -49,7 +49,7 @@ PACKERS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "zstd of unknown size": ("zstd", zstd_stream),
     "zstd with a checksum": ("zstd", zstandard.ZstdCompressor(write_checksum=True).compress),
     "brotli": ("br", brotli.compress),
-    "brotli, spelt otherwise": (" BR", lambda text: brotli.compress(text, quality=1, lgwin=24)),
+    "quick brotli": ("BR", lambda text: brotli.compress(text, quality=1, lgwin=24)),
     "none": ("", bytes),
     "identity": ("identity", bytes),
 }

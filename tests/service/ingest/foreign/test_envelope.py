@@ -13,11 +13,12 @@ from service.ingest.foreign.envelope import (
     MAX_HEADER,
     MAX_ITEMS,
     EnvelopeItem,
+    EnvelopeReader,
     Header,
     MalformedEnvelope,
     TooManyEnvelopeItems,
-    parse,
 )
+from tests.support.sentry import parse
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 PAYLOADS = st.binary(max_size=60)
@@ -34,12 +35,35 @@ def write(items: list[tuple[str, bytes, bool]]) -> bytes:
     return b"\n".join(lines)
 
 
-@given(items=st.lists(ITEMS, max_size=6), end=st.sampled_from([b"\n", b"\n\n\n"]))
-def test_what_was_written_is_read(items: list[tuple[str, bytes, bool]], end: bytes) -> None:
-    """Lengths that are said and lengths that are not, payloads with and without line ends, empty lines at the end."""
-    read = parse(write(items) + end)
+SIZES = st.lists(st.integers(0, 20), max_size=20)
+
+
+@given(items=st.lists(ITEMS, max_size=6), end=st.sampled_from([b"\n", b"\n\n\n"]), sizes=SIZES)
+def test_what_was_written_is_read(items: list[tuple[str, bytes, bool]], end: bytes, sizes: list[int]) -> None:
+    """Lengths that are said and lengths that are not, payloads with and without line ends, empty lines at the end.
+
+    However the text is cut into pieces on its way.
+    """
+    read = parse(write(items) + end, sizes)
     assert read.header == Header(event_id="e")
-    assert read.items == tuple(EnvelopeItem(name, payload) for name, payload, _ in items)
+    assert read.items == [EnvelopeItem(name, len(payload), payload) for name, payload, _ in items]
+
+
+def test_what_is_not_wanted_is_passed_over() -> None:
+    """Of an envelope of any size no more is kept than what is wanted, and of that no more than is said."""
+    attachment, event = b"x" * 3_000_000, b"{" + b" " * 100_000 + b"}"
+    raw = write([("attachment", attachment, True), ("event", event, True), ("log", attachment, False)])
+    for most, kept in ((len(event), event), (len(event) - 1, None)):
+        reader = EnvelopeReader({"event": most}.get)
+        for at in range(0, len(raw), 65_536):
+            reader.feed(raw[at : at + 65_536])
+            assert len(reader._pieces.text) <= 65_536 + most
+        reader.end()
+        assert [(item.type, item.size, item.payload) for item in reader.items] == [
+            ("attachment", len(attachment), None),
+            ("event", len(event), kept),
+            ("log", len(attachment), None),
+        ]
 
 
 @given(items=st.lists(ITEMS, min_size=1, max_size=4), data=st.data())
@@ -49,7 +73,7 @@ def test_whatever_comes_is_read_or_refused(items: list[tuple[str, bytes, bool]],
     at = data.draw(st.integers(0, len(raw)))
     for broken in (raw[:at], raw[:at] + data.draw(PAYLOADS) + raw[at + 1 :], data.draw(PAYLOADS)):
         with suppress(MalformedEnvelope, TooManyEnvelopeItems):
-            parse(broken)
+            parse(broken, data.draw(SIZES))
 
 
 @pytest.mark.parametrize(
@@ -81,3 +105,5 @@ def test_a_million_items() -> None:
     assert len(parse(b"{}\n" + item * MAX_ITEMS).items) == MAX_ITEMS
     with pytest.raises(TooManyEnvelopeItems):
         parse(b"{}\n" + item * 1_000_000)
+    with pytest.raises(TooManyEnvelopeItems):
+        parse(b"{}\n" + item * 1_000_000, [100] * 1000)

@@ -1,0 +1,109 @@
+"""A body that is read a piece at a time: it waits for its turn in a file without a name, not in memory (G-206, P25).
+
+While it arrives, a few kilobytes of it are held. Its file goes with the request, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from io import BytesIO
+from typing import Any, BinaryIO, TypeVar
+
+from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable
+from service.fairness.apart import LARGE, Apart
+from service.http.edge.answer.errors import PayloadTooLarge
+from service.http.edge.body.unpacking import Unpacked, decompress
+
+T = TypeVar("T")
+
+WRITTEN_TOGETHER = 64 * 1024
+"""Bytes of an arriving body that are written to its file together."""
+SPOOLED_BYTES = 2 * 1024 * 1024 * 1024
+"""Bytes of bodies that all files of a process may have."""
+SPOOLED_SHARE = 3 * SPOOLED_BYTES // 4
+"""Those of one account, or of one address that is not known yet: room for 64 bodies of 20 MB."""
+
+
+class Upload:
+    """A body as it was sent: in memory while it is small, else in a file. `with` gives the file back.
+
+    `fault`: why it ends before its end; what was there before may count. `found` is the search for its key.
+    """
+
+    def __init__(self, raw: bytes = b"") -> None:
+        self._file: BinaryIO = BytesIO(raw)
+        self.size = len(raw)
+        self.encoding = ""
+        self.most = len(raw)
+        self.fault: Refusal | None = None
+        self.found: Any = None
+
+    @property
+    def small(self) -> bool:
+        """Whether it is worked on in the event loop."""
+        return not self.encoding and self.size <= LARGE
+
+    @property
+    def held(self) -> bool:
+        """Whether it is in memory as it will be read."""
+        return not self.encoding and isinstance(self._file, BytesIO)
+
+    def unpack_small(self) -> None:
+        """Take the content coding off one that turns out to be small. Raises InvalidPayload as `decompress`."""
+        if self.encoding and isinstance(self._file, BytesIO):
+            with suppress(PayloadTooLarge):
+                raw = decompress(self._file.getvalue(), self.encoding, min(self.most, LARGE))
+                self._file, self.size, self.encoding = BytesIO(raw), len(raw), ""
+
+    def hold(self, raw: bytes) -> None:
+        """Take all of a body that has turned out to be small."""
+        self._file, self.size = BytesIO(raw), len(raw)
+
+    async def add(self, piece: bytes) -> None:
+        """Write a piece to the file. Raises ServiceUnavailable when the disk has no room."""
+        try:
+            await asyncio.to_thread(self._write, piece)
+        except OSError:
+            raise ServiceUnavailable from None
+        self.size += len(piece)
+
+    def _write(self, piece: bytes) -> None:
+        if isinstance(self._file, BytesIO):
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._file.write(piece)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._file.close()
+
+    def open(self) -> Unpacked:
+        """Read it from its begin, without its content coding. Raises UnsupportedMediaType."""
+        self._file.seek(0)
+        return Unpacked(self._file, self.encoding, self.most)
+
+
+async def read_pieces(upload: Upload, apart: Apart, tenant: str, work: Callable[[bytes], T | None]) -> AsyncIterator[T]:
+    """Read an upload and do work on each piece, apart from the event loop unless it is small.
+
+    At its end the work is done on an empty piece. Raises what `work` and the reading raise, and the upload's fault.
+    """
+    unpacked = upload.open()
+
+    def step() -> T | None:
+        piece = unpacked.read()
+        if unpacked.ended and upload.fault is not None:
+            raise upload.fault
+        return work(piece) if piece or unpacked.ended else None
+
+    while not unpacked.ended:
+        try:
+            done = step() if upload.small else await apart.run(tenant, step)
+        except InvalidPayload:
+            if upload.fault is not None:
+                raise upload.fault from None
+            raise
+        if done is not None:
+            yield done

@@ -1,0 +1,110 @@
+"""Large bodies of SDKs take turns in files: a process holds pieces of them, however many come at once (G-206, P25)."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator, Awaitable
+from functools import partial
+from typing import Any
+
+import brotli
+import pytest
+import zstandard
+
+from tests.service.http.cases.test_posthog import TAKEN, large
+from tests.service.http.cases.test_posthog import Sdk as PosthogSdk
+from tests.service.http.cases.test_sentry import ATTACHMENT, envelope, padding
+from tests.service.http.cases.test_sentry import Sdk as SentrySdk
+from tests.service.http.cases.test_sentry import event as error
+from tests.support.api import World, at_once, ok
+from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+
+GROWTH = 100_000_000
+"""Bytes that a process may grow while large bodies come (P25)."""
+AT_ONCE = 64
+
+
+SIZE = 2_000_000
+"""Bytes of a body: the figure of bodies of 20 MB is the same, which `SIZE` shows when it is set to that."""
+
+
+class Watch:
+    """The most memory that the serving process has while something goes on, beyond what it had before."""
+
+    def __init__(self, world: World) -> None:
+        serving = world.server.processes("service.process.serving")
+        starting = {process.ppid() for process in serving}
+        [self._process] = [process for process in serving if process.pid not in starting]
+        self.grown = 0
+        self._before = self._now()
+
+    def _now(self) -> int:
+        return int(self._process.memory_full_info().uss)
+
+    async def over(self, work: Awaitable[Any]) -> Any:
+        """Wait for something."""
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            await asyncio.wait([task], timeout=0.02)
+            self.grown = max(self.grown, await asyncio.to_thread(self._now) - self._before)
+        return task.result()
+
+
+async def in_chunks(body: bytes) -> AsyncIterator[bytes]:
+    """A body without its length."""
+    for at in range(0, len(body), 65_536):
+        yield body[at : at + 65_536]
+
+
+def envelope_of(size: int) -> bytes:
+    """An error with an attachment before it."""
+    return envelope((ATTACHMENT, padding(size)), ({"type": "event"}, json.dumps(error()).encode()))
+
+
+@pytest.mark.parametrize("way", ["plain", "chunks", "gzip", "br", "zstd"])
+async def test_many_envelopes_at_once(world: World, way: str) -> None:
+    """Of one project: each is stored, and the process has room for the others."""
+    owner = await world.sign_in()
+    sdk = SentrySdk(world, owner, await owner.create_project())
+    pack = {"gzip": partial(gzip.compress, compresslevel=1), "br": partial(brotli.compress, quality=1)}.get(way, bytes)
+    if way == "zstd":
+        pack = zstandard.ZstdCompressor(1).compress
+    bodies = [pack(envelope_of(SIZE)) for _ in range(AT_ONCE)]
+    coding = way if way in {"gzip", "br", "zstd"} else ""
+    watch = Watch(world)
+
+    async def send(number: int) -> Any:
+        body = bodies[number]
+        return await sdk.send(in_chunks(body) if way == "chunks" else body, content_encoding=coding)
+
+    answers = await watch.over(at_once(AT_ONCE, send))
+    assert [answer.status_code for answer in answers] == [200] * AT_ONCE, answers[0].text
+    assert len(await sdk.rows()) == AT_ONCE
+    assert watch.grown < GROWTH, watch.grown
+
+
+async def test_many_batches_at_once(world: World) -> None:
+    """Of a sender that is not known before the end of its body."""
+    owner = await world.sign_in()
+    sdk = PosthogSdk(world, owner, await owner.create_project())
+    bodies = [large(sdk.key, 10, SIZE // 10) for _ in range(AT_ONCE)]
+    watch = Watch(world)
+    answers = await watch.over(at_once(AT_ONCE, lambda number: sdk.send(bodies[number])))
+    assert [ok(answer) for answer in answers] == [TAKEN] * AT_ONCE
+    assert len(await sdk.events()) == 10 * AT_ONCE
+    assert watch.grown < GROWTH, watch.grown
+
+
+@pytest.mark.parametrize("coding", ["br", "zstd"])
+async def test_many_bombs_at_once(world: World, coding: str) -> None:
+    """Which ask to look back as far as they may: they are refused one after the other."""
+    owner = await world.sign_in()
+    sdk = SentrySdk(world, owner, await owner.create_project())
+    text = b'{}\n{"type":"attachment"}\n' + padding(90_000) + b" " * 50_000_000
+    bomb = brotli.compress(text, quality=1, lgwin=24) if coding == "br" else zstandard.compress(text, 9)
+    watch = Watch(world)
+    answers = await watch.over(at_once(AT_ONCE, lambda _: sdk.send(bomb, content_encoding=coding)))
+    assert {answer.status_code for answer in answers} == {413}
+    assert watch.grown < GROWTH, watch.grown
