@@ -16,7 +16,7 @@ from tests.support.naughty.judging import ShownPage
 ROOT = "/console"
 EACH = 2
 """Pages of one address, with the same parameters, that are looked at."""
-KNOWN = ("again?next=settings", "device?user_code=BCDF-GHJK", "how-to-verify", "sessions", "settings", "operator")
+KNOWN = ("again?next=settings", "device?user_code=BCDF-GHJK", "how-to-verify", "sessions", "settings")
 
 
 def address_of(place: str) -> str | None:
