@@ -326,8 +326,8 @@ async def test_a_repeated_start_is_one_connection(world: World, provider: FakePr
 
 
 FAILED_EXCHANGES: dict[str, tuple[Any, int]] = {
-    "server error": (500, 502),
-    "throttled": (429, 502),
+    "server error": (500, 503),
+    "throttled": (429, 503),
     "unknown client": (401, 502),
     "no json": (lambda handler: handler.reply(200, b"<html>"), 502),
     "no token": (lambda handler: handler.reply(200, b"{}"), 502),
@@ -353,7 +353,9 @@ async def test_an_exchange_that_fails_ends_the_sign_in(world: World, provider: F
     failing, status = FAILED_EXCHANGES[how]
     provider.fail = {"/oauth/token/": failing}
     page = grant(started)
-    assert (page.status_code, "did not confirm" in page.text) == (status, True)
+    assert page.status_code == status
+    assert ("takes no requests just now" if status == 503 else "did not confirm") in page.text
+    assert ("retry-after" in page.headers) == (status == 503)
     assert (await poll(onb, started))["status"] == "expired"
     [[sealed]] = await world.sql("select sealed from provider_grants where id = %s", started["connection_id"])
     assert sealed is None
