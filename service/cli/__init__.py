@@ -74,8 +74,9 @@ def _show_release(context: click.Context, _: click.Parameter, wanted: bool) -> N
     """Print the version and the commit of this release."""
     if wanted:
         from service import release
+        from service.cli.shared.common import say
 
-        click.echo(f"{release.version()} (commit {release.commit()})")
+        say(f"{release.version()} (commit {release.commit()})")
         context.exit()
 
 

@@ -106,7 +106,7 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
 CountedBy = Literal["public"]
 
 
-class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
+class Sample(msgspec.Struct, frozen=True):
     """The evidence behind an outcome. `counted_by` public: events by the public DSN are among `count` (G-184)."""
 
     event: str
@@ -115,7 +115,7 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
     recurrence_count: int
     observed_from: int
     observed_to: int
-    counted_by: CountedBy | None = None
+    counted_by: CountedBy | msgspec.UnsetType = msgspec.UNSET
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -63,11 +63,14 @@ async def accounts(database_url: str) -> AsyncIterator[EventStore]:
 
 async def make_project(store: EventStore, owner: str, *, synthetic: bool = False) -> str:
     """Make a project of a person, past the HTTP edge; returns its id."""
-    project_id, secret = new_id("proj"), make(SecretKind.DSN)
+    project_id, secret, public = new_id("proj"), make(SecretKind.DSN), make(SecretKind.PUBLIC_DSN)
     made, joined = project.stream(project_id), membership.stream(project_id, owner)
 
     def decide(unit: Unit) -> Answer:
-        unit.append(made, [ProjectCreated("shop", owner, synthetic, secret.hash, secret.prefix, unit.now)])
+        created = ProjectCreated(
+            "shop", owner, synthetic, secret.hash, secret.prefix, unit.now, public.hash, public.prefix
+        )
+        unit.append(made, [created])
         unit.append(joined, [OwnerAdded(owner, unit.now)])
         return Answer(204, None)
 

@@ -59,6 +59,7 @@ class Questions:
                 "SERVICE_ENCRYPTION_KEY": ENCRYPTION_KEY,
                 "SERVICE_SIGNING_KEY": SIGNING_KEY,
                 "SERVICE_INTERNAL_TOKEN": "none",
+                "SERVICE_PLANS": "{}",
             }
         )
         self.providers = AnalyticsProviders(settings, store, Guard())

@@ -51,6 +51,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "projects/{project_id}": ("projects/{project_id}",),
     "projects/{project_id}/alerts": ("projects/{project_id}/alerts?blueprint=event-count",),
     "projects/{project_id}/approvals": ("projects/{project_id}/approvals",),
+    "projects/{project_id}/arrived": ("projects/{project_id}/arrived",),
     "projects/{project_id}/automation": ("projects/{project_id}/automation",),
     "projects/{project_id}/automation/edit": ("projects/{project_id}/automation/edit",),
     "projects/{project_id}/automation/playbooks/{id}": (f"projects/{{project_id}}/automation/playbooks/{PLAYBOOK}",),

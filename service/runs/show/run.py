@@ -207,10 +207,7 @@ def _auto_merge_receipt(state: Run) -> run_wire.RunAutoMergeReceipt | None:
 
 def sample(counted: Sample) -> run_wire.VerificationSample:
     """Show what was counted."""
-    members = msgspec.structs.asdict(counted)
-    if counted.counted_by is None:
-        del members["counted_by"]
-    return msgspec.convert(members, run_wire.VerificationSample)
+    return msgspec.convert(msgspec.to_builtins(counted), run_wire.VerificationSample)
 
 
 def verification(state: Run, verdict: Verdict | None = None) -> run_wire.Verification | None:

@@ -56,7 +56,7 @@ def decide_verification(terms: VerificationTerms, deployed_at: int, counts: Coun
         recurrence_count=counts.recurrences,
         observed_from=deployed_at,
         observed_to=counts.observed_to,
-        counted_by=counts.counted_by,
+        counted_by=counts.counted_by or msgspec.UNSET,
     )
     outcome: VerificationOutcome = "pending"
     if counts.recurrences > 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from projections.cases.case import CaseRow, CaseStatsRow, fold
+from projections.cases.case import CaseRow, CaseStatsRow, fold, trust_of
 from statemachines.cases import case
 from statemachines.kernel.machine import Recorded
 
@@ -114,4 +114,4 @@ def test_trust_says_whether_every_error_carried_a_marker(unmarked, trust):
         first_seen_at=1,
         last_seen_at=1,
     )
-    assert stats.trust == trust
+    assert trust_of(unmarked=stats.unmarked) == trust

@@ -188,6 +188,7 @@ async def test_a_session_that_ends_between_two_reads_leads_to_the_sign_in():
 
 class _Shown:
     place = csrf = ""
+    of_operator = False
 
 
 def test_nothing_of_a_page_that_was_answered_waits_for_the_collector():

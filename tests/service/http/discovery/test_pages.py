@@ -43,7 +43,7 @@ LISTED = [*FILES, *GUIDES, *TAGS]
 PAGES = [*LISTED, *OPERATIONS]
 SHOWN = ["/docs", "/docs/search", "/docs/search?q=lease+run", *PAGES]
 MARKDOWN = "text/markdown; charset=utf-8"
-INSTALLATION = Installation(BASE, True, True, True, (), (), 500, None)
+INSTALLATION = Installation(BASE, True, True, True, (), (), 500, None, 90)
 KIB = 1024
 
 
