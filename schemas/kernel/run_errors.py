@@ -96,7 +96,7 @@ RUN_ERRORS: dict[str, ErrorCode] = {
     ),
     "case_not_actionable": code(
         409,
-        "An overflow case or a merged case does not accept this action.",
+        "An overflow, merged or full case does not accept this action.",
         "Read the case again and decide from its present state.",
         (
             "The case was merged into another one.",
@@ -111,6 +111,11 @@ RUN_ERRORS: dict[str, ErrorCode] = {
             "Merge into the case named in details.merged_into.",
         ),
         ("The target of the merge is an overflow case.", "Merge into a case of one kind of error."),
+        ("A case takes at most 1,000 comments.", "Write what follows in your own tracker."),
+        (
+            "A case takes at most 500 records of agents' runs.",
+            "Record what follows in your own tracker. Ignore the case if it is noise.",
+        ),
     ),
     "case_revision_stale": code(
         409,

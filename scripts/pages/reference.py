@@ -58,6 +58,8 @@ from service.webhooks.testing import A_MINUTE
 from service.webhooks.tidying import KEPT_SECONDS
 from statemachines.accounts.feedback import FEEDBACK_LIMIT, MOST_DETAILS
 from statemachines.alerts.alert import ALERTS_LIMIT, EVERY_SECONDS
+from statemachines.cases.agent_run import MAX_AGENT_RUNS
+from statemachines.cases.comment import MAX_COMMENTS
 from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.topics import EVENTS
 from statemachines.onboarding.questions import NEWEST_ROWS
@@ -77,6 +79,7 @@ LIMITS: Mapping[str, str] = {
     "PostHog body": f"{MAX_POSTHOG_BYTES:,} bytes, also unpacked, {MAX_EVENTS:,} events",
     "OTLP export": f"{MAX_OTLP_BYTES:,} bytes sent, {MOST_RECORDS:,} records, {MOST_STORED:,} bytes stored",
     "Page of the stored errors of a case": f"{MAX_PAGE_BYTES:,} bytes, {MAX_EVENTS_OF_PAGE} errors",
+    "Notes at a case": f"{MAX_COMMENTS:,} comments, {MAX_AGENT_RUNS} agents' runs; none is ever removed",
     "Fingerprint of an SDK": f"the first {MAX_ENTRIES} entries and {MAX_ENTRY} characters of each count",
     "Wait of an error for its source map": f"{PATIENCE} seconds",
     "Source map": f"{MAX_MAP_BYTES:,} bytes a file, {MAX_PROJECT_BYTES:,} a project",

@@ -44,6 +44,7 @@ FACTS = (
     "case_rates",
     "case_comments",
     "case_runs",
+    "case_notes",
     "event_days",
     "event_name_days",
     "event_key_days",

@@ -9,7 +9,11 @@ from enum import Enum
 
 import msgspec
 
+from statemachines.cases.case import CaseNotActionable
 from statemachines.kernel.machine import Event, Rejection, StateMachine, Stream, destination, transition_table
+
+MAX_AGENT_RUNS = 500
+"""The most recorded runs of a case. They stay for ever, and an archive holds them all."""
 
 
 def stream(project_id: str, agent_run_id: str) -> Stream:
@@ -60,11 +64,24 @@ class AgentRunConflict(Rejection):
 
 
 def decide_record_run(
-    state: AgentRun, case_id: str, outcome: Outcome, summary_md: str | None, pr_url: str | None, now: int
+    state: AgentRun,
+    case_id: str,
+    outcome: Outcome,
+    summary_md: str | None,
+    pr_url: str | None,
+    now: int,
+    *,
+    beside: int = 0,
 ) -> list[Event]:
-    """Record a run; one that is recorded stays as it is."""
+    """Record a run `beside` the others of the case, once. Raises CaseNotActionable for a full case."""
     if state.status is Status.RECORDED:
         return []
+    if beside >= MAX_AGENT_RUNS:
+        raise CaseNotActionable(
+            f"A case takes at most {MAX_AGENT_RUNS:,} records of agents' runs.",
+            next_action="Record what follows in your own tracker. Ignore the case if it is noise.",
+            most=MAX_AGENT_RUNS,
+        )
     return [AgentRunRecorded(case_id, outcome.value, summary_md, pr_url, now)]
 
 

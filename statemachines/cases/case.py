@@ -245,7 +245,7 @@ class CaseConflict(Rejection):
 
 
 class CaseNotActionable(Rejection):
-    """The case counts what was too new, or was merged into another one: this is not done to such a case (G-178)."""
+    """An overflow, merged or full case: it does not take this (G-178)."""
 
     code = "case_not_actionable"
 

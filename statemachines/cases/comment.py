@@ -6,7 +6,11 @@ from enum import Enum
 
 import msgspec
 
+from statemachines.cases.case import CaseNotActionable
 from statemachines.kernel.machine import Event, Rejection, StateMachine, Stream, destination, transition_table
+
+MAX_COMMENTS = 1_000
+"""The most comments of a case. They stay for ever, and an archive holds them all."""
 
 
 def stream(project_id: str, comment_id: str) -> Stream:
@@ -46,9 +50,17 @@ class CommentConflict(Rejection):
     code = "idempotency_key_reused"
 
 
-def decide_write(state: Comment, case_id: str, user_id: str, text: str, now: int) -> list[Event]:
-    """Write a comment; one that is written stays as it is."""
-    return [CommentWritten(case_id, user_id, text, now)] if state.status is Status.ABSENT else []
+def decide_write(state: Comment, case_id: str, user_id: str, text: str, now: int, *, beside: int = 0) -> list[Event]:
+    """Write a comment `beside` the others of the case, once. Raises CaseNotActionable for a full case."""
+    if state.status is Status.WRITTEN:
+        return []
+    if beside >= MAX_COMMENTS:
+        raise CaseNotActionable(
+            f"A case takes at most {MAX_COMMENTS:,} comments.",
+            next_action="Write what follows in your own tracker.",
+            most=MAX_COMMENTS,
+        )
+    return [CommentWritten(case_id, user_id, text, now)]
 
 
 def evolve(state: Comment, event: Event) -> Comment:

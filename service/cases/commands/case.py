@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from projections.accounts.membership import PROJECTION as MEMBERSHIPS
+from projections.cases.notes import CASE_NOTES, CaseNotesRow
 from projections.runs.lease import LeaseRow
 from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Lookup, Unit
@@ -31,6 +32,7 @@ from statemachines.runs.lease import CaseAlreadyClaimed
 from statemachines.runs.steps.book import overdue
 
 _AROUND = load_sql("cases", "around")
+_NOTES = load_sql("cases", "notes_of_case")
 
 Decision = Callable[[Case, int], list[Event]]
 
@@ -114,32 +116,50 @@ def assign(project_id: str, case_id: str, case_revision: int, user_id: str | Non
     return Intent([stream], decide, lookups=[] if member is None else [member])
 
 
-def write_comment(project_id: str, case_id: str, case_revision: int, user_id: str, text: str) -> Intent[Written]:
-    """Write what a member has to say about a case; its revision stays (G-145). Raises CaseConflict."""
+async def write_comment(
+    store: EventStore, project_id: str, case_id: str, case_revision: int, user_id: str, text: str
+) -> Intent[Written]:
+    """Write what a member has to say about a case; its revision stays (G-145).
+
+    Raises CaseConflict, and CaseNotActionable for a full case.
+    """
     case, written = cases.stream(project_id, case_id), comment.stream(project_id, new_id("cmt"))
+    there = await _count_notes(store, project_id, case_id)
 
     def decide(unit: Unit) -> Written:
         _seen(unit, case, case_revision)
-        unit.append(written, comment.decide_write(unit.state(written), case_id, user_id, text, unit.now))
+        notes = _notes(unit, there)
+        events = comment.decide_write(unit.state(written), case_id, user_id, text, unit.now, beside=notes.comments)
+        unit.append(written, events)
+        unit.put(case, CASE_NOTES, msgspec.structs.replace(notes, comments=notes.comments + 1))
         return Written(written.id, case_id, project_id, user_id, text, unit.now, case_revision)
 
-    return Intent([written], decide, reads=[case])
+    return Intent([written, case], decide, lookups=[Lookup(CASE_NOTES, project_id, case_id)])
 
 
-def record_run(project_id: str, case_id: str, report: AgentRunReport) -> Intent[RecordedAgentRun]:
-    """Record what an agent did; one that found the case to be noise takes it out of attention (R-CASE-01, G-050)."""
+async def record_run(
+    store: EventStore, project_id: str, case_id: str, report: AgentRunReport
+) -> Intent[RecordedAgentRun]:
+    """Record what an agent did; one that found the case to be noise takes it out of attention (R-CASE-01, G-050).
+
+    Raises CaseNotActionable for a full case.
+    """
     case, made = cases.stream(project_id, case_id), agent_run.stream(project_id, new_id("arun"))
+    there = await _count_notes(store, project_id, case_id)
 
     def decide(unit: Unit) -> RecordedAgentRun:
-        state = _existing(unit, case)
+        state, notes = _existing(unit, case), _notes(unit, there)
         outcome, summary_md, pr_url = report
-        events = agent_run.decide_record_run(unit.state(made), case_id, outcome, summary_md, pr_url, unit.now)
+        events = agent_run.decide_record_run(
+            unit.state(made), case_id, outcome, summary_md, pr_url, unit.now, beside=notes.agent_runs
+        )
         unit.append(made, events)
+        unit.put(case, CASE_NOTES, msgspec.structs.replace(notes, agent_runs=notes.agent_runs + 1))
         if outcome is Outcome.MARKED_SPURIOUS:
             state = unit.append(case, cases.decide_mark_spurious(state, made.id, unit.now))
         return RecordedAgentRun(made.id, case_id, project_id, report, state, unit.now)
 
-    return Intent([made, case], decide)
+    return Intent([made, case], decide, lookups=[Lookup(CASE_NOTES, project_id, case_id)])
 
 
 async def merge(store: EventStore, project_id: str, wish: Merge, case_revision: int) -> Intent[Acted]:
@@ -199,6 +219,32 @@ async def _look_around(store: EventStore, project_id: str, *case_ids: str) -> _A
     rows = {row.case_id: row for row in msgspec.json.decode(leases or "[]", type=list[LeaseRow])}
     chains = [ChainScope.of(project_id, case_id, rows.get(case_id)) for case_id in dict.fromkeys(case_ids)]
     return _Around(tuple(msgspec.json.decode(members or "[]", type=list[str])), tuple(chains))
+
+
+async def _count_notes(store: EventStore, project_id: str, case_id: str) -> CaseNotesRow:
+    """Count the stored comments and agents' runs, before any lock."""
+    [[comments, agent_runs]] = await store.fetch(
+        _NOTES,
+        project_id=project_id,
+        case_id=case_id,
+        most_comments=comment.MAX_COMMENTS,
+        most_agent_runs=agent_run.MAX_AGENT_RUNS,
+    )
+    return CaseNotesRow(project_id=project_id, id=case_id, comments=comments, agent_runs=agent_runs)
+
+
+def _notes(unit: Unit, there: CaseNotesRow) -> CaseNotesRow:
+    """The comments and agents' runs of a case, under its lock."""
+    # The row counts all by releases with this row, and earlier ones of the batch. Older releases write beside it: their
+    # notes were there before the lock. Nothing is ever removed. Neither number is too high: the higher one holds.
+    known = unit.row(CASE_NOTES, there.project_id, there.id)
+    if known is None:
+        return there
+    return msgspec.structs.replace(
+        there,
+        comments=max(known.comments, there.comments),
+        agent_runs=max(known.agent_runs, there.agent_runs),
+    )
 
 
 def _act(project_id: str, case_id: str, case_revision: int, decision: Decision) -> Intent[Acted]:

@@ -84,7 +84,9 @@ async def assign_case(call: Call[AssignCase, None]) -> Outcome:
 async def comment_on_case(call: Call[CommentOnCase, None]) -> Outcome:
     """Write a comment, in the name of the person whose key is used."""
     body = call.body
-    intent = commands.write_comment(call.project_id, call.subject.id, body.case_revision, call.user_id, body.text)
+    intent = await commands.write_comment(
+        call.services.store, call.project_id, call.subject.id, body.case_revision, call.user_id, body.text
+    )
     return await call.carry_out(intent, lambda written: Answer(201, show.commented(written)))
 
 

@@ -24,13 +24,13 @@ from statemachines.cases import agent_run
     subject=CASE_LOCATED,
     responses={201: AgentRunRecordedBody},
     idempotency="optional",
-    errors=("case_not_found",),
+    errors=("case_not_found", "case_not_actionable"),
 )
 async def create_case_run(call: Call[RecordAgentRun, None]) -> Outcome:
     """Record a run; one that found the case to be noise takes it out of attention."""
     body = call.body
     report = AgentRunReport(agent_run.Outcome(body.status), text_of(body.summary_md), text_of(body.pr_url))
-    intent = commands.record_run(call.project_id, call.subject.id, report)
+    intent = await commands.record_run(call.services.store, call.project_id, call.subject.id, report)
     return await call.carry_out(intent, lambda recorded: Answer(201, show.agent_run(recorded)))
 
 

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from statemachines.accounts.membership import Role
+from tests.service.http.cases.test_full_cases import COMMENTS, fill
 from tests.support import mappings
 from tests.support.api import World, ok
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
@@ -139,6 +140,17 @@ async def test_of_two_people_at_once_the_later_sees_what_changed(world: World):
     assert kept.form("comment_on_case").value("text") == "I look"
     done = await shop.browser.send(kept.form("comment_on_case"))
     assert "I look" in done.text
+
+
+async def test_a_full_case_says_so_and_keeps_what_was_written(world: World):
+    shop = await erring_shop(world)
+    case_id = await shop.err()
+    page = await shop.browser.open(f"cases/{case_id}")
+    await fill(world, COMMENTS, shop.id, case_id, 1, COMMENTS.most)
+    full = await shop.browser.send(page.form("comment_on_case"), 409, text="One more")
+    assert "A case takes at most 1,000 comments." in full.text
+    assert "Write what follows in your own tracker." in full.text
+    assert full.form("comment_on_case").value("text") == "One more"
 
 
 async def test_two_people_assign_one_after_the_other(world: World):

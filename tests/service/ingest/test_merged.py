@@ -185,7 +185,7 @@ async def test_only_a_release_that_was_not_replaced_regresses_a_case(database_ur
 async def test_an_agent_that_found_noise_silences_the_case(pair, store, sql):
     intake, a, _ = pair
     report = AgentRunReport(Outcome.MARKED_SPURIOUS, None, None)
-    recorded = await do(store, commands.record_run(PROJECT, a["case_id"], report))
+    recorded = await do(store, await commands.record_run(store, PROJECT, a["case_id"], report))
     assert recorded.case.status is case.Status.IGNORED
     await send(intake, log_item("alpha"))
     assert one(sql, "select status from cases where id = %s", a["case_id"]) == "ignored"
@@ -200,8 +200,9 @@ async def test_rows_rebuilt_from_history_are_those_that_are_there(pair, store, s
     await send(intake, log_item("alpha"))
     await split(store, sql, b["case_id"], a["fingerprint"])
     await do(store, commands.ignore(PROJECT, b["case_id"], 3))
-    await do(store, commands.write_comment(PROJECT, b["case_id"], 4, "usr_1", "Seen."))
-    await do(store, commands.record_run(PROJECT, a["case_id"], AgentRunReport(Outcome.FAILED, None, None)))
+    await do(store, await commands.write_comment(store, PROJECT, b["case_id"], 4, "usr_1", "Seen."))
+    report = AgentRunReport(Outcome.FAILED, None, None)
+    await do(store, await commands.record_run(store, PROJECT, a["case_id"], report))
     made = await do(store, suppressing.create(PROJECT, SuppressionWish("*", Action.PROMPT_HINT, None, "Look.")))
     await do(store, suppressing.create(PROJECT, SuppressionWish("a*", Action.AUTO_IGNORE, None, None)))
     await do(store, suppressing.remove(PROJECT, made.id))
