@@ -23,12 +23,14 @@ from service.eventstore.declare.faults import StreamIsNewer
 from service.eventstore.history.stored import StoredEvent
 from service.eventstore.store import EventStore
 from statemachines.kernel.machine import Recorded, Rejection, Stream
-from statemachines.kernel.topics import UnknownTopic, decode_events
+from statemachines.kernel.topics import UnknownTopic, decode_event
 
 R = TypeVar("R", bound=msgspec.Struct)
 
-PAGE = 500
-"""Events that are folded at a time: between two pages the event loop does other things."""
+FIRST_PAGE, PAGE = 8, 500
+"""Events that are read at a time, of the first page and of any: between two the event loop does other things."""
+PAGE_BYTES = 1024 * 1024
+"""Bytes of payload of a page. An event that is larger is a page by itself."""
 
 _AFTER = {
     "r": "e.revision > %s::bigint",
@@ -52,10 +54,14 @@ BOUND = {
 
 Without an event after the mark it is the next revision: one may commit before the read of the events.
 """
+# A page ends before the event that would be too much. The database weighs one payload after the other, and none that is
+# left out comes here.
 _READ = (
     "select e.revision, e.topic, e.payload::text, floor(extract(epoch from e.recorded_at))::bigint, "
-    "e.actor_kind || ':' || e.actor_id from events e where e.project_id = %s and e.stream_id = %s "
-    "and e.revision > %s and e.revision < %s order by e.revision limit %s"
+    "e.actor_kind || ':' || e.actor_id from (select w.*, row_number() over (order by w.revision) as place, "
+    "sum(octet_length(w.payload::text)) over (order by w.revision) as weight from (select * from events i "
+    "where i.project_id = %s and i.stream_id = %s and i.revision > %s and i.revision < %s "
+    "order by i.revision limit %s) w) e where e.place = 1 or coalesce(e.weight, 0) <= %s order by e.revision"
 )
 
 
@@ -132,16 +138,21 @@ class Past:
         projection, stream = self._owner(table, project_id, id)
         [[end, first_after]] = await self._store.fetch(BOUND[self._mark.unit], *bounds(self._mark, project_id, id))
         require_reached(self._mark, end)
-        row, revision = None, 0
-        while page := await self._store.fetch(_READ, project_id, id, revision, first_after, PAGE):
-            events = decode_events([stored[1] for stored in page], [stored[2] for stored in page])
-            for (revision, _, _, at, actor), event in zip(page, events, strict=True):
-                if isinstance(event, UnknownTopic):
-                    raise StreamIsNewer(stream, event.topic)
-                if event is not None:  # An erased event has left nothing to fold.
-                    row = projection.fold(row, Recorded(id, revision, event, project_id, at, actor))
-            if len(page) < PAGE:
+        row, revision, most = None, 0, min(FIRST_PAGE, PAGE)
+        while revision + 1 < first_after:
+            page = await self._store.fetch(_READ, project_id, id, revision, first_after, most, PAGE_BYTES)
+            if not page:
                 break
+            for revision, topic, payload, at, actor in page:
+                if payload is None:  # An erased event has left nothing to fold.
+                    continue
+                try:
+                    event = decode_event(topic, payload)
+                except UnknownTopic as unknown:
+                    raise StreamIsNewer(stream, unknown.topic) from None
+                row = projection.fold(row, Recorded(id, revision, event, project_id, at, actor))
+            # One that was cut weighs more than it brings: the next asks for about as many as came.
+            most = min(PAGE, 2 * len(page))
         return cast("R | None", row)
 
     def _owner(self, table: Table[Any], project_id: str, stream_id: str) -> tuple[AnyProjection, Stream]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ POSITION = (
     "select i.position from events e join log_index i on i.seq = e.seq where e.stream_id = 'toy_1' and e.revision = %s"
 )
 TABLES = (TOYS.table, LIVE_TOYS.table)
+NAMED = (TOYS.table, "proj_a", "toy_1")
 
 
 @pytest.fixture
@@ -63,6 +65,42 @@ async def test_every_revision_position_and_second_is_shown_again(
     assert await rows_at(store, f"t:{now}") == await rows_now(store)
     for mark in ("r:0", "p:0", "t:0"):
         assert await rows_at(store, mark) == [None, None]
+
+
+class Weighed:
+    """A store that tells the payloads of each page of events that it reads, in bytes."""
+
+    def __init__(self, store: EventStore) -> None:
+        self.registry = store.registry
+        self.pages: list[list[int]] = []
+        self._store = store
+
+    async def fetch(self, query: str, *values: Any) -> list[Any]:
+        found = await self._store.fetch(query, *values)
+        if query not in as_of.BOUND.values():
+            self.pages.append([len(payload) for _, _, payload, *_ in found])
+        return found
+
+
+async def test_a_page_of_large_events_ends_by_their_bytes(store: EventStore) -> None:
+    """Many small events, then many large ones, and one alone beyond the bound. None is left out, none fails."""
+    large, beyond = "x" * 200_000, "y" * (as_of.PAGE_BYTES + 1)
+    notes = [*["s"] * 40, *[large] * 20, beyond, *[large] * 3, "last"]
+    for note in notes:
+        await store.execute(bump(1, note=note))
+    weighed = Weighed(store)
+    tracemalloc.start()
+    try:
+        row = await Past(cast("EventStore", weighed), Mark("r", len(notes) + 1)).get(*NAMED)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert row == await store.get(*NAMED)
+    assert sum(map(len, weighed.pages)) >= len(notes)
+    assert all(sum(page) <= as_of.PAGE_BYTES or len(page) == 1 for page in weighed.pages)
+    assert any(page[0] > as_of.PAGE_BYTES for page in weighed.pages), "what is larger than a page is one"
+    assert max(map(len, weighed.pages)) > as_of.FIRST_PAGE, "small ones come many at once"
+    assert peak < 5 * as_of.PAGE_BYTES
 
 
 class Overtaken:
