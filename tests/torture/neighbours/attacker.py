@@ -18,6 +18,14 @@ from tests.torture.neighbours.wire import Wire
 PAUSE = 0.05  # seconds after an answer that refuses more
 
 
+class Place(msgspec.Struct, frozen=True):
+    """A project, its DSN, and a key of its account."""
+
+    project: str
+    dsn: str
+    key: str
+
+
 class Holdings(msgspec.Struct, frozen=True):
     """What the attacker has: an account with one key, projects with long histories and many cases."""
 
@@ -36,6 +44,11 @@ class Holdings(msgspec.Struct, frozen=True):
     long: list[str]  # projects with long histories of plans
     rival: str  # a project whose plan everybody replaces
     plan: dict[str, Any]  # the smallest one
+    cookie: str  # of a session at the console
+    case: str  # with long runs and many comments
+    muted: Place  # for webhooks that never answer
+    unnamed: Place  # for webhooks at names that hang
+    accounts: list[Place]  # others of the same person
 
 
 class Tally(msgspec.Struct):
@@ -109,6 +122,14 @@ class Attacker:
 
         await asyncio.gather(*(client() for _ in range(clients)))
         await wire.close()
+
+    async def say(self, client: Client) -> None:
+        """Send what a client says, once. Raises OSError, TimeoutError and EOFError."""
+        wire = Wire(self.holdings.host, self.holdings.port)
+        try:
+            await self._say(client, wire)
+        finally:
+            await wire.close()
 
     async def _say(self, client: Client, wire: Wire) -> None:
         """Send what a client says until it ends or time is over. Raises what the wire raises."""

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from scripts.load.loadgen import Request, Response
-from tests.torture.neighbours import readers, sdks, strange
+from tests.torture.neighbours import doors, readers, sdks, strange
 from tests.torture.neighbours.attacker import Attacker, Holdings
 
 NICE = 10  # the attacker's own work is not the service's: on a machine of its own it would take nothing from anybody
@@ -223,6 +223,7 @@ SHAPES: dict[str, Callable[[Attacker], Awaitable[None]]] = {
         *sdks.SHAPES,
         *strange.SHAPES,
         *readers.SHAPES,
+        *doors.SHAPES,
     )
 }
 

@@ -22,7 +22,7 @@ SENT, LINES = "text/event-stream", "application/x-ndjson"
 Take = Callable[[asyncio.StreamReader], Awaitable[None]]
 
 
-async def _sip(reader: asyncio.StreamReader) -> None:
+async def sip(reader: asyncio.StreamReader) -> None:
     """Take a byte a second, until the service has had enough."""
     while await reader.read(1):  # noqa: ASYNC110 - it is slow on purpose
         await asyncio.sleep(1)
@@ -33,13 +33,13 @@ async def _gulp(reader: asyncio.StreamReader) -> None:
     await reader.readexactly(GULP)
 
 
-async def _swallow(reader: asyncio.StreamReader) -> None:
+async def swallow(reader: asyncio.StreamReader) -> None:
     """Take everything that there is."""
     while await reader.read(GULP):
         continue
 
 
-MANNERS: tuple[tuple[str, Take], ...] = ((SENT, _sip), (SENT, _gulp), (LINES, _swallow), (LINES, _sip))
+MANNERS: tuple[tuple[str, Take], ...] = ((SENT, sip), (SENT, _gulp), (LINES, swallow), (LINES, sip))
 
 
 async def streams(attacker: Attacker) -> None:
@@ -52,7 +52,7 @@ async def streams(attacker: Attacker) -> None:
         asked = {"authorization": f"Bearer {key}", "accept": accept, "last-event-id": "0", "connection": "close"}
         while time.monotonic() < attacker.until:
             try:
-                await _ask(attacker, ("GET", paths[number // len(MANNERS) % len(paths)], asked, b""), take)
+                await ask(attacker, ("GET", paths[number // len(MANNERS) % len(paths)], asked, b""), take)
             except (OSError, EOFError):
                 attacker.tally.lost += 1
                 await asyncio.sleep(PAUSE)
@@ -73,7 +73,7 @@ async def _find_paths(attacker: Attacker) -> list[str]:
     return paths
 
 
-async def _ask(attacker: Attacker, request: Request, take: Take) -> None:
+async def ask(attacker: Attacker, request: Request, take: Take) -> None:
     """Open a stream and read it in a manner. A refused one ends. Raises OSError, TimeoutError and EOFError."""
     host, port = attacker.holdings.host, attacker.holdings.port
     line = socket.socket()

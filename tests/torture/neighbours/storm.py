@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,18 +17,35 @@ from tests.support.cluster import TestCluster
 from tests.support.server import ServerHandle
 from tests.torture.neighbours.attacker import Holdings, Tally
 from tests.torture.neighbours.attacks import BEGUN
-from tests.torture.neighbours.victims import KINDS, Seen, Tenant, Victim, work
+from tests.torture.neighbours.doors import HANGING
+from tests.torture.neighbours.victims import BESIDE, FURTHER, KINDS, Seen, Tenant, Victim, work
 from tests.torture.neighbours.wire import Wire
 from tests.torture.neighbours.world import Builder, Extent
 
 ROOT = Path(__file__).parents[3]
 RATIO = 5  # how much slower than idle
 FENCE_MOST = 2.0  # seconds
+TOLD_MOST = 5.0  # seconds to the first attempt at a webhook
 GROWTH_MOST = 100.0  # MB above idle while it lasts
 GROWTH_KEPT = 25.0  # MB above idle that count as back to it
 BACK_SECONDS = 60.0
 NOT_BUILT = 501
 CROWDED_LITTLE = 1.2
+FRESH = frozenset({"tools"})  # shapes that meet a process which has just been started
+PROXY = "127.0.0.1/32"  # by which strangers have addresses of their own
+HANGS = f"""
+import socket, threading
+
+find = socket.getaddrinfo
+
+def hang(host, *more, **named):
+    if str(host).endswith({HANGING!r}):
+        threading.Event().wait(30)
+    return find(host, *more, **named)
+
+socket.getaddrinfo = hang
+"""
+"""What each process of the service loads first: a resolver that gives no answer for certain names."""
 QUIET_TURNS = 5
 
 
@@ -71,7 +88,8 @@ class Verdict:
         return set(self.tally.statuses) != {NOT_BUILT}
 
     def __str__(self) -> str:
-        times = ", ".join(f"{kind} {1000 * self.idle[kind]:.0f} → {1000 * self.attacked[kind]:.0f}" for kind in KINDS)
+        kinds = (*KINDS, *BESIDE.get(self.shape, ()))
+        times = ", ".join(f"{kind} {1000 * self.idle[kind]:.0f} → {1000 * self.attacked[kind]:.0f}" for kind in kinds)
         answers = dict(sorted(self.tally.statuses.items()))
         crowded = f"crowded {self.crowded:.1f} x; " if self.crowded > CROWDED_LITTLE else ""
         told = f"attacker {answers} {self.tally.opened or ''}"
@@ -92,15 +110,18 @@ class Street:
 
         A machine that cannot do even this is given a few turns to come to rest.
         """
-        await work(self._victims, marks.idle / 2, fences=marks.fences)
+        await work(self._victims, marks.idle / 2, fences=marks.fences, further=FURTHER)
         for _ in range(QUIET_TURNS):
-            seen = await work(self._victims, marks.idle, fences=marks.fences)
+            seen = await work(self._victims, marks.idle, fences=marks.fences, further=FURTHER)
             if not seen.wrong:
                 break
         return seen
 
     async def attack(self, shape: str, idle: Seen, marks: Marks) -> Verdict:
         """Carry a shape out, and judge what the neighbours saw meanwhile."""
+        if shape in FRESH:
+            await self._start_again()
+            await work(self._victims, marks.idle / 2, fences=marks.fences)
         before, serving = self.memory(), {process.pid for process in self._serving()}
         holdings = self._attacker(self.server.port, marks.attack + marks.warm, marks.scale)
         attack = await asyncio.create_subprocess_exec(
@@ -122,7 +143,7 @@ class Street:
         try:
             assert (await attack.stdout.readline()).decode().strip() == BEGUN
             await asyncio.sleep(marks.warm)
-            seen = await work(self._victims, marks.attack, fences=marks.fences)
+            seen = await work(self._victims, marks.attack, fences=marks.fences, further=BESIDE.get(shape, ()))
             told = await asyncio.wait_for(attack.stdout.read(), 60)
             await attack.wait()
         finally:
@@ -137,8 +158,8 @@ class Street:
         growth = max([*peaks, before]) - before
         verdict = Verdict(
             shape,
-            {kind: idle.late(kind) for kind in KINDS},
-            {kind: seen.late(kind) for kind in KINDS},
+            {kind: idle.late(kind) for kind in idle.times},
+            {kind: seen.late(kind) for kind in seen.times},
             growth,
             crowded,
             tally,
@@ -147,6 +168,19 @@ class Street:
         if marks.memory_back and not await self._is_back(before):
             verdict.wrong.append(f"{self.memory() - before:.0f} MB were kept {BACK_SECONDS:.0f} s later")
         return verdict
+
+    async def _start_again(self) -> None:
+        await self._wire.close()
+        await asyncio.to_thread(self.server.stop)
+        await asyncio.to_thread(self.server.start)
+
+    @asynccontextmanager
+    async def told(self) -> AsyncIterator[None]:
+        """Receive what the neighbours' webhooks are told while a block runs."""
+        async with AsyncExitStack() as stack:
+            for victim in self._victims:
+                await stack.enter_async_context(victim.listening())
+            yield
 
     def memory(self) -> float:
         """Proportional set size of the process that serves, in MB."""
@@ -191,13 +225,16 @@ class Street:
 def _judge(idle: Seen, seen: Seen, tally: Tally, growth: float, marks: Marks, crowded: float) -> list[str]:
     """The pass marks of P25; times may be as many times longer as the machine was `crowded`."""
     wrong = list(seen.wrong)
-    for kind in ("write", "read", "log"):
+    for kind in ("write", "read", "log", "sign_in", "query"):
         most = crowded * max(RATIO * idle.late(kind), marks.floor)
         if seen.late(kind) > most:
             wrong.append(f"p95 of a {kind} was {1000 * seen.late(kind):.0f} ms, at most {1000 * most:.0f}")
     slowest = max(seen.times["fence"], default=FENCE_MOST + 1)
     if slowest > crowded * FENCE_MOST:
         wrong.append(f"a fence took {slowest:.1f} s")
+    longest = max(seen.times["told"], default=0.0)
+    if longest > crowded * TOLD_MOST:
+        wrong.append(f"a webhook was told after {longest:.1f} s")
     if growth > GROWTH_MOST:
         wrong.append(f"the process grew by {growth:.0f} MB")
     if set(tally.statuses) != {NOT_BUILT} and tally.through < marks.through:
@@ -216,11 +253,16 @@ async def street(cluster: TestCluster, directory: Path, extent: Extent) -> Async
             tenants = await asyncio.to_thread(lambda: [builder.tenant(), builder.tenant()])
             attacker = await asyncio.to_thread(builder.attacker, extent)
             server.stop()
-            server.env["SERVICE_RATE_LIMITS"] = "on"
+            server.env |= {"SERVICE_RATE_LIMITS": "on", "SERVICE_TRUSTED_PROXIES": PROXY}
+            resolver = directory / "resolver"
+            resolver.mkdir()
+            (resolver / "sitecustomize.py").write_text(HANGS)
+            server.env["PYTHONPATH"] = str(resolver)
             await asyncio.to_thread(server.start)
             made = Street(server, tenants, attacker)
             try:
-                yield made
+                async with made.told():
+                    yield made
             finally:
                 await made.close()
         finally:

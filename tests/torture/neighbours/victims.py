@@ -6,25 +6,37 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from itertools import cycle
 
 from scripts.load import worlds
 from scripts.load.loadgen import Request, Response
+from tests.support.receiver import Visit, receiving
 from tests.torture.neighbours.wire import Wire
 
 WRITES, READS, LOGS = 10, 10, 50  # a second and victim
+SIGN_INS, QUERIES, TOLD = 2, 4, 1  # a second and victim, beside certain shapes
 FENCE_SECONDS = 5.0
+TOLD_SECONDS = 30.0  # after which a webhook counts as never told
 CHANGED = frozenset({412, 428})
 KINDS = ("write", "read", "log", "fence")
+FURTHER = ("sign_in", "query", "told")
+BESIDE: Mapping[str, Sequence[str]] = {
+    "proofs": ("sign_in", "query"),
+    "lookups": ("told",),
+    "silences": ("told",),
+}
+"""What else is done beside a shape: a stranger signs in, strangers read a public query, a webhook is delivered."""
 
 
 @dataclass
 class Seen:
     """Seconds of each answer by kind, and what must not have been answered."""
 
-    times: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    times: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in (*KINDS, *FURTHER)})
     wrong: list[str] = field(default_factory=list)
 
     def late(self, kind: str, share: float = 0.95) -> float:
@@ -42,6 +54,10 @@ class Tenant:
     shop: str  # the project with automation
     projects: tuple[str, ...]  # whose plans are replaced
     rotated: str  # whose DSN is rotated
+    published: str  # a public query
+    internal_token: str  # of the service, for signing strangers in
+    told: str  # whose webhook is delivered
+    told_dsn: str
 
 
 class Victim:
@@ -55,6 +71,7 @@ class Victim:
         self._projects = cycle(tenant.projects)
         self._reads = cycle(self._readings())
         self._fences = cycle([self.rotate, self.pause])
+        self._arrivals: dict[str, asyncio.Event] = {}
 
     def _readings(self) -> Iterator[str]:
         yield "/v1/projects"
@@ -114,11 +131,76 @@ class Victim:
         path = f"/v1/projects/{self._tenant.shop}/automation-contract/pause"
         return await self._send("POST", path, self._tenant.keys[2], {"reason": "tea"})
 
+    async def sign_in(self) -> Response:
+        """Sign a stranger in on a device, from an address of their own. The last answer is the one with the key."""
+        subject, address = secrets.token_hex(8), _address()
+        answer = await self._public("POST", "/v1/auth/device", address, {})
+        if answer[0] != HTTPStatus.OK:
+            return answer
+        begun = json.loads(answer[2])
+        identity = {"provider": "neighbours", "subject": subject, "email": f"{subject}@example.invalid"}
+        wish = {"user_code": begun["user_code"], "identity": identity}
+        answer = await self._send("POST", "/v1/auth/device/authorize", self._tenant.internal_token, wish)
+        if answer[0] != HTTPStatus.OK:
+            return answer
+        return await self._public("POST", "/v1/auth/device/poll", address, {"device_code": begun["device_code"]})
 
-async def work(victims: Sequence[Victim], seconds: float, *, fences: float = FENCE_SECONDS) -> Seen:
-    """Let the tenants work for so many seconds, a fence every `fences` seconds; returns what they saw."""
+    async def query(self) -> Response:
+        """Read the public query as a stranger, who has no copy of it."""
+        return await self._public("GET", f"/v1/public/q/{self._tenant.published}", _address())
+
+    async def _public(self, method: str, path: str, address: str, body: object = None) -> Response:
+        """Send a request without a credential, as the trusted proxy passes it on."""
+        sent = {"x-forwarded-for": address, "content-type": "application/json"}
+        return await self._wire.send((method, path, sent, b"" if body is None else json.dumps(body).encode()))
+
+    async def told(self) -> Response:
+        """Record a deploy, and wait until the webhook is told of it. Raises TimeoutError."""
+        version = secrets.token_hex(8)
+        arrived = self._arrivals[version] = asyncio.Event()
+        try:
+            deploy = {"version": version, "environment": "production"}
+            answer = await self._send("POST", "/v1/deploys/", self._tenant.told_dsn, deploy)
+            if answer[0] < HTTPStatus.BAD_REQUEST:
+                async with asyncio.timeout(TOLD_SECONDS):
+                    await arrived.wait()
+            return answer
+        finally:
+            del self._arrivals[version]
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Receive what the webhook is told while a block runs."""
+        async with receiving(self._hear) as receiver:
+            path = f"/v1/projects/{self._tenant.told}/webhooks"
+            wish = {"url": f"http://127.0.0.1:{receiver.port}/", "events": ["*"]}
+            status, _, body = await self._send("POST", path, self._tenant.keys[2], wish)
+            assert status == HTTPStatus.CREATED, body
+            yield
+
+    async def _hear(self, visit: Visit) -> None:
+        for version, arrived in self._arrivals.items():
+            if version.encode() in visit.request:
+                arrived.set()
+        await visit.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+
+def _address() -> str:
+    """The address of somebody who was never here."""
+    return f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.{secrets.randbelow(256)}"
+
+
+async def work(
+    victims: Sequence[Victim], seconds: float, *, fences: float = FENCE_SECONDS, further: Iterable[str] = ()
+) -> Seen:
+    """Let the tenants work for so many seconds, a fence every `fences` seconds; returns what they saw.
+
+    `further` are kinds of work beside the daily one.
+    """
     seen = Seen()
     paces = {"write": 1 / WRITES, "read": 1 / READS, "log": 1 / LOGS, "fence": fences}
+    also = {"sign_in": 1 / SIGN_INS, "query": 1 / QUERIES, "told": 1 / TOLD}
+    paces |= {kind: also[kind] for kind in further}
     await asyncio.gather(
         *(_pace(getattr(victim, kind), kind, pace, seconds, seen) for victim in victims for kind, pace in paces.items())
     )

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from scripts.load import automation_world, worlds
-from tests.torture.neighbours.attacker import Holdings
+from service.auth.secrets import digest
+from service.eventstore.store import EventStore
+from service.registry import registry
+from tests.support.console import COOKIE
+from tests.support.sessions import open_session
+from tests.torture.neighbours.attacker import Holdings, Place
 from tests.torture.neighbours.attacks import MOST_TARGETS, plan_of
 from tests.torture.neighbours.victims import Tenant
 
 HOUR = 3600
 PLAN_PROJECTS = 8
 KEYS = 8  # that the attacker has beside its usual one
+ACCOUNTS = 10  # of the same person: more than there are places for archives
+LONG_RUNS = 4
+LONG_SUMMARY = "[" * 20_000
+LONG_COMMENT = "c" * 5000
 
 
 @dataclass(frozen=True)
@@ -25,10 +35,12 @@ class Extent:
     contracts: int  # versions of the contract
     cases: int
     events: int
+    comments: int  # of one case
+    archived: int  # events of each further account
 
 
-SHORT = Extent(histories=2, versions=8, contracts=10, cases=20_000, events=100_000)
-FULL = Extent(histories=4, versions=150, contracts=200, cases=300_000, events=500_000)
+SHORT = Extent(histories=2, versions=8, contracts=10, cases=20_000, events=100_000, comments=20, archived=2_000)
+FULL = Extent(histories=4, versions=150, contracts=200, cases=300_000, events=500_000, comments=1000, archived=50_000)
 
 
 class Builder(worlds.Service):
@@ -53,8 +65,19 @@ class Builder(worlds.Service):
         self.owner_key = keys[0]
         shop = automation_world.open_shop(self, "shop")
         projects = [self.create_project(f"plans {number}")["id"] for number in range(PLAN_PROJECTS)]
+        wish = {"blueprint_id": "top-events", "title": "Top"}
+        published = self.call("POST", f"/v1/projects/{shop.id}/public-queries", wish, keys[0])
+        told = self.create_project("told")
         return Tenant(
-            (keys[0], keys[1], keys[2]), shop.dsn, shop.id, tuple(projects), self.create_project("rotated")["id"]
+            (keys[0], keys[1], keys[2]),
+            shop.dsn,
+            shop.id,
+            tuple(projects),
+            self.create_project("rotated")["id"],
+            published["publication_id"],
+            self.internal_token,
+            told["id"],
+            told["dsn"],
         )
 
     def attacker(self, extent: Extent) -> Callable[[int, float, float], Holdings]:
@@ -72,8 +95,12 @@ class Builder(worlds.Service):
         self.query(_EVENTS, shop.id, extent.events)
         for table in ("cases", "case_stats", "analytics_events"):
             self.query(f"analyze {table}")
+        case = self._make_long_case(shop, extent.comments)
+        muted, unnamed = (self._place(name) for name in ("muted", "unnamed"))
+        cookie = f"{COOKIE}={asyncio.run(self._session_of(key))}"
         rival = self.create_project("rivals")["id"]
         self._lengthen(rival, 1, targets=1)
+        accounts = [self._account_with(extent.archived) for _ in range(ACCOUNTS)]
         return lambda port, seconds, scale: Holdings(
             worlds.HOST,
             port,
@@ -90,7 +117,44 @@ class Builder(worlds.Service):
             long=long,
             rival=rival,
             plan=worlds.plan("How many?"),
+            cookie=cookie,
+            case=case,
+            muted=muted,
+            unnamed=unnamed,
+            accounts=accounts,
         )
+
+    def _place(self, name: str) -> Place:
+        project = self.create_project(name)
+        return Place(project["id"], project["dsn"], self.owner_key)
+
+    def _account_with(self, events: int) -> Place:
+        """Make a further account with a project of so many events."""
+        [self.owner_key] = self.account(1)
+        place = self._place("kept")
+        self.query(_EVENTS, place.project, events)
+        return place
+
+    def _make_long_case(self, shop: automation_world.Shop, comments: int) -> str:
+        """Open a case with the longest summaries of runs, and with comments."""
+        [case] = automation_world.report(self, shop, 1)
+        for _ in range(LONG_RUNS):
+            body = {"status": "escalated", "summary_md": LONG_SUMMARY}
+            self.call("POST", f"/v1/cases/{case}/runs", body, self.owner_key)
+        for _ in range(comments):
+            comment = {"case_revision": 1, "text": LONG_COMMENT}
+            self.call("POST", f"/v1/cases/{case}/comments", comment, self.owner_key)
+        return case
+
+    async def _session_of(self, key: str) -> str:
+        """Open a session of the person with a key; returns its secret."""
+        [[user_id]] = self.query("select project_id from api_keys where key_hash = %s", digest(key))
+        store = EventStore(self.database_url, registry())
+        await store.start()
+        try:
+            return (await open_session(store, user_id)).secret
+        finally:
+            await store.stop()
 
     def _lengthen(self, project: str, versions: int, targets: int = MOST_TARGETS) -> None:
         """Replace a plan again and again by another one, of the largest size unless told otherwise."""
