@@ -61,6 +61,7 @@ class ArrivingBody:
         self._limit_of = None if small else limit_of
         # Without either header a request has no body (RFC 9112 §6.3).
         self._left = self._announced != 0 if length is not None else "transfer-encoding" in headers
+        self._size = 0  # of what has come
         self._waits = headers.get("expect", "").lower() == "100-continue"  # its sender sends nothing unasked
 
     def check_size(self) -> None:
@@ -88,21 +89,14 @@ class ArrivingBody:
 
         A piece has its place in `room` until the next one is asked for. Raises as `read`.
         """
-        total, more = 0, self._announced != 0
-        while more and total != self._announced:
+        while self._goes_on():
             held = bytearray()
             try:
                 with self._deadlines.within(seconds):
-                    while more and total != self._announced and len(held) < size:
-                        chunk, more = await self._next()
-                        total += len(chunk)
-                        if total > self._limit:
-                            raise too_large(self._limit)
-                        room.take(len(chunk))
-                        held += chunk
+                    await self._collect(held, size, room)
             except TimeoutError:
                 raise _too_slow(f"{size} bytes of the body must arrive within {seconds:g} seconds") from None
-            if total == self._announced:
+            if self._size == self._announced:
                 self._left = False
             if held:
                 yield bytes(held)
@@ -132,28 +126,20 @@ class ArrivingBody:
         return upload
 
     async def _fill(self, upload: Upload, room: Room, files: Room, seconds: float) -> None:
-        total = piece_end = 0
-        due = 0.0
-        more = True
-        while more and total != self._announced:
-            if total >= piece_end:
-                piece_end, due = total + PIECE, asyncio.get_running_loop().time() + seconds
+        piece_end, due = 0, 0.0
+        while self._goes_on():
+            if self._size >= piece_end:
+                piece_end, due = self._size + PIECE, asyncio.get_running_loop().time() + seconds
             held = bytearray()
             fault: Refusal | None = None
             try:
                 with self._deadlines.at(due):
-                    while more and total != self._announced and len(held) < WRITTEN_TOGETHER:
-                        chunk, more = await self._next()
-                        total += len(chunk)
-                        if total > self._limit:
-                            raise too_large(self._limit)
-                        room.take(len(chunk))
-                        held += chunk
+                    await self._collect(held, WRITTEN_TOGETHER, room)
             except TimeoutError:
                 fault = _too_slow(f"{PIECE} bytes of the body must arrive within {seconds:g} seconds")
             except (InvalidPayload, PayloadTooLarge) as refused:
                 fault = refused
-            if not upload.size and (fault is not None or total == self._announced or not more):
+            if not upload.size and (fault is not None or not self._goes_on()):
                 if fault is not None:
                     raise fault
                 upload.hold(bytes(held))
@@ -164,6 +150,20 @@ class ArrivingBody:
             if fault is not None:
                 raise fault
         self._left = False
+
+    def _goes_on(self) -> bool:
+        """Whether more of the body is expected."""
+        return self._left and self._size != self._announced
+
+    async def _collect(self, held: bytearray, size: int, room: Room) -> None:
+        """Add chunks to `held` until it has about `size` bytes or the body ends. Raises as `read`."""
+        while self._goes_on() and len(held) < size:
+            chunk, _ = await self._next()
+            self._size += len(chunk)
+            if self._size > self._limit:
+                raise too_large(self._limit)
+            room.take(len(chunk))
+            held += chunk
 
     async def _receive_all(self, room: Room) -> bytes:
         chunks: list[bytes] = []
