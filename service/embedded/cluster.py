@@ -79,13 +79,12 @@ class Cluster:
         self._remove_drafts()
         if not self.layout.cluster.is_dir():
             self._make(programs)
-        elif not self.alive():
-            self._check_major(programs)
         give_up = time.monotonic() + RETRY_SECONDS
         while not self.alive():
             try:
                 self._start(programs)
             except EmbeddedError:
+                self._check_major(programs)
                 if time.monotonic() > give_up or not any(sign in self._log_tail() for sign in STILL_HELD):
                     raise
                 time.sleep(0.2)
@@ -158,7 +157,7 @@ class Cluster:
         os.close(descriptor)
 
     def _check_major(self, programs: Programs) -> None:
-        """Refuse files of another major version, before PostgreSQL would. Raises EmbeddedError."""
+        """Explain a failed start by files of another major version. Raises EmbeddedError."""
         made_by = (self.layout.cluster / "PG_VERSION").read_text(encoding="ascii").strip()
         if made_by != str(programs.major()):
             raise EmbeddedError(

@@ -29,8 +29,10 @@ ROOMY_BYTES = 256 * MB
 LOOK_SECONDS = 1.0
 LOOK_WHILE_LOW_SECONDS = 0.1
 CONNECT_SECONDS = 3
-READS_ALONE = {"default_transaction_read_only": "on", "autovacuum": "off"}
-"""Settings of the server while writes are stopped."""
+READ_ONLY = "default_transaction_read_only"
+READS_ALONE = {READ_ONLY: "on", "autovacuum": "off"}
+"""Settings of the server while writes are stopped. The first is set first and reset last, and stands for both."""
+SET_BY_SQL = "postgresql.auto.conf"
 
 
 def ballast_of(layout: Layout) -> int:
@@ -51,7 +53,7 @@ class DiskRoom:
         self._layout = layout
         self._ballast_bytes = ballast_bytes
         self._stopped = False
-        self._applied: bool | None = None  # not known before the first look at the server
+        self._applied: bool | None = None  # read from the server's files at the first look
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -83,6 +85,8 @@ class DiskRoom:
         elif self._stopped and free >= RESUME_BYTES:
             self._stopped = False
             log.warning("writes_resumed", free_mb=free // MB)
+        if self._applied is None:
+            self._applied = READ_ONLY in (self._layout.cluster / SET_BY_SQL).read_text(encoding="utf-8")
         if self._applied is not self._stopped:
             self._tell_server()
         self._refill(free)
@@ -122,8 +126,9 @@ class DiskRoom:
                 self._layout.admin_url, autocommit=True, connect_timeout=CONNECT_SECONDS, options=options
             ) as connection,
         ):
-            for name, value in READS_ALONE.items():
-                change = f"set {name} = {value}" if self._stopped else f"reset {name}"
+            names = list(READS_ALONE)
+            for name in names if self._stopped else reversed(names):
+                change = f"set {name} = {READS_ALONE[name]}" if self._stopped else f"reset {name}"
                 connection.execute(f"alter system {change}".encode())
             connection.execute("select pg_reload_conf()")
             self._applied = self._stopped
