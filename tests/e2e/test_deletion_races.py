@@ -33,7 +33,7 @@ KILLS = 3
 CANARY = "canary-77c1"
 SECONDS = 60.0  # until the receipt, kills and a loaded machine included
 REBUILT = ("automation_runs", "cases", "memberships")
-KEPT = {"project_positions", "usage_days", "usage_deploys"}
+KEPT = {"usage_days", "usage_deploys"}
 OVER = {401, 404, 409}
 
 

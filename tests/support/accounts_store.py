@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
+from msgspec.structs import replace
 
 from projections.accounts import identity as identities
 from projections.accounts import invitation as invitations
@@ -61,15 +62,15 @@ async def accounts(database_url: str) -> AsyncIterator[EventStore]:
     await store.stop()
 
 
-async def make_project(store: EventStore, owner: str, *, synthetic: bool = False) -> str:
-    """Make a project of a person, past the HTTP edge; returns its id."""
+async def make_project(store: EventStore, owner: str, *, synthetic: bool = False, from_before: bool = False) -> str:
+    """Make a project of a person, past the HTTP edge, perhaps one from before public DSNs; returns its id."""
     project_id, secret, public = new_id("proj"), make(SecretKind.DSN), make(SecretKind.PUBLIC_DSN)
     made, joined = project.stream(project_id), membership.stream(project_id, owner)
 
     def decide(unit: Unit) -> Answer:
-        created = ProjectCreated(
-            "shop", owner, synthetic, secret.hash, secret.prefix, unit.now, public.hash, public.prefix
-        )
+        created = ProjectCreated("shop", owner, synthetic, secret.hash, secret.prefix, unit.now)
+        if not from_before:
+            created = replace(created, public_dsn_hash=public.hash, public_dsn_prefix=public.prefix)
         unit.append(made, [created])
         unit.append(joined, [OwnerAdded(owner, unit.now)])
         return Answer(204, None)

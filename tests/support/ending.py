@@ -58,6 +58,10 @@ def holding(url: str, *texts: str) -> dict[str, list[str]]:
     return found
 
 
+ENVELOPES = ("stream_heads", "project_positions")
+"""Tables that hold what envelopes say: revisions, hashes and positions. An erasure leaves them."""
+
+
 def left_of(url: str, scope: str) -> dict[str, int]:
     """How many rows, payloads and salts a scope has, by table; what only its envelopes say is left out."""
     with psycopg.connect(url, autocommit=True) as sql:
@@ -71,7 +75,7 @@ def left_of(url: str, scope: str) -> dict[str, int]:
             kept = " and (payload is not null or salt is not null)" if table == "events" else ""
             query = f"select count(*) from {table} where project_id = %s{kept}"
             [[counted[table]]] = sql.execute(query.encode(), (scope,)).fetchall()
-    return {table: number for table, number in counted.items() if number and table != "stream_heads"}
+    return {table: number for table, number in counted.items() if number and table not in ENVELOPES}
 
 
 def problems(url: str) -> list[Any]:

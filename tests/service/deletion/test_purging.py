@@ -123,7 +123,7 @@ async def test_a_purge_empties_every_table_and_no_neighbours(store: EventStore, 
     assert row.phase == "deleted"
     jobs = sql.execute("select args ->> 'project_id' from procrastinate_jobs where task_name = 'deliver'").fetchall()
     assert jobs == [(other,)]
-    assert left_of(store.conninfo, mine).keys() <= {"project_positions", "usage_days", "usage_deploys"}
+    assert left_of(store.conninfo, mine).keys() <= {"usage_days", "usage_deploys"}
     assert left_of(store.conninfo, other) == neighbour
     records = sql.execute("select key from idempotency where project_id = 'usr_owner' and principal = 'key:1'")
     assert [key for (key,) in records.fetchall()] == ["c"]
@@ -143,7 +143,7 @@ async def test_a_purge_that_is_stopped_after_every_step_goes_on(
         slices += 1
         assert slices < 500
     assert slices > 50
-    assert left_of(store.conninfo, scope).keys() <= {"project_positions", "usage_days", "usage_deploys"}
+    assert left_of(store.conninfo, scope).keys() <= {"usage_days", "usage_deploys"}
 
 
 async def test_nothing_goes_before_the_ledger_says_so(store: EventStore, tmp_path: Path, sql: Sql):
@@ -269,4 +269,4 @@ async def test_two_who_advance_one_deletion_do_no_harm(store: EventStore, ledger
         "deletion.purging_began.v1",
         "deletion.completed.v1",
     ]
-    assert left_of(store.conninfo, scope).keys() <= {"project_positions", "usage_days", "usage_deploys"}
+    assert left_of(store.conninfo, scope).keys() <= {"usage_days", "usage_deploys"}

@@ -88,6 +88,10 @@ WORST: Mapping[str, Worst] = {
     "first_trace._PYTHON": Worst(
         ('\n  File "', '\n  File "a", line 1, in ' + "a" * 290, '  File "'), first_trace.MAX_READ
     ),
+    "event_cutter._PLAIN": Worst(("a", "1", "-", "\\"), ask="match"),
+    "event_cutter._REST": Worst(("a", "\\", '\\\\"', "\\u0041", "\\\n"), ask="match"),
+    "event_cutter._SPACE": Worst((" ", "\n", "\t\r"), ask="match"),
+    "event_cutter._TOKENS": Worst(('"', '"\\', '\\"', '"a', "[", "]", '"\\\\" ')),
     "evidence._DEFAULT": Worst(("{{ ", "{{ default "), ask="fullmatch"),
     "telling._EMAIL": Worst(("@", "a@", "a@a.", "a@" + "a." * 9, "a@" + "a" * 64, "a@a.a-")),
     "telling._OWN_SECRET": Worst(("service_", "service_sk_", "service_sk_a")),

@@ -97,9 +97,9 @@ class Reader:
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        assert self._process.wait(20) == 0
+        with self._process:
+            self._process.communicate(timeout=20)
+        assert self._process.returncode == 0
 
 
 async def main() -> None:

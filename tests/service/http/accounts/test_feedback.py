@@ -159,7 +159,7 @@ async def test_feedback_goes_with_the_account_and_forgets_a_deleted_project(worl
     ok(await member.post(PATH, BODY | {"kind": "idea", "project_id": project["id"]}), 201)
     await to_the_receipt(person)
     assert holding(url, f"canary-of-feedback {person.user_id}") == {}
-    assert left_of(url, person.user_id).keys() <= {"events", "project_positions"}
+    assert left_of(url, person.user_id).keys() <= {"events"}
     await to_the_receipt(owner)
-    assert left_of(url, project["id"]).keys() <= {"project_positions"}
+    assert left_of(url, project["id"]) == {}
     assert [row["about_project"] for row in await kept(world, member)] == [None, None]

@@ -65,9 +65,8 @@ async def test_an_account_goes_and_other_peoples_projects_stay(world: World):
     assert holding(url, "leaving-canary-77") == {}
     assert left_of(url, person.user_id).keys() <= {
         "events",
-        "project_positions",
     }  # the end of the person, without any name
-    assert left_of(url, mine["id"]).keys() <= {"project_positions"}
+    assert left_of(url, mine["id"]) == {}
     assert problems(url) == []
     # The same identity is somebody new, with nothing of what was.
     again = await world.sign_in("leaving-canary-77")

@@ -156,7 +156,7 @@ def test_a_project_goes_with_everything_and_the_log_still_proves_it(at: HttpScen
     for who in ("heal", "ci", "dsn"):
         assert at.post("/v1/deploys/", {"version": "3"}, who=who).status_code == 401
     assert holding(url, *CANARY.values()) == {}
-    assert left_of(url, at.world.project_id).keys() <= {"project_positions", "usage_days", "usage_deploys"}
+    assert left_of(url, at.world.project_id).keys() <= {"usage_days", "usage_deploys"}
     assert "canary-8d1f" not in at.server.log()
     assert problems(url) == []
     # What was taken away before still verifies, and is the history that the log goes on proving without its contents.

@@ -56,6 +56,13 @@ def looked_through(kind: PrincipalKind, words: str, limit: int) -> list[str]:
     return [name for name in best if scores[name] or not wanted][:limit]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def everything_is_made() -> None:
+    """Before the first example, whose time is bounded."""
+    for kind in KINDS:
+        texts(kind)
+
+
 @st.composite
 def questions(draw: st.DrawFn) -> str:
     """Words of the texts, and beginnings of them, and longer ones, and some that nobody wrote."""

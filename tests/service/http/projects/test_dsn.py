@@ -265,7 +265,7 @@ async def test_no_record_is_stored_under_a_public_dsn_after_its_rotation(world: 
 
 async def test_a_project_from_before_gets_a_public_dsn_by_a_rotation(world: World, owner: Person) -> None:
     """Its history begins with an event that says nothing of public DSNs. What it sends is accepted."""
-    project_id = await world.operate(partial(make_project, owner=owner.user_id))
+    project_id = await world.operate(partial(make_project, owner=owner.user_id, from_before=True))
     path = f"/v1/projects/{project_id}"
     read = ok(await owner.get(f"{path}/dsn"))
     assert (read["public_dsn"], read["public_dsn_prefix"], read["sdks_public"]) == (None, None, None)
