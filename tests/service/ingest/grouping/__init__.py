@@ -1,0 +1,1 @@
+"""Tests of the grouping that take data of their own."""
