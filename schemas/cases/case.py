@@ -152,11 +152,18 @@ class MergedCase(msgspec.Struct, frozen=True):
 class CaseGrouping(msgspec.Struct, frozen=True):
     """The grouping of the case: its version, and the parts of an error it compares (G-174).
 
-    `client` is the fingerprint of an SDK. `map_late`: no source map was ready in time, so the error counted as sent.
+    `client` is the fingerprint of an SDK. `identity` is a code that an SDK names, such as an NSError's. `frames` are
+    the innermost own ones, `template` that of a logged message. `inside`: the errors are those inside of a container.
+    `minified`: a frame counts by its place, because no source map names its function. `map_late`: no source map was
+    ready in time, so the error counted as sent.
     """
 
     version: int
-    evidence: list[Literal["client", "type", "frame", "message", "map_late"]]
+    evidence: list[
+        Literal[
+            "client", "type", "identity", "frame", "frames", "template", "message", "inside", "minified", "map_late"
+        ]
+    ]
     reason: str
 
 

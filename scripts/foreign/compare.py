@@ -12,6 +12,7 @@ from scripts.foreign.samples import Payload, events, platforms
 from scripts.foreign.twins import with_twins
 from service.ingest.foreign.common import to_log
 from service.ingest.foreign.sentry_event import read_event
+from service.ingest.grouping.client import EventNames
 from service.ingest.grouping.evidence import gather
 from service.ingest.grouping.fingerprint import group
 
@@ -22,7 +23,9 @@ _NO_ID = "0" * 32
 def assign(payload: Payload) -> Assigned:
     """The newest grouping of an event, which stands for its case. None below error level."""
     log = to_log(read_event(payload, _NO_ID))
-    newest = group(gather(log.body.message, log.body.extra, client=log.client))[-1]
+    body = log.body
+    names = EventNames(body.level, body.environment, body.release, body.tags or {})
+    newest = group(gather(body.message, body.extra, client=log.client, names=names))[-1]
     return Assigned(newest.fingerprint if log.body.level in _CASES else None, newest.why)
 
 

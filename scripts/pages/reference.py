@@ -46,7 +46,7 @@ from service.http.cases.intake.otlp_form import MAX_BYTES as MAX_OTLP_BYTES
 from service.http.edge.admission import pace
 from service.http.edge.body.gate import MAX_DEPTH, MAX_VALUES
 from service.http.edge.reading import MOST_STORED as MOST_KEPT
-from service.ingest.grouping.evidence import MAX_ENTRIES, MAX_ENTRY
+from service.ingest.grouping.client import MAX_ENTRIES, MAX_ENTRY
 from service.process.sockets import MAX_CONNECTIONS
 from service.provider.exchanges import PER_ACCOUNT, PLACES
 from service.provider.operator import PROVISION_SECONDS

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 
 import psycopg
 import structlog
@@ -149,15 +150,18 @@ class Intake:
         return together.results()
 
     async def _lead_back(self, items: Sequence[Item]) -> None:
-        """Look the deciding frames of one request up in the source maps of its project, within their patience."""
-        if self._frames is None:
+        """Look the minified frames of one request up in the source maps of its project, within their patience."""
+        if self._frames is None or not items:
             return
-        found = [(item, minified) for item in items if (minified := item.minified) is not None]
+        sender = items[0].sender
+        if self._frames.has_none(sender.project_id):
+            return
+        found = [(item, minified) for item in items if (minified := item.find_minified())]
         if found:
-            sender = found[0][0].sender
-            mapped = await self._frames.lead(sender.project_id, [minified for _, minified in found], sender.tenant)
-            for (item, _), place in zip(found, mapped, strict=True):
-                item.mapped = place
+            wanted = [frame for _, minified in found for frame in minified]
+            mapped = iter(await self._frames.lead(sender.project_id, wanted, sender.tenant))
+            for item, minified in found:
+                item.mapped = list(islice(mapped, len(minified)))
 
     def _admit(self, item: Item) -> bool:
         """Take in a record; False when there is no room for it now, or no time is left."""

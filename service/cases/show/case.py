@@ -43,7 +43,10 @@ _SHOWN_AS = {"overflow": "open", "merged": "ignored"}
 _LOOKED_AT = {
     "client": "the fingerprint of their SDK",
     "type": "the exception type",
+    "identity": "the code that their SDK names",
     "frame": "the deciding frame",
+    "frames": "the deciding frames",
+    "template": "the template of the logged message",
     "message": "the message",
 }
 
@@ -152,6 +155,10 @@ def _grouping(bundle: CaseBundle) -> CaseGrouping:
     alike = " and ".join(_LOOKED_AT[part] for part in looked_at if part in _LOOKED_AT)
     aside = ", numbers, ids and quoted text aside" if "message" in looked_at else ""
     reason = f"Errors that agree in {alike}{aside}: grouping {row.grouping_version}."
+    if "inside" in looked_at:
+        reason += " What they wrap counts, not the container."
+    if "minified" in looked_at:
+        reason += " A frame of minified code counts by its place in the file: upload source maps."
     if "map_late" in looked_at:
         reason += " No source map was ready in time, so the error counts as it was sent."
     if bundle.merged:

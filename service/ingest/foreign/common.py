@@ -26,8 +26,9 @@ import msgspec
 
 from schemas.cases.log import LEVELS, MAX_EXTRA_BYTES, LogEvent, LogUser
 from schemas.onboarding.proof import PROOF_PROPERTY
-from service.ingest.grouping.evidence import FirstEvidence
+from service.ingest.grouping.evidence import Before, FirstEvidence
 from service.ingest.grouping.names import MAX_TEXT, bare_name, base_name, is_library
+from service.ingest.grouping.symbols import shown_name
 
 MAX_MESSAGE = 8192
 MAX_NAME = 200
@@ -65,12 +66,16 @@ class Frame(NamedTuple):
 
 
 class ForeignError(NamedTuple):
-    """An exception as an SDK tells of it; `frames` come with the latest call first."""
+    """An exception as an SDK tells of it; `frames` come with the latest call first.
+
+    `mechanism` is what it says of how the exception came, as far as a case rests on it.
+    """
 
     type: str | None
     value: str | None
     frames: Sequence[Frame] = ()
     module: str | None = None
+    mechanism: Mapping[str, Any] | None = None
 
 
 class ForeignEvent(msgspec.Struct, frozen=True):
@@ -79,7 +84,8 @@ class ForeignEvent(msgspec.Struct, frozen=True):
     `message` is what the event says itself; where there is an exception, that one's counts. `images` are files with
     their debug ids; `more` is what else is kept, the most important first; `left_out` names what its reader left out.
     `fingerprint` is the grouping that the client asks for, and `first` what version 1 sees where that differs (G-174).
-    Texts may be of any length.
+    `older` has the message and the exception as they were read before version 3, where that differs (G-198). Texts may
+    be of any length.
     """
 
     level: str | None
@@ -94,6 +100,7 @@ class ForeignEvent(msgspec.Struct, frozen=True):
     left_out: Sequence[str] = ()
     fingerprint: Sequence[str] = ()
     first: FirstEvidence | None = None
+    older: tuple[str | None, ForeignError | None] | None = None
 
 
 class _Text(msgspec.Struct, omit_defaults=True):
@@ -115,6 +122,7 @@ class TakenLog(NamedTuple):
     raw: bytes
     client: Sequence[str] = ()
     first: FirstEvidence | None = None
+    before: Before | None = None
 
 
 def to_log(event: ForeignEvent) -> TakenLog:
@@ -131,7 +139,16 @@ def to_log(event: ForeignEvent) -> TakenLog:
         extra,
     )
     text = _Text(body.message, body.level, msgspec.Raw(written), body.tags, body.environment, body.release, user)
-    return TakenLog(body, _encode(text), event.fingerprint, event.first)
+    return TakenLog(body, _encode(text), event.fingerprint, event.first, _before(event))
+
+
+def _before(event: ForeignEvent) -> Before | None:
+    """What older versions of the grouping see, where that differs."""
+    if event.older is None:
+        return None
+    said, error = event.older
+    message = ((error.value or error.type) if error else None) or said or NO_MESSAGE
+    return Before(message[:MAX_MESSAGE], error and _error(error, MAX_FRAMES, lines=False))
 
 
 def file_of(frame: Frame) -> str:
@@ -140,8 +157,8 @@ def file_of(frame: Frame) -> str:
 
 
 def function_of(frame: Frame) -> str:
-    """The bare name of a frame's function."""
-    return bare_name(frame.function or "")
+    """The bare name of a frame's function, with its owner where it has none of its own."""
+    return shown_name(frame.function or "")
 
 
 def is_own(frame: Frame) -> bool:
@@ -261,6 +278,7 @@ def _error(error: ForeignError, most: int, *, lines: bool) -> dict[str, Any]:
         "module": (error.module or "")[:MAX_TEXT] or None,
         "frames": [{**_remembered_frame(frame), **(_lines(frame) if lines else {})} for frame in error.frames[:most]],
         "frames_left_out": max(0, len(error.frames) - most) or None,
+        "mechanism": error.mechanism or None,
     }
     return {name: value for name, value in shown.items() if value is not None}
 
@@ -286,7 +304,8 @@ def _lines(frame: Frame) -> dict[str, Sequence[str]]:
 
 def _frame(frame: Frame) -> dict[str, Any]:
     function = function_of(frame)
-    symbol = frame.function if frame.function != function else None
+    # Older versions of the grouping read it in another way.
+    symbol = frame.function if frame.function and {function, bare_name(frame.function)} != {frame.function} else None
     shown: dict[str, Any] = {
         "file": file_of(frame),
         "function": function,

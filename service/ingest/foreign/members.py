@@ -6,10 +6,17 @@ Sentry's and PostHog's SDKs write an exception and its frames alike. Pure functi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from service.ingest.foreign.common import ForeignError, Frame
+from service.ingest.grouping.logged import shown
 
+MOST_CODES = 10
+MAX_CODE = 100
+"""Members of what an SDK says of a code, and characters of one of them."""
+MAX_INTEGER = 2**53
+_MECHANISM = ("synthetic", "is_exception_group", "exception_id", "parent_id")
 FRAMES = "frames"
 """The member that lists the frames of a stack trace, the latest call last."""
 _MAX_NUMBER = 2**31 - 1
@@ -28,14 +35,46 @@ def object_of(value: Any) -> Mapping[str, Any]:
 
 def error_of(value: Mapping[str, Any]) -> ForeignError:
     """An exception, whose frames come with the latest call last."""
-    frames = object_of(value.get("stacktrace")).get(FRAMES)
-    listed = reversed(frames) if isinstance(frames, list) else ()
+    said = value.get("value")
     return ForeignError(
         type=text_of(value.get("type")),
-        value=text_of(value.get("value")),
-        frames=[_frame(frame) for frame in listed if isinstance(frame, dict)],
+        value=text_of(said) if isinstance(said, str) or said is None else shown(said),
+        frames=frames_of(value.get("stacktrace")),
         module=text_of(value.get("module")),
+        mechanism=_mechanism_of(value.get("mechanism")),
     )
+
+
+def frames_of(stacktrace: Any) -> list[Frame]:
+    """The frames of a stack trace, the latest call first."""
+    frames = object_of(stacktrace).get(FRAMES)
+    listed = reversed(frames) if isinstance(frames, list) else ()
+    return [_frame(frame) for frame in listed if isinstance(frame, dict)]
+
+
+def _mechanism_of(value: Any) -> Mapping[str, Any] | None:
+    """What a case may rest on of how an exception came: its container, and the codes that identify it."""
+    if not isinstance(value, dict):
+        return None
+    kept = {name: value[name] for name in _MECHANISM if isinstance(value.get(name), str | int)}
+    for name in ("meta", "data"):
+        held = {key: _codes(said) for key, said in islice(object_of(value.get(name)).items(), MOST_CODES)}
+        if known := {key: said for key, said in held.items() if said}:
+            kept[name] = known
+    return {name: said[:MAX_CODE] if isinstance(said, str) else said for name, said in kept.items()} or None
+
+
+def _codes(value: Any) -> Any:
+    """A code: a number, a short text, or an object of these."""
+    if isinstance(value, dict):
+        return {name: said for name, one in islice(value.items(), MOST_CODES) if (said := _code(one)) is not None}
+    return _code(value)
+
+
+def _code(value: Any) -> int | str | None:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < MAX_INTEGER:
+        return value
+    return value if isinstance(value, str) and 0 < len(value) <= MAX_CODE else None
 
 
 def _frame(frame: Mapping[str, Any]) -> Frame:

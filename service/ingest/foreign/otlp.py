@@ -8,7 +8,7 @@ is in when any other SDK reports it. Client clocks are kept beside it, and used 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,8 +25,9 @@ from service.ingest.foreign.common import (
 )
 from service.ingest.grouping.evidence import FirstEvidence
 from service.ingest.grouping.first_trace import first_frame
+from service.ingest.grouping.logged import attribute_of, filled
 from service.ingest.grouping.names import MAX_TEXT
-from service.ingest.stacks.reading import read_trace
+from service.ingest.stacks.reading import read_before, read_trace
 from service.ingest.stacks.trace import Trace
 
 MAX_STACK = 12_000
@@ -62,6 +63,7 @@ _BY_TEXT = {
 _ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
 _USED = frozenset({*_ENVIRONMENTS, "service.version"})
 _SEVERITIES = 4
+_GROUP = "Group"
 _EXCEPTION = frozenset({"exception.type", "exception.message", "exception.stacktrace"})
 
 
@@ -116,10 +118,15 @@ class OtlpRecord(msgspec.Struct, frozen=True):
 
 def to_event(record: OtlpRecord, scope: Scope) -> ForeignEvent:
     """The event that a record tells of."""
-    error, attributes = _error_of(record.attributes)
+    errors, attributes, before = _errors_of(record.attributes)
+    error = errors[0] if errors else None
     level = _level(record, is_error=error is not None)
     told = record.body if isinstance(record.body, str) else None
-    message = told or _text(record.body) or record.name
+    said = told or _text(record.body) or record.name
+    template = attribute_of(record.attributes) if error is None else None
+    # Some export the template as the body, and its parameters as attributes.
+    message = filled(template, record.attributes) if template is not None and said in {template, None} else said
+    older = (said, before) if before is not None or message != said else None
     known = attributes.get("user.id") or attributes.get("enduser.id") or None
     user = known and {"id": known, "email": attributes.get("user.email"), "name": attributes.get("user.name")}
     own = {"trace_id": record.trace_id or None, "span_id": record.span_id or None, "event_name": record.name or None}
@@ -134,7 +141,7 @@ def to_event(record: OtlpRecord, scope: Scope) -> ForeignEvent:
     return ForeignEvent(
         level,
         message=message,
-        errors=() if error is None else (error,),
+        errors=errors,
         environment=scope.environment,
         release=scope.release,
         user=user,
@@ -142,33 +149,56 @@ def to_event(record: OtlpRecord, scope: Scope) -> ForeignEvent:
         more=more,
         left_out=scope.left_out,
         first=None if error is None else _first_evidence(record.attributes, message),
+        older=older,
     )
 
 
-def _error_of(attributes: Mapping[str, Any]) -> tuple[ForeignError | None, Mapping[str, Any]]:
-    """The exception of a record, and its attributes with the stack trace cut.
+def _errors_of(
+    attributes: Mapping[str, Any],
+) -> tuple[Sequence[ForeignError], Mapping[str, Any], ForeignError | None]:
+    """The exception of a record with those inside of it, and its attributes with the stack trace cut.
 
-    Type and value of an exact trace beat the attributes; what these lack is that of any trace (G-175).
+    Last the exception as it was read before version 3 of the grouping, where that differs.
     """
     if attributes.keys().isdisjoint(_EXCEPTION):
-        return None, attributes
+        return (), attributes, None
     kind = _text_in(attributes, "exception.type")
     value, stack = _text_in(attributes, "exception.message"), _text_in(attributes, "exception.stacktrace")
     if kind is None and value is None and stack is None:
-        return None, attributes
+        return (), attributes, None
     if stack is not None and len(stack) > MAX_STACK:
         cut = f"{stack[: MAX_STACK // 2]}\n[cut]\n{stack[-MAX_STACK // 2 :]}"
         attributes = {**attributes, "exception.stacktrace": cut}
     trace = read_trace(stack) if stack is not None else Trace()
+    before = _error_of(read_before(stack), kind, value) if stack is not None and trace.newer else None
+    reported = _error_of(trace, kind, value)
+    if not trace.inside:
+        return [reported], attributes, before
+    # The members of a group beside each other, or causes one after the other.
+    is_group = (reported.type or "").endswith(_GROUP)
+    inside = [
+        _error_of(one, one.type, one.value)._replace(
+            mechanism={"exception_id": number + 1, "parent_id": 0 if is_group else number}
+        )
+        for number, one in enumerate(trace.inside)
+    ]
+    return [reported._replace(mechanism={"exception_id": 0}), *inside], attributes, before
+
+
+def _error_of(trace: Trace, kind: str | None, value: str | None) -> ForeignError:
+    """The exception of a trace, whose attributes say this type and value.
+
+    Type and value of an exact trace beat the attributes; what these lack is that of any trace (G-175).
+    """
     frames = [
         Frame(call.file, call.function, None, call.module, call.line, call.column, call.in_app) for call in trace.calls
     ]
     is_same = kind is None or trace.type is None or _bare(kind) == _bare(trace.type)
     if trace.exact and is_same:  # Python's SDK takes the first argument for the message: a KeyError lacks its quotes.
-        return ForeignError(trace.type, trace.value, frames, trace.module), attributes
+        return ForeignError(trace.type, trace.value, frames, trace.module)
     kind, value = kind or trace.type, value or (trace.value if is_same else None)
     module, _, bare = (kind or "").rpartition(".")
-    return ForeignError(bare or kind, value, frames, module or None), attributes
+    return ForeignError(bare or kind, value, frames, module or None)
 
 
 def _first_evidence(attributes: Mapping[str, Any], message: str | None) -> FirstEvidence:

@@ -27,7 +27,8 @@ from service.ingest.foreign.arrays import first_items
 from service.ingest.foreign.common import ForeignError, ForeignEvent, to_log
 from service.ingest.foreign.members import error_of, object_of, text_of
 from service.ingest.foreign.surrogates import FAULTS, decode_any
-from service.ingest.grouping.evidence import fingerprint_of
+from service.ingest.grouping.client import fingerprint_of
+from service.ingest.grouping.evidence import Before
 
 PROTOCOL = "posthog"
 MAX_KEY = 1000  # characters of a key as JSON writes it; no key is that long
@@ -78,6 +79,7 @@ class PostHogRecord(NamedTuple):
     body: LogEvent | AnalyticsEvent
     raw: bytes
     client: Sequence[str] = ()
+    before: Before | None = None
 
 
 class _Body(msgspec.Struct):
@@ -215,7 +217,7 @@ def to_record(payload: Any, sent: Sent) -> PostHogRecord | None:
     known = next((found for found in _known(payload, properties) if found), None)
     if name == EXCEPTION:
         log = to_log(_to_event(payload, properties, uuid, known))
-        return PostHogRecord("logs", uuid, log.body, log.raw, log.client)
+        return PostHogRecord("logs", uuid, log.body, log.raw, log.client, log.before)
     if known is None:
         raise MalformedEvents("an event must say of whom it is as distinct_id")
     said = {name: payload[name] for name in ("$set", "$set_once") if isinstance(payload.get(name), dict)}
@@ -282,7 +284,10 @@ def _to_event(
 ) -> ForeignEvent:
     """The exception that an event tells of. Properties of the product's own are its tags."""
     listed = properties.get("$exception_list")
-    errors = [error_of(value) for value in listed if isinstance(value, dict)] if isinstance(listed, list) else []
+    told = [value for value in listed if isinstance(value, dict)] if isinstance(listed, list) else []
+    errors, older = [error_of(value) for value in told], None
+    if told and not isinstance(told[0].get("value"), str | None):
+        older = None, errors[0]._replace(value=None)
     if not errors:  # as older SDKs tell it
         errors = [
             ForeignError(text_of(properties.get("$exception_type")), text_of(properties.get("$exception_message")))
@@ -305,4 +310,5 @@ def _to_event(
         tags={name: value for name, value in rest.items() if name[:1] != "$" and isinstance(value, str | int | float)},
         more=more,
         fingerprint=fingerprint_of(properties.get("$exception_fingerprint")),
+        older=older,
     )

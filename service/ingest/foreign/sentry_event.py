@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from service.ingest.foreign.common import ForeignEvent
-from service.ingest.foreign.members import error_of, object_of, text_of
-from service.ingest.grouping.evidence import fingerprint_of
+from service.ingest.foreign.common import ForeignError, ForeignEvent
+from service.ingest.foreign.members import error_of, frames_of, object_of, text_of
+from service.ingest.grouping.client import fingerprint_of
+from service.ingest.grouping.logged import filled
 
 PROTOCOL = "sentry"
 MAX_IMAGES = 100
@@ -36,6 +37,14 @@ _LEVELS = {"log": "info"}  # what browsers call it
 _EVENT_ID = re.compile(r"[0-9a-f]{32}")
 
 
+class _Logged(NamedTuple):
+    """A logged message as it was read at first, as it reads once its parameters stand in it, and what is kept of it."""
+
+    said: str | None
+    filled: str | None
+    template: Mapping[str, Any] | None
+
+
 def event_id_of(*candidates: Any) -> str | None:
     """The first well-formed id, as 32 hexadecimal digits; None without one."""
     for candidate in candidates:
@@ -48,13 +57,22 @@ def event_id_of(*candidates: Any) -> str | None:
 
 def read_event(payload: Mapping[str, Any], event_id: str) -> ForeignEvent:
     """Read an event, which has this id."""
-    errors = [error_of(value) for value in reversed(list(_values(payload.get("exception"))))]
-    message = _message(payload)
+    told = list(_values(payload.get("exception")))
+    errors = [error_of(value) for value in reversed(told)]
+    logged = _logged(payload)
+    message = logged.filled
+    reported = _reported(errors, payload)
+    older = None
+    if reported != errors or message != logged.said or (told and not isinstance(told[-1].get("value"), str | None)):
+        first = errors[0] if errors else None
+        older = logged.said, first and first._replace(value=text_of(told[-1].get("value")))
+    errors = reported
     sdk = object_of(payload.get("sdk"))
     level = text_of(payload.get("level")) or "error"
     more = {
         "sdk": {"protocol": PROTOCOL, "event_id": event_id, **_texts(sdk, "name", "version")},
         "message": message if errors else None,
+        "logentry": logged.template,
         **{name: payload.get(name) for name in KEPT},
         "breadcrumbs": list(_values(payload.get("breadcrumbs")))[-MAX_BREADCRUMBS:] or None,
     }
@@ -69,7 +87,21 @@ def read_event(payload: Mapping[str, Any], event_id: str) -> ForeignEvent:
         images=_images(payload),
         more=more,
         fingerprint=fingerprint_of(payload.get("fingerprint")),
+        older=older,
     )
+
+
+def _reported(errors: list[ForeignError], payload: Mapping[str, Any]) -> list[ForeignError]:
+    """The errors with the stack where an SDK puts it when none of them has one: beside them, or in a thread."""
+    if (errors and errors[0].frames) or any(error.frames for error in errors):
+        return errors
+    threads = list(_values(payload.get("threads")))
+    thread = next((one for mark in ("crashed", "current") for one in threads if one.get(mark) is True), {})
+    frames = frames_of(payload.get("stacktrace")) or frames_of(thread.get("stacktrace"))
+    if not frames:
+        return errors
+    first = errors[0] if errors else ForeignError(None, None)
+    return [first._replace(frames=frames), *errors[1:]]
 
 
 def _texts(holder: Mapping[str, Any], *names: str) -> dict[str, str]:
@@ -83,16 +115,32 @@ def _values(listed: Any) -> Iterator[Mapping[str, Any]]:
     yield from (value for value in listed if isinstance(value, dict)) if isinstance(listed, list) else ()
 
 
-def _message(payload: Mapping[str, Any]) -> str | None:
-    """The message as it reads, with its parameters filled in where the SDK has done so."""
+def _logged(payload: Mapping[str, Any]) -> _Logged:
+    """The message as it was logged."""
     for holder in (payload.get("logentry"), payload.get("message")):
         if isinstance(holder, dict):
-            said = text_of(holder.get("formatted")) or text_of(holder.get("message"))
-        else:
-            said = text_of(holder)
-        if said is not None:
-            return said
-    return None
+            formatted, template = text_of(holder.get("formatted")), text_of(holder.get("message"))
+            parameters = holder.get("params")
+            if template is not None and isinstance(parameters, list | dict) and parameters:
+                kept = {"message": template, "params": parameters}
+                return _Logged(formatted or template, formatted or filled(template, parameters), kept)
+            if (said := formatted or template) is not None:
+                is_template = template is not None and template not in {
+                    filled(template, None),
+                    said if formatted else "",
+                }
+                return _Logged(said, said, {"message": template} if is_template else None)
+        elif (said := text_of(holder)) is not None:
+            return _of_console(said, object_of(payload.get("extra")).get("arguments"))
+    return _Logged(None, None, None)
+
+
+def _of_console(said: str, arguments: Any) -> _Logged:
+    """A message of a browser's console, whose SDK writes the arguments behind a template that has places for them."""
+    template = text_of(arguments[0]) if isinstance(arguments, list) and arguments else None
+    if template is None or "%" not in template or not said.startswith(template):
+        return _Logged(said, said, None)
+    return _Logged(said, filled(template, arguments[1:]), {"message": template, "params": arguments[1:]})
 
 
 def _tags(tags: Any) -> Mapping[str, Any]:

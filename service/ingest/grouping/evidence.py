@@ -1,25 +1,20 @@
-"""What grouping looks at in an error, found in the free form of `extra` (G-031, G-174). Pure functions.
+"""What grouping looks at in an error, found in the free form of `extra` (G-031, G-174, G-198). Pure functions.
 
 Frames come with the latest call first. Whatever does not fit is as if absent.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
-from service.ingest.grouping.names import bare_symbol, base_name
-
-MAX_ENTRIES = 20
-"""Entries of a client's fingerprint."""
-MAX_ENTRY = 200
-"""Characters of such an entry."""
-
-_DEFAULT = re.compile(r"\{\{ ?default ?\}\}")
-DEFAULT = "{{ default }}"
-"""Stands in a client's fingerprint for the grouping without one."""
+from service.ingest.grouping.client import MAX_ENTRIES, MAX_ENTRY, NO_NAMES, EventNames, has_variables, resolved
+from service.ingest.grouping.errors import deciding_errors, identity_of, is_synthetic
+from service.ingest.grouping.frames import NOTHING_DECIDES, LedBack, deciding_frames
+from service.ingest.grouping.logged import filled, template_of
+from service.ingest.grouping.names import bare_name, bare_symbol, base_name
+from service.ingest.grouping.symbols import shown_name
 
 RAISING = frozenset(
     {
@@ -38,6 +33,10 @@ RAISING = frozenset(
 """Functions that only raise: bare names in lower case, without the underscores around them."""
 
 
+_NOTHING: Mapping[str, Any] = {}
+NO_PLACES: Mapping[int, LedBack] = {}
+
+
 class DecidingFrame(NamedTuple):
     """The frame that decides: the base name of its file (else its module), and the bare name of its function."""
 
@@ -53,11 +52,51 @@ class FirstEvidence(NamedTuple):
     message: str
 
 
-class GroupingEvidence(NamedTuple):
-    """The exception's type, its top in-app frame as version 1 names it, the message, and what version 2 adds.
+class SecondEvidence(NamedTuple):
+    """The evidence of version 2 where a door has learnt to read more since."""
 
-    `client` is the fingerprint of an SDK. `late`: no source map was ready in time for the deciding frame. `first` is
-    the evidence of version 1 where a door has learnt to read more since.
+    exception_type: str | None
+    deciding: DecidingFrame | None
+    message: str
+
+
+class Before(NamedTuple):
+    """The message and the exception for versions 1 and 2, where more is read since."""
+
+    message: str
+    exception: Mapping[str, Any] | None
+
+
+class ThirdError(NamedTuple):
+    """One error in version 3. Texts are empty where there is nothing."""
+
+    type: str
+    identity: str
+    frames: tuple[str, ...]
+    message: str
+
+
+class ThirdEvidence(NamedTuple):
+    """The evidence of version 3: the deciding errors, in one order, and the fingerprint with its variables filled in.
+
+    `template` is of a logged message. `inside`: the errors are inside of a container. `minified`: a frame
+    counts by its place in a minified file. `title` names the case: type and value.
+    """
+
+    errors: tuple[ThirdError, ...]
+    client: tuple[str, ...] = ()
+    template: str = ""
+    inside: bool = False
+    minified: bool = False
+    late: bool = False
+    title: tuple[str, str] = ("", "")
+
+
+class GroupingEvidence(NamedTuple):
+    """The exception's type, its top in-app frame as version 1 names it, the message, and what later versions add.
+
+    `client` is the fingerprint of an SDK. `late`: no source map was ready in time for the deciding frame. `first` and
+    `second` are the evidence of versions 1 and 2 where a door has learnt to read more since.
     """
 
     exception_type: str | None
@@ -67,43 +106,91 @@ class GroupingEvidence(NamedTuple):
     client: tuple[str, ...] = ()
     late: bool = False
     first: FirstEvidence | None = None
+    second: SecondEvidence | None = None
+    third: ThirdEvidence | None = None
 
 
 def gather(
-    message: str, extra: Mapping[str, Any] | None, see: Callable[[str], str] = str, client: Sequence[str] = ()
+    message: str,
+    extra: Mapping[str, Any] | None,
+    see: Callable[[str], str] = str,
+    client: Sequence[str] = (),
+    *,
+    names: EventNames = NO_NAMES,
+    before: Before | None = None,
+    places: Mapping[int, LedBack] = NO_PLACES,
 ) -> GroupingEvidence:
     """Find the evidence in a log event; `see` says how each text is seen.
 
-    `client` is the fingerprint of an SDK, of which a bounded part counts.
+    `client` is the fingerprint of an SDK, of which a bounded part counts, and `names` are for its variables.
+    `before` is for older versions where more is read since, and `places` has frames led back by source maps.
     """
     given = tuple([see(entry[:MAX_ENTRY]) for entry in client[:MAX_ENTRIES]])
-    exception = extra.get("exception") if extra else None
-    if not isinstance(exception, dict):
-        return GroupingEvidence(None, None, see(message), client=given)
+    found = extra.get("exception") if extra else None
+    exception = found if isinstance(found, dict) else None
+    third = _third(message, extra or _NOTHING, exception, see, given, names, places)
+    told, sent = (message, exception) if before is None else before
+    seen, top, deciding = _older(sent, see)
+    return GroupingEvidence(seen, top, see(told), deciding, given, third=third)
+
+
+def _older(
+    exception: Mapping[str, Any] | None, see: Callable[[str], str]
+) -> tuple[str | None, str | None, DecidingFrame | None]:
+    """The type and the deciding frames in versions 1 and 2."""
+    if exception is None:
+        return None, None, None
     kind = exception.get("type")
     seen = see(kind) if isinstance(kind, str) and kind else None
     frames = exception.get("frames")
     if not isinstance(frames, list):
-        return GroupingEvidence(seen, None, see(message), client=given)
+        return seen, None, None
     top, deciding = _own(frames, see)
     if deciding is None:
         deciding = next((found for frame in frames if (found := _decides(frame, see, passing_over=RAISING))), None)
-    return GroupingEvidence(seen, top, see(message), deciding, given)
+    return seen, top, deciding
 
 
-def fingerprint_of(value: Any) -> tuple[str, ...]:
-    """A client's fingerprint (G-174): one text, or a list of texts and numbers. Bounded when it is used."""
-    listed = value if isinstance(value, list) else [value]
-    return tuple(
-        str(entry)
-        for entry in listed[:MAX_ENTRIES]
-        if isinstance(entry, str | int | float) and not isinstance(entry, bool) and entry != ""
-    )
+def _third(
+    message: str,
+    extra: Mapping[str, Any],
+    exception: Mapping[str, Any] | None,
+    see: Callable[[str], str],
+    client: tuple[str, ...],
+    names: EventNames,
+    places: Mapping[int, LedBack],
+) -> ThirdEvidence:
+    """The evidence of version 3."""
+    listed = [_NOTHING] if exception is None else deciding_errors(exception)
+    inside = exception is not None and listed[0] is not exception
+    errors: list[ThirdError] = []
+    minified = False
+    for error in listed:
+        kind = error.get("type")
+        said = _said(error, inside=inside) or message
+        frames = error.get("frames")
+        is_led_back = exception is not None and frames is exception.get("frames")
+        found = NOTHING_DECIDES
+        if isinstance(frames, list) and frames:
+            found = deciding_frames(frames, see, places if is_led_back else NO_PLACES)
+        minified = minified or found.minified
+        named = see(kind) if isinstance(kind, str) and not (found.keys and is_synthetic(error)) else ""
+        errors.append(ThirdError(named, see(identity_of(error)), found.keys, see(said)))
+    template = template_of(extra)
+    first = listed[0]
+    kind = first.get("type")
+    said = errors[0].message
+    if template and said == template:
+        said = filled(template, None)  # Nobody reads a placeholder.
+    title = (see(kind) if isinstance(kind, str) else "", said)
+    asked = resolved(client, names, message, first, extra, see) if client and has_variables(client) else client
+    return ThirdEvidence(tuple(errors), asked, template and see(template), inside, minified, title=title)
 
 
-def is_default(entry: str) -> bool:
-    """Whether an entry of a client's fingerprint stands for the grouping without one."""
-    return _DEFAULT.fullmatch(entry) is not None
+def _said(error: Mapping[str, Any], *, inside: bool) -> str:
+    """The value of an error inside of a container: the message of the event is the container's."""
+    value = error.get("value") if inside else None
+    return value if isinstance(value, str) else ""
 
 
 def _own(frames: Iterable[Any], see: Callable[[str], str]) -> tuple[str | None, DecidingFrame | None]:
@@ -120,8 +207,13 @@ def _own(frames: Iterable[Any], see: Callable[[str], str]) -> tuple[str | None, 
 
 
 def _named(frame: Mapping[str, Any], see: Callable[[str], str]) -> str | None:
-    """A frame as `file:function`; None when it has neither."""
-    file, function = frame.get("file"), frame.get("function")
+    """A frame as `file:function`; None when it has neither.
+
+    Version 1 cut a function at its last stop. Where it is read better since, its symbol tells the old name.
+    """
+    file, function, symbol = frame.get("file"), frame.get("function"), frame.get("symbol")
+    if isinstance(symbol, str) and isinstance(function, str) and shown_name(symbol) == function:
+        function = bare_name(symbol)
     if isinstance(file, str) or isinstance(function, str):
         return f"{see(file) if isinstance(file, str) else ''}:{see(function) if isinstance(function, str) else ''}"
     return None

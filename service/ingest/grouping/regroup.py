@@ -12,7 +12,8 @@ import msgspec
 import psycopg
 
 from service.eventstore.declare.sqlfiles import load_sql
-from service.ingest.grouping.evidence import fingerprint_of, gather
+from service.ingest.grouping.client import EventNames, fingerprint_of
+from service.ingest.grouping.evidence import GroupingEvidence, gather
 from service.ingest.grouping.fingerprint import GROUPINGS, group
 from service.packing import unpack
 
@@ -31,6 +32,7 @@ class StoredError(NamedTuple):
     title: str
     message: str
     extra: Mapping[str, Any]
+    names: EventNames
 
 
 class RegroupedPart(NamedTuple):
@@ -69,7 +71,7 @@ def regroup(errors: Iterable[StoredError], version: int) -> Regrouping:
             complete = False
             break
         count += 1
-        [grouping] = group(gather(error.message, error.extra, client=_client_of(error.extra)), groupings)
+        [grouping] = group(_evidence_of(error), groupings)
         key = (error.case_id, grouping.fingerprint)
         part = parts.get(key)
         if part is None:
@@ -86,12 +88,17 @@ def stored_errors(connection: psycopg.Connection[Any], project_id: str, days: in
     while True:
         place = {"project_id": project_id, "at": at, "id": last, "days": days, "limit": PAGE}
         rows = connection.execute(_STORED.encode(), place).fetchall()
-        for _, _, case_id, message, extra, packed, title in rows:
+        for _, _, case_id, message, extra, packed, title, level, environment, release, tags in rows:
             said = msgspec.json.decode(extra) if packed is None else unpack(packed)
-            yield StoredError(case_id, title or "", message, said if isinstance(said, dict) else {})
+            names = EventNames(level, environment, release, msgspec.json.decode(tags))
+            yield StoredError(case_id, title or "", message, said if isinstance(said, dict) else {}, names)
         if len(rows) < PAGE:
             return
         at, last = rows[-1][:2]
+
+
+def _evidence_of(error: StoredError) -> GroupingEvidence:
+    return gather(error.message, error.extra, client=_client_of(error.extra), names=error.names)
 
 
 def _client_of(extra: Mapping[str, Any]) -> tuple[str, ...]:

@@ -21,14 +21,16 @@ from schemas.cases.log import ERROR_LEVELS, LEVELS, MAX_EXTRA_BYTES, Level, LogA
 from schemas.kernel.published import body_schema
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.auth.refusals import InvalidPayload
-from service.cases.sourcemaps.lookup.deciding import LATE, Mapped, Minified, minified_frame
+from service.cases.sourcemaps.lookup.deciding import LATE, Mapped, MappedFrame, Minified, minified_frames
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Outcome
 from service.eventstore.state.entry import RecordName, Waiter
 from service.ids import new_id
-from service.ingest.grouping.evidence import DecidingFrame, FirstEvidence, GroupingEvidence, gather
+from service.ingest.grouping.client import EventNames
+from service.ingest.grouping.evidence import Before, DecidingFrame, FirstEvidence, GroupingEvidence, gather
 from service.ingest.grouping.fingerprint import Grouping, group
-from service.ingest.grouping.names import bare_symbol, base_name
+from service.ingest.grouping.frames import LedBack
+from service.ingest.grouping.names import bare_symbol, base_name, is_library
 from service.ingest.scrub.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Findings, Scrubber, without_own
 from service.packing import PACKED_FROM, pack
 from statemachines.cases import case
@@ -163,9 +165,9 @@ class AnalyticsRow(msgspec.Struct, omit_defaults=True):
 class Item:
     """A record: what came in, until it is prepared, and its row from then on.
 
-    `client` is the fingerprint that an SDK gave, `first` what version 1 sees where that differs, and `mapped` the
-    source of its deciding frame. `offered` lists the cases an error may belong to, oldest grouping first, and
-    `evidence` their grounds. Other records have none.
+    `client` is the fingerprint of an SDK, `first` and `before` the evidence of older versions where more is read since.
+    `minified` are its frames of scripts, and `mapped` their sources by maps. `offered` lists the cases an
+    error may belong to, oldest grouping first, and `evidence` their grounds. Other records have none.
     """
 
     operation: str  # by which it came, as idempotency records name it
@@ -176,7 +178,9 @@ class Item:
     part: Part | None = None  # of an export, which its key names as a whole
     client: Sequence[str] = ()
     first: FirstEvidence | None = None
-    mapped: Mapped = None
+    before: Before | None = None
+    minified: Sequence[Minified] = ()
+    mapped: Sequence[Mapped] = ()
     size: int = field(init=False)  # bytes of memory, by estimate
     row: LogRow | AnalyticsRow = field(init=False, repr=False)
     scrubbed: Mapping[str, int] = field(default_factory=dict)  # values that were hidden, by kind
@@ -198,13 +202,12 @@ class Item:
             self.key_record = (project_id, f"{self.sender.kind}:{project_id}", self.operation, key)
             self.key_name = names.key(*self.key_record)
 
-    @property
-    def minified(self) -> Minified | None:
-        """The deciding frame of an error that is not prepared yet, when a source map may lead it back."""
+    def find_minified(self) -> Sequence[Minified]:
+        """Find the frames of scripts in an error before it is prepared."""
         body = self.body
-        if not isinstance(body, LogEvent) or not body.extra or LEVELS[body.level or DEFAULT_LEVEL] not in ERROR_LEVELS:
-            return None
-        return minified_frame(body.extra, body.release)
+        if isinstance(body, LogEvent) and body.extra and LEVELS[body.level or DEFAULT_LEVEL] in ERROR_LEVELS:
+            self.minified = minified_frames(body.extra, body.release)
+        return self.minified
 
     def prepare(self, scrubber: Scrubber) -> None:
         """Work out the row and the cases on offer, and drop the body. A second call does nothing."""
@@ -223,7 +226,8 @@ class Item:
         level = LEVELS[body.level or DEFAULT_LEVEL]
         suspicion = scrubber.look(self.raw)
         if level in ERROR_LEVELS:
-            self.evidence = self._gather(message, extra, without_own if suspicion.own else str)
+            names = EventNames(level, environment, release, tags)
+            self.evidence = self._gather(message, extra, without_own if suspicion.own else str, names)
             self.offered = _offered(self.sender.project_id, group(self.evidence))
         if suspicion:
             counts = Findings()
@@ -255,20 +259,28 @@ class Item:
         if len(self.raw) >= PACKED_FROM and marker is None and (packed := pack(extra)) is not None:
             self.row.extra, self.row.packed = {}, packed
 
-    def _gather(self, message: str, extra: Mapping[str, Any], see: Callable[[str], str]) -> GroupingEvidence:
-        """What grouping looks at, with the deciding frame as a source map leads it back."""
-        evidence = gather(message, extra, see, self.client)
+    def _gather(
+        self, message: str, extra: Mapping[str, Any], see: Callable[[str], str], names: EventNames
+    ) -> GroupingEvidence:
+        """What grouping looks at, with its minified frames as source maps lead them back."""
+        led = list(zip(self.minified, self.mapped, strict=True)) if self.mapped else []
+        places = {one.place: _placed(place) for one, place in led if place is not None and place is not LATE}
+        evidence = gather(message, extra, see, self.client, names=names, before=self.before, places=places)
         if self.first is not None:
             kind, frame, said = self.first
             first = FirstEvidence(None if kind is None else see(kind), None if frame is None else see(frame), see(said))
             evidence = evidence._replace(first=first)
-        if self.mapped is None:
+        if not led:
             return evidence
-        if self.mapped is LATE:
+        if any(place is LATE for _, place in led) and evidence.third is not None:
+            evidence = evidence._replace(third=evidence.third._replace(late=True))
+        innermost, place = led[0]
+        if not innermost.decides or place is None:
+            return evidence
+        if place is LATE:
             return evidence._replace(late=True)
-        source, function, text = self.mapped
-        named = bare_symbol(function or "") or text  # A line survives the changes around it, its number does not.
-        return evidence._replace(deciding=DecidingFrame(see(base_name(source)), see(named)))
+        named = bare_symbol(place.function or "") or place.text  # A line survives the changes around it.
+        return evidence._replace(deciding=DecidingFrame(see(base_name(place.source)), see(named)))
 
     def _prepare_analytics(self, body: AnalyticsEvent, scrubber: Scrubber) -> None:
         event, distinct_id = body.event, body.distinct_id
@@ -311,6 +323,12 @@ class Item:
                 adjusted,
             )
         )
+
+
+def _placed(mapped: MappedFrame) -> LedBack:
+    """A frame for the grouping. Files in folders of libraries are theirs."""
+    library = mapped.library or is_library(mapped.source)
+    return LedBack(mapped.source, mapped.function, mapped.text or str(mapped.line), library)
 
 
 def _hash_marker(raw: bytes, *holders: dict[str, Any]) -> str | None:

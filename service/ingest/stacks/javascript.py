@@ -20,8 +20,19 @@ _GECKO = re.compile(
 )
 
 
+_HERMES = "(address at "
+"""Stands before a place in a bundle; it was taken for a part of the file before version 3 of the grouping."""
+
+
 def find(stack: str) -> Trace:
-    """Read a trace as Node and Chrome print it, or without one as Firefox and Safari do."""
+    """Read a trace as Node and Chrome print it, or without one as Firefox and Safari do. Hermes prints as Chrome."""
+    if _HERMES in stack:
+        return find_before(stack.replace(_HERMES, "("))._replace(newer=True)
+    return find_before(stack)
+
+
+def find_before(stack: str) -> Trace:
+    """The same without the form of Hermes."""
     text = _CAUSE.split(stack[:MAX_READ], maxsplit=1)[0]
     matches = list(_V8.finditer(text)) if " at " in text else []
     if matches:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from service.ingest.stacks.trace import MAX_FOUND, MAX_READ, Trace, TracedCall
 
@@ -12,6 +13,11 @@ _CAUSED = re.compile(
 )
 _GROUP = re.compile(r"^ {2}[+|] ", re.MULTILINE)
 _MEMBERS = "\n  +-+-"  # begins the exceptions of a group, each with calls of its own
+_GROUPED = "Exception Group Traceback"
+_MEMBER = re.compile(
+    r"^( {2,60}\| )Traceback \(most recent call last\):\n(?:\1[^\n]{0,2000}(?:\n|\Z)){1,400}", re.MULTILINE
+)
+_MOST_MEMBERS = 10
 _LOCALS = "<locals>"
 _SIZE = re.compile(r" \(\d{1,9} sub-exceptions?\)$")
 _HEAD = re.compile(r"^([^\W\d][\w.<>]{0,300})(?:: ([^\n]*)|$)", re.MULTILINE)
@@ -22,9 +28,20 @@ def find(stack: str) -> Trace:
     if 'File "' not in stack:
         return Trace()
     found = _find(stack[-MAX_READ:])
+    if found.calls and _GROUPED in stack:
+        found = found._replace(inside=_inside(stack[-MAX_READ:]))
     if found.calls or len(stack) <= MAX_READ:
         return found
     return _find(stack[:MAX_READ])._replace(exact=False)  # All of the end is its value.
+
+
+def _inside(text: str) -> list[Trace]:
+    """The exceptions at the leaves of a group, each printed behind a margin."""
+    members = [
+        _find("\n".join(line.removeprefix(match[1]) for line in match[0].split("\n")))
+        for match in islice(_MEMBER.finditer(text), _MOST_MEMBERS)
+    ]
+    return [member for member in members if member.type]
 
 
 def _find(text: str) -> Trace:

@@ -6,10 +6,26 @@ its forms is passed over. Work is linear in the text, of which a bounded part is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
-from service.ingest.stacks import beam, dotnet, go, javascript, jvm, native, php, python, ruby, rust
+from service.ingest.stacks import (
+    apple,
+    beam,
+    dart,
+    dotnet,
+    functional,
+    go,
+    javascript,
+    jvm,
+    native,
+    php,
+    python,
+    ruby,
+    rust,
+    scripts,
+    unity,
+)
 from service.ingest.stacks.trace import Trace
 
 MAX_KNOWN = 4096
@@ -27,6 +43,23 @@ _READERS: Sequence[Callable[[str], Trace]] = (
     rust.find,
     native.find,
 )
+_NEWER: Sequence[Callable[[str], Trace]] = (
+    unity.find,
+    dart.find,
+    apple.find,
+    functional.find_clojure,
+    functional.find_haskell,
+    functional.find_ocaml,
+    scripts.find_lua,
+    scripts.find_perl,
+    scripts.find_powershell,
+    scripts.find_r,
+)
+"""Readers since version 3 of the grouping (G-198)."""
+_BEFORE: Mapping[Callable[[str], Trace], Callable[[str], Trace]] = {
+    javascript.find: javascript.find_before,
+    jvm.find: jvm.find_before,
+}
 
 
 def read_trace(stack: str) -> Trace:
@@ -34,8 +67,18 @@ def read_trace(stack: str) -> Trace:
     return _known(stack) if len(stack) <= MAX_KNOWN else _read(stack)
 
 
+def read_before(stack: str) -> Trace:
+    """Read a stack trace as before version 3 of the grouping (G-198)."""
+    return _first([_BEFORE.get(find, find) for find in _READERS], stack)
+
+
 def _read(stack: str) -> Trace:
-    for find in _READERS:
+    found = _first(_READERS, stack)
+    return found if found.calls else _first(_NEWER, stack)._replace(newer=True)
+
+
+def _first(readers: Sequence[Callable[[str], Trace]], stack: str) -> Trace:
+    for find in readers:
         trace = find(stack)
         if trace.calls:
             return trace

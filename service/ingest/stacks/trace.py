@@ -33,7 +33,8 @@ class Trace(NamedTuple):
     """The calls, the latest first; type and value where the text has them, and the module of the type.
 
     `exact`: the text has the type and the whole value. An attribute beside it may have less of the value, without its
-    quotes or the first argument alone.
+    quotes or the first argument alone. `inside`: its members or causes. `newer`: it was
+    read otherwise before version 3 of the grouping (G-198).
     """
 
     calls: Sequence[TracedCall] = ()
@@ -41,6 +42,8 @@ class Trace(NamedTuple):
     value: str | None = None
     exact: bool = False
     module: str | None = None
+    inside: Sequence[Trace] = ()
+    newer: bool = False
 
 
 class Reported(NamedTuple):

@@ -78,7 +78,7 @@ async def test_what_is_new_today_is_read_from_the_day_alone(database_url: str, s
             since=today,
         )
         assert bundle.evidence == msgspec.json.decode(text, type=reads.CaseEvidence)
-        assert (beside, bundle.evidence.days, bundle.evidence.grouped_by) == ("open", {today: 3}, "v2:message")
+        assert (beside, bundle.evidence.days, bundle.evidence.grouped_by) == ("open", {today: 3}, "v3:message")
         own = partition_of("log_events", today)
         sql.execute(f"alter table log_events detach partition {own}".encode())
         sql.execute(f"insert into log_events select * from {own}".encode())

@@ -51,14 +51,14 @@ async def test_what_would_be_joined_and_split_is_shown(
     before = everything(sql)
     found = console.json("cases", "regroup", "--dry-run", PROJECT)
     assert everything(sql) == before
-    assert (found["version"], found["errors"], found["cases"], found["complete"]) == (2, 4, 3, True)
+    assert (found["version"], found["errors"], found["cases"], found["complete"]) == (3, 4, 3, True)
     [joined] = found["joined"]
     assert {part["case_id"] for part in joined} == {answer["case_id"] for answer in stored[:4]}
-    assert {part["decided_by"] for part in joined} == {"type+frame"}
+    assert {part["decided_by"] for part in joined} == {"type+frames"}
     [split] = found["split"]
     assert {part["case_id"] for part in split} == {stored[1]["case_id"]}
     assert {(part["decided_by"], part["example"]) for part in split} == {
-        ("type+frame", "card refused"),
+        ("type+frames", "card refused"),
         ("client", "card refused"),
     }
     told = console.run("cases", "regroup", "--dry-run", PROJECT).stdout
@@ -79,5 +79,7 @@ def test_a_project_that_does_not_exist_is_told(console: Console, sql: Sql) -> No
 
 def test_only_a_dry_run_of_a_known_version_runs(console: Console, tmp_path: Path) -> None:
     assert "--dry-run" in console.run("cases", "regroup", PROJECT, code=2).stderr
-    assert "There are: 1, 2" in console.run("cases", "regroup", "--dry-run", PROJECT, "--version", "9", code=2).stderr
+    assert (
+        "There are: 1, 2, 3" in console.run("cases", "regroup", "--dry-run", PROJECT, "--version", "9", code=2).stderr
+    )
     assert list(tmp_path.iterdir()) == []

@@ -104,7 +104,7 @@ async def test_an_error_is_stored_counted_and_in_its_case(database_url, sql):
         "extra": {"exception": {"type": "PaymentError"}, "cart": [1, 2.5, None]},
         "case_id": answer["case_id"],
         "fingerprint": answer["fingerprint"],
-        "grouped_by": "v2:type+message",
+        "grouped_by": "v3:type+message",
         "marker_hash": None,
         "adjusted": None,
         "packed": None,
@@ -350,8 +350,8 @@ async def test_rules_decide_how_a_case_opens(database_url, sql, store):
         await send(intake, log_item("ignored"), log_item("resolved"), log_item("open"))
         assert intake.suppressed == 4
     rows = dict(sql.execute("select id, (status, case_revision, suppression_id)::text from cases").fetchall())
-    assert rows[ignored.offered[1].case_id] == "(ignored,1,sup_1)"
-    assert rows[resolved.offered[1].case_id] == "(resolved,1,sup_2)"
+    assert rows[ignored.offered[-1].case_id] == "(ignored,1,sup_1)"
+    assert rows[resolved.offered[-1].case_id] == "(resolved,1,sup_2)"
     assert "(open,1,)" in rows.values()
     assert sql.execute("select errors, suppressed from usage_days").fetchall() == [(6, 4)]
     check_books(sql)
@@ -388,11 +388,11 @@ async def test_a_new_grouping_keeps_old_cases_whole(database_url, sql, monkeypat
     assert dict(sql.execute("select message, grouped_by from log_events").fetchall()) == {
         "old 1": "v1:message",
         "old 2": "v1:message",
-        "new 1e3": "v2:message",
-        "new 2e-4": "v2:message",
-        "new -3": "v2:message",
+        "new 1e3": "v3:message",
+        "new 2e-4": "v3:message",
+        "new -3": "v3:message",
     }
-    assert sql.execute("select grouping_version from cases order by 1").fetchall() == [(1,), (2,)]
+    assert sql.execute("select grouping_version from cases order by 1").fetchall() == [(1,), (3,)]
     check_books(sql)
 
 

@@ -155,7 +155,7 @@ def test_an_error_is_offered_a_case_by_what_it_says():
     item, again, other = (prepared(log_item(message)) for message in ("failed 1", "failed 2", "stopped"))
     assert item.offered == again.offered != other.offered
     assert item.row.id != again.row.id
-    _, assignment = item.offered
+    *_, assignment = item.offered
     assert assignment.case_id == case.case_id(PROJECT, assignment.grouping.fingerprint)
 
 

@@ -22,7 +22,7 @@ from service.http.edge.body import gate as body_gate
 from service.http.edge.declare import forms
 from service.ingest.foreign import common
 from service.ingest.foreign.common import ForeignError, ForeignEvent, Frame
-from service.ingest.grouping import first_trace, templates
+from service.ingest.grouping import first_trace, logged, symbols, templates
 from service.ingest.scrub import scrubbing
 from service.ingest.scrub.looking import EVERYTHING
 from service.ingest.stacks import reading
@@ -65,6 +65,91 @@ WORST: Mapping[str, Worst] = {
     "FORMS.url_credentials": Worst(("://", "://a", ":", "://[scrubbed")),
     "adjusting._ODD_CHARACTERS": Worst(("a", "\x00")),
     "adjusting._STRINGS_AND_BRACKETS": Worst(('"', '"\\', "\\", '["')),
+    "apple._ADDRESS": Worst(("0x", "0x0", "0"), 400, ask="match"),
+    "apple._CALL": Worst(
+        ("\n0 a", "\n0 a ", "\n0 a  0x0 ", "\n0  a 0x0 a + 1", "\n0 a 0x0 a (", " \t", "\n0" + " " * 99), MAX_READ
+    ),
+    "apple._SYSTEM": Worst(("lib", "Kit", "Core", "Foundation", "a"), 100, ask="match"),
+    "client._DEFAULT": Worst(("{{ ", "{{ default "), ask="fullmatch"),
+    "client._VARIABLE": Worst(("{{ ", "{{", "{{ a", "{{ a }", "a."), 200),
+    "dart._CALL": Worst(("\n#0 a", "\n#0  a (", "\n#0 a (package:", "\n#0 a (dart:a:1", "#1 ", " ("), MAX_READ),
+    "dart._CHAINED": Worst(("\npackage:a", "\npackage:a 1", "\ndart:a 1:1  ", "\ndart:a 1  a", "dart:"), MAX_READ),
+    "dart._OF_LIBRARY": Worst(("package:flutter_", "package:sentry_a", "dart"), 400, ask="match"),
+    "frames._ALIKE": Worst((".", ".py", ".j", ".html"), 500, ask="search"),
+    "frames._BUNDLE": Worst((".min", ".00000000", "-0000000", ".", "-a", ".bundle"), ask="search"),
+    "frames._CHUNK_NUMBER": Worst(("1", "1.", "-"), 500),
+    "frames._CONTENT_HASH": Worst((".", "-", ".a", "-aaaaaaaa", "-0aaaaaaa", "0", ".chunk", "-0aaaaaaa.min"), 500),
+    "frames._SCRIPT": Worst((".", ".js", ".htm", ".t"), 500, ask="search"),
+    "frames._WASM_FUNCTION": Worst((":wasm-function[", ":wasm-function[1]", ":"), 500),
+    "functional._CLOJURE": Worst(("[", "[a", "[a a", '[a a "', '[a a "a" 1', "a "), MAX_READ),
+    "functional._CLOJURE_LIBRARY": Worst(("clojure", "java."), 300, ask="match"),
+    "functional._HASKELL": Worst(
+        ("\n  a", "\n  a, called at ", "\n  a, called at a:1:1 in ", "\n  a, called at a:", "  "), MAX_READ
+    ),
+    "functional._HASKELL_LIBRARY": Worst(("libraries", ".stack/"), 300, ask="match"),
+    "functional._HASKELL_UNIT": Worst(("base", "ghc-", "ghc-a.", "-"), 200, ask="match"),
+    "functional._OCAML": Worst(
+        ("\nCalled from ", "\nRaised at a", '\nCalled from file "', '\nRaised at a in file "a", line 1', "\n"), MAX_READ
+    ),
+    "functional._OCAML_LIBRARY": Worst(("Stdlib", "Base__"), 300, ask="match"),
+    "functional._PROFILED": Worst(("\n  a", "\n  a (", "\n  a (a:1", "\n  a (a:(1,1", "  ", "a."), MAX_READ),
+    "jvm._ANDROID": Worst(("android", "com.google."), 300, ask="match"),
+    "jvm._NAMED_FILE": Worst((".", "a", ".a", "Native"), 200, ask="match"),
+    "logged._NUMBERED": Worst(("1", "1a"), 100, ask="match"),
+    "logged._PLACEHOLDER": Worst(("%", "%(", "%(a", "%1$", "%-+#0 ", "%*.*", "{", "{a", "{a:", "${", "$", "%0"), 8192),
+    "logged._SAYS": Worst(("1", "a1", "_"), 8192, ask="search"),
+    "machinery._GLUE": Worst(("invoke_v", "__wbg", "_ZN3std", "std::"), 500, ask="match"),
+    "machinery._OF_COMPILED": Worst(("<", "std:", "_ZNK"), 500, ask="match"),
+    "machinery._PLATFORM": Worst(("java", "com.", "System"), 500, ask="match"),
+    "python._MEMBER": Worst(
+        (
+            "\n  | ",
+            "\n  | Traceback (most recent call last):\n  | a",
+            "\n  | Traceback (most recent call last):\n",
+            "  | ",
+        ),
+        MAX_READ,
+    ),
+    "scripts._LUA": Worst(
+        ("\n a", "\n a:1: in ", "\n a:1: in '", "\n a:1: in <", "\n [C]: in ?", "\n a:1: in 'a' (", " \t"), MAX_READ
+    ),
+    "scripts._PERL": Worst(
+        ("\n a", "\n a(", "\n a() called at ", "\n a called at a line ", "\n require ", "\n a(" + ")" * 99, " \t"),
+        MAX_READ,
+    ),
+    "scripts._PERL_HEAD": Worst(
+        (" at ", " at a line ", " at a line 1, <", " at a line 1\n", "at "), MAX_READ, ask="search"
+    ),
+    "scripts._PERL_OF_LIBRARY": Worst(("/perl", "/", "/perl5"), 300, ask="search"),
+    "scripts._POWERSHELL": Worst(("\nat ", "\nat a", "\nat a, ", "\nat a, a: line ", "\n" + " " * 9), MAX_READ),
+    "scripts._R": Worst(("\n1: a", "\n1: a(", "\n1: a( at ", "\n1: `", "\n1: a(  at a#", "  at "), MAX_READ),
+    "symbols._ALIAS": Worst((" [as ", " [as a", "["), 500),
+    "symbols._ANONYMOUS": Worst(("(anonymous", "`anonymous namespace'"), 500),
+    "symbols._ARITY": Worst(("`", "`1"), 500),
+    "symbols._BRACES": Worst(("{", "{{", "{a", "}", "{}"), 500),
+    "symbols._CLONE": Worst((" [clone ", " [clone a]", ".cold", ".cold.1", "."), 500),
+    "symbols._CLOSURE": Worst(("func", "1", "gowrap"), 500, ask="fullmatch"),
+    "symbols._CLOSURE_OF": Worst(("{closure:", "{closure:a", "{closure:a():1", ":1"), 500),
+    "symbols._DISPLAY": Worst(("+<>c", ".<>c", "+", "<>"), 500),
+    "symbols._GENERATED": Worst(("$Proxy", "_jvst", "Generated", "$"), 500),
+    "symbols._GROOVY": Worst(("_", "_a_closure", "_closure1"), 500, ask="fullmatch"),
+    "symbols._IMPLEMENTED": Worst(("<", "<a as ", "<&", "<dyn "), 500),
+    "symbols._KINDS": Worst(("async ", "new get ", "set", " "), 500),
+    "symbols._LENGTHS": Worst(("1", "1a", "a"), 500, ask="match"),
+    "symbols._NAMELESS": Worst(("1", "func", "<", "<c", "<>c", "lambda", "<T>"), 500, ask="fullmatch"),
+    "symbols._OBJECTIVE_C": Worst(("-[", "+[a", "-[a(", "-[a ", "-"), 500),
+    "symbols._OCAML": Worst(("_", "_1", "1"), 500),
+    "symbols._OPERATOR": Worst(("operator", "operator<", "operator[]"), 500),
+    "symbols._PHP_CLASS": Worst(("@anonymous", "@", "@anonymous:1"), 500),
+    "symbols._PHP_CLOSURE": Worst(("a\\", "\\", "a", "a\\{closure"), 500),
+    "symbols._PLAIN": Worst(("a", "1", "a."), 500, ask="match"),
+    "symbols._RUST_HASH": Worst(("::h", "::h0000000000000000"), 500),
+    "symbols._SEPARATOR": Worst((":", "::", "->", "."), 500),
+    "symbols._STATES": Worst(("<", "<a", "<a>g__", "<a>b__|"), 500),
+    "unity._CALL": Worst(
+        ("\na", "\na(", "\na:a (", "\na () (at ", "\na () [0x0] in ", "\na () (at a:1", "a ", " \t"), MAX_READ
+    ),
+    "unity._PLATFORM": Worst(("Unity", "System", "DG."), 500, ask="match"),
     "beam._ARITY": Worst(("/1", "/"), 400),
     "beam._CALL": Worst(("\n (a", "\n a.ex", "\n (a 1) a.ex:1: ", "\n :a", "\n " + "a." * 200), MAX_READ),
     "beam._HEAD": Worst(("\n** (", "\n** (a"), MAX_READ),
@@ -92,7 +177,6 @@ WORST: Mapping[str, Worst] = {
     "event_cutter._REST": Worst(("a", "\\", '\\\\"', "\\u0041", "\\\n"), ask="match"),
     "event_cutter._SPACE": Worst((" ", "\n", "\t\r"), ask="match"),
     "event_cutter._TOKENS": Worst(('"', '"\\', '\\"', '"a', "[", "]", '"\\\\" ')),
-    "evidence._DEFAULT": Worst(("{{ ", "{{ default "), ask="fullmatch"),
     "telling._EMAIL": Worst(("@", "a@", "a@a.", "a@" + "a." * 9, "a@" + "a" * 64, "a@a.a-")),
     "telling._OWN_SECRET": Worst(("service_", "service_sk_", "service_sk_a")),
     "telling._PHONE": Worst(("+", "+1", "+1 ", "+1 1", "+11111111 ", "+1" + "1" * 15)),
@@ -270,11 +354,14 @@ UNITS = (
             ForeignEvent("error", text, [ForeignError(text, text, [Frame(text, text, text, text, context_line=text)])])
         ),
         reading.read_trace,
+        reading.read_before,
+        lambda text: symbols.read_symbol(text, text),
+        lambda text: logged.filled(text[:8192], [text] * 9),
         lambda text: templates.template_1(text[:8192]),
         lambda text: templates.template_2(text[:8192]),
         lambda text: scrubbing.Scrubber().tree({text[:1000]: text}, EVERYTHING, scrubbing.Findings()),
     ],
-    ids=["to_log", "read_trace", "template_1", "template_2", "scrub"],
+    ids=["to_log", "read_trace", "read_before", "read_symbol", "filled", "template_1", "template_2", "scrub"],
 )
 def test_what_reads_them_is_linear_too(read: Callable[[str], object]) -> None:
     for unit in UNITS:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import Any, Final, NamedTuple
@@ -43,8 +43,10 @@ MOST_BEGUN = 4
 """Maps of a project under way, from which on its errors begin no other: nobody waits for them any more."""
 MARGIN = 0.02
 """Seconds of PATIENCE in which what is ready is looked up."""
-MOST_AT_ONCE = 50
+MOST_AT_ONCE = 200
 """Frames of one request that are led back: of a larger batch the others wait for no map."""
+MOST_OF_ERROR = 10
+"""Frames of one error that are: the innermost own ones, of which a map may say that they are of libraries."""
 
 
 class Late(Enum):
@@ -57,11 +59,16 @@ LATE: Final = Late.LATE
 
 
 class MappedFrame(NamedTuple):
-    """Where a frame comes from: its source file, the function around it if that is known, and the line itself."""
+    """Where a frame comes from: its source file, the function around it if that is known, and the line itself.
+
+    `library`: the map says that the file is none of the product's own.
+    """
 
     source: str
     function: str | None
     text: str
+    library: bool = False
+    line: int = 0
 
 
 Mapped = MappedFrame | Late | None
@@ -69,43 +76,45 @@ Mapped = MappedFrame | Late | None
 
 
 class Minified(NamedTuple):
-    """A deciding frame of minified code, and the release of its error."""
+    """A frame of minified code, and the release of its error.
+
+    `place` is that among the frames. `decides`: it is the innermost own one, which alone decided before (G-174).
+    """
 
     release: str | None
     frame: RecordedFrame
+    place: int = 0
+    decides: bool = True
 
 
 _FileName = tuple[str, str | None, str | None, str | None]  # project, release, URL, debug id
 _PlaceName = tuple[str, str, str, int | None, int | None]  # project, blobs of map and minified file, line, column
 
 
-def minified_frame(extra: Mapping[str, Any], release: str | None) -> Minified | None:
-    """The innermost own frame of an error, else the innermost of all, when it is a place in a script. Pure."""
+def minified_frames(extra: Mapping[str, Any], release: str | None) -> list[Minified]:
+    """The innermost own frames of an error, else the innermost of all, that are places in a script. Pure."""
     exception = extra.get("exception")
     frames = exception.get("frames") if isinstance(exception, dict) else None
     if not isinstance(frames, list):
-        return None
-    own = _innermost(frames)
-    if own is None or not ("colno" in own or "column" in own):
-        return None
-    frame = recorded(own, extra)
-    if frame.source_url is None or frame.line is None or frame.column is None:
-        return None
-    if release is None and frame.debug_id is None:
-        return None  # Nothing says which map it has.
-    return Minified(release, frame) if may_be_mapped(frame.source_url) else None
+        return []
+    found = []
+    for number, (index, frame) in enumerate(_innermost(frames)):
+        if not ("colno" in frame or "column" in frame):
+            continue
+        sent = recorded(frame, extra)
+        if sent.source_url is None or sent.line is None or sent.column is None:
+            continue
+        if (release is not None or sent.debug_id is not None) and may_be_mapped(sent.source_url):
+            # Without either nothing says which map it has.
+            found.append(Minified(release, sent, index, number == 0))
+    return found
 
 
-def _innermost(frames: Sequence[Any]) -> Mapping[str, Any] | None:
-    """The first own frame of a list, else its first one. Most often that is a look at one or two."""
-    first = None
-    for frame in frames:
-        if isinstance(frame, dict):
-            if frame.get("in_app") is True:
-                return frame
-            if first is None:
-                first = frame
-    return first
+def _innermost(frames: Sequence[Any]) -> Iterable[tuple[int, Mapping[str, Any]]]:
+    """The first own frames of a list with their places in it, else its first one."""
+    listed = [(index, frame) for index, frame in enumerate(frames) if isinstance(frame, dict)]
+    own = [(index, frame) for index, frame in listed if frame.get("in_app") is True]
+    return own[:MOST_OF_ERROR] or listed[:1]
 
 
 class DecidingFrames:
@@ -119,6 +128,10 @@ class DecidingFrames:
         self._without: Weighted[str, float] = Weighted(_one, max_bytes=MOST_KNOWN)
         self._files: Weighted[_FileName, tuple[float, MapFiles | None]] = Weighted(_one, max_bytes=MOST_KNOWN)
         self._places: Weighted[_PlaceName, tuple[MappedFrame | None]] = Weighted(_weigh, max_bytes=PLACES_BYTES)
+
+    def has_none(self, project_id: str) -> bool:
+        """Whether a project is known to have no maps, so that none of its frames is led back now."""
+        return (self._without.get(project_id) or 0) > time.monotonic()
 
     async def lead(self, project_id: str, frames: Sequence[Minified], tenant: str) -> list[Mapped]:
         """Lead frames back within PATIENCE. Never raises: a frame not known by then is LATE."""
@@ -136,7 +149,7 @@ class DecidingFrames:
     def _known(self, project_id: str, frames: Sequence[Minified]) -> list[Mapped]:
         """What is remembered of frames: LATE of those that have to be looked up."""
         now = time.monotonic()
-        if (self._without.get(project_id) or 0) > now:
+        if self.has_none(project_id):
             return [None] * len(frames)
         return [self._known_one(project_id, one, now) for one in frames]
 
@@ -192,7 +205,11 @@ def _place_name(files: MapFiles, frame: RecordedFrame) -> _PlaceName:
 
 
 def _mapped(place: SourcePlace | Verdict) -> MappedFrame | None:
-    return None if isinstance(place, str) else MappedFrame(place.source, place.function, (place.text or "").strip())
+    return (
+        None
+        if isinstance(place, str)
+        else MappedFrame(place.source, place.function, (place.text or "").strip(), place.library, place.line)
+    )
 
 
 def _one(_: object) -> int:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
+
 from schemas.cases.unmangle import Verdict
 
 MOST_MARKS = 4_000_000
@@ -36,7 +38,7 @@ class Corrupt(Exception):
 
 
 class SourcePlace(NamedTuple):
-    """Where a frame comes from; lines and columns begin at 1."""
+    """Where a frame comes from; lines and columns begin at 1. `library`: the map lists the file in `ignoreList`."""
 
     source: str
     line: int
@@ -45,6 +47,7 @@ class SourcePlace(NamedTuple):
     before: list[str]
     text: str | None
     after: list[str]
+    library: bool = False
 
 
 class ReadyMap:
@@ -65,6 +68,7 @@ class ReadyMap:
             self._cache = SourceMapCache.from_bytes(minified, content)
         except (SymbolicError, ValueError) as error:
             raise Corrupt from error
+        self._ignored = _ignored_sources(content)
         self._lengths = _line_lengths(minified)
         self._long = {name for number, name in self._view.iter_sources() if self._has_long_line(number)}
         self.weight = _OVERHEAD + 2 * len(source_map) + len(minified) + _TOKEN_BYTES * len(self._view)
@@ -111,7 +115,40 @@ class ReadyMap:
             [] if around is None else _lines(around.pre_context),
             None if around is None or around.context_line is None else _line(around.context_line),
             [] if around is None else _lines(around.post_context),
+            token.src in self._ignored,
         )
+
+
+class _Lists(msgspec.Struct):
+    """What a map says of its sources, and of those that are of third parties (ECMA-426)."""
+
+    sources: list[str | None] = []
+    sourceRoot: str | None = None  # noqa: N815 - the name in the format
+    ignoreList: list[int] = []  # noqa: N815
+    x_google_ignoreList: list[int] = []  # noqa: N815
+    sections: list[dict[str, msgspec.Raw]] = []
+
+
+_lists_of = msgspec.json.Decoder(_Lists).decode
+
+
+def _ignored_sources(content: bytes) -> frozenset[str]:
+    """The sources that a map lists as those of third parties, as its tokens call them."""
+    if b"gnoreList" not in content:
+        return frozenset()
+    try:
+        told = _lists_of(content)
+        parts = [told, *[_lists_of(section["map"]) for section in told.sections if "map" in section]]
+    except (msgspec.DecodeError, RecursionError):
+        return frozenset()
+    found = set()
+    for part in parts:
+        root = (part.sourceRoot or "").rstrip("/")
+        for number in {*part.ignoreList, *part.x_google_ignoreList}:
+            source = part.sources[number] if 0 <= number < len(part.sources) else None
+            if source:
+                found |= {source, f"{root}/{source}" if root else source}
+    return frozenset(found)
 
 
 def without_prefix(content: bytes) -> bytes:

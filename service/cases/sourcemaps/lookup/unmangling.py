@@ -209,7 +209,9 @@ def _lead(frame: RecordedFrame, files: Files, release: str | None, ready: dict[s
     if isinstance(found, str):
         return Led(frame, None, found)
     place = place_of(ready.get(found[0].id, "not_looked_at"), frame)
-    return Led(frame, None, place) if isinstance(place, str) else Led(frame, place, "resolved")
+    if isinstance(place, str):
+        return Led(frame, None, place)
+    return Led(frame._replace(in_app=False) if place.library else frame, place, "resolved")
 
 
 def place_of(ready: Ready, frame: RecordedFrame) -> SourcePlace | Verdict:

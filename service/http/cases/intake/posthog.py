@@ -180,7 +180,8 @@ async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[st
     check_event(sender, record.body)
     if record.uuid is not None:
         sender = sender._replace(key=record.uuid, request_hash=record.uuid)
-    return record.kind, Item(OPERATION, sender, record.body, record.raw, adjustments, client=record.client)
+    body, raw, client, before = record.body, record.raw, record.client, record.before
+    return record.kind, Item(OPERATION, sender, body, raw, adjustments, client=client, before=before)
 
 
 def _read(sent: Sent, text: bytes) -> PostHogRecord | None:

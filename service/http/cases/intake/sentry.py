@@ -156,7 +156,8 @@ async def _record(call: Call[bytes, None], text: bytes, envelope_id: str | None)
     sender = call.sender
     if read.own_id:
         sender = sender._replace(key=read.event_id, request_hash=read.event_id)
-    item = Item(OPERATION, sender, read.log.body, read.log.raw, read.adjustments, client=read.log.client)
+    log = read.log
+    item = Item(OPERATION, sender, log.body, log.raw, read.adjustments, client=log.client, before=log.before)
     await call.services.intake.submit(item)
     return read.event_id
 

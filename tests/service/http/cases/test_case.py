@@ -146,9 +146,9 @@ async def test_a_case_in_full(world: World, project):
         "comments": [],
         "merged": [],
         "grouping": {
-            "version": 2,
+            "version": 3,
             "evidence": ["message"],
-            "reason": "Errors that agree in the message, numbers, ids and quoted text aside: grouping 2.",
+            "reason": "Errors that agree in the message, numbers, ids and quoted text aside: grouping 3.",
         },
     }
     trend = record["trend"]
@@ -170,7 +170,7 @@ async def test_a_case_in_full(world: World, project):
         "adjusted": [],
         "exception": None,
         "user": {"id": "u2"},
-        "grouping": {"version": 2, "decided_by": "message"},
+        "grouping": {"version": 3, "decided_by": "message"},
     }
     [item] = (await listed(owner, project_id))["cases"]
     assert item == {name: record[name] for name in ITEM}

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.cases.sourcemaps.lookup.deciding import LATE, DecidingFrames, Minified, minified_frame
+from service.cases.sourcemaps.lookup.deciding import LATE, DecidingFrames, Minified, minified_frames
 from service.cases.sourcemaps.lookup.frames import RecordedFrame
 from service.cases.sourcemaps.lookup.unmangling import Unmangler
 from service.eventstore.store import EventStore
@@ -80,7 +80,7 @@ async def test_a_rebuild_opens_no_new_case(world: World, project: Any, *, whole:
         await warmed(world, project_id, dsn, release, 1 + number)
         answers.append(await report(dsn, release, 1 + number, function, f"message {'x' * number}"))
     assert len({answer["case_id"] for answer in answers}) == 1
-    assert await grouped_by(world, project_id) == ["v2:type+frame"] * 3
+    assert await grouped_by(world, project_id) == ["v3:type+frames"] * 3
 
 
 async def test_without_a_map_the_raw_frame_counts(world: World, project: Any) -> None:
@@ -92,7 +92,7 @@ async def test_without_a_map_the_raw_frame_counts(world: World, project: Any) ->
     await upload(owner, project_id, "other", 0)
     other = await report(dsn, "r9", 1, "m.divided")
     assert other["case_id"] == raw["case_id"], "no map of its release"
-    assert await grouped_by(world, project_id) == ["v2:type+frame"] * 3
+    assert await grouped_by(world, project_id) == ["v3:type+frames"] * 3
 
 
 async def test_a_map_that_is_not_ready_in_time_is_late(world: World, project: Any) -> None:
@@ -105,10 +105,43 @@ async def test_a_map_that_is_not_ready_in_time_is_late(world: World, project: An
     await warmed(world, project_id, dsn, "r1", 1)
     led = await report(dsn, "r1", 1, "n.divided", "another message")
     assert led["case_id"] != late["case_id"]
-    assert await grouped_by(world, project_id) == ["v2:type+frame+map_late", "v2:type+frame"]
+    assert await grouped_by(world, project_id) == ["v3:type+frames+map_late", "v3:type+frames"]
     shown = ok(await owner.get(f"/v1/cases/{late['case_id']}"))["grouping"]
-    assert shown["evidence"] == ["type", "frame", "map_late"]
+    assert shown["evidence"] == ["type", "frames", "map_late"]
     assert "No source map was ready in time" in shown["reason"]
+
+
+LIBRARIES = {
+    "version": 3,
+    "sources": ["webpack:///src/cart.js", "webpack:///vendor/lib.js"],
+    "names": ["total", "throwIt"],
+    "mappings": "AAAAA,oGCAAC,oGDSAD",
+    "ignoreList": [1],
+}
+"""A bundle whose column 111 is of a library, and whose columns 11 and 211 are of two lines of the product's own."""
+
+
+async def test_a_library_by_the_ignore_list_of_a_map_does_not_decide(world: World, project: Any) -> None:
+    """Two callers of it are two cases, and its frame is shown as none of the product's own."""
+    owner, project_id, dsn = project
+    ok(await put(owner, project_id, json.dumps(LIBRARIES).encode(), release="r1", source_url="~/main.js"))
+
+    def told(kind: str, *columns: int) -> dict[str, Any]:
+        url = "https://shop.example/main.js"
+        frames = [{"file": url, "line": 1, "column": column, "function": "a", "in_app": True} for column in columns]
+        return {"message": "w", "release": "r1", "extra": {"exception": {"type": kind, "frames": frames}}}
+
+    while True:
+        warm = ok(await dsn.post("/v1/logs/", told("Warm", 111, 11, 211)), 202)
+        [(why,)] = await world.sql("select grouped_by from log_events where id = %s", warm["id"])
+        if "map_late" not in why:
+            break
+    one, other = [ok(await dsn.post("/v1/logs/", told("E", 111, column)), 202) for column in (11, 211)]
+    assert one["case_id"] != other["case_id"]
+    again = ok(await dsn.post("/v1/logs/", told("E", 111, 11)), 202)
+    assert again["case_id"] == one["case_id"]
+    shown = ok(await owner.get(f"/v1/cases/{one['case_id']}/events/{one['id']}"))
+    assert [frame["in_app"] for frame in shown["frames"]] == [False, True]
 
 
 async def test_frames_of_a_batch_are_led_back_together(world: World, project: Any) -> None:
@@ -149,5 +182,5 @@ OWN = {"abs_path": URL, "lineno": 1, "colno": 3, "in_app": True}
     ],
 )
 def test_only_places_in_scripts_are_looked_up(exception: Any, release: str | None, found: int | None) -> None:
-    minified = minified_frame({"exception": exception}, release)
-    assert (None if minified is None else minified.frame.column) == found
+    minified = minified_frames({"exception": exception}, release)
+    assert [one.frame.column for one in minified] == ([] if found is None else [found])

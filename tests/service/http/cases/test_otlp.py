@@ -112,7 +112,9 @@ async def send(caller: Any, request: ExportLogsServiceRequest, form: str, *, pac
 async def test_an_exception_is_in_the_case_of_its_like(world: World, project, form, packed):
     """Whoever reports it: natively, it is the same case; its resource says release and environment."""
     owner, made, dsn = project
-    native = ok(await dsn.post("/v1/logs/", LOG), 202)
+    frames = [{"file": "a.py", "function": "f", "in_app": True}, {"file": "lib.py", "function": "run", "in_app": True}]
+    told = LOG | {"extra": {"exception": {"type": "PaymentError", "frames": frames}}}
+    native = ok(await dsn.post("/v1/logs/", told), 202)
     assert await send(dsn, export(ERROR, {"body": "hello", "severity_number": 9}), form, packed=packed) == 0
     case = ok(await owner.get(f"/v1/cases/{native['case_id']}"))
     assert (case["event_count"], case["users_affected"], case["environments"]) == (2, 1, ["staging"])

@@ -163,6 +163,7 @@ ERROR = st.builds(
     TEXT,
     st.lists(st.builds(Frame, TEXT, TEXT, TEXT, TEXT, pre_context=LINES, post_context=LINES), max_size=5),
     TEXT,
+    st.none(),
 )
 EVENT = st.builds(
     ForeignEvent,
@@ -174,6 +175,7 @@ EVENT = st.builds(
     user=st.one_of(st.none(), st.dictionaries(st.sampled_from(["id", "email", "username", "x"]), VALUE)),
     tags=st.dictionaries(st.text(), VALUE, max_size=3),
     images=st.just(()),
+    older=st.none(),
     more=st.dictionaries(st.sampled_from(["contexts", "request"]), VALUE),
 )
 
@@ -196,7 +198,9 @@ _VALUES = st.recursive(
     max_leaves=8,
 )
 _FRAMES = st.builds(Frame, _TEXTS | st.none(), _TEXTS | st.none(), lineno=st.integers(0, 9) | st.none())
-_ERRORS = st.builds(ForeignError, _TEXTS | st.none(), _TEXTS | st.none(), st.lists(_FRAMES, max_size=3))
+_ERRORS = st.builds(
+    ForeignError, _TEXTS | st.none(), _TEXTS | st.none(), st.lists(_FRAMES, max_size=3), mechanism=st.none()
+)
 
 
 @given(
@@ -209,6 +213,7 @@ _ERRORS = st.builds(ForeignError, _TEXTS | st.none(), _TEXTS | st.none(), st.lis
         release=_TEXTS | st.none(),
         user=st.dictionaries(st.sampled_from(["id", "email", "name", "x"]), _VALUES) | st.none(),
         tags=st.dictionaries(_TEXTS | st.just(PROOF_PROPERTY), _VALUES, max_size=4),
+        older=st.none(),
         images=st.lists(st.dictionaries(_TEXTS, _TEXTS, max_size=2), max_size=2),
         more=st.dictionaries(_TEXTS.filter(lambda name: name not in {"exception", "debug_meta"}), _VALUES, max_size=4),
     )

@@ -116,7 +116,7 @@ def test_frames_keep_the_lines_around_theirs(sent: dict[str, Any], kept: dict[st
     [
         ({"message": "it happened", "level": "info"}, "it happened", "info"),
         ({"message": {"message": "%s", "formatted": "this"}, "level": "warning"}, "this", "warning"),
-        ({"logentry": {"message": "id %s", "params": [1]}, "level": "log"}, "id %s", "info"),
+        ({"logentry": {"message": "id %s", "params": [1]}, "level": "log"}, "id 1", "info"),
         ({"logentry": {"formatted": "f", "message": "m"}, "message": "other"}, "f", "error"),
         ({"exception": [{"type": "T", "value": ""}], "level": "fatal"}, "T", "fatal"),
         ({"exception": {"type": "T", "value": "v"}}, "v", "error"),

@@ -21,7 +21,7 @@ from service.ingest.queue.items import Assignment, Item
 from service.ingest.scrub.scrubbing import Scrubber
 from tests.support.ingest import sender
 
-LEAST_RIGHT = 58
+LEAST_RIGHT = 115
 """Pairs of the 120 that the newest version tells right."""
 
 
@@ -47,7 +47,7 @@ def offered(sent: Mapping[str, Any]) -> tuple[Assignment, ...]:
             log = to_log(of_otlp(OtlpRecord(0, 0, 17, "ERROR", record.get("body"), record["attributes"]), Scope({})))
         case _:
             raise AssertionError(sent)
-    item = Item("export", sender(), log.body, log.raw, client=log.client, first=log.first)
+    item = Item("export", sender(), log.body, log.raw, client=log.client, first=log.first, before=log.before)
     item.prepare(Scrubber())
     return item.offered
 

@@ -1,0 +1,212 @@
+"""The deciding frames in version 3 of the grouping: the innermost ones of the product's own (G-198). Pure functions.
+
+A frame counts by its function and the owner of that. The file stands in for the owner where traces of a language do
+not tell it alike. A function without a name counts by its line of source, and a minified one by its place in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from service.ingest.grouping.machinery import is_of_platform, only_raises
+from service.ingest.grouping.names import base_name, is_library
+from service.ingest.grouping.symbols import is_generated, read_symbol
+
+OWN_FRAMES = 3
+"""Own frames, at most."""
+OTHER_FRAMES = 2
+"""Frames of libraries in the place of own ones."""
+MOST_LOOKED_AT = 100
+MAX_LINE = 200
+"""Characters of a line of source, at most."""
+MAX_KNOWN = 500
+"""Characters of the texts of a remembered frame."""
+KNOWN = 4096
+
+_SCRIPT = re.compile(r"\.(?:[cm]?[jt]sx?|vue|svelte|bundle|jsbundle|hbc|html?)\Z")
+_ALIKE = re.compile(
+    r"\.(?:[cm]?[jt]sx?|vue|svelte|bundle|jsbundle|hbc|html?|py[xwc]?|rb|erb|rake|lua|r)\Z", re.IGNORECASE
+)
+"""Files of languages with traces that may lack the owner of a function."""
+_BUNDLE = re.compile(r"\.(?:min|bundle|chunk)\.|\.(?:bundle|jsbundle|hbc)\Z|[.-][0-9a-f]{8,}\.")
+_CONTENT_HASH = re.compile(
+    r"[.-](?=[A-Za-z_]{0,40}[0-9])[0-9A-Za-z_]{8,64}(?=(?:\.(?:chunk|min|bundle|esm|module|legacy|prod)){0,3}\.(?:[cm]?js|css|wasm)\Z)"
+)
+_WASM_FUNCTION = re.compile(r":wasm-function\[[0-9]{1,9}\].{0,40}\Z")
+_CHUNK_NUMBER = re.compile(r"^[0-9]{1,9}(?=[.-])")
+_PATHS = ("abs_path", "filename", "file")
+_NO_FILES = frozenset(
+    {"", "SourceFile", "Unknown Source", "Native Method", "<unknown>", "unknown", "<Unknown>", "ProGuard"}
+)
+_SAYS_NOTHING = frozenset({"value", "next", "apply", "call", "_next", "step", "fn", "cb", "anonymous", "tryCatch"})
+"""Names of compilers for functions without theirs."""
+_ENTRIES = frozenset({"<module>", "main", "Main", "<Main>$", "_main", "wmain", "main chunk", "runApp", "<main>"})
+"""Where programs begin: every error of one leads there."""
+_SHORT = 2
+"""Characters of the longest minified name."""
+_FAR = 200
+"""Lines with columns beyond this are taken to be minified."""
+
+
+class LedBack(NamedTuple):
+    """A frame as its source map leads it back, at its place in the list. `library`: the map says it is none of own."""
+
+    source: str
+    function: str | None
+    text: str
+    library: bool
+
+
+class Deciding(NamedTuple):
+    """The deciding frames, the latest call first. `minified`: some count by their place in the file alone."""
+
+    keys: tuple[str, ...] = ()
+    minified: bool = False
+
+
+NOTHING_DECIDES = Deciding()
+
+
+class _Named(NamedTuple):
+    """A frame by its names; `key` is empty where there is no function."""
+
+    key: str
+    file: str
+    library: bool
+    passed: bool
+    script: bool
+    short: bool
+    entry: bool
+    obfuscated: str
+
+
+def deciding_frames(
+    frames: Sequence[Any], see: Callable[[str], str], places: Mapping[int, LedBack], most: int = OWN_FRAMES
+) -> Deciding:
+    """The deciding frames of an error: own ones, else those of libraries. None of them only raises."""
+    own = _chosen(frames, see, places, most, own=True)
+    return own if own.keys else _chosen(frames, see, places, OTHER_FRAMES, own=False)
+
+
+def _chosen(
+    frames: Sequence[Any], see: Callable[[str], str], places: Mapping[int, LedBack], most: int, *, own: bool
+) -> Deciding:
+    """The innermost deciding frames. Those of an entry, such as `main`, do where nothing is inside of them."""
+    keys: list[str] = []
+    lines: list[str] = []
+    minified = False
+    for index, frame in enumerate(frames[:MOST_LOOKED_AT]):
+        if not isinstance(frame, dict) or (own and frame.get("in_app") is not True):
+            continue
+        place = places.get(index)
+        key, line = "", ""
+        if place is None:
+            named = _named(frame)
+            if named.passed or (own and named.library) or (named.entry and keys):
+                continue
+            is_place = _is_minified(frame, named)
+            minified = minified or is_place
+            key, line = _key_of(frame, named, by_place=is_place)
+        elif not (own and place.library):
+            key = _mapped(place)
+        if not key or (keys and keys[-1] == key and not line):
+            continue  # A call of itself, however deep.
+        keys.append(key)
+        lines.append(line)
+        if len(keys) == most:
+            break
+    if all(lines):  # Nothing has a name: the line is all there is.
+        keys = [f"{key}{line}" for key, line in zip(keys, lines, strict=True)]
+    return Deciding(tuple([see(key).replace("\n", " ") for key in keys]), minified)
+
+
+def _key_of(frame: Mapping[str, Any], named: _Named, *, by_place: bool) -> tuple[str, str]:
+    """The key of a frame, empty for none; and its line where it has no name."""
+    if by_place:
+        return _place_of(frame, named), ""
+    if named.obfuscated:
+        return f"{named.obfuscated}:{_number(frame, 'lineno', 'line')}", ""
+    if named.key or not named.file:
+        return named.key, ""
+    text = _line_of(frame)
+    return f"{named.file}|{text}", "" if text else _number(frame, "lineno", "line")
+
+
+def file_name(path: str) -> str:
+    """The base name of a file without additions of a build: the hash of its content, the number of a chunk."""
+    base = _CONTENT_HASH.sub("", _WASM_FUNCTION.sub("", base_name(path)))
+    return "" if base in _NO_FILES else _CHUNK_NUMBER.sub("#", base)
+
+
+def _mapped(place: LedBack) -> str:
+    """The key of a frame by its source map. A line survives the changes around it, its number does not."""
+    name = read_symbol(place.function or "").name
+    return f"{base_name(place.source)}|{name or place.text[:MAX_LINE]}"
+
+
+def _is_minified(frame: Mapping[str, Any], named: _Named) -> bool:
+    """Whether the name of a frame's function is minified."""
+    if not named.script or not named.short:
+        return False
+    column = _number(frame, "colno", "column")
+    return column != "" and (int(column) > _FAR or _BUNDLE.search(_path(frame)) is not None)
+
+
+def _place_of(frame: Mapping[str, Any], named: _Named) -> str:
+    return f"{named.file}:{_number(frame, 'lineno', 'line')}:{_number(frame, 'colno', 'column')}"
+
+
+def _line_of(frame: Mapping[str, Any]) -> str:
+    line = frame.get("context_line")
+    return " ".join(line[:MAX_LINE].split()) if isinstance(line, str) else ""
+
+
+def _number(frame: Mapping[str, Any], *names: str) -> str:
+    for name in names:
+        value = frame.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+    return ""
+
+
+def _path(frame: Mapping[str, Any]) -> str:
+    for name in _PATHS:
+        value = frame.get(name)
+        if value and isinstance(value, str):
+            return value
+    return ""
+
+
+def _named(frame: Mapping[str, Any]) -> _Named:
+    told = frame.get("symbol") or frame.get("function")
+    symbol = told if isinstance(told, str) else ""
+    told, path = frame.get("module"), _path(frame)
+    module = told if isinstance(told, str) else ""
+    told = frame.get("file")
+    file = told if told and isinstance(told, str) else path
+    read = _known if len(symbol) + len(path) + len(module) + len(file) <= MAX_KNOWN else _read
+    return read(symbol, module, file, path)
+
+
+def _read(symbol: str, module: str, file: str, path: str) -> _Named:
+    base = file_name(file)
+    owner, name = read_symbol(symbol, module)
+    script = _SCRIPT.search(base) is not None or (path.startswith(("http://", "https://")) and ".wasm" not in path)
+    passed = only_raises(name, symbol) or is_generated(module, symbol) or base == "[native code]"
+    alike = script or _ALIKE.search(base) is not None
+    library = is_library(path) or (not alike and is_of_platform(owner, symbol))
+    obfuscated = ""
+    if not base and owner and len(name) <= _SHORT and len(owner.rpartition(".")[2]) <= _SHORT:
+        obfuscated = f"{owner}.{name}"
+    key = ""
+    if name:
+        key = f"{base or module}|{name}" if alike or not owner else f"{owner}.{name}"
+    last = name or ""
+    short = len(last) <= _SHORT or last in _SAYS_NOTHING
+    return _Named(key, base, library, passed, script, short, name in _ENTRIES, obfuscated)
+
+
+_known = lru_cache(KNOWN)(_read)

@@ -1,0 +1,73 @@
+"""Stack traces of Haskell, OCaml and of Clojure's data. Pure.
+
+Haskell says of a function where it was called, so the place of each line is in the function of the next one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from service.ingest.stacks.trace import MAX_FOUND, MAX_READ, Trace, TracedCall, number
+
+_HASKELL = re.compile(
+    r"^ {2,6}([^\s,]{1,200}), called at ([^\n:]{1,300}):([0-9]{1,9}):([0-9]{1,9})"
+    r" in ([^\s:]{1,200}):([\w.]{1,200})$",
+    re.MULTILINE,
+)
+_PROFILED = re.compile(
+    r"^ {2,6}([\w.']{1,300}) \(([^\n():]{1,300}):\(?([0-9]{1,9})[:,]([0-9]{1,9})[^\n]{0,40}\)$", re.MULTILINE
+)
+_HASKELL_BEGIN = "CallStack (from "
+_HASKELL_LIBRARY = re.compile(r"(?:libraries/|\.stack/|dist-newstyle/src/)")
+_HASKELL_UNIT = re.compile(r"(?:base|ghc-[\w.-]{1,40}|containers|text|bytestring|mtl|transformers)(?:-[0-9]|\Z)")
+_OCAML = re.compile(
+    r"^(Raised|Re-raised|Called)(?: (?:at|from|by primitive operation at))"
+    r"(?: ([^\s\"]{1,300}))?(?: in)? file \"([^\"\n]{1,300})\"(?: \(inlined\))?, lines? ([0-9]{1,9})[^\n]{0,60}$",
+    re.MULTILINE,
+)
+_OCAML_LIBRARY = re.compile(r"(?:Stdlib|CamlinternalOO|Lwt|Base|Core|Async_kernel|Dune)(?:__|\.|\Z)")
+_CLOJURE = re.compile(r'\[([\w.$!?*<>+=/-]{1,300}) ([\w$<>]{1,100}) "([^"\n]{1,200})" (-?[0-9]{1,9})\]')
+_CLOJURE_TRACE = ":trace"
+_CLOJURE_LIBRARY = re.compile(r"(?:clojure|java|javax|jdk|nrepl|leiningen|sun)\.")
+
+
+def find_haskell(stack: str) -> Trace:
+    """Read a call stack of GHC. A profiled program prints the latest call last."""
+    text = stack[:MAX_READ].partition(_HASKELL_BEGIN)[2]
+    found = [match.groups() for match in _HASKELL.finditer(text)][:MAX_FOUND]
+    if not found:
+        calls = [
+            TracedCall(file, name, number(line), number(column), in_app=_HASKELL_LIBRARY.match(file) is None)
+            for name, file, line, column in (match.groups() for match in _PROFILED.finditer(text))
+        ]
+        return Trace(calls[::-1][:MAX_FOUND])
+    around = [*[name for name, *_ in found[1:]], None]
+    return Trace([
+        TracedCall(file, name or module, number(line), number(column), module, _is_own_haskell(file, unit))
+        for name, (_, file, line, column, unit, module) in zip(around, found, strict=True)
+    ])  # fmt: skip
+
+
+def _is_own_haskell(file: str, unit: str) -> bool:
+    return _HASKELL_LIBRARY.match(file) is None and _HASKELL_UNIT.match(unit) is None
+
+
+def find_ocaml(stack: str) -> Trace:
+    """Read a backtrace. An exception raised again counts from its first place."""
+    text = stack[:MAX_READ]
+    calls: list[TracedCall] = []
+    for match in _OCAML.finditer(text) if 'file "' in text else ():
+        _, name, file, line = match.groups()
+        own = _OCAML_LIBRARY.match(name or "") is None
+        calls.append(TracedCall(file, name and name.replace("__", "."), number(line), in_app=own))
+    return Trace(calls[:MAX_FOUND])
+
+
+def find_clojure(stack: str) -> Trace:
+    """Read an exception as data, of which the trace comes last."""
+    text = stack[:MAX_READ].partition(_CLOJURE_TRACE)[2]
+    calls = [
+        TracedCall(file, function, number(line.lstrip("-")), module=name, in_app=_CLOJURE_LIBRARY.match(name) is None)
+        for name, function, file, line in (match.groups() for match in _CLOJURE.finditer(text))
+    ]
+    return Trace(calls[:MAX_FOUND])
