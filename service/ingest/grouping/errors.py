@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from service.ingest.grouping.frames import has_own
+
 MOST_ERRORS = 10
 """Errors of one exception, at most."""
 
@@ -67,9 +69,7 @@ def _held(error: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> list
 def _has_no_own(error: Mapping[str, Any]) -> bool:
     """Whether libraries alone raised an error: they wrap an error of the product's own code."""
     frames = error.get("frames")
-    if not isinstance(frames, list) or not frames:
-        return False
-    return not any(isinstance(frame, dict) and frame.get("in_app") is True for frame in frames)
+    return isinstance(frames, list) and bool(frames) and not has_own(frames)
 
 
 def is_container(error: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:

@@ -41,11 +41,18 @@ _PATHS = ("abs_path", "filename", "file")
 _NO_FILES = frozenset(
     {"", "SourceFile", "Unknown Source", "Native Method", "<unknown>", "unknown", "<Unknown>", "ProGuard"}
 )
-_SAYS_NOTHING = frozenset({"value", "next", "apply", "call", "_next", "step", "fn", "cb", "anonymous", "tryCatch"})
-"""Names of compilers for functions without theirs."""
+_SAYS_NOTHING = frozenset(
+    {
+        *("value", "next", "apply", "call", "_next", "step", "fn", "cb", "anonymous", "tryCatch", "invoke", "bind"),
+        *("render", "constructor", "componentDidMount", "componentDidUpdate", "componentWillUnmount", "default"),
+        *("init", "update", "start", "emit", "then", "handle", "forEach", "reduce", "filter", "onClick", "onPress"),
+    }
+)
+"""Names of many functions of a minified file."""
 _ENTRIES = frozenset({"<module>", "main", "Main", "<Main>$", "_main", "wmain", "main chunk", "runApp", "<main>"})
 """Where programs begin: every error of one leads there."""
-_SHORT = 2
+_SHORT = 3
+_OBFUSCATED = 2
 """Characters of the longest minified name."""
 _FAR = 200
 """Lines with columns beyond this are taken to be minified."""
@@ -91,6 +98,12 @@ def deciding_frames(
     return own if own.keys else _chosen(frames, see, places, OTHER_FRAMES, own=False)
 
 
+def has_own(frames: Sequence[Any]) -> bool:
+    """Whether some frame is of the product's own code."""
+    own = (frame for frame in frames[:MOST_LOOKED_AT] if isinstance(frame, dict) and frame.get("in_app") is True)
+    return any(not _named(frame).library for frame in own)
+
+
 def _chosen(
     frames: Sequence[Any], see: Callable[[str], str], places: Mapping[int, LedBack], most: int, *, own: bool
 ) -> Deciding:
@@ -105,7 +118,7 @@ def _chosen(
         key, line = "", ""
         if place is None:
             named = _named(frame)
-            if named.passed or (own and named.library) or (named.entry and keys):
+            if named.passed or (own and (named.library or (named.entry and keys))):
                 continue
             is_place = _is_minified(frame, named)
             minified = minified or is_place
@@ -192,14 +205,14 @@ def _named(frame: Mapping[str, Any]) -> _Named:
 
 
 def _read(symbol: str, module: str, file: str, path: str) -> _Named:
-    base = file_name(file)
+    base = "" if path.startswith("wasm:") else file_name(file)
     owner, name = read_symbol(symbol, module)
     script = _SCRIPT.search(base) is not None or (path.startswith(("http://", "https://")) and ".wasm" not in path)
     passed = only_raises(name, symbol) or is_generated(module, symbol) or base == "[native code]"
     alike = script or _ALIKE.search(base) is not None
     library = is_library(path) or (not alike and is_of_platform(owner, symbol))
     obfuscated = ""
-    if not base and owner and len(name) <= _SHORT and len(owner.rpartition(".")[2]) <= _SHORT:
+    if not base and owner and len(name) <= _OBFUSCATED and len(owner.rpartition(".")[2]) <= _OBFUSCATED:
         obfuscated = f"{owner}.{name}"
     key = ""
     if name:

@@ -36,7 +36,13 @@ _CLOSURE_OF = re.compile(r"\{closure:([^{}]{1,400}?)(?:\(\))?:[0-9]{1,9}\}")
 _PHP_CLASS = re.compile(r"@anonymous[^:]{0,400}(?::[0-9]{1,9}[$][0-9a-f]{1,8})?")
 _PHP_CLOSURE = re.compile(r"(?:\w{1,100}\\){1,20}\{closure\}")
 _STATES = re.compile(r"<(\w{1,200})>(?:d|b|g)_{0,2}(?:(?<=g__)(\w{1,200})\|)?[\w|]{0,50}")
-_IMPLEMENTED = re.compile(r"^<+(?:&|dyn |mut )*([^<>]{1,200}?) as [^>]{1,300}>+")
+_AS = " as "
+_ERLANG = re.compile(r"\"?-([^/\"-]{1,200})/[0-9]{1,3}-(?:fun|lc|bc|inlined)-[0-9]{1,4}-\"?")
+_EFFECTS = re.compile(r"(?: async| throws| rethrows){1,3}\Z")
+_DOM = re.compile(
+    r"HTML\w{0,40}|(?:XMLHttpRequest|EventTarget|WebSocket|IDBRequest|FileReader|Socket|Timeout|EventEmitter)\Z"
+)
+_RUBY_TOP = "<top (required)>"
 _OPERATOR = re.compile(r"operator(<=>|<<=?|<=?|>>=?|>=?|->|/=?|[+]{1,2}|\[\])(?=[( ]|$)")
 _BRACES = re.compile(r"\{+(?!main\})[^{}]{0,200}\}+")
 _ANONYMOUS = re.compile(r"(?:\(anonymous namespace\)|`anonymous namespace')::")
@@ -48,7 +54,7 @@ _HOSTS = frozenset({"Object", "Module", "Function", "Array", "Window", "Promise"
 _SEPARATOR = re.compile(r"::|->|[.#\\/+]")
 _GROOVY = re.compile(r"_(\w{1,200})_closure[0-9]{1,9}")
 _NAMELESS = re.compile(
-    r"[0-9]+|func[0-9]+|(?:go|defer)wrap[0-9]+|glob|operator|<|\(fun\)|fun|"
+    r"[0-9]+|[$]?func[0-9]+|b__[0-9_]+|(?:go|defer)wrap[0-9]+|glob|operator|<|\(fun\)|fun|"
     r"<(?:fn|T|anonymous|anonymous closure|lambda|locals|unknown|ScriptBlock|c[\w<>]*)>[\w]*|<>c[\w<>]{0,50}|"
     r"\(?anonymous\)?|\{main\}|\?|"
     r"(?:getter|setter|modify|read|willset|didset|unsafeMutableAddressor)|\$_[0-9]+|"
@@ -57,7 +63,8 @@ _NAMELESS = re.compile(
 _GENERATED = re.compile(
     r"(?:GeneratedMethodAccessor|GeneratedConstructorAccessor|GeneratedSerializationConstructorAccessor"
     r"|ExternalSyntheticLambda|[$]Proxy|LambdaForm|EnhancerBySpringCGLIB|FastClassBySpringCGLIB|EnhancerByCGLIB"
-    r"|_jvst|__Lambda)[\w$/]*"
+    r"|SpringCGLIB|FastClassByGuice|EnhancerByGuice|HibernateProxy|MockitoMock|ByteBuddy|[$]auxiliary[$]|WeldClientProxy"
+    r"|_jvst|[$]{2}Lambda)[\w$/]*"
 )
 _INVOKERS = frozenset(
     {*("invoke", "invokeSuspend", "invokeStatic", "doInvoke", "applyTo", "doCall", "call", "run", "apply", "accept")}
@@ -67,7 +74,7 @@ _PAIRS = (("(", ")"), ("[", "]"), ("<", ">"))
 _READ = ("(", "<", "[", ".func", "{", ".1", ".2", ".3")
 """A symbol without any of these is shown as it always was."""
 _CLOSURE = re.compile(r"func[0-9]{1,9}|[0-9]{1,9}|<fn>|<anonymous closure>|<T>|(?:go|defer)wrap[0-9]{1,9}")
-_MANGLED = ("_Z", "__Z", "caml")
+_MANGLED = ("_Z", "__Z", "caml", "$s", "_$s")
 _IN = " in "
 _OPENING, _CLOSING = {"(": ")", "[": "]", "<": ">"}, frozenset(")]>")
 _LENGTHS = re.compile(r"([0-9]{1,3})(?=[A-Za-z_])")
@@ -107,6 +114,9 @@ def _read(symbol: str, module: str) -> Symbol:
     text = symbol.strip()
     if _PLAIN.match(text) and "$" not in module and "<" not in module and not text.startswith(_MANGLED):
         return Symbol(module, "" if _NAMELESS.fullmatch(text) else text)
+    module = module.removeprefix("Elixir.")
+    if text == _RUBY_TOP:
+        return Symbol("", "<main>")
     objective = _OBJECTIVE_C.search(text)
     if objective is not None:
         return Symbol(objective[1], objective[2])
@@ -130,13 +140,27 @@ def _simplified(text: str) -> str:
     if "operator" in text:
         text = _OPERATOR.sub(lambda found: "operator" + "".join(f"_{ord(sign)}" for sign in found[1]), text)
     text = _ANONYMOUS.sub("", _BRACES.sub("", _PHP_CLOSURE.sub("{closure}", text)))
-    text = _IMPLEMENTED.sub(r"\1", text)
+    text = _ERLANG.sub(r"\1", text)
+    if text.startswith("<") and _AS in text:
+        text = _implementing(text)
     if ">" in text:
         text = text.removesuffix(".MoveNext") if ">d" in text else text
         text = _STATES.sub(lambda found: found[2] or found[1], text)
     text = without_arguments(text)
     text = text[text.rfind(_IN) + len(_IN) :] if _IN in text else text
-    return _KINDS.sub("", text.partition(" -> ")[0].partition(" : ")[0].strip())
+    return _KINDS.sub("", _EFFECTS.sub("", text.partition(" ->")[0]).partition(" : ")[0].strip()).removesuffix(
+        "+MoveNext"
+    )
+
+
+def _implementing(text: str) -> str:
+    """A function of a trait by the type that has it: `<Cart<T> as Total>::total`."""
+    depth = 0
+    for place, sign in enumerate(text):
+        depth += (sign == "<") - (sign == ">" and text[place - 1] != "-")
+        if depth == 0:
+            return text[1:place].partition(_AS)[0].lstrip("<&") + text[place + 1 :]
+    return text
 
 
 def without_arguments(text: str) -> str:
@@ -176,7 +200,7 @@ def _split(text: str) -> Symbol:
         return Symbol("", "")
     # A return type may stand before the first part.
     named[0] = named[0].rpartition(" ")[2] or named[0]
-    if len(named) == 1 < len(parts) and named[0] in _HOSTS:
+    if len(named) == 1 < len(parts) and (named[0] in _HOSTS or _DOM.match(named[0])):
         return Symbol("", "")
     return Symbol(".".join(named[:-1]), named[-1].removesuffix("-fm"))
 
@@ -205,13 +229,16 @@ def _demangled(symbol: str) -> str:
     """The nested names of a mangled symbol: lengths, each with a name behind it. Of OCaml, two signs between them."""
     if symbol.startswith("caml"):
         return _OCAML.sub("", symbol.removeprefix("caml")).replace("__", ".")
-    begin = symbol.find("Z") + 1
+    swift = symbol.find("$s")
+    begin = symbol.find("Z") + 1 if swift < 0 else swift + 2
     parts: list[str] = []
     text = symbol[begin:].lstrip("NKVr")
     while (found := _LENGTHS.match(text)) is not None:
         end = found.end() + int(found[1])
         parts.append(text[found.end() : end])
         text = text[end:]
+        if swift >= 0 and text[:1].isupper():
+            text = text[1:]  # Says what the name is of: a class, an enumeration.
     return "::".join(parts) or symbol
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from service.ingest.stacks.trace import MAX_FOUND, MAX_READ, Trace, TracedCall, number, told_of
 
@@ -32,8 +33,12 @@ def find(stack: str) -> Trace:
         return Trace()
     first = matches[0] if begin == 0 else _CALL.search(text)
     assert first is not None
-    head = told_of(text[: first.start()].partition(_INNER)[0])
-    return Trace([_call(match) for match in matches[:MAX_FOUND]], *head)
+    heads = text[: first.start()].split(_INNER)
+    trace = Trace([_call(match) for match in matches[:MAX_FOUND]], *told_of(heads[0]))
+    if begin == 0 or len(heads) == 1:
+        return trace
+    held = [_call(match) for match in islice(_CALL.finditer(text, 0, text.find(_CAUSE)), MAX_FOUND)]
+    return trace._replace(inside=[Trace(held, *told_of(heads[-1]))])
 
 
 def _call(match: re.Match[str]) -> TracedCall:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from service.ingest.stacks.trace import MAX_FOUND, MAX_READ, Trace, TracedCall, number, told_of
 
@@ -33,12 +34,20 @@ def find(stack: str) -> Trace:
 
 def find_before(stack: str) -> Trace:
     """The same without the form of Hermes."""
-    text = _CAUSE.split(stack[:MAX_READ], maxsplit=1)[0]
+    text, *held = _CAUSE.split(stack[:MAX_READ], maxsplit=1)
     matches = list(_V8.finditer(text)) if " at " in text else []
     if matches:
-        return Trace([_v8(match) for match in matches[:MAX_FOUND]], *told_of(text[: matches[0].start()]))
+        trace = _trace(text, matches)
+        inside = [_trace(part, list(_V8.finditer(part))) for part in held]
+        return trace._replace(inside=[one for one in inside if one.calls])
     matches = list(_GECKO.finditer(text)) if "@" in text else []
     return Trace([_call(match) for match in matches[:MAX_FOUND]])
+
+
+def _trace(text: str, matches: Sequence[re.Match[str]]) -> Trace:
+    """A trace with the exception before its calls."""
+    told = text[: matches[0].start()] if matches else ""
+    return Trace([_v8(match) for match in matches[:MAX_FOUND]], *told_of(told.lstrip("[ \n")))
 
 
 def _v8(match: re.Match[str]) -> TracedCall:

@@ -290,3 +290,86 @@ def test_older_versions_see_what_they_saw() -> None:
 def _older(log: TakenLog) -> list[Any]:
     """The assignments of versions 1 and 2."""
     return list(group(gather(log.body.message, log.body.extra, before=log.before)))[:2]
+
+
+HELD: Mapping[str, tuple[str, str]] = {
+    "python: a group": (
+        "ExceptionGroup",
+        (
+            '  + Exception Group Traceback (most recent call last):\n  |   File "/app/run.py", line 9, in run\n'
+            "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)\n"
+            "  +-+---------------- 1 ----------------\n    | Traceback (most recent call last):\n"
+            '    |   File "/app/bank.py", line 5, in charge\n    |     raise E("no answer")\n'
+            "    | E: no answer\n    +------------------------------------\n"
+        ),
+    ),
+    ".net: an aggregate": (
+        "System.AggregateException",
+        (
+            "System.AggregateException: One or more errors occurred. (no answer)\n ---> Shop.E: no answer\n"
+            "   at Shop.Bank.charge(Order o) in /src/Bank.cs:line 5\n   --- End of inner exception stack trace ---\n"
+            "   at System.Threading.Tasks.Task.Wait()\n   at Shop.Jobs.Main()\n"
+        ),
+    ),
+    "jvm: an execution": (
+        "java.util.concurrent.ExecutionException",
+        (
+            "java.util.concurrent.ExecutionException: E: no answer\n\tat com.shop.Jobs.get(Jobs.java:5)\n"
+            "Caused by: com.shop.E: no answer\n\tat com.shop.Bank.charge(Bank.java:9)\n\t... 3 more\n"
+        ),
+    ),
+    "android: an activity": (
+        "java.lang.RuntimeException",
+        (
+            "java.lang.RuntimeException: Unable to start activity: E: no answer\n"
+            "\tat android.app.ActivityThread.performLaunchActivity(ActivityThread.java:3782)\n"
+            "Caused by: com.shop.E: no answer\n\tat com.shop.Bank.charge(Bank.java:9)\n"
+        ),
+    ),
+    "javascript: an aggregate": (
+        "AggregateError",
+        (
+            "AggregateError: All promises were rejected\n    at run (/srv/app/a.js:5:3) {\n  [errors]: [\n"
+            "    E: no answer\n        at charge (/srv/app/bank.js:9:5)\n  ]\n}\n"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("language", HELD)
+def test_a_container_as_text_is_the_error_inside(language: str) -> None:
+    kind, stack = HELD[language]
+    attributes = {"exception.type": kind, "exception.message": "m", "exception.stacktrace": stack}
+    log = to_log(to_event(OtlpRecord(0, 0, 17, "ERROR", None, attributes), Scope({})))
+    evidence = gather(log.body.message, log.body.extra)
+    assert title(evidence) == "E: no answer"
+    assert evidence.third is not None
+    [inside] = evidence.third.errors
+    assert (inside.type, len(inside.frames), "charge" in inside.frames[0]) == ("E", 1, True)
+
+
+def script(name: str, column: int, file: str = "https://shop.example/app.js", line: int = 1) -> dict[str, Any]:
+    frame = {"function": name, "filename": file, "lineno": line, "colno": column, "in_app": True}
+    return {**error("TypeError", "t is undefined", stacktrace={"frames": [frame]}), "platform": "javascript"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        (script("t", 4711), script("t", 9000), False),
+        (script("e.t", 4711), script("n.t", 4711), True),
+        (
+            script("value", 4711, "app:///index.android.bundle"),
+            script("value", 37, "app:///index.android.bundle"),
+            False,
+        ),
+        (script("e.render", 4711, "main.min.js"), script("e.render", 9000, "main.min.js"), False),
+        (script("cartTotal", 4711), script("cartTotal", 9000), True),
+        (script("fn", 12, "src/cart.js", 7), script("fn", 14, "src/cart.js", 9), True),
+        (script("cartTotal", 9, "main.3f9a1c7e.min.js"), script("cartTotal", 9, "main.77ab0c12.min.js"), True),
+        (script("cartTotal", 9, "12.3f9a1c7e.chunk.js"), script("cartTotal", 9, "7.77ab0c12.chunk.js"), True),
+    ],
+)
+def test_a_minified_name_does_not_decide(one: dict[str, Any], other: dict[str, Any], *, alike: bool) -> None:
+    """Without a map the place in the file does. A name of the source counts wherever it stands."""
+    assert same(one, other) is alike
