@@ -25,7 +25,7 @@ from service.ingest.foreign.common import (
 )
 from service.ingest.grouping.evidence import FirstEvidence
 from service.ingest.grouping.first_trace import first_frame
-from service.ingest.grouping.logged import attribute_of, filled
+from service.ingest.grouping.logged import attribute_of, filled, shown
 from service.ingest.grouping.names import MAX_TEXT
 from service.ingest.stacks.reading import read_before, read_trace
 from service.ingest.stacks.trace import Trace
@@ -163,14 +163,20 @@ def _errors_of(
     if attributes.keys().isdisjoint(_EXCEPTION):
         return (), attributes, None
     kind = _text_in(attributes, "exception.type")
-    value, stack = _text_in(attributes, "exception.message"), _text_in(attributes, "exception.stacktrace")
+    text, stack = _text_in(attributes, "exception.message"), _text_in(attributes, "exception.stacktrace")
+    said = attributes.get("exception.message")
+    value = shown(said) if said is not None and not isinstance(said, str) else text
     if kind is None and value is None and stack is None:
         return (), attributes, None
     if stack is not None and len(stack) > MAX_STACK:
         cut = f"{stack[: MAX_STACK // 2]}\n[cut]\n{stack[-MAX_STACK // 2 :]}"
         attributes = {**attributes, "exception.stacktrace": cut}
     trace = read_trace(stack) if stack is not None else Trace()
-    before = _error_of(read_before(stack), kind, value) if stack is not None and trace.newer else None
+    before = None
+    if stack is not None and (trace.newer or value != text):
+        before = _error_of(read_before(stack), kind, text)
+    elif value != text:
+        before = _error_of(Trace(), kind, text)
     reported = _error_of(trace, kind, value)
     if not trace.inside:
         return [reported], attributes, before

@@ -29,6 +29,7 @@ from service.ingest.foreign.members import error_of, object_of, text_of
 from service.ingest.foreign.surrogates import FAULTS, decode_any
 from service.ingest.grouping.client import fingerprint_of
 from service.ingest.grouping.evidence import Before
+from service.ingest.grouping.logged import shown
 
 PROTOCOL = "posthog"
 MAX_KEY = 1000  # characters of a key as JSON writes it; no key is that long
@@ -285,13 +286,16 @@ def _to_event(
     """The exception that an event tells of. Properties of the product's own are its tags."""
     listed = properties.get("$exception_list")
     told = [value for value in listed if isinstance(value, dict)] if isinstance(listed, list) else []
-    errors, older = [error_of(value) for value in told], None
+    errors = [error_of(value) for value in told]
+    older: tuple[str | None, ForeignError | None] | None = None
     if told and not isinstance(told[0].get("value"), str | None):
         older = None, errors[0]._replace(value=None)
     if not errors:  # as older SDKs tell it
-        errors = [
-            ForeignError(text_of(properties.get("$exception_type")), text_of(properties.get("$exception_message")))
-        ]
+        said = properties.get("$exception_message")
+        errors = [ForeignError(text_of(properties.get("$exception_type")), text_of(said))]
+        if said is not None and not isinstance(said, str):
+            older = None, errors[0]
+            errors = [errors[0]._replace(value=shown(said))]
     # A process without a person makes a name up for each event: that is nobody who could be affected twice.
     nobody = properties.get("$process_person_profile") is False and "$device_id" not in properties
     rest = {name: value for name, value in properties.items() if name not in _ASIDE}

@@ -169,13 +169,16 @@ def _third(
         kind = error.get("type")
         said = _said(error, inside=inside) or message
         frames = error.get("frames")
-        is_led_back = exception is not None and frames is exception.get("frames")
         found = NOTHING_DECIDES
-        if isinstance(frames, list) and frames:
+        if frames and isinstance(frames, list):
+            is_led_back = places and exception is not None and frames is exception.get("frames")
             found = deciding_frames(frames, see, places if is_led_back else NO_PLACES)
-        minified = minified or found.minified
-        named = see(kind) if isinstance(kind, str) and not (found.keys and is_synthetic(error)) else ""
-        errors.append(ThirdError(named, see(identity_of(error)), found.keys, see(said)))
+            minified = minified or found.minified
+        named, identity = see(kind) if isinstance(kind, str) else "", ""
+        if "mechanism" in error:
+            identity = see(identity_of(error))
+            named = "" if found.keys and is_synthetic(error) else named
+        errors.append(ThirdError(named, identity, found.keys, see(said)))
     template = template_of(extra)
     first = listed[0]
     kind = first.get("type")

@@ -119,13 +119,12 @@ def _of_error(error: ThirdError, template: str) -> Seen:
             return Seen(f"t|{template_2(template)}", "template")
         return Seen(f"m|{kind}|{identity}|{template_2(message)}", _PARTS[bool(kind), bool(identity)] + "message")
     parts = _PARTS[bool(kind), bool(identity)] + "frames"
-    text = f"f|{kind}|{identity}|{_KEY_STOP.join(frames)}"
+    text = f"f|{kind}|{identity}|{_UNIT.join(frames)}"
     return Seen(f"{text}|t|{template_2(template)}", f"{parts}+template") if template and not kind else Seen(text, parts)
 
 
+_UNIT = "\x1f"  # the separator of units in ASCII
 _PARTS = {(False, False): "", (True, False): "type+", (False, True): "identity+", (True, True): "type+identity+"}
-_KEY_STOP = "\n"
-"""Parts the keys of frames: none of them has it."""
 NOTHING = ThirdEvidence((ThirdError("", "", (), ""),))
 GROUPINGS: Versions = {1: _version_1, 2: _version_2, 3: _version_3}
 """Every version ever released, oldest first."""

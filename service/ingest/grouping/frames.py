@@ -133,7 +133,7 @@ def _chosen(
             break
     if all(lines):  # Nothing has a name: the line is all there is.
         keys = [f"{key}{line}" for key, line in zip(keys, lines, strict=True)]
-    return Deciding(tuple([see(key).replace("\n", " ") for key in keys]), minified)
+    return Deciding(tuple(keys) if see is str else tuple([see(key) for key in keys]), minified)
 
 
 def _key_of(frame: Mapping[str, Any], named: _Named, *, by_place: bool) -> tuple[str, str]:

@@ -23,7 +23,13 @@ from tests.support.posthog import CAPTURED, EXCEPTION, form
 ALONE = Sent("k", (), alone=True, each=True)
 NAMES = ["$exception_list", "type", "value", "stacktrace", "frames", "lineno", "token", "$lib", "distinct_id", "x"]
 JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-(2**53) + 1, 2**53 - 1), st.floats(allow_nan=False), st.text()),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**53) + 1, 2**53 - 1),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(),
+    ),
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.sampled_from(NAMES), inner, max_size=5)),
     max_leaves=12,
 )

@@ -9,6 +9,7 @@ import pytest
 
 from service.ingest.foreign.common import TakenLog, to_log
 from service.ingest.foreign.otlp import OtlpRecord, Scope, to_event
+from service.ingest.foreign.posthog import Sent, to_record
 from service.ingest.foreign.sentry_event import read_event
 from service.ingest.grouping.evidence import gather
 from service.ingest.grouping.fingerprint import group, title
@@ -287,7 +288,7 @@ def test_older_versions_see_what_they_saw() -> None:
     assert _older(sentry(error("E", "v", stacktrace={"frames": [frame]}))) == list(group(gather("v", told)))[:2]
 
 
-def _older(log: TakenLog) -> list[Any]:
+def _older(log: Any) -> list[Any]:
     """The assignments of versions 1 and 2."""
     return list(group(gather(log.body.message, log.body.extra, before=log.before)))[:2]
 
@@ -373,3 +374,26 @@ def script(name: str, column: int, file: str = "https://shop.example/app.js", li
 def test_a_minified_name_does_not_decide(one: dict[str, Any], other: dict[str, Any], *, alike: bool) -> None:
     """Without a map the place in the file does. A name of the source counts wherever it stands."""
     assert same(one, other) is alike
+
+
+def otlp(**attributes: Any) -> TakenLog:
+    told = {f"exception.{name}": value for name, value in attributes.items()}
+    return to_log(to_event(OtlpRecord(0, 0, 17, "ERROR", None, told), Scope({})))
+
+
+def posthog(**properties: Any) -> Any:
+    payload = {"event": "$exception", "distinct_id": "u1", "properties": properties}
+    return to_record(payload, Sent(None, [], alone=True))
+
+
+def test_a_number_is_shown_at_the_other_doors_too() -> None:
+    """Older versions of the grouping saw none there."""
+    listed = posthog(**{"$exception_list": [{"type": "E", "value": 404}]})
+    alone = posthog(**{"$exception_type": "E", "$exception_message": 404})
+    for log, plain in (
+        (otlp(type="E", message=404), otlp(type="E")),
+        (listed, posthog(**{"$exception_list": [{"type": "E"}]})),
+        (alone, posthog(**{"$exception_type": "E"})),
+    ):
+        assert title(gather(log.body.message, log.body.extra)) == "E: 404"
+        assert _older(log) == _older(plain)
