@@ -19,6 +19,8 @@ OWN_FRAMES = 3
 """Own frames, at most."""
 OTHER_FRAMES = 2
 """Frames of libraries in the place of own ones."""
+MOST_PLACES = 10
+"""Frames of WebAssembly without names, at most."""
 MOST_LOOKED_AT = 100
 MAX_LINE = 200
 """Characters of a line of source, at most."""
@@ -36,6 +38,8 @@ _CONTENT_HASH = re.compile(
     r"[.-](?=[A-Za-z_]{0,40}[0-9])[0-9A-Za-z_]{8,64}(?=(?:\.(?:chunk|min|bundle|esm|module|legacy|prod)){0,3}\.(?:[cm]?js|css|wasm)\Z)"
 )
 _WASM_FUNCTION = re.compile(r":wasm-function\[[0-9]{1,9}\].{0,40}\Z")
+_UNNAMED = ":wasm-function"
+_WASM_NAMELESS = re.compile(r"wasm-function\[|\$?func[0-9]|<")
 _CHUNK_NUMBER = re.compile(r"^[0-9]{1,9}(?=[.-])")
 _PATHS = ("abs_path", "filename", "file")
 _NO_FILES = frozenset(
@@ -88,6 +92,7 @@ class _Named(NamedTuple):
     short: bool
     entry: bool
     obfuscated: str
+    unnamed: str
 
 
 def deciding_frames(
@@ -110,6 +115,7 @@ def _chosen(
     """The innermost deciding frames. Those of an entry, such as `main`, do where nothing is inside of them."""
     keys: list[str] = []
     lines: list[str] = []
+    unnamed = 0
     minified = False
     for index, frame in enumerate(frames[:MOST_LOOKED_AT]):
         if not isinstance(frame, dict) or (own and frame.get("in_app") is not True):
@@ -129,8 +135,13 @@ def _chosen(
             continue  # A call of itself, however deep.
         keys.append(key)
         lines.append(line)
-        if len(keys) == most:
+        unnamed += line.startswith(_UNNAMED)
+        if len(keys) - unnamed == most or len(keys) == MOST_PLACES:
             break
+    # Panics of WebAssembly without names go through the same innermost functions.
+    if 0 < unnamed < len(keys):
+        held = [(key, line) for key, line in zip(keys, lines, strict=True) if not line.startswith(_UNNAMED)]
+        keys, lines = [key for key, _ in held], [line for _, line in held]
     if all(lines):  # Nothing has a name: the line is all there is.
         keys = [f"{key}{line}" for key, line in zip(keys, lines, strict=True)]
     return Deciding(tuple(keys) if see is str else tuple([see(key) for key in keys]), minified)
@@ -142,6 +153,8 @@ def _key_of(frame: Mapping[str, Any], named: _Named, *, by_place: bool) -> tuple
         return _place_of(frame, named), ""
     if named.obfuscated:
         return f"{named.obfuscated}:{_number(frame, 'lineno', 'line')}", ""
+    if named.unnamed:
+        return named.file, named.unnamed
     if named.key or not named.file:
         return named.key, ""
     text = _line_of(frame)
@@ -211,7 +224,9 @@ def _read(symbol: str, module: str, file: str, path: str) -> _Named:
     passed = only_raises(name, symbol) or is_generated(module, symbol) or base == "[native code]"
     alike = script or _ALIKE.search(base) is not None
     library = is_library(path) or (not alike and is_of_platform(owner, symbol))
-    obfuscated = ""
+    obfuscated = unnamed = ""
+    if (found := _WASM_FUNCTION.search(path)) is not None and (not name or _WASM_NAMELESS.match(symbol)):
+        name, unnamed = "", found[0]
     if not base and owner and len(name) <= _OBFUSCATED and len(owner.rpartition(".")[2]) <= _OBFUSCATED:
         obfuscated = f"{owner}.{name}"
     key = ""
@@ -219,7 +234,7 @@ def _read(symbol: str, module: str, file: str, path: str) -> _Named:
         key = f"{base or module}|{name}" if alike or not owner else f"{owner}.{name}"
     last = name or ""
     short = len(last) <= _SHORT or last in _SAYS_NOTHING
-    return _Named(key, base, library, passed, script, short, name in _ENTRIES, obfuscated)
+    return _Named(key, base, library, passed, script, short, name in _ENTRIES, obfuscated, unnamed)
 
 
 _known = lru_cache(KNOWN)(_read)

@@ -61,7 +61,7 @@ RAISING = frozenset(
 """Bare names in lower case, without the underscores around them."""
 
 _GLUE = re.compile(
-    r"__wbg_|__wbindgen_|imports\.wbg|wasm-function\[|invoke_[vijfd]{1,20}\Z|dynCall_|asyncify_|__cxxabiv1|"
+    r"__wbg_|__wbindgen_|imports\.wbg|invoke_[vijfd]{1,20}\Z|dynCall_|asyncify_|__cxxabiv1|"
     r"(?:std|core)::(?:panicking|rt|sys_common|backtrace|option|result|cell)\b|"
     r"_ZN(?:3std|4core)(?:9panicking|2rt|10sys_common|9backtrace|6option|6result|4cell)"
 )

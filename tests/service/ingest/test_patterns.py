@@ -80,6 +80,7 @@ WORST: Mapping[str, Worst] = {
     "frames._CHUNK_NUMBER": Worst(("1", "1.", "-"), 500),
     "frames._CONTENT_HASH": Worst((".", "-", ".a", "-aaaaaaaa", "-0aaaaaaa", "0", ".chunk", "-0aaaaaaa.min"), 500),
     "frames._SCRIPT": Worst((".", ".js", ".htm", ".t"), 500, ask="search"),
+    "frames._WASM_NAMELESS": Worst(("wasm-function", "$", "func"), 500, ask="match"),
     "frames._WASM_FUNCTION": Worst((":wasm-function[", ":wasm-function[1]", ":"), 500),
     "functional._CLOJURE": Worst(("[", "[a", "[a a", '[a a "', '[a a "a" 1', "a "), MAX_READ),
     "functional._CLOJURE_LIBRARY": Worst(("clojure", "java."), 300, ask="match"),

@@ -397,3 +397,15 @@ def test_a_number_is_shown_at_the_other_doors_too() -> None:
     ):
         assert title(gather(log.body.message, log.body.extra)) == "E: 404"
         assert _older(log) == _older(plain)
+
+
+def test_wasm_without_names_counts_by_its_places() -> None:
+    """Its innermost functions are those of every panic."""
+
+    def panic(*numbers: int) -> dict[str, Any]:
+        url = "https://shop.example/shop_bg.wasm:wasm-function"
+        listed = [{"function": "?", "filename": f"{url}[{number}]:0x1a{number}", "in_app": True} for number in numbers]
+        return error("RuntimeError", "unreachable", stacktrace={"frames": listed[::-1]})
+
+    assert same(panic(7, 8, 9, 20, 21), panic(7, 8, 9, 20, 21))
+    assert not same(panic(7, 8, 9, 20, 21), panic(7, 8, 9, 30, 21))
