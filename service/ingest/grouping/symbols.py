@@ -134,12 +134,15 @@ def _simplified(text: str) -> str:
         text = _demangled(text)
     text = _CLONE.sub("", _RUST_HASH.sub("", text))
     text = _ALIAS.sub("", text.removesuffix(" { <lambda> }"))
-    text = _CLOSURE_OF.sub(r"\1::{closure}", text)
+    text = _CLOSURE_OF.sub(r"\1::{closure}", text) if "{closure:" in text else text
     if "@anonymous" in text:
         text = _PHP_CLASS.sub("@anonymous", text)
     if "operator" in text:
         text = _OPERATOR.sub(lambda found: "operator" + "".join(f"_{ord(sign)}" for sign in found[1]), text)
-    text = _ANONYMOUS.sub("", _BRACES.sub("", _PHP_CLOSURE.sub("{closure}", text)))
+    if "{" in text:
+        text = _PHP_CLOSURE.sub("{closure}", text) if "{closure}" in text else text
+        text = _BRACES.sub("", text)
+    text = _ANONYMOUS.sub("", text)
     text = _ERLANG.sub(r"\1", text)
     if text.startswith("<") and _AS in text:
         text = _implementing(text)
