@@ -38,6 +38,7 @@ _CONTENT_HASH = re.compile(
     r"[.-](?=[A-Za-z_]{0,40}[0-9])[0-9A-Za-z_]{8,64}(?=(?:\.(?:chunk|min|bundle|esm|module|legacy|prod)){0,3}\.(?:[cm]?js|css|wasm)\Z)"
 )
 _WASM_FUNCTION = re.compile(r":wasm-function\[[0-9]{1,9}\].{0,40}\Z")
+_NO_LINE = "?"
 _UNNAMED = ":wasm-function"
 _WASM_NAMELESS = re.compile(r"wasm-function\[|\$?func[0-9]|<")
 _CHUNK_NUMBER = re.compile(r"^[0-9]{1,9}(?=[.-])")
@@ -131,17 +132,20 @@ def _chosen(
             key, line = _key_of(frame, named, by_place=is_place)
         elif not (own and place.library):
             key = _mapped(place)
-        if not key or (keys and keys[-1] == key and not line):
-            continue  # A call of itself, however deep.
+        is_unnamed = line.startswith(_UNNAMED)
+        if not key or (keys and not is_unnamed and (line or keys[-1] == key)):
+            continue  # A call of itself, however deep, or one without a name around another.
         keys.append(key)
         lines.append(line)
-        unnamed += line.startswith(_UNNAMED)
+        unnamed += is_unnamed
         if len(keys) - unnamed == most or len(keys) == MOST_PLACES:
             break
     # Panics of WebAssembly without names go through the same innermost functions.
     if 0 < unnamed < len(keys):
         held = [(key, line) for key, line in zip(keys, lines, strict=True) if not line.startswith(_UNNAMED)]
         keys, lines = [key for key, _ in held], [line for _, line in held]
+    if len(keys) > 1 and lines[0] and keys[1].startswith(keys[0]) and not lines[1]:
+        keys, lines = keys[1:], lines[1:]  # It is inside of what has a name.
     if all(lines):  # Nothing has a name: the line is all there is.
         keys = [f"{key}{line}" for key, line in zip(keys, lines, strict=True)]
     return Deciding(tuple(keys) if see is str else tuple([see(key) for key in keys]), minified)
@@ -157,8 +161,7 @@ def _key_of(frame: Mapping[str, Any], named: _Named, *, by_place: bool) -> tuple
         return named.file, named.unnamed
     if named.key or not named.file:
         return named.key, ""
-    text = _line_of(frame)
-    return f"{named.file}|{text}", "" if text else _number(frame, "lineno", "line")
+    return f"{named.file}|", _line_of(frame) or _number(frame, "lineno", "line") or _NO_LINE
 
 
 def file_name(path: str) -> str:

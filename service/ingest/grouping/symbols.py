@@ -55,6 +55,7 @@ _SEPARATOR = re.compile(r"::|->|[.#\\/+]")
 _GROOVY = re.compile(r"_(\w{1,200})_closure[0-9]{1,9}")
 _NAMELESS = re.compile(
     r"[0-9]+|[$]?func[0-9]+|b__[0-9_]+|(?:go|defer)wrap[0-9]+|glob|operator|<|\(fun\)|fun|"
+    r"<(?:list|dict|set)comp>|<genexpr>|"
     r"<(?:fn|T|anonymous|anonymous closure|lambda|locals|unknown|ScriptBlock|c[\w<>]*)>[\w]*|<>c[\w<>]{0,50}|"
     r"\(?anonymous\)?|\{main\}|\?|"
     r"(?:getter|setter|modify|read|willset|didset|unsafeMutableAddressor)|\$_[0-9]+|"

@@ -409,3 +409,17 @@ def test_wasm_without_names_counts_by_its_places() -> None:
 
     assert same(panic(7, 8, 9, 20, 21), panic(7, 8, 9, 20, 21))
     assert not same(panic(7, 8, 9, 20, 21), panic(7, 8, 9, 30, 21))
+
+
+def test_a_frame_without_a_name_counts_where_nothing_inside_of_it_has_one() -> None:
+    """SDKs that send the line of source and those that do not say the same of one error."""
+
+    def told(*listed: tuple[str, str], text: str | None) -> dict[str, Any]:
+        frames = [{"function": name, "filename": file, "lineno": 3, "in_app": True} for name, file in listed]
+        return error("E", "v", stacktrace={"frames": [{**frame, "context_line": text} for frame in frames[::-1]]})
+
+    named, module = ("total", "cart.js"), ("Object.<anonymous>", "app.js")
+    assert same(told(named, module, text="run()"), told(named, module, text=None))
+    assert same(told(named, text=None), told(("<anonymous>", "cart.js"), named, text="sum()"))
+    assert not same(told(named, text=None), told(("<anonymous>", "mail.js"), named, text=None))
+    assert not same(told(module, text="one()"), told(module, text="two()"))
