@@ -87,10 +87,14 @@ class CaseEventList(msgspec.Struct, frozen=True, kw_only=True):
 class EventFrame(UnmangledFrame, frozen=True, kw_only=True):
     """A frame with its source. Without a source map, the `context_…` members are the lines that the SDK sent, if any.
 
-    `in_app` is true for code of the product, and null if the sender does not say.
+    `in_app` is true for code of the product, and null if the sender does not say. `module`, `package` and
+    `instruction_addr` are as sent, null if the sender names none.
     """
 
     in_app: bool | None
+    module: str | None
+    package: str | None
+    instruction_addr: str | None
 
 
 class CaseEventRecord(CaseEvent, frozen=True, kw_only=True):
@@ -98,6 +102,10 @@ class CaseEventRecord(CaseEvent, frozen=True, kw_only=True):
 
     `unmapped_source_urls` lists each file without its source map once. `trust` is that of the case. `newer_event_id`
     and `older_event_id` are the next stored errors of the case, null at either end.
+
+    All else that is stored of the error has a member, absent if nothing was sent. `contexts` has `runtime`, `os`,
+    `browser`, `device`, `app`, `trace` and those of the product's own. `extra` has what belongs to no other member.
+    `left_out` names the members that were cut or left out for their size.
     """
 
     case_id: str
@@ -109,4 +117,14 @@ class CaseEventRecord(CaseEvent, frozen=True, kw_only=True):
     total_frames: int
     resolved_count: int
     unmapped_source_urls: list[str]
+    contexts: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    transaction: str | msgspec.UnsetType = msgspec.UNSET
+    server_name: str | msgspec.UnsetType = msgspec.UNSET
+    logger: str | msgspec.UnsetType = msgspec.UNSET
+    platform: str | msgspec.UnsetType = msgspec.UNSET
+    dist: str | msgspec.UnsetType = msgspec.UNSET
+    sdk: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    fingerprint: list[str] | msgspec.UnsetType = msgspec.UNSET
+    extra: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    left_out: list[str] | msgspec.UnsetType = msgspec.UNSET
     next_action: str

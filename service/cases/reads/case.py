@@ -68,7 +68,7 @@ class CaseBundle(msgspec.Struct, frozen=True):
     """A case with its counters, its lease and the rules, as of one statement, and what its errors said at that moment.
 
     `merged` are the cases that were merged into it, whose errors are among `total`, the latest one and the trend.
-    `latest_stored` is the latest error as it is stored, for members alone (G-176).
+    `latest_stored` is the latest error as it is stored. `for_runner`: a runner sees less of it (G-176).
     """
 
     now: int
@@ -84,6 +84,7 @@ class CaseBundle(msgspec.Struct, frozen=True):
     runs: list[AgentRunRow]
     evidence: CaseEvidence = CaseEvidence()
     latest_stored: EventRow | None = None
+    for_runner: bool = False
 
     @property
     def held(self) -> ClaimRow | None:
@@ -148,10 +149,11 @@ async def read_case(
         )
     evidence = await _evidence(store, bundle)
     stored = None
-    if runner is None and evidence.latest is not None:
+    if evidence.latest is not None:
         place = PageEnd(evidence.latest.received_at, evidence.latest.id)
         stored = await event.event_at(store, project_id, place)
-    return msgspec.structs.replace(bundle, evidence=evidence, latest_stored=stored), rows[0][1]
+    shown = msgspec.structs.replace(bundle, evidence=evidence, latest_stored=stored, for_runner=runner is not None)
+    return shown, rows[0][1]
 
 
 async def _evidence(store: EventStore, bundle: CaseBundle) -> CaseEvidence:

@@ -26,7 +26,7 @@ from schemas.cases.case import (
 from service.cases.commands.case import Acted, RecordedAgentRun, Written
 from service.cases.reads.case import TREND_COUNTED, CaseBundle
 from service.cases.reads.listing import ListedCase
-from service.cases.show import event
+from service.cases.show import event, runners
 from service.eventstore.connect.clock import DAY
 from statemachines.cases.case import is_overflow
 from statemachines.cases.suppression import Action, matches
@@ -94,7 +94,7 @@ def hints(bundle: CaseBundle) -> list[CaseHint]:
 def record(bundle: CaseBundle, work: CaseWork) -> CaseRecord:
     """A case in full; `work` says what automation makes of it."""
     row, stats, held, latest, total = bundle.case, bundle.stats, bundle.held, _latest(bundle), bundle.total
-    return CaseRecord(
+    shown = CaseRecord(
         id=row.id,
         case_id=row.id,
         project_id=row.project_id,
@@ -136,11 +136,14 @@ def record(bundle: CaseBundle, work: CaseWork) -> CaseRecord:
         next_action=_NEXT[row.status],
         origins=CASE_ORIGINS,
     )
+    return runners.record(shown, bundle.latest_stored) if bundle.for_runner else shown
 
 
 def _latest(bundle: CaseBundle) -> CaseLatestEvent | None:
     """Show the latest error, and to members all that is stored of it."""
     told, stored = bundle.latest_event, bundle.latest_stored
+    if told is not None and stored is not None and bundle.for_runner:
+        return runners.latest(told, stored)
     return told if told is None or stored is None else event.latest(told, stored)
 
 

@@ -20,6 +20,7 @@ from schemas.cases.event import (
     EventGrouping,
 )
 from service.cases.reads.event import Beside, EventRow, Family
+from service.cases.show.held import Held, request_of
 from service.cases.sourcemaps.lookup import show
 from service.cases.sourcemaps.lookup.frames import RecordedFrame, listed_frames, stack_of
 from service.cases.sourcemaps.lookup.unmangling import Unmangled
@@ -54,7 +55,7 @@ def event(stored: EventRow, said: Mapping[str, Any]) -> CaseEvent:
         tags=_object(stored.tags),
         exception=_exception(said),
         breadcrumbs=_objects(said.get("breadcrumbs")) or msgspec.UNSET,
-        request=found if isinstance(found := said.get("request"), dict) and found else msgspec.UNSET,
+        request=request_of(said) or msgspec.UNSET,
         grouping=_grouping(stored.grouped_by),
         adjusted=msgspec.json.decode(stored.adjusted) if stored.adjusted else [],
         dsn="public" if stored.public else "server",
@@ -86,12 +87,15 @@ def page(project_id: str, family: Family, texts: Sequence[bytes], next_cursor: s
     )
 
 
-def record(project_id: str, family: Family, shown: CaseEvent, found: Unmangled, beside: Beside) -> CaseEventRecord:
-    """Show one error with resolved frames and its neighbours."""
+def record(
+    project_id: str, family: Family, shown: CaseEvent, held: Held, found: Unmangled, beside: Beside
+) -> CaseEventRecord:
+    """Show one error with all that is stored of it, its frames resolved, and its neighbours."""
     case_id = family.case_ids[0]
     resolved = show.unmangled(case_id, found)
     return CaseEventRecord(
         **_members(shown),
+        **held,
         case_id=case_id,
         project_id=project_id,
         trust=trust_of(unmarked=family.unmarked),
@@ -102,6 +106,9 @@ def record(project_id: str, family: Family, shown: CaseEvent, found: Unmangled, 
                 **{
                     **_members(frame),
                     "in_app": led.frame.in_app,
+                    "module": led.frame.module,
+                    "package": led.frame.package,
+                    "instruction_addr": led.frame.instruction_addr,
                     **(_around(led.frame) if led.place is None else {}),
                 }
             )

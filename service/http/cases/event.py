@@ -9,6 +9,7 @@ from schemas.cases.event import CaseEvent, CaseEventList, CaseEventQuery, CaseEv
 from service.cases.reads import event as reads
 from service.cases.reads.event import EventRow
 from service.cases.show import event as show
+from service.cases.show.held import Held, held_in
 from service.cases.sourcemaps.lookup.frames import RecordedFrame, frames_of
 from service.eventstore.declare.commands import Answer
 from service.http.cases.located import CASE_LOCATED
@@ -64,15 +65,16 @@ async def get_case_event(call: Call[None, None]) -> Answer:
     store, project_id = call.services.store, call.project_id
     family = await reads.family_of(store, project_id, call.subject.id)
     stored = await reads.event_of(store, project_id, family, call.path["event_id"])
-    shown, frames = await call.work_on(stored.size, partial(_take_apart, stored))
+    shown, held, frames = await call.work_on(stored.size, partial(_take_apart, stored))
     found = await call.services.unmangler.lead(project_id, stored.release, frames, call.principal.tenant)
     beside = await reads.beside(store, project_id, family, stored.place)
-    return Answer(200, show.record(project_id, family, shown, found, beside))
+    return Answer(200, show.record(project_id, family, shown, held, found, beside))
 
 
-def _take_apart(stored: EventRow) -> tuple[CaseEvent, list[RecordedFrame]]:
+def _take_apart(stored: EventRow) -> tuple[CaseEvent, Held, list[RecordedFrame]]:
     said = show.said_in(stored)
-    return show.event(stored, said), frames_of(said, stored.message)
+    shown = show.event(stored, said)
+    return shown, held_in(said, shown.tags), frames_of(said, stored.message)
 
 
 ENDPOINTS = [list_case_events, get_case_event]

@@ -9,9 +9,9 @@ What is stored in `extra`:
 
 - `exception`: `type`, `value`, `module`, `frames`, latest call first; `causes` are further ones of the same form.
   A frame is `file`, `function`, `in_app`, and as they were sent `filename`, `abs_path` where it differs,
-  `module`, `lineno`, `colno`, `context_line`, and `symbol` where the function was called otherwise. `pre_context` and
-  `post_context`, the lines around that one, where nothing else needs their room. `frames_left_out` counts those
-  without room.
+  `module`, `package`, `instruction_addr`, `lineno`, `colno`, `context_line`, and `symbol` where the function was called
+  otherwise. `pre_context` and `post_context`, the lines around that one, where nothing else needs their room.
+  `frames_left_out` counts those without room.
 - `debug_meta`: `images`, each with `type`, `code_file` and `debug_id`.
 - Whatever else the protocol's own module keeps. `left_out` names what found no room.
 """
@@ -36,6 +36,7 @@ MAX_ENVIRONMENT = 100
 MAX_EMAIL = 320
 MAX_TAGS = 50
 MAX_TAG = 500
+MAX_ADDRESS = 40
 MAX_FRAMES = 100  # of one exception
 MAX_CAUSES = 10
 MAX_AROUND = 5  # lines of source before that of a frame, and after it
@@ -61,6 +62,8 @@ class Frame(NamedTuple):
     colno: int | None = None
     in_app: bool | None = None
     context_line: str | None = None
+    package: str | None = None
+    instruction_addr: str | None = None
     pre_context: tuple[str, ...] = ()
     post_context: tuple[str, ...] = ()
 
@@ -285,8 +288,9 @@ def _error(error: ForeignError, most: int, *, lines: bool) -> dict[str, Any]:
 
 def _remembered_frame(frame: Frame) -> Mapping[str, Any]:
     """A frame as it is shown. Frames recur, as errors do; of one with long texts nothing is kept."""
-    filename, function, abs_path, module, _, _, _, context_line, pre_context, post_context = frame
+    filename, function, abs_path, module, _, _, _, context_line, package, address, pre_context, post_context = frame
     texts = len(filename or "") + len(function or "") + len(abs_path or "") + len(module or "")
+    texts += len(package or "") + len(address or "")
     if pre_context or post_context:
         frame = Frame(*frame[:-2])
     return _known_frame(frame) if texts + len(context_line or "") <= MAX_TEXT else _frame(frame)
@@ -317,6 +321,8 @@ def _frame(frame: Frame) -> dict[str, Any]:
         "colno": frame.colno,
         "symbol": symbol and symbol[:MAX_TEXT],
         "context_line": frame.context_line and frame.context_line[:MAX_TEXT],
+        "package": frame.package and frame.package[:MAX_TEXT],
+        "instruction_addr": frame.instruction_addr and frame.instruction_addr[:MAX_ADDRESS],
     }
     return {name: value for name, value in shown.items() if value is not None and value != ""}
 

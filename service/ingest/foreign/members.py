@@ -20,7 +20,7 @@ _MECHANISM = ("synthetic", "is_exception_group", "exception_id", "parent_id")
 FRAMES = "frames"
 """The member that lists the frames of a stack trace, the latest call last."""
 _MAX_NUMBER = 2**31 - 1
-_TEXTS = ("filename", "function", "abs_path", "module", "context_line")  # of a frame
+_TEXTS = ("filename", "function", "abs_path", "module", "context_line", "package")  # of a frame
 
 
 def text_of(value: Any) -> str | None:
@@ -78,7 +78,7 @@ def _code(value: Any) -> int | str | None:
 
 
 def _frame(frame: Mapping[str, Any]) -> Frame:
-    filename, function, abs_path, module, context_line = [
+    filename, function, abs_path, module, context_line, package = [
         value if isinstance(value, str) and value else None for value in map(frame.get, _TEXTS)
     ]
     lineno, colno, in_app = frame.get("lineno"), frame.get("colno"), frame.get("in_app")
@@ -91,9 +91,18 @@ def _frame(frame: Mapping[str, Any]) -> Frame:
         None if colno is None else _number(colno),
         in_app if isinstance(in_app, bool) else None,
         context_line,
+        package,
+        None if (address := frame.get("instruction_addr")) is None else _address(address),
         _lines_of(frame.get("pre_context")),
         _lines_of(frame.get("post_context")),
     )
+
+
+def _address(value: Any) -> str | None:
+    """An address in memory, a text or a number."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return hex(value)
+    return text_of(value)
 
 
 def _lines_of(value: Any) -> tuple[str, ...]:

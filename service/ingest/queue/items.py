@@ -31,6 +31,7 @@ from service.ingest.grouping.evidence import Before, DecidingFrame, FirstEvidenc
 from service.ingest.grouping.fingerprint import Grouping, group
 from service.ingest.grouping.frames import LedBack
 from service.ingest.grouping.names import bare_symbol, base_name, is_library
+from service.ingest.scrub.requests import drop_variables, tidy
 from service.ingest.scrub.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Findings, Scrubber, without_own
 from service.packing import PACKED_FROM, pack
 from statemachines.cases import case
@@ -225,6 +226,10 @@ class Item:
         extra = body.extra or {}
         level = LEVELS[body.level or DEFAULT_LEVEL]
         suspicion = scrubber.look(self.raw)
+        if extra:
+            drop_variables(extra)
+            if read := tidy(extra):
+                suspicion = suspicion.also(scrubber.look(read))
         if level in ERROR_LEVELS:
             names = EventNames(level, environment, release, tags)
             self.evidence = self._gather(message, extra, without_own if suspicion.own else str, names)

@@ -85,6 +85,11 @@ class Suspicion(NamedTuple):
     def __bool__(self) -> bool:
         return self.names or self.own or bool(self.forms)
 
+    def also(self, other: Suspicion) -> Suspicion:
+        """What an event may hold by either of two texts."""
+        forms = tuple(form for form in FORMS if form in self.forms or form in other.forms)
+        return Suspicion(self.names or other.names, self.own or other.own, forms)
+
 
 NOTHING = Suspicion(names=False, own=False, forms=())
 EVERYTHING = Suspicion(names=True, own=True, forms=FORMS)

@@ -58,14 +58,26 @@ def test_a_claim_from_its_making_to_its_end(at: HttpScene) -> None:
     assert refused.json()["error"]["code"] == "claim_required", "a released claim shows nothing any more"
 
 
-def test_a_runner_sees_of_the_latest_error_what_it_always_saw(at: HttpScene) -> None:
-    """Byte for byte what members see without the members that are theirs, and nothing of them in `origins` (G-176)."""
+def test_a_runner_sees_the_stack_of_the_latest_error_and_no_person(at: HttpScene) -> None:
+    """What members see without the members that are theirs, and nothing of them in `origins` (G-176, G-137)."""
+    frame = {
+        "file": "pay.py", "function": "charge", "in_app": True, "module": "shop.pay", "package": "shop", "line": 7,
+        "context_line": "raise Declined('ada@shop.example')", "pre_context": ["a = 1"], "post_context": ["b = 2"],
+    }
+    cause = {
+        "type": "Refused",
+        "value": "by ada@shop.example from 203.0.113.9",
+        "frames": [{**frame, "vars": {"z": 1}}],
+    }
     sent = {
-        "user": {"id": "u1", "name": "Ada"},
+        "user": {"id": "ada@shop.example", "name": "Ada", "ip_address": "203.0.113.9"},
+        "tags": {"who": "ada@shop.example", "region": "eu"},
         "extra": {
-            "exception": {"type": "Declined", "frames": [{"file": "pay.py", "function": "charge", "in_app": True}]},
+            "exception": {"type": "Declined", "frames": [{**frame, "vars": {"card": "v1"}}], "causes": [cause]},
             "breadcrumbs": [{"message": "clicked"}],
-            "request": {"url": "https://shop.example/pay"},
+            "request": {"url": "https://shop.example/pay", "data": {"body": "b1"}, "headers": {"X-Real-Ip": "h1"}},
+            "contexts": {"runtime": {"name": "CPython"}},
+            "user": "somebody",
         },
     }
     at.prepare()
@@ -79,12 +91,27 @@ def test_a_runner_sees_of_the_latest_error_what_it_always_saw(at: HttpScene) -> 
         answered = time.time()
     shown, known = at.must(answers["member"], 200), at.must(answers["heal"], 200)
     assert list(known["latest_event"]) == [
-        "id", "message", "level", "environment", "release", "user_id", "tags", "received_at", "adjusted",
+        "id", "message", "level", "environment", "release", "user_id", "tags", "received_at", "adjusted", "exception",
     ]  # fmt: skip
-    for name in ("exception", "breadcrumbs", "request", "user", "grouping"):
+    for name in ("breadcrumbs", "request", "user", "grouping"):
         assert shown["latest_event"].pop(name)
         assert shown["origins"].pop(f"/latest_event/{name}")
-    assert answers["heal"].text == json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
+    hidden = "raise Declined('[address]')"
+    told = known["latest_event"].pop("exception")
+    assert told["frames"] == [{**frame, "context_line": hidden}]
+    assert told["causes"] == [
+        {**cause, "value": "by [address] from [address]", "frames": [{**frame, "context_line": hidden}]}
+    ]
+    assert known["latest_event"].pop("user_id") is None
+    assert known["latest_event"].pop("tags") == known.pop("tags") == {"who": "[address]", "region": "eu"}
+    assert known["origins"]["/latest_event/exception"] == "untrusted_telemetry"
+    for word in ("ada@shop", "203.0.113.9", "v1", "b1", "h1", "CPython", "clicked", "Ada"):
+        assert word not in json.dumps(told)
+        assert f'"{word}' not in answers["heal"].text, word
+    for name in ("exception", "user_id", "tags"):
+        shown["latest_event"].pop(name)
+    shown.pop("tags")
+    assert known == shown
 
 
 def test_a_lease_that_lapsed_is_over_everywhere_at_once(at: HttpScene) -> None:

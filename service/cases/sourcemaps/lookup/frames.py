@@ -41,7 +41,7 @@ class RecordedFrame(NamedTuple):
     """A frame as it was recorded; line and column begin at 1, None where they are not known.
 
     `in_app` and `context_line`, the code at the line, are what the sender says of it. So are `before` and `after`, the
-    lines around that one.
+    lines around that one, and the code that the frame is of: its `module`, `package` and `instruction_addr`.
     """
 
     source_url: str | None
@@ -53,6 +53,9 @@ class RecordedFrame(NamedTuple):
     context_line: str | None = None
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    module: str | None = None
+    package: str | None = None
+    instruction_addr: str | None = None
 
 
 def frames_of(extra: Mapping[str, Any], message: str) -> list[RecordedFrame]:
@@ -182,6 +185,7 @@ def _recorded(frame: Mapping[str, Any]) -> RecordedFrame:
         _text(_first(frame, _CONTEXTS, str)),
         tuple(_lines(frame.get("pre_context"))[-MOST_AROUND:]),
         tuple(_lines(frame.get("post_context"))[:MOST_AROUND]),
+        *(_text(_first(frame, (name,), str)) for name in ("module", "package", "instruction_addr")),
     )
 
 

@@ -1,4 +1,4 @@
-"""A stored error for a page: its stack, its breadcrumbs, its request. Senders may send anything."""
+"""A stored error for a page: its stack, its breadcrumbs, its request, its contexts. Senders may send anything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,24 @@ from service.console.pages.cases.frames import Cause
 
 Json = Mapping[str, Any]
 _LATEST = 4_102_444_800  # a moment after this one is no time of an error
-_HEADS = ("method", "url", "query_string")
+_HEADS = ("method", "url")
+_FACTS = {
+    "transaction": "Transaction",
+    "server_name": "Server",
+    "logger": "Logger",
+    "platform": "Platform",
+    "dist": "Distribution",
+    "fingerprint": "Fingerprint of the sender",
+    "left_out": "Cut or left out for its size",
+}
+_TITLES = {
+    "runtime": "Runtime",
+    "os": "Operating system",
+    "browser": "Browser",
+    "device": "Device",
+    "app": "App",
+    "trace": "Trace",
+}
 
 
 class Crumb(NamedTuple):
@@ -50,6 +67,9 @@ class Evidence(NamedTuple):
     request: SentRequest | None
     user: Sequence[tuple[str, str]]
     tags: Sequence[tuple[str, str]]
+    heads: Sequence[tuple[str, str]]
+    contexts: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+    extra: Sequence[tuple[str, str]]
 
 
 def evidence_of(event: Json) -> Evidence:
@@ -63,7 +83,22 @@ def evidence_of(event: Json) -> Evidence:
         request(event),
         _pairs(event["user"] or {}),
         _pairs(event["tags"]),
+        [(title, told(event[name])) for name, title in _FACTS.items() if event.get(name)],
+        contexts(event),
+        _pairs(event.get("extra") or {}),
     )
+
+
+def contexts(event: Json) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The contexts of an error, each with its members, and the SDK that sent it."""
+    found = {_TITLES.get(name, name): value for name, value in (event.get("contexts") or {}).items()}
+    if sdk := event.get("sdk"):
+        found["SDK"] = sdk
+    return [
+        (title, _pairs(value) if isinstance(value, dict) else [("value", told(value))])
+        for title, value in found.items()
+        if value
+    ]
 
 
 def breadcrumbs(event: Json) -> list[Crumb]:
@@ -81,7 +116,9 @@ def request(event: Json) -> SentRequest | None:
 
 
 def told(value: Any) -> str:
-    """A value as text."""
+    """A value as text, a list of texts with commas."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return ", ".join(value)
     return value if isinstance(value, str) else pretty(value)
 
 

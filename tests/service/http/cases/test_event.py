@@ -35,6 +35,9 @@ RECORD = EVENT | {
     "case_id", "project_id", "trust", "frames", "total_frames", "resolved_count", "unmapped_source_urls", "next_action",
     "newer_event_id", "older_event_id",
 }  # fmt: skip
+HELD = {
+    "contexts", "transaction", "server_name", "logger", "platform", "dist", "sdk", "fingerprint", "extra", "left_out",
+}  # fmt: skip
 SECRET = "service_sk_" + "a1B2" * 10
 
 
@@ -63,7 +66,7 @@ async def pages(owner: Any, case_id: str, limit: int) -> list[list[dict[str, Any
 
 async def read(owner: Any, case_id: str, event_id: str) -> dict[str, Any]:
     found = ok(await owner.get(f"/v1/cases/{case_id}/events/{event_id}"))
-    assert set(found) - {"breadcrumbs", "request"} == RECORD
+    assert set(found) - {"breadcrumbs", "request"} - HELD == RECORD
     assert (found["id"], found["total_frames"]) == (event_id, len(found["frames"]))
     assert found["resolved_count"] == sum(frame["resolved"] for frame in found["frames"])
     return found
@@ -153,7 +156,7 @@ async def test_secrets_stay_hidden_and_what_was_adjusted_is_told(world: World, p
         assert [word for word in (SECRET, "p4ss", "c00kie", "k3y", "t0ken") if word in answer.text] == []
     for event in (page.json()["events"][0], record.json(), case.json()["latest_event"]):
         assert (event["adjusted"], event["user"]["id"]) == (["extra.n"], "u")
-        assert set(event["request"]["headers"]) == {"authorization"}
+        assert event["request"]["headers"] == {}
 
 
 async def test_pages_lose_and_repeat_nothing_of_one_second(world: World, project):
