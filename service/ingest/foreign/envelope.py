@@ -99,10 +99,10 @@ class EnvelopeReader:
         while True:
             whose = f"item {len(self.items)}"
             empty = False  # whether there were empty lines, which only the end may have
-            while not (yield from pieces.ended()) and pieces.text[pieces.at] == _LINE[0]:
+            while (pieces.here or not (yield from pieces.ended())) and pieces.text[pieces.at] == _LINE[0]:
                 pieces.at = len(pieces.text) - len(pieces.text[pieces.at :].lstrip(_LINE))
                 empty = True
-            if (yield from pieces.ended()):
+            if not pieces.here and (yield from pieces.ended()):
                 return
             if len(self.items) == MAX_ITEMS:
                 raise TooManyEnvelopeItems
@@ -111,7 +111,7 @@ class EnvelopeReader:
             pieces.begin(NOTHING if (most := self._keep(said.type)) is None else most)
             size = yield from self._payload(said.length, whose)
             self.items.append(EnvelopeItem(said.type, size, pieces.taken()))
-            if not (yield from pieces.ended()):
+            if pieces.here or not (yield from pieces.ended()):
                 if pieces.text[pieces.at] != _LINE[0]:
                     raise MalformedEnvelope(f"{whose} must be as long as it says: it goes on")
                 pieces.at += 1
@@ -119,13 +119,17 @@ class EnvelopeReader:
     def _line(self, whose: str) -> Generator[None, None, bytes]:
         """The line that begins here, and go to the next one."""
         pieces = self._pieces
+        end = pieces.text.find(_LINE, pieces.at, pieces.at + MAX_HEADER + 1)
+        if end >= 0:  # Of most envelopes each line is there as a whole.
+            line, pieces.at = pieces.text[pieces.at : end], end + 1
+            return line
         pieces.begin(MAX_HEADER)
         yield from self._to_line_end(MAX_HEADER + 1)
-        if (line := pieces.taken()) is None:
+        if (kept := pieces.taken()) is None:
             raise _too_long(whose)
         if not (yield from pieces.ended()):
             pieces.at += 1
-        return line
+        return kept
 
     def _to_line_end(self, most: int) -> Generator[None, None, int]:
         """Go to the end of the line or of the text, or `most` bytes. Returns how far that is."""
@@ -144,7 +148,7 @@ class EnvelopeReader:
             return (yield from self._to_line_end(_ENDLESS))
         pieces, left = self._pieces, length
         while left:
-            if (yield from pieces.ended()):
+            if not pieces.here and (yield from pieces.ended()):
                 raise MalformedEnvelope(f"{whose} must be as long as it says: it ends early")
             step = min(left, len(pieces.text) - pieces.at)
             pieces.at += step

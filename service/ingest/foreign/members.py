@@ -107,7 +107,13 @@ def _address(value: Any) -> str | None:
 
 def _lines_of(value: Any) -> tuple[str, ...]:
     """Lines of source. None unless all are texts."""
-    return tuple(value) if isinstance(value, list) and all(isinstance(line, str) for line in value) else ()
+    if not isinstance(value, list):
+        return ()
+    try:
+        "".join(value)  # tells it of all of them in one call
+    except TypeError:
+        return ()
+    return tuple(value)
 
 
 def _number(value: Any) -> int | None:

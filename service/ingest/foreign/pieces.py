@@ -56,6 +56,11 @@ class Pieces:
             raise TextEnded
         yield
 
+    @property
+    def here(self) -> bool:
+        """Whether the next byte is there. Spares a generator."""
+        return self.at < len(self.text)
+
     def ended(self) -> Generator[None, None, bool]:
         """Whether nothing follows. Waits for a piece, unless something does."""
         while self.at >= len(self.text) and not self.over:

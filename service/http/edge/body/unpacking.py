@@ -109,7 +109,7 @@ class Unpacked:
         piece: bytes | None = b""
         for _ in range(_MOST_EMPTY):
             piece = next(self._pieces, None)
-            if piece:
+            if piece != b"":
                 break
         self.ended = piece is None
         return piece or b""

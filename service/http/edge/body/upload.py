@@ -34,7 +34,8 @@ class Upload:
     """
 
     def __init__(self, raw: bytes = b"") -> None:
-        self._file: BinaryIO = BytesIO(raw)
+        self._raw: bytes | None = raw
+        self._file: BinaryIO | None = None
         self.size = len(raw)
         self.encoding = ""
         self.most = len(raw)
@@ -42,25 +43,30 @@ class Upload:
         self.found: Any = None
 
     @property
+    def whole(self) -> bytes | None:
+        """All of a small body in memory, without a content coding. None for any other."""
+        return self._raw if self.size <= LARGE and not self.encoding else None
+
+    @property
     def small(self) -> bool:
         """Whether it is worked on in the event loop."""
-        return not self.encoding and self.size <= LARGE
+        return self.whole is not None
 
     @property
     def held(self) -> bool:
         """Whether it is in memory as it will be read."""
-        return not self.encoding and isinstance(self._file, BytesIO)
+        return not self.encoding and self._raw is not None
 
     def unpack_small(self) -> None:
         """Take the content coding off one that turns out to be small. Raises InvalidPayload as `decompress`."""
-        if self.encoding and isinstance(self._file, BytesIO):
+        if self.encoding and self._raw is not None:
             with suppress(PayloadTooLarge):
-                raw = decompress(self._file.getvalue(), self.encoding, min(self.most, LARGE))
-                self._file, self.size, self.encoding = BytesIO(raw), len(raw), ""
+                self.hold(decompress(self._raw, self.encoding, min(self.most, LARGE)))
+                self.encoding = ""
 
     def hold(self, raw: bytes) -> None:
         """Take all of a body that has turned out to be small."""
-        self._file, self.size = BytesIO(raw), len(raw)
+        self._raw, self.size = raw, len(raw)
 
     async def add(self, piece: bytes) -> None:
         """Write a piece to the file. Raises ServiceUnavailable when the disk has no room."""
@@ -71,25 +77,34 @@ class Upload:
         self.size += len(piece)
 
     def _write(self, piece: bytes) -> None:
-        if isinstance(self._file, BytesIO):
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        if self._file is None:
+            self._raw, self._file = None, tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         self._file.write(piece)
 
     def close(self) -> None:
-        """Give the file back."""
-        self._file.close()
+        """Give the file back, and forget what is in memory."""
+        self._raw = None
+        if self._file is not None:
+            self._file.close()
 
     def open(self) -> Unpacked:
         """Read it from its begin, without its content coding. Raises UnsupportedMediaType."""
-        self._file.seek(0)
-        return Unpacked(self._file, self.encoding, self.most)
+        source = BytesIO(self._raw or b"") if self._file is None else self._file
+        source.seek(0)
+        return Unpacked(source, self.encoding, self.most)
 
 
 async def read_pieces(upload: Upload, apart: Apart, tenant: str, work: Callable[[bytes], T | None]) -> AsyncIterator[T]:
     """Read an upload and do work on each piece, apart from the event loop unless it is small.
 
-    At its end the work is done on an empty piece. Raises what `work` and the reading raise, and the upload's fault.
+    A small one is one piece. At the end the work is done on an empty piece. Raises what `work` and the reading raise,
+    and the upload's fault.
     """
+    if (whole := upload.whole) is not None:
+        for piece in (whole, b"") if whole else (b"",):
+            if (found := work(piece)) is not None:
+                yield found
+        return
     unpacked = upload.open()
 
     def step() -> T | None:
@@ -100,7 +115,7 @@ async def read_pieces(upload: Upload, apart: Apart, tenant: str, work: Callable[
 
     while not unpacked.ended:
         try:
-            done = step() if upload.small else await apart.run(tenant, step)
+            done = await apart.run(tenant, step)
         except InvalidPayload:
             if upload.fault is not None:
                 raise upload.fault from None

@@ -7,10 +7,10 @@ import json
 import os
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import BytesIO
-from typing import Any
+from typing import Any, cast
 
 import brotli
 import pytest
@@ -24,6 +24,7 @@ from service.http.edge.answer.errors import PayloadTooLarge, UnsupportedMediaTyp
 from service.http.edge.body import unpacking
 from service.http.edge.body.room import BodyRoom
 from service.http.edge.body.unpacking import MAX_MEMBERS, PIECE, Unpacked, decompress
+from service.http.edge.body.upload import Upload, read_pieces
 from tests.service.http.edge.toy_api import Toy
 
 MOST = 1000
@@ -131,6 +132,37 @@ def test_what_would_take_long_is_read_in_pieces(packer: str) -> None:
         pieces.append(unpacked.read())
     assert b"".join(pieces) == text
     assert max(map(len, pieces)) <= 2 * PIECE
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_the_end_is_seen_at_once(packer: str) -> None:
+    """A body that has ended is not asked again and again for its next piece."""
+    coding, pack = PACKERS[packer]
+    unpacked, asked = Unpacked(BytesIO(pack(b"text")), coding, MOST), 0
+    pieces = unpacked._pieces
+
+    class Counting:
+        def __iter__(self) -> Iterator[bytes]:
+            return self
+
+        def __next__(self) -> bytes:
+            nonlocal asked
+            asked += 1
+            return next(pieces)
+
+    unpacked._pieces = Counting()
+    while not unpacked.ended:
+        unpacked.read()
+    assert asked < 10
+
+
+@given(text=st.binary(max_size=LARGE))
+async def test_a_small_upload_is_one_piece(text: bytes) -> None:
+    """It takes no turn apart. The end is told by an empty piece, as of any other."""
+    seen: list[bytes] = []
+    async for _ in read_pieces(Upload(text), cast("Any", None), "tenant", seen.append):
+        pass
+    assert seen == [text, b""][not text :]
 
 
 def test_a_crowd_of_empty_blocks() -> None:
