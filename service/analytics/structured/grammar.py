@@ -112,6 +112,8 @@ class Grammar:
         except ParseError as error:
             place = error.errors[0] if error.errors else {}
             raise UnfitText(f"must be SQL: {_place(place)} is not understood") from None
+        except ValueError:  # the library's for `array join ? . events` and its kind
+            raise UnfitText("must be SQL: a name in it is not understood") from None
         except _TooLong:
             raise UnfitText("must be shorter, or nest less deeply") from None
         if len(found) != 1 or found[0] is None:

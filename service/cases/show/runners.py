@@ -26,7 +26,7 @@ _OF_FRAME = (
 _OF_PERSON = ("email", "ip_address", "username")
 _SHORTEST = 4
 """Characters of a person's name that is looked for in other texts."""
-_EMAIL = re.compile(r"[\w.+%-]{1,64}@(?:\w[\w-]{0,62}\.){1,8}[^\W\d_]{2,24}(?![\w-])")
+_EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]++@(?:\w[\w-]{0,62}\.){1,8}[^\W\d_]{2,24}(?![\w-])")
 
 
 def record(shown: CaseRecord, stored: EventRow | None) -> CaseRecord:

@@ -245,6 +245,7 @@ WORST: Mapping[str, Worst] = {
     "ruby._NEXT": Worst(("\n", "\na:1", "\n 1: from", "\n " + "a:1:in" * 80), MAX_READ),
     "ruby._OF_LIBRARY": Worst(("/gems", "/ruby/", "/lib"), 600, ask="search"),
     "ruby._TYPE": Worst((" (A", " (A)", " (A:"), MAX_READ, ask="search"),
+    "runners._EMAIL": Worst(("@", "a@", "a", "a.", "a@a.", "a@" + "a" * 63, "a@" + "a." * 9, "a@a.a-")),
     "rust._BACKTRACE": Worst(("\nstack backtrace", "stack backtrace:\n"), MAX_READ),
     "rust._CALL": Worst(("\n 0: a", "\n0: a\n at ", "\n0: a\n at " + ":1" * 200, "\n0: 0x0 - ", "0: \n\t"), MAX_READ),
     "rust._HASH": Worst(("::h", "::h0000000000000000"), 400),

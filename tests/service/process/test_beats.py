@@ -265,7 +265,7 @@ def test_a_server_ends_its_own_process_that_spins(server_factory: ServerFactory,
     assert {(line["child"], line["pid"]) for line in lines} == {("api", serving.pid), ("worker", worker.pid)}
     for line in lines:
         assert line["function"].startswith("spin_for_ever (")
-        assert line["processor_seconds"] >= USUAL.used
+        assert line["processor_seconds"] > 1  # a busy machine gives it fewer than the five that end it for certain
         assert line["silent_seconds"] >= USUAL.silent
     server.wait_until_ready()
     wait_until(lambda: len(server.processes("service.process.worker")) == 1, 20)

@@ -61,8 +61,15 @@ def test_a_claim_from_its_making_to_its_end(at: HttpScene) -> None:
 def test_a_runner_sees_the_stack_of_the_latest_error_and_no_person(at: HttpScene) -> None:
     """What members see without the members that are theirs, and nothing of them in `origins` (G-176, G-137)."""
     frame = {
-        "file": "pay.py", "function": "charge", "in_app": True, "module": "shop.pay", "package": "shop", "line": 7,
-        "context_line": "raise Declined('ada@shop.example')", "pre_context": ["a = 1"], "post_context": ["b = 2"],
+        "file": "pay.py",
+        "function": "charge",
+        "in_app": True,
+        "module": "shop.pay",
+        "package": "shop",
+        "line": 7,
+        "context_line": "raise Declined('ada@shop.example')",
+        "pre_context": ["a = 1"],
+        "post_context": ["b = 2"],
     }
     cause = {
         "type": "Refused",

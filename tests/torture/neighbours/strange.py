@@ -14,12 +14,13 @@ import secrets
 import struct
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from http import HTTPStatus
 from itertools import cycle
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scripts.load import automation_world
-from scripts.load.loadgen import Client, Request
+from scripts.load.loadgen import Client, Request, Response
 from service.auth.secrets import alias_of
 from tests.support.mappings import Segment, document
 from tests.support.protobuf import field
@@ -219,16 +220,25 @@ async def backtests(attacker: Attacker) -> None:
     """Back-tests of the longest time, one after the other in as many projects as there are places."""
 
     def client() -> Client:
-        playbook = f"/v1/automation-playbooks/{automation_world.PLAYBOOK}"
-        _, _, answer = yield attacker.get(playbook)
-        wish = automation_world.wish_of(json.loads(answer)["version"])
-        shop = f"/v1/projects/{attacker.holdings.shop}"
-        _, _, answer = yield attacker.post(f"{shop}/automation-playbooks/{automation_world.PLAYBOOK}/render", wish)
-        candidate = json.loads(answer)["contract_input"] | {"days": 90}
+        playbook = f"automation-playbooks/{automation_world.PLAYBOOK}"
+        found = yield from _until_found(attacker.get(f"/v1/{playbook}"))
+        wish = automation_world.wish_of(found["version"])
+        render = attacker.post(f"/v1/projects/{attacker.holdings.shop}/{playbook}/render", wish)
+        rendered = yield from _until_found(render)
+        candidate = rendered["contract_input"] | {"days": 90}
         for project in cycle([attacker.holdings.shop, *attacker.holdings.long]):
             yield attacker.post(f"/v1/projects/{project}/automation-contract/backtest", candidate)
 
     await attacker.follow(client, CLIENTS)
+
+
+def _until_found(request: Request) -> Generator[Request, Response, dict[str, Any]]:
+    """Ask again while others have the turn; returns what was found."""
+    while True:
+        status, _, answer = yield request
+        if status == HTTPStatus.OK:
+            found: dict[str, Any] = json.loads(answer)
+            return found
 
 
 SHAPES = (parsers, sources, archives, headers, suffixes, numbers, cut, resources, scrapes, backtests)

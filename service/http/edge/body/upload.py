@@ -70,11 +70,20 @@ class Upload:
 
     async def add(self, piece: bytes) -> None:
         """Write a piece to the file. Raises ServiceUnavailable when the disk has no room."""
+        writing = asyncio.get_running_loop().run_in_executor(None, self._write, piece)
         try:
-            await asyncio.to_thread(self._write, piece)
+            await asyncio.shield(writing)
         except OSError:
             raise ServiceUnavailable from None
+        except asyncio.CancelledError:  # the thread goes on, and may make the file only now
+            writing.add_done_callback(self._close_after)
+            raise
         self.size += len(piece)
+
+    def _close_after(self, writing: asyncio.Future[None]) -> None:
+        if not writing.cancelled():
+            writing.exception()  # nobody waits for it
+        self.close()
 
     def _write(self, piece: bytes) -> None:
         if self._file is None:
@@ -113,12 +122,15 @@ async def read_pieces(upload: Upload, apart: Apart, tenant: str, work: Callable[
             raise upload.fault
         return work(piece) if piece or unpacked.ended else None
 
-    while not unpacked.ended:
-        try:
-            done = await apart.run(tenant, step)
-        except InvalidPayload:
-            if upload.fault is not None:
-                raise upload.fault from None
-            raise
-        if done is not None:
-            yield done
+    try:
+        while not unpacked.ended:
+            try:
+                done = await apart.run(tenant, step)
+            except InvalidPayload:
+                if upload.fault is not None:
+                    raise upload.fault from None
+                raise
+            if done is not None:
+                yield done
+    finally:
+        unpacked.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
@@ -10,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import BytesIO
+from tempfile import TemporaryFile
 from typing import Any, cast
 
 import brotli
@@ -163,6 +165,31 @@ async def test_a_small_upload_is_one_piece(text: bytes) -> None:
     async for _ in read_pieces(Upload(text), cast("Any", None), "tenant", seen.append):
         pass
     assert seen == [text, b""][not text :]
+
+
+async def test_the_file_of_a_request_that_ends_meanwhile_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that makes the file cannot be stopped; what it has made by then goes as well."""
+    begun, go_on = threading.Event(), threading.Event()
+    made: list[Any] = []
+
+    def make() -> Any:
+        begun.set()
+        assert go_on.wait(10)
+        made.append(TemporaryFile())  # noqa: SIM115
+        return made[0]
+
+    monkeypatch.setattr("tempfile.TemporaryFile", make)
+    upload = Upload()
+    adding = asyncio.create_task(upload.add(b"piece"))
+    assert await asyncio.to_thread(begun.wait, 10)
+    adding.cancel()
+    with suppress(asyncio.CancelledError):
+        await adding
+    upload.close()
+    go_on.set()
+    async with asyncio.timeout(10):
+        while not (made and made[0].closed):  # noqa: ASYNC110 - closed by a callback
+            await asyncio.sleep(0)
 
 
 def test_a_crowd_of_empty_blocks() -> None:
