@@ -82,7 +82,7 @@ def test_what_an_sdk_logs_is_in_the_case_of_its_like(
         "extra": {
             "exception": {
                 "type": "PaymentError",
-                "frames": [{"file": file, "function": "charge", "in_app": True}],
+                "frames": [{"file": file, "function": name, "in_app": True} for name in ("charge", "report")],
             }
         },
     }

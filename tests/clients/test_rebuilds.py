@@ -109,7 +109,7 @@ def test_a_rebuild_opens_no_new_case(server: ServerHandle, tmp_path: Path, bundl
             upload(client, project["id"], release, tmp_path / release / "dist")
             cases.append(report(client, project["dsn"], release, error))
         assert cases[0]["id"] == cases[1]["id"]
-        assert cases[0]["grouping"]["evidence"] == ["type", "frame"]
+        assert cases[0]["grouping"]["evidence"] == ["type", "frames"]
         frames = client.post(f"/v1/cases/{cases[0]['id']}/unmangle", json={}).raise_for_status().json()["frames"]
         assert frames[0]["original_source"].endswith("src/pay.js")
         assert "cannot be charged" in frames[0]["context_line"]

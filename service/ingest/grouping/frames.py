@@ -128,10 +128,10 @@ def _chosen(
             if named.passed or (own and (named.library or (named.entry and keys))):
                 continue
             is_place = _is_minified(frame, named)
-            minified = minified or is_place
             key, line = _key_of(frame, named, by_place=is_place)
+            minified = minified or (is_place and not (keys and line))
         elif not (own and place.library):
-            key = _mapped(place)
+            key, line = _mapped(place)
         is_unnamed = line.startswith(_UNNAMED)
         if not key or (keys and not is_unnamed and (line or keys[-1] == key)):
             continue  # A call of itself, however deep, or one without a name around another.
@@ -154,7 +154,8 @@ def _chosen(
 def _key_of(frame: Mapping[str, Any], named: _Named, *, by_place: bool) -> tuple[str, str]:
     """The key of a frame, empty for none; and its line where it has no name."""
     if by_place:
-        return _place_of(frame, named), ""
+        place = _place_of(frame)
+        return (f"{named.file}{place}", "") if named.key else (named.file, place)
     if named.obfuscated:
         return f"{named.obfuscated}:{_number(frame, 'lineno', 'line')}", ""
     if named.unnamed:
@@ -170,10 +171,13 @@ def file_name(path: str) -> str:
     return "" if base in _NO_FILES else _CHUNK_NUMBER.sub("#", base)
 
 
-def _mapped(place: LedBack) -> str:
-    """The key of a frame by its source map. A line survives the changes around it, its number does not."""
+def _mapped(place: LedBack) -> tuple[str, str]:
+    """The key of a frame by its source map, and its line where it has no name.
+
+    A line survives the changes around it, its number does not.
+    """
     name = read_symbol(place.function or "").name
-    return f"{base_name(place.source)}|{name or place.text[:MAX_LINE]}"
+    return f"{base_name(place.source)}|{name}", "" if name else place.text[:MAX_LINE]
 
 
 def _is_minified(frame: Mapping[str, Any], named: _Named) -> bool:
@@ -184,8 +188,8 @@ def _is_minified(frame: Mapping[str, Any], named: _Named) -> bool:
     return column != "" and (int(column) > _FAR or _BUNDLE.search(_path(frame)) is not None)
 
 
-def _place_of(frame: Mapping[str, Any], named: _Named) -> str:
-    return f"{named.file}:{_number(frame, 'lineno', 'line')}:{_number(frame, 'colno', 'column')}"
+def _place_of(frame: Mapping[str, Any]) -> str:
+    return f":{_number(frame, 'lineno', 'line')}:{_number(frame, 'colno', 'column')}"
 
 
 def _line_of(frame: Mapping[str, Any]) -> str:
