@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from service.ingest.stacks import (
-    apple,
+    apps,
     beam,
-    dart,
     dotnet,
     functional,
     go,
@@ -24,7 +23,6 @@ from service.ingest.stacks import (
     ruby,
     rust,
     scripts,
-    unity,
 )
 from service.ingest.stacks.trace import Trace
 
@@ -44,9 +42,9 @@ _READERS: Sequence[Callable[[str], Trace]] = (
     native.find,
 )
 _NEWER: Sequence[Callable[[str], Trace]] = (
-    unity.find,
-    dart.find,
-    apple.find,
+    apps.find_unity,
+    apps.find_dart,
+    apps.find_apple,
     functional.find_clojure,
     functional.find_haskell,
     functional.find_ocaml,

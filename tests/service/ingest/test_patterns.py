@@ -65,16 +65,16 @@ WORST: Mapping[str, Worst] = {
     "FORMS.url_credentials": Worst(("://", "://a", ":", "://[scrubbed")),
     "adjusting._ODD_CHARACTERS": Worst(("a", "\x00")),
     "adjusting._STRINGS_AND_BRACKETS": Worst(('"', '"\\', "\\", '["')),
-    "apple._ADDRESS": Worst(("0x", "0x0", "0"), 400, ask="match"),
-    "apple._CALL": Worst(
+    "apps._APPLE_ADDRESS": Worst(("0x", "0x0", "0"), 400, ask="match"),
+    "apps._APPLE_CALL": Worst(
         ("\n0 a", "\n0 a ", "\n0 a  0x0 ", "\n0  a 0x0 a + 1", "\n0 a 0x0 a (", " \t", "\n0" + " " * 99), MAX_READ
     ),
-    "apple._SYSTEM": Worst(("lib", "Kit", "Core", "Foundation", "a"), 100, ask="match"),
+    "apps._APPLE_SYSTEM": Worst(("lib", "Kit", "Core", "Foundation", "a"), 100, ask="match"),
     "client._DEFAULT": Worst(("{{ ", "{{ default "), ask="fullmatch"),
     "client._VARIABLE": Worst(("{{ ", "{{", "{{ a", "{{ a }", "a."), 200),
-    "dart._CALL": Worst(("\n#0 a", "\n#0  a (", "\n#0 a (package:", "\n#0 a (dart:a:1", "#1 ", " ("), MAX_READ),
-    "dart._CHAINED": Worst(("\npackage:a", "\npackage:a 1", "\ndart:a 1:1  ", "\ndart:a 1  a", "dart:"), MAX_READ),
-    "dart._OF_LIBRARY": Worst(("package:flutter_", "package:sentry_a", "dart"), 400, ask="match"),
+    "apps._DART_CALL": Worst(("\n#0 a", "\n#0  a (", "\n#0 a (package:", "\n#0 a (dart:a:1", "#1 ", " ("), MAX_READ),
+    "apps._DART_CHAINED": Worst(("\npackage:a", "\npackage:a 1", "\ndart:a 1:1  ", "\ndart:a 1  a", "dart:"), MAX_READ),
+    "apps._DART_OF_LIBRARY": Worst(("package:flutter_", "package:sentry_a", "dart"), 400, ask="match"),
     "frames._ALIKE": Worst((".", ".py", ".j", ".html"), 500, ask="search"),
     "frames._BUNDLE": Worst((".min", ".00000000", "-0000000", ".", "-a", ".bundle"), ask="search"),
     "frames._CHUNK_NUMBER": Worst(("1", "1.", "-"), 500),
@@ -149,10 +149,10 @@ WORST: Mapping[str, Worst] = {
     "symbols._RUST_HASH": Worst(("::h", "::h0000000000000000"), 500),
     "symbols._SEPARATOR": Worst((":", "::", "->", "."), 500),
     "symbols._STATES": Worst(("<", "<a", "<a>g__", "<a>b__|"), 500),
-    "unity._CALL": Worst(
+    "apps._UNITY_CALL": Worst(
         ("\na", "\na(", "\na:a (", "\na () (at ", "\na () [0x0] in ", "\na () (at a:1", "a ", " \t"), MAX_READ
     ),
-    "unity._PLATFORM": Worst(("Unity", "System", "DG."), 500, ask="match"),
+    "apps._UNITY_PLATFORM": Worst(("Unity", "System", "DG."), 500, ask="match"),
     "beam._ARITY": Worst(("/1", "/"), 400),
     "beam._CALL": Worst(("\n (a", "\n a.ex", "\n (a 1) a.ex:1: ", "\n :a", "\n " + "a." * 200), MAX_READ),
     "beam._HEAD": Worst(("\n** (", "\n** (a"), MAX_READ),
