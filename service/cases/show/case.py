@@ -142,9 +142,7 @@ def record(bundle: CaseBundle, work: CaseWork) -> CaseRecord:
 def _latest(bundle: CaseBundle) -> CaseLatestEvent | None:
     """Show the latest error, and to members all that is stored of it."""
     told, stored = bundle.latest_event, bundle.latest_stored
-    if told is not None and stored is not None and bundle.for_runner:
-        return runners.latest(told, stored)
-    return told if told is None or stored is None else event.latest(told, stored)
+    return told if told is None or stored is None or bundle.for_runner else event.latest(told, stored)
 
 
 def _grouping(bundle: CaseBundle) -> CaseGrouping:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.cases.case import CaseLatestEvent, CaseRecord
+from schemas.cases.case import CASE_ORIGINS, CaseLatestEvent, CaseRecord
 from schemas.cases.event import EventError, EventException
 from service.cases.reads.event import EventRow
 from service.cases.show import event
@@ -30,41 +30,39 @@ _EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]++@(?:\w[\w-]{0,62}\.){1,8}[^\W\d_]{2
 
 
 def record(shown: CaseRecord, stored: EventRow | None) -> CaseRecord:
-    """A case without the addresses of people in its texts."""
+    """A case without the addresses of people in its texts, and with the stack of its latest error."""
     known = _addresses(stored)
-    culprit = shown.culprit
+    culprit, told = shown.culprit, shown.latest_event
     return msgspec.structs.replace(
         shown,
         title=_hidden(shown.title, known),
         message=_hidden(shown.message, known),
         culprit=culprit and _hidden(culprit, known),
         tags=_tags(shown.tags, known),
-        latest_event=shown.latest_event and _without(shown.latest_event, known),
+        latest_event=told and _latest(told, stored, known),
+        origins=CASE_ORIGINS,  # of the stack as well
     )
 
 
-def latest(told: CaseLatestEvent, stored: EventRow) -> CaseLatestEvent:
-    """The latest error with its stack."""
-    known = _addresses(stored)
-    sent = event.event(stored, event.said_in(stored)).exception
-    exception = None
-    if sent is not None:
-        causes = sent.causes if isinstance(sent.causes, list) else []
-        shown = [_error(one, known) for one in (sent, *causes)]
-        exception = EventException(
-            type=shown[0].type, value=shown[0].value, frames=shown[0].frames, causes=shown[1:] or msgspec.UNSET
-        )
-    return msgspec.structs.replace(told, exception=exception)
-
-
-def _without(told: CaseLatestEvent, known: Iterable[str]) -> CaseLatestEvent:
+def _latest(told: CaseLatestEvent, stored: EventRow | None, known: Iterable[str]) -> CaseLatestEvent:
     user_id = told.user_id
+    exception = told.exception
+    if stored is not None:
+        sent = event.event(stored, event.said_in(stored)).exception
+        exception = sent and _exception(sent, known)
     return msgspec.structs.replace(
         told,
         message=_hidden(told.message, known),
         user_id=None if user_id is None or _is_address(user_id) else user_id,
         tags=_tags(told.tags, known),
+        exception=exception,
     )
+
+
+def _exception(sent: EventException, known: Iterable[str]) -> EventException:
+    causes = sent.causes if isinstance(sent.causes, list) else []
+    first, *others = [_error(one, known) for one in (sent, *causes)]
+    return EventException(type=first.type, value=first.value, frames=first.frames, causes=others or msgspec.UNSET)
 
 
 def _error(sent: EventError, known: Iterable[str]) -> EventError:
