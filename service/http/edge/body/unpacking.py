@@ -105,11 +105,6 @@ class Unpacked:
             raise PayloadTooLarge(next_action="Send less. The limit counts unpacked bytes.", max_bytes=self._most)
         return piece
 
-    def close(self) -> None:
-        """Let go of the reader and its window, of up to 16 MiB: a refusal's traceback may hold this for long."""
-        self._pieces = iter(())
-        self.ended = True
-
     def _next(self) -> bytes:
         piece: bytes | None = b""
         for _ in range(_MOST_EMPTY):
@@ -124,13 +119,9 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
     """Unpack a body of one content coding to at most `most` bytes. Raises as Unpacked. Pure."""
     unpacked = Unpacked(BytesIO(body), encoding, most)
     pieces: list[bytes] = []
-    try:
-        while not unpacked.ended:
-            pieces.append(unpacked.read())
-        return b"".join(pieces)
-    finally:  # a refusal's traceback holds this frame until the collector of cycles comes by
-        pieces.clear()
-        unpacked.close()
+    while not unpacked.ended:
+        pieces.append(unpacked.read())
+    return b"".join(pieces)
 
 
 async def unpack(operation: Operation, tenant: str, head: Head, raw: bytes, room: Room, apart: Apart) -> bytes:

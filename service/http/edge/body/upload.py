@@ -122,15 +122,12 @@ async def read_pieces(upload: Upload, apart: Apart, tenant: str, work: Callable[
             raise upload.fault
         return work(piece) if piece or unpacked.ended else None
 
-    try:
-        while not unpacked.ended:
-            try:
-                done = await apart.run(tenant, step)
-            except InvalidPayload:
-                if upload.fault is not None:
-                    raise upload.fault from None
-                raise
-            if done is not None:
-                yield done
-    finally:
-        unpacked.close()
+    while not unpacked.ended:
+        try:
+            done = await apart.run(tenant, step)
+        except InvalidPayload:
+            if upload.fault is not None:
+                raise upload.fault from None
+            raise
+        if done is not None:
+            yield done
