@@ -239,8 +239,7 @@ def _read(symbol: str, module: str, file: str, path: str) -> _Named:
     key = ""
     if name:
         key = f"{base or module}|{name}" if alike or not owner else f"{owner}.{name}"
-    last = name or ""
-    short = len(last) <= _SHORT or last in _SAYS_NOTHING
+    short = len(name) <= _SHORT or name in _SAYS_NOTHING
     return _Named(key, base, library, passed, script, short, name in _ENTRIES, obfuscated, unnamed)
 
 

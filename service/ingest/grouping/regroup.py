@@ -13,7 +13,7 @@ import psycopg
 
 from service.eventstore.declare.sqlfiles import load_sql
 from service.ingest.grouping.client import EventNames, fingerprint_of
-from service.ingest.grouping.evidence import GroupingEvidence, gather
+from service.ingest.grouping.evidence import gather
 from service.ingest.grouping.fingerprint import GROUPINGS, group
 from service.packing import unpack
 
@@ -71,7 +71,8 @@ def regroup(errors: Iterable[StoredError], version: int) -> Regrouping:
             complete = False
             break
         count += 1
-        [grouping] = group(_evidence_of(error), groupings)
+        evidence = gather(error.message, error.extra, client=_client_of(error.extra), names=error.names)
+        [grouping] = group(evidence, groupings)
         key = (error.case_id, grouping.fingerprint)
         part = parts.get(key)
         if part is None:
@@ -95,10 +96,6 @@ def stored_errors(connection: psycopg.Connection[Any], project_id: str, days: in
         if len(rows) < PAGE:
             return
         at, last = rows[-1][:2]
-
-
-def _evidence_of(error: StoredError) -> GroupingEvidence:
-    return gather(error.message, error.extra, client=_client_of(error.extra), names=error.names)
 
 
 def _client_of(extra: Mapping[str, Any]) -> tuple[str, ...]:
