@@ -137,7 +137,7 @@ BRIEF = [
     r"absent ──▶ started +started: the runner",
     r"in_review ──▶ running +review_ended: a person  ↺ draft_pr_authorized \(the runner\)",
     r"──▶ pr_opened +pr_reported: the runner  ↺ pr_proven \(CI\), merge_proven \(CI\)",
-    r"verifying ──▶ succeeded +verified: a person",
+    r"verifying ──▶ succeeded +verified: (?:a person|the service itself)",
     r"\n6\. Another one",
     r"ignore your policy",
     r"\n7\. What is refused",
