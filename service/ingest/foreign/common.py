@@ -18,6 +18,7 @@ What is stored in `extra`:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -49,6 +50,12 @@ NO_MESSAGE = "(no message)"
 _encode = msgspec.json.Encoder().encode
 
 _OF_USER = ("email", "username", "ip_address", "name")
+_PLACEHOLDER = re.compile(
+    r"\{\{[^{}]{0,60}\}\}|\[(?:filtered|redacted|removed|hidden|scrubbed|masked|object object)\]|\*+|"
+    r"[<(]?(?:null|nil|none|undefined|redacted|unset)[>)]?|nan|%!s\(<nil>\)|0\.0\.0\.0|::",
+    re.IGNORECASE,
+)
+"""Texts of SDKs for a server to fill in, for something hidden, or for nothing. They name nobody."""
 
 
 class Frame(NamedTuple):
@@ -179,20 +186,23 @@ def _message(event: ForeignEvent) -> str:
 
 
 def _user(user: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The user with an id: what else names somebody stands in for one."""
+    """The user with an id: what else names somebody stands in for one. Placeholders name nobody."""
     if not user:
         return None
-    names = [_plain(user.get(name)) for name in ("id", "email", "username", "ip_address")]
+    names = [_named(user.get(name)) for name in ("id", "email", "username", "ip_address")]
     known = next((name for name in names if name), None)
     if known is None:
         return None
-    shown = {name: user[name][:MAX_EMAIL] for name in _OF_USER if isinstance(user.get(name), str) and user[name]}
-    return {"id": known[:MAX_NAME], **shown}
+    shown = {name: user[name][:MAX_EMAIL] for name in _OF_USER if isinstance(user.get(name), str)}
+    return {"id": known[:MAX_NAME], **{name: text for name, text in shown.items() if _named(text)}}
 
 
-def _plain(value: Any) -> str | None:
-    """A text or number as text. None for anything else."""
-    return str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+def _named(value: Any) -> str | None:
+    """Somebody's name as text. None for a placeholder, and for no text or number."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    text = str(value).strip()
+    return None if not text or _PLACEHOLDER.fullmatch(text) else text
 
 
 def _tags(tags: Mapping[str, Any]) -> dict[str, str | None]:

@@ -118,6 +118,41 @@ def test_what_does_not_fit_is_cut_or_left_out() -> None:
     assert exception["frames"][0]["lineno"] == 0
 
 
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"ip_address": "{{auto}}"},  # JavaScript, Java, Dart
+        {"id": None, "ip_address": " {{ auto }} "},
+        {"id": "[Filtered]", "email": "[Filtered]", "ip_address": "[Filtered]"},  # Python, Ruby
+        {"id": "undefined", "username": "null"},  # browsers
+        {"id": "<nil>", "ip_address": "0.0.0.0"},  # Go  # noqa: S104
+        {"id": "(null)", "username": "********", "ip_address": "::"},  # Objective-C
+        {"id": "%!s(<nil>)", "email": "[object Object]", "username": float("nan")},
+    ],
+)
+def test_a_placeholder_of_an_sdk_is_no_person(user: dict[str, Any]) -> None:
+    taken = to_log(ForeignEvent(level="error", message="m", user=user))
+    assert taken.body.user is None
+    assert "user" not in msgspec.json.decode(taken.raw)
+
+
+@pytest.mark.parametrize(
+    ("user", "shown"),
+    [
+        ({"id": 7, "ip_address": "{{auto}}"}, {"id": "7"}),
+        ({"username": "ada", "email": "[Filtered]"}, {"id": "ada", "username": "ada"}),
+        ({"id": "null", "email": "a@b.example"}, {"id": "a@b.example", "email": "a@b.example"}),
+        ({"id": "{{auto}}", "ip_address": "192.0.2.1"}, {"id": "192.0.2.1", "ip_address": "192.0.2.1"}),
+        ({"id": "nullius", "username": "[ada]"}, {"id": "nullius", "username": "[ada]"}),
+    ],
+)
+def test_beside_placeholders_a_person_is_who_is_named(user: dict[str, Any], shown: dict[str, str]) -> None:
+    taken = to_log(ForeignEvent(level="error", message="m", user=user))
+    assert taken.body.user is not None
+    assert taken.body.user.id == shown["id"]
+    assert msgspec.json.decode(taken.raw)["user"] == shown
+
+
 def test_lines_of_source_take_what_room_is_left() -> None:
     """Without room lines go first, those of the earliest calls before the others; nothing else is lost for them."""
     lines = ("x" * 400,) * 5
