@@ -1,4 +1,4 @@
-"""Wire contract of MCP: one JSON-RPC message in, and at most one out (G-168).
+"""Wire contract of MCP: one JSON-RPC message in, and at most one out (G-168, G-206).
 
 The contents of `params` and `result` are the protocol's, in the revision of the message.
 """
@@ -12,9 +12,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 MODERN = "2026-07-28"
 """The revision with stateless requests."""
-LEGACY = "2025-11-25"
-"""The revision before, with a handshake."""
-SUPPORTED = (MODERN, LEGACY)
+BATCHED = "2025-03-26"
+"""The revision with batches, without a header for itself, and without structured results."""
+LEGACY = ("2025-11-25", "2025-06-18", BATCHED)
+"""The revisions with a handshake, the newest first."""
+SUPPORTED = (MODERN, *LEGACY)
+
+MAX_BATCH_MESSAGES = 20
 
 MAX_MESSAGE_BYTES = 65536
 LONGEST_ID = 200

@@ -81,4 +81,4 @@ class Agent:
 
 def legacy(api: Api) -> Agent:
     """A client of the revision before."""
-    return Agent(api, version=LEGACY)
+    return Agent(api, version=LEGACY[0])

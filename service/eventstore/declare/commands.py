@@ -47,7 +47,7 @@ class Answer:
     """
 
     status: int
-    body: msgspec.Struct | Mapping[str, Any] | None
+    body: msgspec.Struct | Mapping[str, Any] | Sequence[msgspec.Struct] | None
     headers: Mapping[str, str] = field(default_factory=dict)
     stored: msgspec.Struct | Mapping[str, Any] | None = None
     pending: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from schemas.mcp.message import MAX_MESSAGE_BYTES, McpAnswer, McpMessage, McpRefusal
+from schemas.mcp.message import BATCHED, MAX_MESSAGE_BYTES, McpAnswer, McpMessage, McpRefusal
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -35,7 +35,7 @@ INSTRUCTIONS = (
     operation_id="send_mcp_message",
     summary="Send a message of the Model Context Protocol",
     principals=KEY_OR_RUNNER,
-    responses={200: McpAnswer, 202: None},
+    responses={200: McpAnswer | list[McpAnswer], 202: None},
     refuses=dict.fromkeys((400, 404, 406), McpRefusal),
     mutation=False,
     max_body=MAX_MESSAGE_BYTES,
@@ -46,10 +46,13 @@ INSTRUCTIONS = (
     errors=("origin_not_allowed",),
 )
 async def send_message(call: Call[bytes, None]) -> Answer:
-    """Answer one message. A tool call is one request to an operation, with the credential of this one."""
+    """Answer one message, or a batch. A tool call is one request to an operation, with the credential of this one.
+
+    Each further message of a batch takes a token of its own. Raises RateLimited.
+    """
     methods = {"tools/list": partial(_list, call), "tools/call": partial(_call, call)}
     declared = Declared(TITLE, SCHEMA_VERSION, INSTRUCTIONS, {"tools": {}}, methods, FRESH_MS)
-    told = await answer(call.body, head_of(call.scope).headers, declared)
+    told = await answer(call.body, head_of(call.scope).headers, declared, call.take_tokens)
     return Answer(told.status, told.message)
 
 
@@ -65,7 +68,10 @@ async def _call(call: Call[bytes, None], message: Message) -> Json:
         raise RpcFault(INVALID_PARAMS, "Unknown tool")
     if not isinstance(arguments, dict):
         raise RpcFault(INVALID_PARAMS, "params.arguments must be an object.")
-    return await use(call, name, arguments)
+    result = await use(call, name, arguments)
+    if message.revision == BATCHED:  # It knows the text alone, which says the same.
+        result.pop("structuredContent")
+    return result
 
 
 ENDPOINTS = [send_message]

@@ -1,23 +1,36 @@
 """The protocol of MCP over HTTP: from the bytes and headers of a request to a status and a message. Pure (G-168).
 
 A server declares its methods. This reads a message, finds out its revision, holds its headers to its body, and answers.
-Revision 2026-07-28 knows no session, so that each request stands alone. Clients of 2025-11-25 begin with `initialize`,
-and nothing of it is kept.
+Revision 2026-07-28 knows no session, so that each request stands alone. Clients of older revisions begin with
+`initialize`, and nothing of it is kept. A request that names no revision at all is of 2025-03-26, which alone takes a
+batch of messages (G-206).
 
-The specification: modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http.
+The specification: modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http, and for the oldest
+modelcontextprotocol.io/specification/2025-03-26/basic/transports.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.mcp.message import LEGACY, LONGEST_ID, MODERN, SUPPORTED, McpAnswer, McpFault, McpMessage, McpRefusal
+from schemas.mcp.message import (
+    BATCHED,
+    LEGACY,
+    LONGEST_ID,
+    MAX_BATCH_MESSAGES,
+    MODERN,
+    SUPPORTED,
+    McpAnswer,
+    McpFault,
+    McpMessage,
+    McpRefusal,
+)
 from service.auth.refusals import InvalidPayload
 from service.http.edge.answer.reply import JSON
 from service.http.edge.body.gate import check_body, check_values
@@ -46,7 +59,12 @@ class Message(NamedTuple):
     id: str | int
     method: str
     params: Json
-    modern: bool
+    revision: str
+
+    @property
+    def modern(self) -> bool:
+        """Whether the request stands alone, without a handshake before it."""
+        return self.revision == MODERN
 
 
 Method = Callable[[Message], Awaitable[Json]]
@@ -65,10 +83,10 @@ class Declared(NamedTuple):
 
 
 class McpReply(NamedTuple):
-    """The answer: a status, and the message, None for no body."""
+    """The answer: a status, and the message, None for no body. Several for a batch."""
 
     status: int
-    message: McpAnswer | McpRefusal | None
+    message: McpAnswer | McpRefusal | Sequence[McpAnswer | McpRefusal] | None
 
 
 class RpcFault(Exception):
@@ -82,21 +100,52 @@ class RpcFault(Exception):
         self.data = data
 
 
-async def answer(raw: bytes, headers: Mapping[str, str], declared: Declared) -> McpReply:
-    """Answer one message. `headers` are those of its request, by lower-case name."""
-    known: str | int | None = None
+async def answer(
+    raw: bytes, headers: Mapping[str, str], declared: Declared, charge: Callable[[int], None] = lambda _: None
+) -> McpReply:
+    """Answer a message, or a batch of a client of 2025-03-26. `headers` are those of its request, by lower-case name.
+
+    `charge` takes the number of further messages, and may raise.
+    """
     try:
         check_accept(headers.get("accept"))
         value = decode(raw)
+        if not isinstance(value, list):
+            return await _answer_one(value, headers, declared)
+        _check_batch(value, headers)
+    except RpcFault as fault:
+        return McpReply(fault.status, _refused(fault, None))
+    charge(len(value) - 1)
+    replies = [await _answer_one(one, headers, declared, alone=False) for one in value]
+    told = [reply.message for reply in replies if isinstance(reply.message, McpAnswer | McpRefusal)]
+    return McpReply(HTTPStatus.OK, told) if told else McpReply(HTTPStatus.ACCEPTED, None)
+
+
+async def _answer_one(value: Any, headers: Mapping[str, str], declared: Declared, *, alone: bool = True) -> McpReply:
+    """Answer one message, by itself or in a batch."""
+    known: str | int | None = None
+    try:
+        if not isinstance(value, dict):
+            raise _malformed("The body must be one JSON-RPC message.")
         known = value.get("id") if _is_id(value.get("id")) else None
         said = read(value)
         if said.id is msgspec.UNSET:
             return McpReply(HTTPStatus.ACCEPTED, None)
+        if said.method == "initialize" and not alone:
+            raise _malformed("initialize must be a request of its own.")
         message = _of_revision(said, headers)
         result = await _carry_out(message, declared)
     except RpcFault as fault:
         return McpReply(fault.status, _refused(fault, known))
     return McpReply(HTTPStatus.OK, McpAnswer(id=message.id, result=result))
+
+
+def _check_batch(value: list[Any], headers: Mapping[str, str]) -> None:
+    """Refuse a batch of another revision, an empty and a long one. Raises RpcFault."""
+    if headers.get(VERSION_HEADER, BATCHED) != BATCHED:
+        raise _malformed("A batch is not taken. Send each message as a request of its own.")
+    if not 1 <= len(value) <= MAX_BATCH_MESSAGES:
+        raise _malformed(f"A batch must have 1 to {MAX_BATCH_MESSAGES} messages.")
 
 
 def _refused(fault: RpcFault, known: str | int | None) -> McpRefusal:
@@ -113,21 +162,16 @@ def check_accept(accept: str | None) -> None:
         raise RpcFault(INVALID_REQUEST, "This server answers in application/json.", status=HTTPStatus.NOT_ACCEPTABLE)
 
 
-def decode(raw: bytes) -> Json:
-    """Decode one message. Raises RpcFault for a batch and for bad JSON."""
+def decode(raw: bytes) -> Any:
+    """Decode a body. Raises RpcFault for bad JSON."""
     try:
         check_values(raw, MOST_VALUES)
-        value = check_body(raw)
+        return check_body(raw)
     except InvalidPayload as refused:
         reasons = [one["reason"] for one in refused.details.get("invalid_fields", [])]
         raise RpcFault(
             PARSE_ERROR, "The body is not acceptable JSON.", status=HTTPStatus.BAD_REQUEST, reasons=reasons
         ) from None
-    if isinstance(value, list):
-        raise _malformed("A batch is not taken. Send each message as a request of its own.")
-    if not isinstance(value, dict):
-        raise _malformed("The body must be one JSON-RPC message.")
-    return value
 
 
 def read(value: Json) -> McpMessage:
@@ -161,13 +205,13 @@ def _of_revision(said: McpMessage, headers: Mapping[str, str]) -> Message:
     meta = params.get("_meta", {})
     stated, head = meta.get(VERSION_KEY) if isinstance(meta, dict) else None, headers.get(VERSION_HEADER)
     assert said.id is not msgspec.UNSET, "a notification has no answer"
-    legacy = stated in {None, LEGACY}
-    if legacy and said.method == "initialize" and head != MODERN:
-        return Message(said.id, said.method, params, modern=False)
-    if head is None:
+    if said.method == "initialize" and MODERN not in (head, stated):
+        return Message(said.id, said.method, params, _agreed(params.get("protocolVersion")))
+    if head is None and stated is not None:
         raise _mismatch("The header MCP-Protocol-Version is required.")
-    if legacy and head == LEGACY:
-        return Message(said.id, said.method, params, modern=False)
+    head = BATCHED if head is None else head
+    if head in LEGACY and stated in {None, head}:
+        return Message(said.id, said.method, params, head)
     _check_version(head, meta, stated)
     _check_header(headers, METHOD_HEADER, said.method)
     if said.method in NAMED:
@@ -175,7 +219,12 @@ def _of_revision(said: McpMessage, headers: Mapping[str, str]) -> Message:
         if not isinstance(named, str):
             raise RpcFault(INVALID_PARAMS, f"params.{NAMED[said.method]} must be a string.")
         _check_header(headers, NAME_HEADER, named)
-    return Message(said.id, said.method, params, modern=True)
+    return Message(said.id, said.method, params, MODERN)
+
+
+def _agreed(proposed: Any) -> str:
+    """The revision of a handshake: the client's, if it is known here, else the newest with a handshake."""
+    return next((revision for revision in LEGACY if revision == proposed), LEGACY[0])
 
 
 def _check_version(head: str, meta: Any, stated: Any) -> None:
@@ -224,7 +273,7 @@ async def _carry_out(message: Message, declared: Declared) -> Json:
         if message.method == "server/discover":
             return _complete(_discovered(declared), declared)
     elif message.method == "initialize":
-        return _initialized(declared)
+        return _initialized(message.revision, declared)
     elif message.method == "ping":
         return {}
     method = declared.methods.get(message.method)
@@ -245,10 +294,10 @@ def _discovered(declared: Declared) -> Json:
     }
 
 
-def _initialized(declared: Declared) -> Json:
+def _initialized(revision: str, declared: Declared) -> Json:
     """The answer to a handshake: the client goes on with this revision, or ends."""
     return {
-        "protocolVersion": LEGACY,
+        "protocolVersion": revision,
         "capabilities": declared.capabilities,
         "serverInfo": {"name": declared.name, "version": declared.version},
         "instructions": declared.instructions,

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.mcp.message import LEGACY, MAX_MESSAGE_BYTES, MODERN
+from schemas.mcp.message import BATCHED, LEGACY, MAX_MESSAGE_BYTES, SUPPORTED
 from service.http.edge.declare.bound import Bound
 from service.http.edge.routes import all_endpoints, bind
 from service.http.mcp.answers import MOST_CHARACTERS, ORIGINS_KEY
 from service.http.mcp.tools import COMMANDS, NAMES, READS
 from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
-from tests.support.mcp import ACCEPT, META, VERSION_KEY, Agent, headers_of, legacy
+from tests.support.mcp import ACCEPT, META, VERSION_KEY, Agent, headers_of
 
 pytestmark = pytest.mark.shares_server
 
@@ -37,7 +37,7 @@ async def agent(owner: Any) -> Agent:
 async def test_a_client_of_today_discovers_lists_and_calls(agent: Agent) -> None:
     """Without a handshake: each request says its revision, and each result who answers."""
     found = await agent.result("server/discover")
-    assert found["supportedVersions"] == [MODERN, LEGACY]
+    assert found["supportedVersions"] == list(SUPPORTED)
     assert found["capabilities"] == {"tools": {}}
     assert found["resultType"] == "complete"
     assert set(found["_meta"]["io.modelcontextprotocol/serverInfo"]) == {"name", "version"}
@@ -49,21 +49,43 @@ async def test_a_client_of_today_discovers_lists_and_calls(agent: Agent) -> None
     assert msgspec.json.decode(called["content"][0]["text"]) == called["structuredContent"]
 
 
-async def test_a_client_of_the_revision_before_shakes_hands_and_calls(owner: Any) -> None:
+@pytest.mark.parametrize("revision", LEGACY)
+async def test_a_client_of_an_older_revision_shakes_hands_and_calls(owner: Any, revision: str) -> None:
     """`initialize`, the notification, then calls on the same endpoint. There is no session."""
-    agent = legacy(owner)
-    asked = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    agent = Agent(owner, version=revision)
+    asked = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     answer = await agent.send("initialize", asked, mcp_protocol_version=None)
-    assert answer.json()["result"]["protocolVersion"] == LEGACY
+    assert answer.json()["result"]["protocolVersion"] == revision
     assert "mcp-session-id" not in answer.headers
     body = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    noted = await owner.post("/mcp", body, headers={"accept": ACCEPT, "mcp-protocol-version": LEGACY})
+    noted = await owner.post("/mcp", body, headers={"accept": ACCEPT, "mcp-protocol-version": revision})
     assert (noted.status_code, noted.content) == (202, b"")
     assert await agent.result("ping") == {}
     assert len((await agent.result("tools/list"))["tools"]) == MOST_TOOLS
-    assert "resultType" not in await agent.use("list_projects")
+    called = await agent.use("list_projects")
+    assert "resultType" not in called
+    assert ("structuredContent" in called) == (revision != BATCHED)
+    assert msgspec.json.decode(called["content"][0]["text"])["answer"]["projects"] == []
     unknown = await agent.send("prompts/list")
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (200, -32601)
+
+
+async def test_a_client_of_2025_03_26_sends_no_header_and_batches(owner: Any) -> None:
+    """Each call of a batch is answered by its id, with its own fault."""
+    calls = [
+        {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": name, "arguments": {}}}
+        for number, name in enumerate(("list_projects", "read_case", "nothing"))
+    ]
+    listed = {"jsonrpc": "2.0", "id": "l", "method": "tools/list"}
+    alone = await owner.post("/mcp", listed, headers={"accept": ACCEPT})
+    assert len(alone.json()["result"]["tools"]) == MOST_TOOLS
+    answer = await owner.post("/mcp", calls, headers={"accept": ACCEPT})
+    assert answer.status_code == 200
+    projects, case, nothing = answer.json()
+    assert [one["id"] for one in (projects, case, nothing)] == [0, 1, 2]
+    assert "isError" not in projects["result"]
+    assert case["result"]["isError"] is True
+    assert nothing["error"]["code"] == -32602
 
 
 async def test_the_tools_fit_into_their_bound(agent: Agent) -> None:
@@ -292,7 +314,7 @@ async def test_what_each_message_says_of_itself_is_checked(agent: Agent) -> None
         ({"mcp_protocol_version": None}, {}, -32020),
         ({"mcp_method": "tools/call"}, {}, -32020),
         ({"mcp_method": None}, {}, -32020),
-        ({"mcp_protocol_version": LEGACY}, {}, -32020),
+        *(({"mcp_protocol_version": revision}, {}, -32020) for revision in LEGACY),
         ({"mcp_protocol_version": "1900-01-01"}, {"_meta": META | {VERSION_KEY: "1900-01-01"}}, -32022),
         ({}, {"_meta": {}}, -32602),
     ):

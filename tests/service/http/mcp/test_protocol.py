@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.mcp.message import LEGACY, MODERN, McpAnswer, McpRefusal
+from schemas.mcp.message import BATCHED, LEGACY, MAX_BATCH_MESSAGES, MODERN, SUPPORTED, McpAnswer, McpRefusal
 from service.http.mcp.protocol import METHOD_NOT_FOUND, NAMED, Declared, McpReply, Message, RpcFault, answer
 from tests.support.mcp import META, VERSION_KEY, headers_of
 
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 async def _echo(message: Message) -> Json:
-    return {"params": message.params, "modern": message.modern}
+    return {"params": message.params, "revision": message.revision}
 
 
 async def _refuse(_: Message) -> Json:
@@ -54,7 +54,7 @@ JSON_VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=8,
 )
-WORDS = st.sampled_from(["2.0", "tools/list", "tools/call", "initialize", "ping", "nope", MODERN, LEGACY, "refuse"])
+WORDS = st.sampled_from(["2.0", "tools/list", "tools/call", "initialize", "ping", "nope", *SUPPORTED, "refuse"])
 METAS = st.fixed_dictionaries({}, optional=dict.fromkeys(META, JSON_VALUES | WORDS))
 PARAMS = st.fixed_dictionaries({}, optional={"_meta": METAS | JSON_VALUES, "name": WORDS | JSON_VALUES})
 MESSAGES = st.fixed_dictionaries(
@@ -84,15 +84,18 @@ def test_whatever_comes_in_is_answered(raw: bytes, headers: dict[str, str]) -> N
     found = told(raw, headers)
     assert found.status in {200, 202, 400, 404, 406}
     assert (found.message is None) == (found.status == 202)
-    if found.message is not None:
-        assert msgspec.json.decode(msgspec.json.encode(found.message))["jsonrpc"] == "2.0"
+    told_ones = found.message if isinstance(found.message, list) else [found.message] * (found.message is not None)
+    assert all(one["jsonrpc"] == "2.0" for one in msgspec.json.decode(msgspec.json.encode(told_ones)))
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         assert found.status in {400, 406}
         return
-    if isinstance(found.message, McpAnswer) or (found.message is not None and found.message.id is not msgspec.UNSET):
-        assert found.message.id == value["id"]
+    for one in told_ones:
+        if one.id is not msgspec.UNSET:
+            assert one.id in [
+                told_by["id"] for told_by in (value if isinstance(value, list) else [value]) if "id" in told_by
+            ]
 
 
 @given(TEXTS | INTEGERS, JSON_VALUES)
@@ -106,11 +109,68 @@ def test_a_good_request_gets_its_result_and_its_id(request_id: Any, value: Any) 
     assert found.message.result["resultType"] == "complete"
 
 
-@given(st.lists(MESSAGES, max_size=3))
-def test_a_batch_is_refused(messages: list[Json]) -> None:
+@given(st.lists(MESSAGES, max_size=3), st.sampled_from([one for one in SUPPORTED if one != BATCHED]))
+def test_a_batch_of_another_revision_is_refused(messages: list[Json], revision: str) -> None:
     """However few messages it has."""
-    found = told(msgspec.json.encode(messages), headers_of("tools/list", {}))
+    found = told(msgspec.json.encode(messages), headers_of("tools/list", {}, revision))
     assert (found.status, code_of(found)) == (400, -32600)
+
+
+def request(method: str, request_id: Any = 1, **params: Any) -> Json:
+    return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+
+
+def handshake(proposed: Any, headers: Mapping[str, str]) -> Any:
+    found = told(msgspec.json.encode(request("initialize", protocolVersion=proposed)), headers)
+    assert isinstance(found.message, McpAnswer)
+    assert isinstance(found.message.result, dict)
+    return found.message.result["protocolVersion"]
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_a_handshake_agrees_on_the_revision_of_the_client(revision: str) -> None:
+    """Also of one that sends its header with it, and whatever follows is of this revision."""
+    assert handshake(revision, {}) == revision
+    assert handshake(revision, {"mcp-protocol-version": revision}) == revision
+    found = told(msgspec.json.encode(request("tools/list")), {"mcp-protocol-version": revision})
+    assert isinstance(found.message, McpAnswer)
+    assert found.message.result == {"params": {}, "revision": revision}
+
+
+@pytest.mark.parametrize("proposed", ["2024-11-05", "2099-01-01", MODERN, "", None, 3, ["2025-06-18"], {"a": 1}])
+def test_a_handshake_of_another_revision_gets_the_newest(proposed: Any) -> None:
+    """The client ends if it does not know that one."""
+    assert handshake(proposed, {}) == LEGACY[0]
+
+
+@pytest.mark.parametrize("sent", [{}, {"_meta": {}}, {"_meta": {"progressToken": 1}}, {"name": "x"}])
+def test_a_request_without_any_revision_is_of_the_one_without_a_header(sent: Json) -> None:
+    """As the later revisions tell servers to take it."""
+    found = told(msgspec.json.encode(request("tools/call", **sent)), {})
+    assert isinstance(found.message, McpAnswer)
+    assert found.message.result == {"params": sent, "revision": BATCHED}
+
+
+@pytest.mark.parametrize("headers", [{}, {"mcp-protocol-version": BATCHED}])
+def test_a_batch_is_answered_message_by_message(headers: Json) -> None:
+    """Each request by its id and with its own fault; a notification not at all; a handshake stands alone."""
+    noted = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    asked = [request("ping", "a"), noted, request("nope", 2), request("initialize", 3), "x", request("tools/list", 4)]
+    found = told(msgspec.json.encode(asked), headers)
+    assert found.status == 200
+    answers = msgspec.json.decode(msgspec.json.encode(found.message))
+    assert [one.get("id") for one in answers] == ["a", 2, 3, None, 4]
+    assert [one.get("error", {}).get("code") for one in answers] == [None, METHOD_NOT_FOUND, -32600, -32600, None]
+    assert told(msgspec.json.encode([noted, noted]), headers) == McpReply(202, None)
+
+
+def test_a_batch_has_a_bound_and_each_further_message_its_price() -> None:
+    """An empty one and a long one are refused as a whole, before anything of them is carried out."""
+    charged: list[int] = []
+    for size, status in ((0, 400), (1, 200), (MAX_BATCH_MESSAGES, 200), (MAX_BATCH_MESSAGES + 1, 400)):
+        body = msgspec.json.encode([request("ping", number) for number in range(size)])
+        assert asyncio.run(answer(body, {}, DECLARED, charged.append)).status == status
+    assert charged == [0, MAX_BATCH_MESSAGES - 1]
 
 
 @given(TEXTS)
@@ -143,7 +203,7 @@ def test_an_unknown_revision_is_told_those_that_are_known() -> None:
     found = ask("server/discover", {"_meta": META | {VERSION_KEY: "v9"}}, mcp_protocol_version="v9")
     assert isinstance(found.message, McpRefusal)
     assert (found.status, found.message.error.code) == (400, -32022)
-    assert found.message.error.data == {"supported": [MODERN, LEGACY], "requested": "v9"}
+    assert found.message.error.data == {"supported": list(SUPPORTED), "requested": "v9"}
 
 
 def test_a_client_that_takes_no_json_is_refused() -> None:
