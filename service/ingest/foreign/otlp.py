@@ -48,6 +48,7 @@ _BY_TEXT = {
     "debug": "debug",
     "info": "info",
     "information": "info",
+    "informational": "info",
     "notice": "info",
     "warn": "warning",
     "warning": "warning",
@@ -58,8 +59,20 @@ _BY_TEXT = {
     "crit": "fatal",
     "alert": "fatal",
     "emergency": "fatal",
+    "emerg": "fatal",
+    "panic": "fatal",
     "fatal": "fatal",
 }
+SEVERITIES: Mapping[str, int] = {
+    "UNSPECIFIED": 0,
+    **{
+        f"{name}{step if step > 1 else ''}": 4 * place + step
+        for place, name in enumerate(("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"))
+        for step in range(1, 5)
+    },
+}
+"""Numbers of severities by their names in protobuf."""
+_STEPS = "234"  # behind the short name of a severity
 _ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
 _USED = frozenset({*_ENVIRONMENTS, "service.version"})
 _SEVERITIES = 4
@@ -231,7 +244,8 @@ def _level(record: OtlpRecord, *, is_error: bool) -> str:
     """How grave a record is: by its number, else by its text; of one that says neither, an exception is an error."""
     if 1 <= record.severity <= _SEVERITIES * len(_LEVELS):
         return _LEVELS[(record.severity - 1) // _SEVERITIES]
-    return _BY_TEXT.get(record.severity_text.strip().lower(), "error" if is_error else "info")
+    text = record.severity_text.strip().lower()
+    return _BY_TEXT.get(text.rstrip(_STEPS), "error" if is_error else "info")
 
 
 def _text(body: Any) -> str | None:

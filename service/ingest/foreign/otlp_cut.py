@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
+from collections.abc import Iterable
 
 MAX_RECORD = 256 * 1024
 """Bytes of one record or resource: as many as a log event may have alone."""
 MAX_RESOURCE = 128
 """Attributes of a resource that are read: what an SDK keeps unless it is told otherwise."""
+MOST_NAMES = 10
+LONGEST_NAME = 60
+"""Names of members that a sender is told of, and characters of each."""
 
 _NUMBERS = "I"  # of four bytes each
 
@@ -29,6 +33,35 @@ def check_size(raw: bytes) -> None:
     """Raise MalformedExport for a part that is larger than a log event may be."""
     if len(raw) > MAX_RECORD:
         raise MalformedExport
+
+
+class Unread:
+    """Members of an export that are not read, and those of an older form that are (G-206): a few names of each."""
+
+    def __init__(self) -> None:
+        self._unread: dict[str, None] = {}
+        self._older: dict[str, None] = {}
+
+    def add(self, names: Iterable[str]) -> None:
+        """Note members that are not read."""
+        _note(self._unread, names)
+
+    def add_older(self, name: str) -> None:
+        """Note a member of an older form that is read."""
+        _note(self._older, [name])
+
+    @property
+    def sentence(self) -> str:
+        """What the sender is told, empty for nothing."""
+        told = [("Members that are not read: ", self._unread), ("Members of an older form: ", self._older)]
+        return " ".join(f"{begin}{', '.join(names)}." for begin, names in told if names)
+
+
+def _note(names: dict[str, None], further: Iterable[str]) -> None:
+    for name in further:
+        if len(names) < MOST_NAMES:
+            plain = len(name) <= LONGEST_NAME and name.isascii() and name.replace("_", "").replace(" ", "").isalnum()
+            names[name if plain else "one without a plain name"] = None
 
 
 class Texts:
@@ -56,14 +89,15 @@ class Texts:
 class Cut(ABC):
     """A request of at most `most` records, and as many scopes and resources; each has its number.
 
-    `sizes` are the bytes of the records.
+    `sizes` are the bytes of the records, and `unread` are the members that nobody has read so far.
     """
 
     def __init__(self, most: int) -> None:
+        self.unread = Unread()
         self.resources = Texts()
         self.scopes = Texts()
         self.sizes = array(_NUMBERS)
-        self._most = most
+        self.most = most
         self._resource_of = array(_NUMBERS)  # by scope
         self._scope_of = array(_NUMBERS)  # by record
 
@@ -95,5 +129,5 @@ class Cut(ABC):
         self._scope_of.extend([len(self.scopes) - 1] * records)
 
     def _check(self, number: int) -> None:
-        if number > self._most:
+        if number > self.most:
             raise TooManyRecords

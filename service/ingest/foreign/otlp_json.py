@@ -1,21 +1,40 @@
-"""Export requests of OpenTelemetry in JSON: the protobuf's mapping, but ids in hexadecimal (G-142). Pure functions."""
+"""Export requests of OpenTelemetry in JSON: the protobuf's mapping, but ids in hexadecimal (G-142). Pure functions.
+
+A part with an unknown member is decoded once more without it, and the member is noted. So are members of an older form,
+and those in the spelling of protobuf: they are read in the place of the newer ones (G-206).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from service.ingest.foreign.otlp import OtlpRecord, plain_number
-from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, MalformedExport, TooManyRecords, check_size
+from service.ingest.foreign.otlp import SEVERITIES, OtlpRecord, plain_number
+from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, MalformedExport, TooManyRecords, Unread, check_size
 from service.ingest.foreign.surrogates import FAULTS, decode_any
+
+T = TypeVar("T")
 
 MOST_PARTS = 350_000
 """Commas outside of texts: a request of four megabytes has fewer unless it holds next to nothing, and its parts, which
 exist at once before they can be counted, take up to sixty bytes each."""
 
+_EMPTY, _NULL = msgspec.Raw(b"{}"), msgspec.Raw(b"null")
+_UNREAD = _NULL
+"""Of a member that is known and not kept."""
+_OLDER = {
+    "instrumentationLibraryLogs": "scopeLogs",
+    "instrumentationLibrary": "scope",
+    "logs": "logRecords",
+    "name": "eventName",
+}
+"""Members of older forms, with those that took their place."""
 
-class _Value(msgspec.Struct, rename="camel"):
+
+class _Value(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     string_value: str | None = None
     bool_value: bool | None = None
     int_value: int | str | None = None
@@ -25,28 +44,33 @@ class _Value(msgspec.Struct, rename="camel"):
     bytes_value: str | None = None
 
 
-class _Values(msgspec.Struct):
+class _Values(msgspec.Struct, forbid_unknown_fields=True):
     values: list[_Value | None] | None = None
 
 
-class _Member(msgspec.Struct):
+class _Member(msgspec.Struct, forbid_unknown_fields=True):
     key: str = ""
     value: _Value | None = None
 
 
-class _Members(msgspec.Struct):
+class _Members(msgspec.Struct, forbid_unknown_fields=True):
     values: list[_Member] | None = None
 
 
-class _Resource(msgspec.Struct):
+class _Resource(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     attributes: list[_Member] | None = None
+    dropped_attributes_count: msgspec.Raw = _UNREAD
+    entity_refs: msgspec.Raw = _UNREAD
 
 
-class _Scope(msgspec.Struct):
+class _Scope(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     name: str | None = None
+    version: msgspec.Raw = _UNREAD
+    attributes: msgspec.Raw = _UNREAD
+    dropped_attributes_count: msgspec.Raw = _UNREAD
 
 
-class _Record(msgspec.Struct, rename="camel"):
+class _Record(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     time_unix_nano: int | str | None = None
     observed_time_unix_nano: int | str | None = None
     severity_number: int | str | None = None
@@ -56,26 +80,33 @@ class _Record(msgspec.Struct, rename="camel"):
     trace_id: str | None = None
     span_id: str | None = None
     event_name: str | None = None
+    dropped_attributes_count: msgspec.Raw = _UNREAD
+    flags: msgspec.Raw = _UNREAD
 
 
-class _ScopeLogs(msgspec.Struct, rename="camel"):
-    scope: msgspec.Raw = msgspec.Raw(b"{}")
+class _ScopeLogs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    scope: msgspec.Raw = _EMPTY
     log_records: list[msgspec.Raw] | None = None
+    schema_url: msgspec.Raw = _UNREAD
 
 
-class _ResourceLogs(msgspec.Struct, rename="camel"):
-    resource: msgspec.Raw = msgspec.Raw(b"{}")
+class _ResourceLogs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    resource: msgspec.Raw = _EMPTY
     scope_logs: list[_ScopeLogs] | None = None
+    schema_url: msgspec.Raw = _UNREAD
 
 
-class _Request(msgspec.Struct, rename="camel"):
+class _Request(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     resource_logs: list[_ResourceLogs] | None = None
 
 
 _request = msgspec.json.Decoder(_Request).decode
-_resource = msgspec.json.Decoder(_Resource | None).decode
-_scope = msgspec.json.Decoder(_Scope | None).decode
-_record = msgspec.json.Decoder(_Record).decode
+_resource = msgspec.json.Decoder(_Resource | None)
+_scope = msgspec.json.Decoder(_Scope | None)
+_record = msgspec.json.Decoder(_Record)
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_objects = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | None).decode
+_texts = msgspec.json.Decoder(list[msgspec.Raw] | None).decode
 
 _NEITHER = bytes(set(range(256)) - {*b'",'})
 _AT_ONCE = 64 * 1024
@@ -102,11 +133,13 @@ class _Texts(Cut):
 def cut(raw: bytes, most: int) -> Cut:
     """Cut a request into at most `most` records, and as many scopes. Raises MalformedExport and TooManyRecords."""
     _check_parts(raw)
+    found = _Texts(most)
     try:
-        request = decode_any(_request, raw)
+        request = decode_any(partial(_read_request, most=most, unread=found.unread), raw)
+    except TooManyRecords:
+        raise
     except FAULTS:
         raise MalformedExport from None
-    found = _Texts(most)
     for resource_logs in request.resource_logs or ():
         found.resources.write(resource_logs.resource)
         found.end_resource()
@@ -114,6 +147,79 @@ def cut(raw: bytes, most: int) -> Cut:
             found.scopes.write(scope_logs.scope)
             found.add(scope_logs.log_records or [])
     return found
+
+
+def _read_request(raw: bytes, most: int, unread: Unread) -> _Request:
+    """Decode a request, level by level when a member of one is unknown. Raises as the decoder, and TooManyRecords."""
+    try:
+        return _request(raw)
+    except msgspec.ValidationError:
+        top = _renamed(_object(raw), _Request, unread)
+    request = _Request([])
+    assert request.resource_logs is not None
+    for logs in _few(top.get("resourceLogs", _NULL), most):
+        told = _renamed(logs, _ResourceLogs, unread)
+        scopes = [_renamed(scope, _ScopeLogs, unread) for scope in _few(told.get("scopeLogs", _NULL), most)]
+        parts = [_ScopeLogs(one.get("scope", _EMPTY), _texts(one.get("logRecords", _NULL))) for one in scopes]
+        request.resource_logs.append(_ResourceLogs(told.get("resource", _EMPTY), parts))
+    return request
+
+
+def _few(raw: msgspec.Raw, most: int) -> Sequence[dict[str, msgspec.Raw]]:
+    found = _objects(raw) or ()
+    if len(found) > most:
+        raise TooManyRecords
+    return found
+
+
+def _read(decoder: msgspec.json.Decoder[T], raw: bytes, unread: Unread) -> T:
+    """Decode a part, without its unknown members if it has some. Raises as the decoder."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError:
+        return msgspec.convert(_known(msgspec.json.decode(raw), decoder.type, unread), decoder.type)
+
+
+def _known(value: Any, kind: Any, unread: Unread) -> Any:
+    """The value without the members that its kind does not have, and without those that are not kept."""
+    if isinstance(value, list):
+        return [_known(item, kind, unread) for item in value]
+    shape = _shape_in(kind)
+    if shape is None or not isinstance(value, dict):
+        return value
+    kinds = _kinds_of(shape)
+    told = _renamed(value, shape, unread)
+    return {name: _known(held, kinds[name], unread) for name, held in told.items() if kinds[name] is not msgspec.Raw}
+
+
+def _renamed(members: Mapping[str, T], shape: type[msgspec.Struct], unread: Unread) -> dict[str, T]:
+    """The known members, those of an older form under their newer names. All others are noted."""
+    kinds = _kinds_of(shape)
+    kept: dict[str, T] = {}
+    for name, value in members.items():
+        now = name
+        if name not in kinds:
+            first, *rest = name.split("_")
+            camel = first + "".join(map(str.capitalize, rest))
+            now = _OLDER.get(camel, camel)
+            if now not in kinds or now in members:
+                unread.add([name])
+                continue
+            unread.add_older(name)
+        kept[now] = value
+    return kept
+
+
+@cache
+def _kinds_of(shape: type[msgspec.Struct]) -> Mapping[str, Any]:
+    return {field.encode_name: field.type for field in msgspec.structs.fields(shape)}
+
+
+def _shape_in(kind: Any) -> type[msgspec.Struct] | None:
+    """The shape in a type such as a list of it, or nothing."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return kind
+    return next((found for part in get_args(kind) if (found := _shape_in(part)) is not None), None)
 
 
 def _check_parts(raw: bytes) -> None:
@@ -133,35 +239,35 @@ def _commas(raw: bytes) -> int:
     return count
 
 
-def read_resource(raw: bytes) -> dict[str, Any]:
+def read_resource(raw: bytes, unread: Unread) -> dict[str, Any]:
     """Read the attributes of a resource. Raises MalformedExport."""
     try:
         check_size(raw)
-        found = _resource(raw)
+        found = _read(_resource, raw, unread)
         return _members(found.attributes[:MAX_RESOURCE] if found and found.attributes else None)
     except FAULTS:
         raise MalformedExport from None
 
 
-def read_scope(raw: bytes) -> str:
+def read_scope(raw: bytes, unread: Unread) -> str:
     """Read the name of a scope. Raises MalformedExport."""
     try:
         check_size(raw)
-        found = _scope(raw)
+        found = _read(_scope, raw, unread)
     except FAULTS:
         raise MalformedExport from None
     return (found.name if found else None) or ""
 
 
-def read_record(raw: bytes) -> OtlpRecord:
+def read_record(raw: bytes, unread: Unread) -> OtlpRecord:
     """Read a record. Raises MalformedExport."""
     try:
         check_size(raw)
-        found = _record(raw)
+        found = _read(_record, raw, unread)
         return OtlpRecord(
             _whole(found.time_unix_nano),
             _whole(found.observed_time_unix_nano),
-            _whole(found.severity_number),
+            _severity(found.severity_number, unread),
             found.severity_text or "",
             _value(found.body),
             _members(found.attributes),
@@ -178,6 +284,18 @@ def _whole(value: int | str | None) -> int:
     if isinstance(value, str):
         value = int(value) if value.isdecimal() and len(value) <= len(str(2**64)) else 0
     return value if value is not None and 0 <= value < 2**64 else 0
+
+
+def _severity(value: int | str | None, unread: Unread) -> int:
+    """The number of a severity. Older exporters write its name in protobuf; one without a number is noted."""
+    if not isinstance(value, str) or value.isdecimal():
+        return _whole(value)
+    number = SEVERITIES.get(value.upper().removeprefix("SEVERITY_NUMBER_"))
+    if number is None:
+        unread.add(["severityNumber"])
+        return 0
+    unread.add_older("severityNumber")
+    return number
 
 
 def _members(members: list[_Member] | None) -> dict[str, Any]:

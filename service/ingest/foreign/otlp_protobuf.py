@@ -3,6 +3,8 @@
 The library reads a message as a whole, and a small one may hold millions of empty parts. So the few levels above the
 records are walked by their lengths, which costs a step a record and makes nothing, and a record that is malformed is a
 matter of that record. The library is loaded with the first request: many a service never gets one.
+
+Fields that are not known are noted, and so are those of an older form, which are read (G-206).
 """
 
 from __future__ import annotations
@@ -14,10 +16,14 @@ from functools import cache
 from typing import Any
 
 from service.ingest.foreign.otlp import OtlpRecord, plain_number
-from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, MalformedExport, Texts, check_size
+from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, MalformedExport, Unread, check_size
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
-_FIRST, _SECOND = 1, 2
+_FIRST, _SECOND, _THIRD = 1, 2, 3
+_OLDER_SCOPES = 1000
+"""The field of the scopes of a resource for a while, when they were called instrumentation libraries."""
+_OLDER_NAME = 4
+"""The field of the name of a record, before there was one of its event."""
 _MORE = 0x80  # of a byte of a number that is not its last one
 
 
@@ -44,32 +50,48 @@ class _Places(Cut):
 def cut(raw: bytes, most: int) -> Cut:
     """Cut a request into at most `most` records, and as many scopes. Raises MalformedExport and TooManyRecords."""
     found = _Places(raw, most)
-    for number, begin, size in _fields(raw, 0, len(raw)):
+    for number, begin, size in _fields(raw, 0, len(raw), "Request", found.unread):
         if number == _FIRST:
-            scopes = _level(raw, begin, size, found.resources, most)
+            scopes = _level(raw, begin, size, "ResourceLogs", found)
             found.end_resource()
             for scope in zip(*scopes, strict=True):
-                found.add(*_level(raw, *scope, found.scopes, most))
+                found.add(*_level(raw, *scope, "ScopeLogs", found))
+        else:
+            found.unread.add([f"Request field {number}"])
     return found
 
 
-def _level(raw: bytes, begin: int, size: int, first: Texts, most: int) -> tuple[array[int], array[int]]:
-    """Write the first field of a message to `first`; returns where the second ones begin, and their sizes.
+def _level(raw: bytes, begin: int, size: int, name: str, found: _Places) -> tuple[array[int], array[int]]:
+    """Write the first field of a message to its texts; returns where the second ones begin, and their sizes.
 
-    Messages that come twice are merged. No more places are returned than are too many. Raises MalformedExport.
+    Messages that come twice are merged. No more places are returned than are too many. Scopes of an older form count
+    where there are no others, as their protocol has it. Raises MalformedExport.
     """
-    begins, sizes = array("I"), array("I")
-    for number, at, length in _fields(raw, begin, begin + size):
-        if number == _SECOND and len(begins) <= most:
-            begins.append(at)
-            sizes.append(length)
+    is_resource = name == "ResourceLogs"
+    first = found.resources if is_resource else found.scopes
+    newer, older = (array("I"), array("I")), (array("I"), array("I"))
+    for number, at, length in _fields(raw, begin, begin + size, name, found.unread):
+        if number == _SECOND or (number == _OLDER_SCOPES and is_resource):
+            begins, sizes = newer if number == _SECOND else older
+            if len(begins) <= found.most:
+                begins.append(at)
+                sizes.append(length)
         elif number == _FIRST:
             first.write(raw[at : at + length])
-    return begins, sizes
+        elif number != _THIRD:
+            found.unread.add([f"{name} field {number}"])
+    if older[0] and newer[0]:
+        found.unread.add([f"{name} field {_OLDER_SCOPES}"])
+    elif older[0]:
+        found.unread.add_older("instrumentation_library_logs")
+    return newer if newer[0] else older
 
 
-def _fields(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """The length-delimited fields of a message: their numbers, where they begin, and their sizes. Raises as `cut`."""
+def _fields(raw: bytes, at: int, end: int, name: str, unread: Unread) -> Iterator[tuple[int, int, int]]:
+    """The length-delimited fields of a message: their numbers, where they begin, and their sizes. Raises as `cut`.
+
+    No other field of a message of this `name` is known.
+    """
     while at < end:
         tag = raw[at]
         if tag < _MORE:
@@ -83,7 +105,8 @@ def _fields(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
                 raise MalformedExport
             yield tag >> 3, at, size
             at += size
-        elif kind == _VARINT:
+            continue
+        if kind == _VARINT:
             _, at = _varint(raw, at)
         elif kind == _FIXED64:
             at += 8
@@ -91,6 +114,7 @@ def _fields(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
             at += 4
         else:
             raise MalformedExport
+        unread.add([f"{name} field {tag >> 3}"])
     if at != end:
         raise MalformedExport
 
@@ -109,71 +133,83 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
 
 
 @cache
-def _messages() -> tuple[Any, Any, Any, type[Exception]]:
+def _messages() -> tuple[Any, Any, Any, Any, type[Exception]]:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # noqa: PLC0415 - see above
+    from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped] # noqa: PLC0415
     from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope  # noqa: PLC0415
     from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord  # noqa: PLC0415
     from opentelemetry.proto.resource.v1.resource_pb2 import Resource  # noqa: PLC0415
 
-    return LogRecord, Resource, InstrumentationScope, DecodeError
+    return LogRecord, Resource, InstrumentationScope, UnknownFieldSet, DecodeError
 
 
-def read_resource(raw: bytes) -> dict[str, Any]:
+def read_resource(raw: bytes, unread: Unread) -> dict[str, Any]:
     """Read the attributes of a resource. Raises MalformedExport."""
-    _, resource_type, _, error = _messages()
-    try:
-        check_size(raw)
-        return _members(resource_type.FromString(raw).attributes[:MAX_RESOURCE])
-    except (error, RecursionError):
-        raise MalformedExport from None
+    _, resource_type, _, _, _ = _messages()
+    return _members(_read(resource_type, raw, unread).attributes[:MAX_RESOURCE], unread)
 
 
-def read_scope(raw: bytes) -> str:
+def read_scope(raw: bytes, unread: Unread) -> str:
     """Read the name of a scope. Raises MalformedExport."""
-    _, _, scope_type, error = _messages()
-    try:
-        check_size(raw)
-        return str(scope_type.FromString(raw).name)
-    except (error, RecursionError):
-        raise MalformedExport from None
+    _, _, scope_type, _, _ = _messages()
+    return str(_read(scope_type, raw, unread).name)
 
 
-def read_record(raw: bytes) -> OtlpRecord:
+def read_record(raw: bytes, unread: Unread) -> OtlpRecord:
     """Read a record. Raises MalformedExport, also for one that nests deeper than the library goes, or is too large."""
-    record_type, _, _, error = _messages()
-    try:
-        check_size(raw)
-        found = record_type.FromString(raw)
-    except (error, RecursionError):
-        raise MalformedExport from None
+    record_type, *_ = _messages()
+    older: dict[int, bytes] = {_OLDER_NAME: b""}
+    found = _read(record_type, raw, unread, older)
     return OtlpRecord(
         found.time_unix_nano,
         found.observed_time_unix_nano,
         found.severity_number,
         found.severity_text,
-        _value(found.body),
-        _members(found.attributes),
+        _value(found.body, unread),
+        _members(found.attributes, unread),
         found.trace_id.hex(),
         found.span_id.hex(),
-        found.event_name,
+        found.event_name or older[_OLDER_NAME].decode(errors="replace"),
     )
 
 
-def _members(attributes: Any) -> dict[str, Any]:
-    return {member.key: _value(member.value) for member in attributes}
+def _read(kind: Any, raw: bytes, unread: Unread, older: dict[int, bytes] | None = None) -> Any:
+    """Read a message. Fields that are not known are noted, and their bytes kept of those in `older`.
+
+    Raises MalformedExport.
+    """
+    *_, unknown, error = _messages()
+    try:
+        check_size(raw)
+        found = kind.FromString(raw)
+    except (error, RecursionError):
+        raise MalformedExport from None
+    for field in unknown(found):
+        if older is not None and field.field_number in older and field.wire_type == _LENGTH:
+            older[field.field_number] = field.data
+            unread.add_older(f"{kind.DESCRIPTOR.name} field {field.field_number}")
+        else:
+            unread.add([f"{kind.DESCRIPTOR.name} field {field.field_number}"])
+    return found
 
 
-def _value(value: Any) -> Any:
+def _members(attributes: Any, unread: Unread) -> dict[str, Any]:
+    return {member.key: _value(member.value, unread) for member in attributes}
+
+
+def _value(value: Any, unread: Unread) -> Any:
     if text := value.string_value:  # as nearly all are; of any other kind it is empty
         return text
     kind = value.WhichOneof("value")
     if kind is None:
+        if value.ByteSize():
+            unread.add(["AnyValue of an unknown kind"])
         return None
     held = getattr(value, kind)
     if kind == "array_value":
-        return [_value(item) for item in held.values]
+        return [_value(item, unread) for item in held.values]
     if kind == "kvlist_value":
-        return _members(held.values)
+        return _members(held.values, unread)
     if kind == "bytes_value":
         return base64.b64encode(held).decode()
     return plain_number(held) if kind == "double_value" else held

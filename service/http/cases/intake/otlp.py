@@ -21,7 +21,7 @@ from service.http.edge.declare.call import Call
 from service.ingest.foreign import otlp_json, otlp_protobuf
 from service.ingest.foreign.common import to_log
 from service.ingest.foreign.otlp import OtlpRecord, Scope, to_event
-from service.ingest.foreign.otlp_cut import Cut, MalformedExport, TooManyRecords
+from service.ingest.foreign.otlp_cut import Cut, MalformedExport, TooManyRecords, Unread
 from service.ingest.queue.items import Item, Part, Sender, check_extra
 
 T = TypeVar("T")
@@ -37,6 +37,8 @@ MOST_STORED = 32 * 1024 * 1024
 
 async def record_export(call: Call[Any, None]) -> Outcome:
     """Store the log records of an export; those that cannot be taken are counted, and the others are stored.
+
+    The answer names unread members, and those of an older form (G-206).
 
     A record is known by its export, byte for byte, and its place in it: an export that is sent again stores nothing
     twice within 24 hours, and what was not stored of it. So whatever passes (no room, no database) is answered as such
@@ -64,7 +66,8 @@ async def record_export(call: Call[Any, None]) -> Outcome:
                 call.records["logs", HTTPStatus.BAD_REQUEST] += 1
     await parts.store()
     refused += parts.refused
-    return export_answer(form, refused, reason or ("Some records could not be stored." if refused else ""))
+    reason = reason or ("Some records could not be stored." if refused else "")
+    return export_answer(form, refused, f"{reason} {found.unread.sentence}".strip())
 
 
 def _cut(reader: Any, raw: bytes) -> Cut:
@@ -115,20 +118,19 @@ class Scopes:
 
     def _read(self, number: int) -> Scope | None:
         resource = self._read_resource(self._found.resource_of(number))
-        name = _none_if_malformed(self._reader.read_scope, self._found.scopes[number])
+        name = self._none_if_malformed(self._reader.read_scope, self._found.scopes[number])
         return None if resource is None or name is None else Scope(resource, name)
 
     def _read_resource(self, number: int) -> Mapping[str, Any] | None:
         if self._resource[0] != number:
-            self._resource = number, _none_if_malformed(self._reader.read_resource, self._found.resources[number])
+            self._resource = number, self._none_if_malformed(self._reader.read_resource, self._found.resources[number])
         return self._resource[1]
 
-
-def _none_if_malformed(read: Callable[[bytes], T], raw: bytes) -> T | None:
-    try:
-        return read(raw)
-    except MalformedExport:
-        return None
+    def _none_if_malformed(self, read: Callable[[bytes, Unread], T], raw: bytes) -> T | None:
+        try:
+            return read(raw, self._found.unread)
+        except MalformedExport:
+            return None
 
 
 class CutExport:
@@ -150,7 +152,7 @@ class CutExport:
 
         It is a part of the export, unless it has no time: then nothing tells a repeat of it from another event.
         """
-        record: OtlpRecord = self._reader.read_record(self._found.record(index))
+        record: OtlpRecord = self._reader.read_record(self._found.record(index), self._found.unread)
         body, text, _, first, before = to_log(to_event(record, self._scopes.of(index)))
         if record.time or record.observed:
             part = Part(index, len(self._found))

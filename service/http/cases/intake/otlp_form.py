@@ -48,16 +48,19 @@ OTLP_PROTOBUF = Form(
     export=Export((JSON, PROTOBUF), ExportLogsAnswer, ExportStatus),
 )
 OTLP_JSON = Form(
-    "otlp_json", MAX_BYTES, begins=re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"resourceLogs"'), write_failure=_write_failure
+    "otlp_json",
+    MAX_BYTES,
+    begins=re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"resource(?:L|_l)ogs"'),
+    write_failure=_write_failure,
 )
 
 
 def export_answer(form: Form, refused: int, reason: str) -> Outcome:
-    """The answer to an export of which all but `refused` records are stored."""
+    """The answer to an export, stored but for `refused` records. A reason alone is a warning."""
     if form is OTLP_PROTOBUF:
-        partial = _number(1, refused) + _part(2, reason.encode())
-        return Outcome(HTTPStatus.OK, _part(1, partial) if refused else b"", {"content-type": PROTOBUF})
-    partly = ExportLogsPartialSuccess(str(refused), reason) if refused else msgspec.UNSET
+        partial = (_number(1, refused) if refused else b"") + _part(2, reason.encode())
+        return Outcome(HTTPStatus.OK, _part(1, partial) if reason else b"", {"content-type": PROTOBUF})
+    partly = ExportLogsPartialSuccess(str(refused), reason) if reason else msgspec.UNSET
     return Outcome(HTTPStatus.OK, msgspec.json.encode(ExportLogsAnswer(partly)), {})
 
 

@@ -18,11 +18,13 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from service.http.cases.intake.otlp import Scopes
 from service.ingest.foreign import otlp_protobuf
+from service.ingest.foreign.otlp_cut import Unread
 from tests.service.http.cases.test_ingest import LOG, figures, stored
 from tests.service.http.cases.test_ingest import project as project  # noqa: PLC0414 (a fixture is found by name)
 from tests.service.http.edge.test_unpacking import PACKERS
 from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414
+from tests.support.protobuf import field
 from tests.support.traces import compiled
 
 pytestmark = pytest.mark.shares_server
@@ -378,12 +380,12 @@ class _Reader:
     def __init__(self) -> None:
         self.resources = 0
 
-    def read_resource(self, raw: bytes) -> Any:
+    def read_resource(self, raw: bytes, unread: Unread) -> Any:
         self.resources += 1
-        return otlp_protobuf.read_resource(raw)
+        return otlp_protobuf.read_resource(raw, unread)
 
-    def read_scope(self, raw: bytes) -> str:
-        return otlp_protobuf.read_scope(raw)
+    def read_scope(self, raw: bytes, unread: Unread) -> str:
+        return otlp_protobuf.read_scope(raw, unread)
 
 
 def test_of_very_many_resources_the_last_one_is_kept_as_it_was_read():
@@ -436,3 +438,121 @@ async def test_both_encodings_store_the_same(world: World, texts, severities):
         found.append(await world.sql(f"{query} order by extra->>'time_unix_nano'", made["id"]))
     assert found[0] == found[1]
     assert len(found[0]) == len(texts)
+
+
+def _json(logs: dict[str, Any], **beside: Any) -> bytes:
+    return json.dumps({"resourceLogs": [logs], **beside}).encode()
+
+
+OLD_RECORD = {"timeUnixNano": str(START), "severityNumber": "SEVERITY_NUMBER_ERROR2", "name": "checkout.failed"}
+NEW_RECORD = {"timeUnixNano": str(START), "severityNumber": 18, "body": {"stringValue": "m"}}
+OLDER = [
+    # JavaScript's exporter before 1.0.
+    _json({"instrumentationLibraryLogs": [{"instrumentationLibrary": {"name": "shop"}, "logs": [OLD_RECORD]}]}),
+    # An agent that writes the names of protobuf.
+    json.dumps(
+        {
+            "resource_logs": [
+                {
+                    "scope_logs": [
+                        {
+                            "scope": {"name": "shop"},
+                            "log_records": [
+                                {
+                                    "time_unix_nano": str(START),
+                                    "severity_number": "ERROR2",
+                                    "body": {"string_value": "checkout.failed"},
+                                }
+                            ],
+                        }
+                    ]
+                }
+            ]
+        }
+    ).encode(),
+    # A collector between the two names of a scope: the new one holds all, or the old one.
+    field(
+        1,
+        b"\xc2\x3e"
+        + field(
+            0,
+            field(1, field(1, b"shop"))
+            + field(2, b"\x09" + START.to_bytes(8, "little") + b"\x10\x12" + field(4, b"checkout.failed")),
+        )[1:],
+    ),
+]
+
+
+@pytest.mark.parametrize("raw", OLDER, ids=["libraries", "snake case", "field 1000"])
+async def test_an_export_of_an_older_form_is_stored_and_told(world: World, project, raw):
+    """Its severity by name and its name of a record, too; the answer says that nothing of it was rejected (G-206)."""
+    _, made, dsn = project
+    headers = AS_JSON if raw.startswith(b"{") else AS_PROTOBUF
+    answer = await dsn.post("/v1/logs", content=raw, headers=headers)
+    assert answer.status_code == 200, answer.content
+    rejected, message = _partial(answer)
+    assert rejected == 0
+    assert message.startswith("Members of an older form: ")
+    rows = await world.sql("select message, level, tags->>'logger' from log_events where project_id = %s", made["id"])
+    assert rows == [("checkout.failed", "error", "shop")]
+
+
+def _partial(answer: Any) -> tuple[int, str]:
+    if answer.headers["content-type"] == AS_JSON["content-type"]:
+        told = answer.json()["partialSuccess"]
+        return int(told["rejectedLogRecords"]), told["errorMessage"]
+    found = ExportLogsServiceResponse.FromString(answer.content).partial_success
+    return found.rejected_log_records, found.error_message
+
+
+_VALUE = {"key": "k", "value": {"dateValue": 7}}
+UNKNOWN = {
+    "spans beside": (
+        _json({"scopeLogs": [{"logRecords": [NEW_RECORD]}]}, resourceSpans=[{"scopeSpans": []}]),
+        "resourceSpans",
+    ),
+    "of a resource's logs": (_json({"scopeLogs": [{"logRecords": [NEW_RECORD]}], "cluster": "a"}), "cluster"),
+    "of a scope's logs": (_json({"scopeLogs": [{"logRecords": [NEW_RECORD], "pipeline": {}}]}), "pipeline"),
+    "of a resource": (_json({"resource": {"labels": {}}, "scopeLogs": [{"logRecords": [NEW_RECORD]}]}), "labels"),
+    "of a scope": (_json({"scopeLogs": [{"scope": {"lang": "go"}, "logRecords": [NEW_RECORD]}]}), "lang"),
+    "of a record": (_json({"scopeLogs": [{"logRecords": [{**NEW_RECORD, "stream": "stderr"}]}]}), "stream"),
+    "of a value": (_json({"scopeLogs": [{"logRecords": [{**NEW_RECORD, "attributes": [_VALUE]}]}]}), "dateValue"),
+    "a severity": (_json({"scopeLogs": [{"logRecords": [{**NEW_RECORD, "severityNumber": "BAD"}]}]}), "severityNumber"),
+    "both forms": (
+        _json({"scopeLogs": [{"logRecords": [NEW_RECORD]}], "instrumentationLibraryLogs": [{"logs": [OLD_RECORD]}]}),
+        "instrumentationLibraryLogs",
+    ),
+    "field of the request": (export({"body": "m"}).SerializeToString() + field(9, b"x"), "Request field 9"),
+    "number of the request": (export({"body": "m"}).SerializeToString() + b"\x48\x01", "Request field 9"),
+    "field of a record": (
+        field(1, field(2, field(2, field(5, field(1, b"m")) + field(14, b"x")))),
+        "LogRecord field 14",
+    ),
+    "kind of a value": (
+        field(1, field(2, field(2, field(5, field(1, b"m")) + field(6, field(1, b"k") + field(2, field(12, b"x")))))),
+        "AnyValue of an unknown kind",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+async def test_an_unknown_member_is_told_and_the_rest_is_stored(world: World, project, name):
+    """At each level of an export, in both encodings: never a silent 200 (G-206)."""
+    _, made, dsn = project
+    raw, told = UNKNOWN[name]
+    headers = AS_JSON if raw.startswith(b"{") else AS_PROTOBUF
+    answer = await dsn.post("/v1/logs", content=raw, headers=headers)
+    assert answer.status_code == 200, answer.content
+    assert _partial(answer) == (0, f"Members that are not read: {told}.")
+    assert await world.sql("select message from log_events where project_id = %s", made["id"]) == [("m",)]
+
+
+async def test_a_rejected_record_is_told_beside_an_unknown_member(project):
+    """Both in one sentence each."""
+    _, _, dsn = project
+    raw = _json({"scopeLogs": [{"logRecords": [NEW_RECORD, {"body": 7}], "pipeline": 1}]})
+    answer = await dsn.post("/v1/logs", content=raw, headers=AS_JSON)
+    reason = "Some records are not of the form of a log record."
+    assert _partial(answer) == (1, f"{reason} Members that are not read: pipeline.")
+    plain = await dsn.post("/v1/logs", content=_json({"scopeLogs": [{"logRecords": [NEW_RECORD]}]}), headers=AS_JSON)
+    assert plain.json() == {}

@@ -117,11 +117,12 @@ def test_each_record_is_found_with_its_scope_and_resource(form: str):
     seen = []
     for index in range(len(found)):
         scope = found.scope_of(index)
-        resource = reader.read_resource(found.resources[found.resource_of(scope)])
-        text = reader.read_record(found.record(index)).severity_text
+        resource = reader.read_resource(found.resources[found.resource_of(scope)], found.unread)
+        text = reader.read_record(found.record(index), found.unread).severity_text
         assert found.sizes[index] == len(found.record(index))
-        seen.append((resource["number"], reader.read_scope(found.scopes[scope]), text))
+        seen.append((resource["number"], reader.read_scope(found.scopes[scope], found.unread), text))
     assert seen == [(1, "a1", "a10"), *((2, f"{name}2", f"{name}2{at}") for name in "ab" for at in range(2))]
+    assert found.unread.sentence == ""
     with pytest.raises(TooManyRecords):
         reader.cut(raw, 4)
 
@@ -147,3 +148,22 @@ def test_a_part_is_as_large_as_an_event_may_be():
     check_size(b"x" * MAX_RECORD)
     with pytest.raises(MalformedExport):
         check_size(b"x" * (MAX_RECORD + 1))
+
+
+@pytest.mark.parametrize("form", READERS)
+def test_of_very_many_unknown_members_a_few_are_named(form: str):
+    """Each by a plain name, whatever a sender calls it, and little is kept of them."""
+    if form == "json":
+        raw = b'{"resourceLogs":[],' + b",".join(b'"' + b"x%d" % at + b'":1' for at in range(100_000)) + b',"<b>":1}'
+    else:
+        raw = b"".join(field(number % 12 + 2, b"x") for number in range(100_000))
+    found = READERS[form].cut(raw, MOST)
+    assert len(found.unread.sentence) < 600
+    assert found.unread.sentence.count(",") == 9
+    odd = b'{"resourceLogs":[],"<b>":1,"' + b"y" * 61 + b'":1}'
+    assert otlp_json.cut(odd, MOST).unread.sentence == "Members that are not read: one without a plain name."
+
+
+def test_far_too_many_parts_with_an_unknown_member_take_what_is_in_bounds():
+    raw = b'{"new":1,"resourceLogs":[' + b"{}," * (MOST_PARTS - 5) + b"{}]}"
+    assert memory_of(lambda: _fails(otlp_json, raw))[1] < 40 * MEGABYTE
