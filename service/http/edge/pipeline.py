@@ -58,7 +58,7 @@ from service.http.edge.declare.headers import Head, check_content, check_repeate
 from service.http.edge.declare.ignored import HEADER as IGNORED
 from service.http.edge.declare.ignored import find_ignored
 from service.http.edge.declare.operations import Operation
-from service.http.edge.declare.sdk import Sdk
+from service.http.edge.declare.sdk import BodyReader, Sdk
 from service.http.edge.measure.access_log import UNKNOWN, AccessLog
 from service.http.edge.rendering import render_failure, render_success, with_body_schema, with_next_operations
 from service.http.edge.waiting.streams import StreamedReply, Streams
@@ -440,9 +440,9 @@ class Pipeline:
             raise
         return upload
 
-    def _read_pieces(self, upload: Upload, tenant: str, work: Callable[[bytes], Any]) -> AsyncIterator[Any]:
+    def _read_pieces(self, upload: Upload, tenant: str, reader: BodyReader[Any]) -> AsyncIterator[Any]:
         """Read an upload as `Call.work_on_pieces` does."""
-        return read_pieces(upload, self._apart, tenant, work)
+        return read_pieces(upload, self._apart, tenant, reader)
 
     async def _introduce(
         self, services: Services, operation: Operation, protocol: Sdk, head: Head, query: Query, sent: bytes | Upload
@@ -455,7 +455,7 @@ class Pipeline:
         tenant, finder = reads_for() or NOBODY, protocol.finder()
         upload = sent if isinstance(sent, Upload) else Upload(sent)
         async with self._place_of(upload, tenant):
-            async for over in read_pieces(upload, self._apart, tenant, finder.feed):
+            async for over in read_pieces(upload, self._apart, tenant, finder):
                 if over:
                     break
         upload.found = finder

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from service.ingest.foreign.pieces import NOTHING, Pieces, Waits
+from service.ingest.foreign.pieces import NOTHING, PieceReader, Waits
 from service.ingest.foreign.surrogates import FAULTS, decode_any
 
 MAX_ITEMS = 1000
@@ -68,7 +68,7 @@ def _header_of(line: bytes) -> Header:
     return header
 
 
-class EnvelopeReader:
+class EnvelopeReader(PieceReader):
     """Takes an envelope apart while its pieces arrive: `header`, then `items`, one after the other.
 
     `keep` gives the bytes kept of an item by its type. A longer one has no payload. None: it is passed over. The items
@@ -79,8 +79,7 @@ class EnvelopeReader:
         self.header = Header()
         self.items: list[EnvelopeItem] = []
         self._keep = keep
-        self._pieces = Pieces()
-        self._reading = self._read()
+        super().__init__()
 
     def feed(self, piece: bytes) -> None:
         """Read a piece. Raises MalformedEnvelope, and TooManyEnvelopeItems."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Generator
 from urllib.parse import unquote_to_bytes
 
-from service.ingest.foreign.pieces import NOTHING, Pieces, TextEnded, Waits
+from service.ingest.foreign.pieces import NOTHING, PieceReader, TextEnded, Waits
 from service.ingest.foreign.posthog import (
     MAX_KEY,
     NO_EVENTS,
@@ -37,7 +37,7 @@ _QUARTET = 4
 _NO_BASE64 = "the field data must hold base64"
 
 
-class EventCutter:
+class EventCutter(PieceReader):
     """Cuts a text into events. `take` returns the whole ones so far, with None for one too large.
 
     At most `most` events are cut, and `more` tells of others behind them. `largest` is the most bytes of one. `sent`
@@ -52,11 +52,10 @@ class EventCutter:
         self._largest = largest
         self._counts = counts
         self._events: list[bytes | None] = []
-        self._pieces = Pieces()
-        self._reading = self._read()
         self._kept = {"api_key": MAX_KEY, "token": MAX_KEY, "properties": largest}
         self._names: dict[str, bytes] = {}
         self._whole: list[bytes] | None = []  # the text as far as it may be one event alone
+        super().__init__()
 
     def feed(self, piece: bytes) -> None:
         """Read a piece. Raises MalformedEvents."""

@@ -5,7 +5,9 @@ A reader is a generator, which waits for the next piece wherever it is. So it ma
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator
+from contextlib import suppress
 
 Waits = Generator[None, None, None]
 
@@ -66,3 +68,24 @@ class Pieces:
         while self.at >= len(self.text) and not self.over:
             yield
         return self.at >= len(self.text)
+
+
+class PieceReader(ABC):
+    """A reader of pieces. `close` gives up the unread rest.
+
+    Waiting for a piece, a reader holds itself and the piece before, until the garbage collector comes by: an abandoned
+    body would stay for long (P25).
+    """
+
+    def __init__(self) -> None:
+        self._pieces = Pieces()
+        self._reading = self._read()
+
+    @abstractmethod
+    def _read(self) -> Waits:
+        """Read the text from its begin to its end."""
+
+    def close(self) -> None:
+        """Stop to wait for pieces."""
+        with suppress(ValueError):  # a thread reads just now: its request went away
+            self._reading.close()

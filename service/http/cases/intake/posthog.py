@@ -104,7 +104,7 @@ async def _record(call: Call[bytes, None]) -> int:
     known = call.upload.found
     if known is None and not call.upload.small:
         known = sdks.PosthogKey()
-        async for _ in call.work_on_pieces(known.feed):
+        async for _ in call.work_on_pieces(known):
             pass
     if known is not None and known.sent is not None:
         call.take_tokens(max(0, known.count - 1))
@@ -112,7 +112,7 @@ async def _record(call: Call[bytes, None]) -> int:
     body = sdks.PosthogEvents()
     parts = Parts[str](call, partial(settle, call), foreign=True)
     refused = large = 0
-    async for texts in call.work_on_pieces(body.cut):
+    async for texts in call.work_on_pieces(body):
         if known is None or known.sent is None:  # It is there as a whole.
             assert body.sent is not None
             sent = body.sent

@@ -31,6 +31,9 @@ class _SentryKey:
             self.key = None if header.dsn is None else key_of_dsn(header.dsn)
         return True
 
+    def close(self) -> None:
+        """It waits for nothing."""
+
 
 def _sentry_told(failure: Failure) -> Mapping[str, str]:
     """Why, and while too much comes how long every kind of item has to wait."""
@@ -61,7 +64,7 @@ class PosthogEvents:
         self._form = FormText()
         self._cutter: EventCutter | None = None
 
-    def cut(self, piece: bytes) -> list[bytes | None] | None:
+    def feed(self, piece: bytes) -> list[bytes | None] | None:
         """The events that end in a piece, an empty one at the end. None for one that is too large.
 
         Raises InvalidPayload, also for a body without JSON (G-175).
@@ -70,6 +73,11 @@ class PosthogEvents:
             return self._cut(piece)
         except posthog.MalformedEvents as fault:
             raise malformed_events(fault) from None
+
+    def close(self) -> None:
+        """Give up the unread rest."""
+        if self._cutter is not None:
+            self._cutter.close()
 
     def _cut(self, piece: bytes) -> list[bytes | None] | None:
         if self._cutter is None:
@@ -105,8 +113,8 @@ class PosthogKey(PosthogEvents):
         super().__init__(counts=True)
 
     def feed(self, piece: bytes) -> None:
-        """Look at the next piece. Raises as `cut`."""
-        self.cut(piece)
+        """Look at the next piece. Raises as that of all events."""
+        super().feed(piece)
 
 
 def malformed_events(fault: posthog.MalformedEvents) -> InvalidPayload:

@@ -47,15 +47,7 @@ class ArrivingEnvelope:
     """An arriving envelope. The event and the reports of the SDK are kept, and all else is passed over."""
 
     def __init__(self) -> None:
-        self._reader = EnvelopeReader(self._room)
-        self._left = {_EVENT: 1, _REPORT: _MOST_REPORTS}
-
-    def _room(self, kind: str) -> int | None:
-        left = self._left.get(kind, 0)
-        if not left:
-            return None
-        self._left[kind] = left - 1
-        return MAX_EVENT_BYTES if kind == _EVENT else _REPORT_BYTES
+        self._reader = EnvelopeReader(partial(_room, {_EVENT: 1, _REPORT: _MOST_REPORTS}))
 
     def feed(self, piece: bytes) -> None:
         """Read a piece, an empty one at the end. Raises InvalidPayload, and TooManyItems. Pure."""
@@ -68,6 +60,10 @@ class ArrivingEnvelope:
             raise _unacceptable(str(fault)) from None
         except envelope.TooManyEnvelopeItems:
             raise TooManyItems(envelope.MAX_ITEMS) from None
+
+    def close(self) -> None:
+        """Give up the unread rest."""
+        self._reader.close()
 
     @property
     def event_id(self) -> str | None:
@@ -95,6 +91,14 @@ class ArrivingEnvelope:
         return events[0] if events else None
 
 
+def _room(left: dict[str, int], kind: str) -> int | None:
+    """Count an item in. Returns the bytes to keep of it, or None, by how many of each kind are `left` to keep."""
+    if not left.get(kind):
+        return None
+    left[kind] -= 1
+    return MAX_EVENT_BYTES if kind == _EVENT else _REPORT_BYTES
+
+
 class ReadEvent(NamedTuple):
     """An event that is ready for the intake; `own_id`: the SDK has given it the id."""
 
@@ -112,7 +116,7 @@ async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
     """
     opened, fault = ArrivingEnvelope(), None
     try:
-        async for _ in call.work_on_pieces(opened.feed):
+        async for _ in call.work_on_pieces(opened):
             pass
     except (InvalidPayload, PayloadTooLarge) as refused:
         fault = refused

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from io import BytesIO
 from typing import Any, BinaryIO, TypeVar
@@ -16,6 +16,7 @@ from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable
 from service.fairness.apart import LARGE, Apart
 from service.http.edge.answer.errors import PayloadTooLarge
 from service.http.edge.body.unpacking import Unpacked, decompress
+from service.http.edge.declare.sdk import BodyReader
 
 T = TypeVar("T")
 
@@ -41,6 +42,7 @@ class Upload:
         self.most = len(raw)
         self.fault: Refusal | None = None
         self.found: Any = None
+        self._readers: list[BodyReader[Any]] = []
 
     @property
     def whole(self) -> bytes | None:
@@ -91,10 +93,16 @@ class Upload:
         self._file.write(piece)
 
     def close(self) -> None:
-        """Give the file back, and forget what is in memory."""
+        """Give the file back, and forget the parts in memory and in the hands of readers."""
         self._raw = None
+        for reader in self._readers:
+            reader.close()
         if self._file is not None:
             self._file.close()
+
+    def read_by(self, reader: BodyReader[Any]) -> None:
+        """Close a reader with the body."""
+        self._readers.append(reader)
 
     def open(self) -> Unpacked:
         """Read it from its begin, without its content coding. Raises UnsupportedMediaType."""
@@ -103,15 +111,16 @@ class Upload:
         return Unpacked(source, self.encoding, self.most)
 
 
-async def read_pieces(upload: Upload, apart: Apart, tenant: str, work: Callable[[bytes], T | None]) -> AsyncIterator[T]:
-    """Read an upload and do work on each piece, apart from the event loop unless it is small.
+async def read_pieces(upload: Upload, apart: Apart, tenant: str, reader: BodyReader[T]) -> AsyncIterator[T]:
+    """Feed the pieces of an upload to a reader, apart from the event loop unless it is small.
 
-    A small one is one piece. At the end the work is done on an empty piece. Raises what `work` and the reading raise,
-    and the upload's fault.
+    A small one is one piece. At the end the piece is empty. Raises what the reader and the unpacking raise, and the
+    upload's fault.
     """
+    upload.read_by(reader)
     if (whole := upload.whole) is not None:
         for piece in (whole, b"") if whole else (b"",):
-            if (found := work(piece)) is not None:
+            if (found := reader.feed(piece)) is not None:
                 yield found
         return
     unpacked = upload.open()
@@ -120,7 +129,7 @@ async def read_pieces(upload: Upload, apart: Apart, tenant: str, work: Callable[
         piece = unpacked.read()
         if unpacked.ended and upload.fault is not None:
             raise upload.fault
-        return work(piece) if piece or unpacked.ended else None
+        return reader.feed(piece) if piece or unpacked.ended else None
 
     while not unpacked.ended:
         try:

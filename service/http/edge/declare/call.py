@@ -24,6 +24,7 @@ from service.fairness.offload import Offload
 from service.http.edge.declare.forms import Form
 from service.http.edge.declare.headers import conditional, head_of
 from service.http.edge.declare.operations import Operation
+from service.http.edge.declare.sdk import BodyReader
 from service.http.edge.waiting.waits import RevisionWait
 from service.ingest.queue.items import AS_SENT, Adjustments, Sender
 from service.services import Services
@@ -56,7 +57,7 @@ class Tools(NamedTuple):
     decode_one: Callable[[str, bytes], Awaitable[tuple[Any, Any, bytes, Adjustments]]]
     turns: Shares
     readmit: Callable[[], Awaitable[Any]]
-    read_pieces: Callable[[Any, str, Callable[[bytes], Any]], AsyncIterator[Any]]
+    read_pieces: Callable[[Any, str, BodyReader[Any]], AsyncIterator[Any]]
     offload: Offload
 
 
@@ -186,14 +187,14 @@ class Call(Generic[B, Q]):
         cost = FOREIGN * size if foreign and size > SMALL else size
         await self._tools.turns.take_part(self.principal.tenant, cost, self._apart.company)
 
-    def work_on_pieces(self, work: Callable[[bytes], T | None]) -> AsyncIterator[T]:
-        """Carry out pure work on the body of a piecewise operation, a piece at a time.
+    def work_on_pieces(self, reader: BodyReader[T]) -> AsyncIterator[T]:
+        """Have the body of a piecewise operation read, a piece at a time, and an empty one at its end.
 
-        At its end the work is done on an empty piece. Each time it is asked for, the body begins anew. Raises
-        InvalidPayload, PayloadTooLarge, and what `work` raises.
+        Each time it is asked for, the body begins anew. The reader is closed with the body. Raises InvalidPayload,
+        PayloadTooLarge, and the reader's own errors.
         """
         assert self.upload is not None, "the operation is piecewise"
-        return self._tools.read_pieces(self.upload, self.principal.tenant, work)
+        return self._tools.read_pieces(self.upload, self.principal.tenant, reader)
 
     async def work_on_body(self, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work on the body: apart when the body is large (P25). Raises what it raises."""

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from service.http.edge.answer.errors import Failure
 
 Query = Mapping[str, Sequence[str]]
 
 
-class KeyFinder(Protocol):
+T_co = TypeVar("T_co", covariant=True)
+
+
+class BodyReader(Protocol[T_co]):
+    """Reads a body while its pieces arrive."""
+
+    def feed(self, piece: bytes) -> T_co | None:
+        """Read the next piece, an empty one at the end. Returns its finds."""
+
+    def close(self) -> None:
+        """Give up the unread rest. Called at the end of the request."""
+
+
+class KeyFinder(BodyReader[bool], Protocol):
     """A search for the key in a body, when the head has none. `key` is None while there is none."""
 
     key: str | None

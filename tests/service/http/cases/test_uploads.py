@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import json
+import weakref
 from collections.abc import AsyncIterator, Awaitable
 from functools import partial
 from typing import Any
@@ -13,6 +15,9 @@ import brotli
 import pytest
 import zstandard
 
+from service.http.cases.intake.sdks import PosthogEvents, PosthogKey
+from service.http.cases.intake.sentry import ArrivingEnvelope
+from service.http.edge.body.upload import Upload
 from tests.service.http.cases.test_posthog import TAKEN, large
 from tests.service.http.cases.test_posthog import Sdk as PosthogSdk
 from tests.service.http.cases.test_sentry import ATTACHMENT, envelope, padding
@@ -108,3 +113,45 @@ async def test_many_bombs_at_once(world: World, coding: str) -> None:
     answers = await watch.over(at_once(AT_ONCE, lambda _: sdk.send(bomb, content_encoding=coding)))
     assert {answer.status_code for answer in answers} == {413}
     assert watch.grown < GROWTH, watch.grown
+
+
+async def test_what_is_refused_leaves_nothing(world: World) -> None:
+    """Each holds some 130 kB while it is read, which go when it is answered and not when the collector comes by."""
+    owner = await world.sign_in()
+    sdk = SentrySdk(world, owner, await owner.create_project())
+    no_envelope = gzip.compress(b" " * 50_000_000, 9)
+    refused = partial(sdk.send, no_envelope, content_encoding="gzip")
+    await refused()
+    watch = Watch(world)
+    for _ in range(10):
+        assert {answer.status_code for answer in await at_once(AT_ONCE, lambda _: refused())} == {400}
+    await watch.over(refused())
+    assert watch.grown < GROWTH // 2, watch.grown
+
+
+@pytest.mark.parametrize(
+    ("reader", "begin"),
+    [
+        (ArrivingEnvelope, b'{}\n{"type":"attachment"}\n'),
+        (ArrivingEnvelope, b'{}\n{"type":"event","length":9999}\n{'),
+        (ArrivingEnvelope, b"{"),
+        (PosthogEvents, b'{"batch": ['),
+        (PosthogKey, b'[{"event": "a'),
+    ],
+)
+async def test_a_body_that_is_given_up_leaves_no_reader(
+    reader: type[ArrivingEnvelope | PosthogEvents], begin: bytes
+) -> None:
+    """Without the collector of cycles: it has read two pieces, and waits for more."""
+    gc.disable()
+    try:
+        upload, reading = Upload(), reader()
+        upload.read_by(reading)
+        for piece in (begin, b" " * 1000):
+            reading.feed(piece)
+        gone = weakref.ref(reading)
+        upload.close()
+        del upload, reading
+        assert gone() is None
+    finally:
+        gc.enable()

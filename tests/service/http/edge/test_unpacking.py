@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import BytesIO
 from tempfile import TemporaryFile
+from types import SimpleNamespace
 from typing import Any, cast
 
 import brotli
@@ -162,7 +163,9 @@ def test_the_end_is_seen_at_once(packer: str) -> None:
 async def test_a_small_upload_is_one_piece(text: bytes) -> None:
     """It takes no turn apart. The end is told by an empty piece, as of any other."""
     seen: list[bytes] = []
-    async for _ in read_pieces(Upload(text), cast("Any", None), "tenant", seen.append):
+    async for _ in read_pieces(
+        Upload(text), cast("Any", None), "tenant", cast("Any", SimpleNamespace(feed=seen.append))
+    ):
         pass
     assert seen == [text, b""][not text :]
 
