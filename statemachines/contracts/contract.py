@@ -295,6 +295,16 @@ def decide_disable(
     return [event(automation_id=automation_id, reason=reason, disabled_by=disabled_by, disabled_at=now)]
 
 
+def decide_disable_all(state: Contract, *, reason: str, disabled_by: str, now: int) -> list[Event]:
+    """Disable all automations, one after the other, at any revision. Nothing happens to a contract without any on."""
+    on = [a.saved.automation_id for a in state.automations if a.enabled]
+    kinds = [AutomationDisabled] * (len(on) - 1) + [LastAutomationDisabled]
+    return [
+        kind(automation_id=automation_id, reason=reason, disabled_by=disabled_by, disabled_at=now)
+        for automation_id, kind in zip(on, kinds, strict=False)
+    ]
+
+
 def decide_pause(state: Contract, *, reason: str | None, paused_by: str, now: int) -> list[Event]:
     """Stop everything at once, from whatever revision (R-AUT-06). Raises ContractNotFound."""
     _require_saved(state)

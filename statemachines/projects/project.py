@@ -46,7 +46,7 @@ class ProjectCreated(Event, frozen=True, omit_defaults=True):
 
 
 class DsnRotated(Event, frozen=True):
-    """The DSN was replaced; the one before is dead from here on (R-PROJ-06)."""
+    """The DSN was replaced. The one before is dead from here on (R-PROJ-06)."""
 
     TOPIC = "project.dsn_rotated.v1"
     dsn_hash: str

@@ -106,6 +106,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "projects/{project_id}/receipts": ["projects/{project_id}/receipts", "projects/{none_id}/receipts"],
     "projects/{project_id}/reports": ["projects/{report_project_id}/reports", "projects/{none_id}/reports"],
     "projects/{project_id}/runs": ["projects/{project_id}/runs", "projects/{none_id}/runs"],
+    "projects/{project_id}/settings": ["projects/{project_id}/settings", "projects/{none_id}/settings"],
     "projects/{project_id}/source-maps": ["projects/{project_id}/source-maps", "projects/{none_id}/source-maps"],
     "projects/{project_id}/suppressions": ["projects/{project_id}/suppressions", "projects/{none_id}/suppressions"],
     "projects/{project_id}/usage": ["projects/{project_id}/usage"],

@@ -72,6 +72,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "projects/{project_id}/reports": ("projects/{project_id}/reports",),
     "projects/{project_id}/runs": ("projects/{project_id}/runs",),
     "projects/{project_id}/source-maps": ("projects/{project_id}/source-maps",),
+    "projects/{project_id}/settings": ("projects/{project_id}/settings",),
     "projects/{project_id}/suppressions": ("projects/{project_id}/suppressions",),
     "projects/{project_id}/usage": ("projects/{project_id}/usage",),
     "projects/{project_id}/webhooks": ("projects/{project_id}/webhooks",),

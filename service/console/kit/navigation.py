@@ -38,6 +38,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
             ("usage", "Usage and billing", "usage"),
             ("members", "Members", "members"),
             ("credentials", "Credentials", "credentials"),
+            ("settings", "Settings", "settings"),
             ("log", "Event log", "log"),
         ),
     ),

@@ -10,6 +10,7 @@ DONE: Mapping[str, str] = {
     "create_suppression": "The rule counts for errors from now on, and soon for the cases that are there.",
     "ignore_case": "The case is ignored.",
     "merge_case": "The case is merged. Later errors are counted in the other one.",
+    "change_project_settings": "The settings are saved.",
     "put_automation_contract": "The contract is saved, and disabled.",
     "enable_automation_contract": "The automation is enabled.",
     "disable_automation": "The automation is disabled.",

@@ -50,7 +50,7 @@ class CheckedDsn(NamedTuple):
 
 
 def verify(project_id: str, dsn: str, encryption_key: bytes | None) -> Intent[CheckedDsn]:
-    """Compare a DSN, or its bare key, with the project's, and keep a missing copy of it; never rotates (R-PROJ-04)."""
+    """Compare a DSN, or its bare key, with the project's, and keep a missing copy of it. Never rotates (R-PROJ-04)."""
     project, sent = projects.stream(project_id), parse_dsn(dsn)
     sent_hash, public = digest(sent.key), kind_of(sent.key) is SecretKind.PUBLIC_DSN
     copy = seal_copy(encryption_key, project_id, sent.key, public=public)

@@ -14,6 +14,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from projections.cases.case import CASE_STATS, CaseStatsRow, trust_of
 from projections.onboarding.signal_map import SIGNAL_MAPS
 from projections.projects.project import PUBLIC_DSNS
+from projections.projects.settings import PROJECT_SETTINGS
 from projections.reports.report import PROJECTION as REPORTS
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
@@ -29,6 +30,7 @@ from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import Stream
 from statemachines.kernel.moved import Moved
 from statemachines.onboarding import signal_map as signal_maps
+from statemachines.projects import settings as project_settings
 from statemachines.reports import report
 from statemachines.reports.report import Report
 from statemachines.runs import approval, claim, grant, lease, ledger, receipt, run
@@ -78,7 +80,8 @@ def read_state(unit: Unit, stream: Stream | None, initial: S) -> S:
 def case_lookups(project_id: str, case_ids: Iterable[str]) -> list[Lookup]:
     """Name what `read_facts` reads of cases beside their streams."""
     counts = [Lookup(CASE_STATS, project_id, case_id) for case_id in case_ids]
-    return [*counts, Lookup(PUBLIC_DSNS.table, project_id, project_id)] if counts else []
+    settings = Lookup(PROJECT_SETTINGS, project_id, project_settings.stream(project_id).id)
+    return [*counts, settings, Lookup(PUBLIC_DSNS.table, project_id, project_id)] if counts else []
 
 
 def facts_of(case_id: str, state: Case, stats: CaseStatsRow | None, *, accept_public: bool = True) -> CaseFacts:
@@ -101,9 +104,17 @@ def facts_of(case_id: str, state: Case, stats: CaseStatsRow | None, *, accept_pu
 def read_facts(unit: Unit, project_id: str, case_id: str) -> CaseFacts:
     """Read what is known of a case whose stream and lookups are declared."""
     stats = unit.row(CASE_STATS, project_id, case_id)
-    public = unit.row(PUBLIC_DSNS.table, project_id, project_id)
     state: Case = unit.state(cases.stream(project_id, case_id))
-    return facts_of(case_id, state, stats, accept_public=public is None or public.accept_public_events)
+    return facts_of(case_id, state, stats, accept_public=_accepts_public(unit, project_id))
+
+
+def _accepts_public(unit: Unit, project_id: str) -> bool:
+    """Read the setting `accept_public_events`, as the function accepts_public of the database does (G-202)."""
+    settings = unit.row(PROJECT_SETTINGS, project_id, project_settings.stream(project_id).id)
+    if settings is not None and settings.accept_public_events is not None:
+        return settings.accept_public_events
+    public = unit.row(PUBLIC_DSNS.table, project_id, project_id)
+    return public is None or public.accept_public_events
 
 
 def append_all(unit: Unit, streams: list[Stream], effects: Effects) -> None:

@@ -34,7 +34,8 @@ DECIDED = frozenset(
     name
     for row in (
         "alerts api_keys approvals auditors automation_contracts automation_runs case_comments cases claims",
-        "credentials deletions grants invitations memberships onboarding people projects provider_connections",
+        "credentials deletions grants invitations memberships onboarding people project_settings projects",
+        "provider_connections",
         "publications reports sessions signal_maps source_maps subscriptions suppressions webhooks",
     )
     for name in row.split()

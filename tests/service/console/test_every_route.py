@@ -50,6 +50,7 @@ RULES = {
     "projects/{project_id}/receipts": "list_automation_trigger_receipts",
     "projects/{project_id}/reports": "list_automation_runs",
     "projects/{project_id}/runs": "list_automation_runs",
+    "projects/{project_id}/settings": "get_project_settings",
     "projects/{project_id}/source-maps": "list_source_maps",
     "projects/{project_id}/suppressions": "list_suppressions",
     "projects/{project_id}/usage": "get_project_health",

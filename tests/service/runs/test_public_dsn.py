@@ -33,12 +33,13 @@ def page_traffic(at: HttpScene, times: int) -> None:
         at.must(at.call("POST", "/v1/analytics/", body, who="page"), 202)
 
 
-def as_if_from_before(at: HttpScene) -> None:
-    """Make the project one from before the public DSN, whose records it accepts."""
-    assert at.server.database_url is not None
-    with psycopg.connect(at.server.database_url, autocommit=True) as connection:
-        query = "update public_dsns set accept_public_events = true where project_id = %s"
-        connection.execute(query, (at.world.project_id,))
+def accept(at: HttpScene, accepts: bool = True) -> None:
+    """Set whether errors by the public DSN alone may start automation, and enable what that turned off."""
+    path = f"{at.project}/settings"
+    etag = at.must(at.call("GET", path, who="owner"))["etag"]
+    body = {"accept_public_events": accepts}
+    if at.must(at.call("PATCH", path, body, who="owner", etag=etag))["automations_disabled"]:
+        at.enable()
 
 
 def test_a_flood_by_the_public_dsn_is_no_way_to_a_receipt(at: HttpScene) -> None:
@@ -59,12 +60,26 @@ def test_a_flood_by_the_public_dsn_is_no_way_to_a_receipt(at: HttpScene) -> None
     assert (receipt["case"]["case_id"], receipt["case"]["event_count"]) == (at.case_id, 2)
 
 
-def test_a_project_from_before_counts_both(at: HttpScene) -> None:
+def test_a_project_that_accepts_them_counts_both(at: HttpScene) -> None:
     public(at.prepare())
-    as_if_from_before(at)
+    accept(at)
     at.case_id = page_error(at, 2)
     [receipt] = at.issue()["trigger_receipts"]
     assert receipt["case"]["case_id"] == at.case_id
+
+
+def test_what_tightens_holds_from_its_answer_on(at: HttpScene) -> None:
+    """A receipt issued for errors of a page begins no run once the owner has refused these."""
+    public(at.prepare())
+    accept(at)
+    at.case_id = page_error(at, 2)
+    at.issue()
+    at.must(at.claim(), 201)
+    accept(at, False)
+    closed(at.start(), 409, "materiality_not_met")
+    page_error(at, 5)
+    at.wait(61)
+    assert at.issue()["trigger_receipts"] == []
 
 
 def test_the_second_look_at_a_start_counts_as_the_first(at: HttpScene) -> None:
@@ -109,9 +124,9 @@ def test_an_environment_is_one_in_which_a_server_had_the_error(at: HttpScene) ->
 
 @pytest.mark.parametrize("accepts", [False, True])
 def test_an_error_by_the_public_dsn_recurs_where_it_is_material(at: HttpScene, accepts: bool) -> None:
-    public(at.delivered())
     if accepts:
-        as_if_from_before(at)
+        accept(at)
+    public(at.delivered())
     at.must(at.prove(), 201)
     at.deploy()
     at.wait(2)

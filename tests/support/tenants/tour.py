@@ -387,6 +387,8 @@ def end_secrets(tenant: Tenant, shop: Shop, key_id: str) -> Shop:
     tenant.call("POST", f"/v1/project-credentials/{spare}/revoke", {"reason": "not needed"}, shop.owner)
     tenant.secrets["dsn"] = dsn = tenant.call("POST", f"{shop.path}/dsn/rotate", {}, shop.owner)["dsn"]
     tenant.call("POST", f"{shop.path}/public-dsn/rotate", {}, shop.owner)
+    tenant.call("GET", f"{shop.path}/settings", None, shop.owner)
+    tenant.call("PATCH", f"{shop.path}/settings", {"accept_public_events": False}, shop.owner)
     return Shop(shop.id, shop.owner, dsn, shop.ci, shop.runner)
 
 

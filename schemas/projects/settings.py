@@ -1,0 +1,30 @@
+"""Wire contract of the settings of a project (G-202)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas.kernel.shape import Closed, Epoch
+
+
+class ChangeSettings(Closed, frozen=True, kw_only=True):
+    """The settings to change. An absent member stays as it is."""
+
+    accept_public_events: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings in force. Before the first change, `etag`, `changed_at` and `changed_by` are null."""
+
+    project_id: str
+    accept_public_events: bool
+    etag: str | None
+    changed_at: Epoch | None
+    changed_by: str | None
+    next_action: str
+
+
+class ProjectSettingsChanged(ProjectSettings, frozen=True, kw_only=True):
+    """The settings after a change, and the automations that it turned off because it permits more."""
+
+    automations_disabled: list[str]

@@ -1,0 +1,68 @@
+"""The settings of a project at the edge: read, and changed by its owners (G-202)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from schemas.projects.settings import ChangeSettings, ProjectSettings, ProjectSettingsChanged
+from service.eventstore.declare.commands import Answer, Outcome
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY, OWNER
+from service.projects import commands
+from service.projects.commands.settings import ChangedSettings
+from service.projects.reads.settings import settings_of
+from service.projects.show import settings as show
+from statemachines.projects.settings import SettingsWish
+
+_PATH = "/v1/projects/{project_id}/settings"
+
+
+@groups.PROJECTS.operation(
+    method="GET",
+    path=_PATH,
+    operation_id="get_project_settings",
+    summary="Read the settings of a project",
+    principals=KEY,
+    responses={200: ProjectSettings},
+    extension=True,
+)
+async def get_settings(call: Call[None, None]) -> Answer:
+    """Show the settings in force, with their tag from the first change on."""
+    shown = show.settings(call.project_id, await settings_of(call.services.store, call.project_id))
+    return Answer(200, shown, _tag(shown))
+
+
+@groups.PROJECTS.operation(
+    method="PATCH",
+    path=_PATH,
+    operation_id="change_project_settings",
+    summary="Change settings of a project",
+    principals=OWNER,
+    owner=True,
+    responses={200: ProjectSettingsChanged},
+    if_match="optional",
+    idempotency="optional",
+    extension=True,
+)
+async def change_settings(call: Call[ChangeSettings, None]) -> Outcome:
+    """Change the settings in the body, as a fence. A loosening change turns an enabled contract off."""
+    wished = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not msgspec.UNSET}
+    intent = commands.settings.change(
+        call.project_id, SettingsWish(**wished), if_match=call.if_match, changed_by=call.user_id
+    )
+    return await call.carry_out(intent, partial(_changed, call.project_id))
+
+
+def _changed(project_id: str, after: ChangedSettings) -> Answer:
+    shown = show.changed(project_id, after)
+    return Answer(200, shown, _tag(shown))
+
+
+def _tag(shown: ProjectSettings) -> dict[str, str]:
+    return {} if shown.etag is None else {"etag": shown.etag}
+
+
+ENDPOINTS = [get_settings, change_settings]

@@ -1,0 +1,136 @@
+"""The settings of a project, changed by its owners (G-202).
+
+One stream a project, beside the stream of the project itself. Its revision is the fence of a change. A member without a
+change keeps the default of the project, and new projects begin with stricter defaults than older ones.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from statemachines.kernel.if_match import require_given, require_none, require_same
+from statemachines.kernel.machine import (
+    Event,
+    Rejection,
+    StateMachine,
+    Stream,
+    derived_id,
+    destination,
+    transition_table,
+)
+from statemachines.projects.project import Project
+
+
+def stream(project_id: str) -> Stream:
+    """History of the settings of a project."""
+    return Stream(MACHINE, project_id, derived_id("sets", project_id))
+
+
+class Status(Enum):
+    """Whether an owner has ever changed a setting."""
+
+    DEFAULT = "default"
+    CHANGED = "changed"
+
+
+class ProjectSettingsChanged(Event, frozen=True, omit_defaults=True):
+    """An owner changed settings. An absent member was left as before."""
+
+    TOPIC = "project_settings.changed.v1"
+    changed_by: str
+    changed_at: int
+    accept_public_events: bool | UnsetType = UNSET
+
+
+TABLE = transition_table(
+    Status,
+    Status.DEFAULT,
+    [
+        # event                         from             to
+        [ProjectSettingsChanged.TOPIC, Status.DEFAULT, Status.CHANGED],
+        [ProjectSettingsChanged.TOPIC, Status.CHANGED, Status.CHANGED],
+    ],
+)
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """The state for decisions on the settings. None: the default of the project."""
+
+    status: Status = Status.DEFAULT
+    revision: int = 0
+    accept_public_events: bool | None = None
+
+
+class SettingsWish(msgspec.Struct, frozen=True):
+    """The settings to change. None: as it is."""
+
+    accept_public_events: bool | None = None
+
+
+class InForce(msgspec.Struct, frozen=True):
+    """The settings in force: changes of the owners, and the defaults of the project for the others."""
+
+    accept_public_events: bool
+
+
+class SettingsConflict(Rejection):
+    """An event against the table. It never happens, for a setting can be changed at any time."""
+
+    code = "internal_error"
+
+
+def make_etag(project_id: str, revision: int) -> str | None:
+    """Make the quoted tag of a revision; None before the first change."""
+    return f'"set:{project_id}:{revision}"' if revision else None
+
+
+def in_force(state: Settings, project: Project) -> InForce:
+    """Find the settings in force."""
+    set_by_owner = state.accept_public_events
+    return InForce(project.accept_public_events if set_by_owner is None else set_by_owner)
+
+
+def loosens(before: InForce, after: InForce) -> bool:
+    """Whether more automation may begin after a change. An enabled contract was reviewed under less."""
+    return after.accept_public_events and not before.accept_public_events
+
+
+def decide_change(
+    state: Settings, project: Project, wish: SettingsWish, *, project_id: str, if_match: str | None, by: str, now: int
+) -> list[Event]:
+    """Change settings at a revision, given by its tag. A value already in force records nothing.
+
+    Raises IfMatchRequired, PreconditionFailed.
+    """
+    etag = make_etag(project_id, state.revision)
+    if etag is None:
+        message = "The settings were never changed. There is nothing to match."
+        require_none(if_match, message, "Send the first change without If-Match.")
+    else:
+        read_first = "Read the settings, decide whether to change them, and send their etag as If-Match."
+        given = require_given(if_match, etag, "The settings were changed before. A change needs If-Match.", read_first)
+        read_again = "Read the settings again, and retry only if you still want the change."
+        require_same(given, etag, "The settings have changed since you read them.", read_again)
+    now_in_force = msgspec.structs.asdict(in_force(state, project))
+    wanted = {name: value for name, value in msgspec.structs.asdict(wish).items() if value is not None}
+    changes = {name: value for name, value in wanted.items() if value != now_in_force[name]}
+    return [ProjectSettingsChanged(by, now, **changes)] if changes else []
+
+
+def evolve(state: Settings, event: ProjectSettingsChanged) -> Settings:
+    """Fold a change."""
+    return msgspec.structs.replace(
+        state, status=Status[destination(TABLE, event, state.status)], revision=state.revision + 1, **changes_of(event)
+    )
+
+
+def changes_of(event: ProjectSettingsChanged) -> dict[str, bool]:
+    """The changed settings of an event, by name."""
+    told = {"accept_public_events": event.accept_public_events}
+    return {name: value for name, value in told.items() if not isinstance(value, UnsetType)}
+
+
+MACHINE = StateMachine("sets", TABLE, Settings(), evolve, SettingsConflict, Settings)

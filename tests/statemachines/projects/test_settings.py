@@ -1,0 +1,97 @@
+"""Settings: every edge, the fence of a change, what loosens, and repetition (G-202)."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from statemachines.kernel.if_match import IfMatchRequired, PreconditionFailed
+from statemachines.kernel.machine import Event, apply
+from statemachines.projects import settings
+from statemachines.projects.project import Project
+from statemachines.projects.settings import InForce, ProjectSettingsChanged, Settings, SettingsWish, Status
+from tests.statemachines.tables import History, check_released, check_table
+
+NEW, BEFORE = Project(accept_public_events=False), Project(accept_public_events=True)
+CHANGED = ProjectSettingsChanged("usr_1", 5, accept_public_events=True)
+
+
+def change(state: Settings, project: Project = NEW, *, if_match: str | None = None, **wish: object) -> list[Event]:
+    return settings.decide_change(
+        state, project, SettingsWish(**wish), project_id="proj_1", if_match=if_match, by="usr_1", now=5
+    )
+
+
+def test_the_settings_move_along_the_edges_only():
+    check_table(
+        settings.MACHINE,
+        [
+            (CHANGED.TOPIC, Status.DEFAULT, Status.CHANGED),
+            (CHANGED.TOPIC, Status.CHANGED, Status.CHANGED),
+        ],
+        {CHANGED.TOPIC: CHANGED},
+    )
+
+
+def test_stored_events_stay_readable():
+    check_released(settings.MACHINE, [ProjectSettingsChanged("changed_by_1", 1_800_000_000, accept_public_events=True)])
+
+
+@pytest.mark.parametrize(("project", "accepts"), [(NEW, False), (BEFORE, True)])
+def test_a_setting_that_nobody_set_has_the_default_of_its_project(project: Project, accepts: bool):
+    assert settings.in_force(Settings(), project) == InForce(accepts)
+    assert change(Settings(), project, accept_public_events=accepts) == []
+    [event] = change(Settings(), project, accept_public_events=not accepts)
+    state = apply(settings.MACHINE, Settings(), event)
+    assert settings.in_force(state, project) == InForce(not accepts)
+
+
+def test_the_first_change_takes_no_tag_and_each_later_one_the_present_one():
+    with pytest.raises(PreconditionFailed) as refused:
+        change(Settings(), accept_public_events=True, if_match='"set:proj_1:1"')
+    assert refused.value.details == {"current_etag": None}
+    state = apply(settings.MACHINE, Settings(), CHANGED)
+    with pytest.raises(IfMatchRequired):
+        change(state, accept_public_events=False)
+    for stale in ('"set:proj_1:2"', 'W/"set:proj_1:1"', '"set:proj_2:1"', '""'):
+        with pytest.raises(PreconditionFailed) as refused:
+            change(state, accept_public_events=False, if_match=stale)
+        assert refused.value.details == {"current_etag": '"set:proj_1:1"'}
+    assert len(change(state, accept_public_events=False, if_match='"set:proj_1:1"')) == 1
+
+
+def test_only_what_lets_more_start_loosens():
+    on, off = InForce(accept_public_events=True), InForce(accept_public_events=False)
+    assert settings.loosens(off, on)
+    assert not any(settings.loosens(one, other) for one, other in ((on, off), (on, on), (off, off)))
+
+
+class SettingsMachine(RuleBasedStateMachine):
+    """The settings of a new project against a plain dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history = History(settings.MACHINE)
+        self.model = {"accept_public_events": False}
+
+    @rule(accepts=st.none() | st.booleans())
+    def change(self, accepts: bool | None) -> None:
+        self.history.carry_out(
+            lambda state: change(
+                state,
+                if_match=settings.make_etag("proj_1", state.revision),
+                accept_public_events=accepts,
+            )
+        )
+        self.model |= {} if accepts is None else {"accept_public_events": accepts}
+
+    @invariant()
+    def the_settings_are_those_of_the_model(self) -> None:
+        state = self.history.state
+        assert msgspec.to_builtins(settings.in_force(state, NEW)) == self.model
+        assert state.revision == len(self.history.events)
+
+
+TestSettingsMachine = SettingsMachine.TestCase
