@@ -7,6 +7,8 @@ those that are taken, and counted, so that no SDK repeats or reports them.
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,6 +25,7 @@ from service.http.cases.intake.sdk_route import sdk_route
 from service.http.edge.answer.errors import PayloadTooLarge, TooManyItems
 from service.http.edge.body.adjusting import adjust
 from service.http.edge.body.gate import Odd, check_body, check_values
+from service.http.edge.body.unpacking import decompress
 from service.http.edge.declare.call import Call
 from service.ingest.foreign import envelope, sentry_event
 from service.ingest.foreign.common import TakenLog, to_log
@@ -37,6 +40,7 @@ OPERATION = "Sentry event"
 _EVENT = "event"
 _REPORT = "client_report"
 _TAKEN = 202  # as a log event is answered that comes alone
+_BEGIN = 64  # bytes of an event with its first brace
 _MOST_REPORTS = 16  # of one envelope that are read, each of
 _REPORT_BYTES = 16 * 1024  # at most
 _route = partial(sdk_route, sdks.SENTRY, max_body=MAX_ENVELOPE_BYTES, unpacked=MAX_UNPACKED_BYTES, piecewise=True)
@@ -145,10 +149,30 @@ def _event_before(opened: ArrivingEnvelope) -> bytes | None:
 @_store_route("/api/{alias}/store/", "record_sentry_event", "Record an event of an old Sentry SDK", SentryAccepted)
 async def record_sentry_event(call: Call[bytes, None]) -> Answer:
     """Store an event that comes without an envelope (G-142)."""
-    event_id = await _record(call, call.body, None)
+    text = call.body
+    if not text[:_BEGIN].lstrip().startswith(b"{"):
+        text = await call.work_apart(partial(_unwrapped, text))
+    event_id = await _record(call, text, None)
     call.records = Counter({("logs", _TAKEN): 1})
     call.services.intake.sdks.items[SENTRY, _EVENT] += 1
     return Answer(200, SentryAccepted(event_id))
+
+
+def _unwrapped(text: bytes) -> bytes:
+    """The event in a text of base64, as SDKs before envelopes pack it with zlib. Any other text as it is.
+
+    Raises InvalidPayload for anything else in base64, and PayloadTooLarge for a large event. Pure.
+    """
+    try:
+        packed = base64.b64decode(text.translate(None, b" \t\r\n"), validate=True)
+    except binascii.Error:
+        return text
+    if packed.startswith(b"{"):
+        return packed
+    try:
+        return decompress(packed, "deflate", MAX_EVENT_BYTES)
+    except InvalidPayload:
+        raise _unacceptable("an event in base64 must be JSON, or JSON packed by zlib") from None
 
 
 async def _record(call: Call[bytes, None], text: bytes, envelope_id: str | None) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import json
 import random
+import zlib
 from typing import Any
 from uuid import uuid4
 
@@ -370,3 +372,56 @@ async def test_an_error_before_the_connection_breaks_stays(sdk: Sdk) -> None:
     async with asyncio.timeout(30):
         while not await sdk.rows():  # noqa: ASYNC110 - what is waited for is in the database
             await asyncio.sleep(0.05)
+
+
+def lines_of(text: bytes) -> bytes:
+    """Base64 as the SDK for Ruby once wrote it, in lines."""
+    return base64.encodebytes(text)
+
+
+OLD_PACKINGS = {
+    "python": lambda text: base64.b64encode(zlib.compress(text)),
+    "php": lambda text: base64.b64encode(zlib.compress(text, 9)),
+    "node": lambda text: base64.b64encode(zlib.compress(text, 1)) + b"\n",
+    "ruby": lambda text: lines_of(zlib.compress(text)),
+    "go": base64.b64encode,
+    "no base64": lambda text: b" \n" + text,
+}
+
+
+@pytest.mark.parametrize("language", OLD_PACKINGS)
+async def test_an_event_in_base64_of_an_old_sdk_is_stored(sdk: Sdk, language: str) -> None:
+    """Packed at any level, in lines or not, and with the coding of a proxy around it."""
+    stored = f"/api{sdk.dsn.path}/store/"
+    for coding, pack in (PACKERS["none"], PACKERS["gzip"]):
+        sent = event()
+        body = pack(OLD_PACKINGS[language](json.dumps(sent).encode()))
+        headers = {"content_type": "application/octet-stream", "content_encoding": coding}
+        assert ok(await sdk.send(body, path=stored, **headers)) == {"id": sent["event_id"]}
+    assert [message for _, message, *_ in await sdk.rows()] == ["Card 17 refused"] * 2
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (base64.b64encode(zlib.compress(b"{" + b" " * 50_000_000)), 413, "payload_too_large"),
+        (base64.b64encode(zlib.compress(b" " * (2**20 + 1))), 413, "payload_too_large"),
+        (base64.b64encode(zlib.compress(b"{}")[:-3]), 400, "invalid_payload"),
+        (base64.b64encode(zlib.compress(b"[1]")), 400, "invalid_payload"),
+        (base64.b64encode(zlib.compress(zlib.compress(b"{}"))), 400, "invalid_payload"),
+        (base64.b64encode(b"\x78\xbb\0\0\0\0junk"), 400, "invalid_payload"),
+        (b"eJyr=", 400, "invalid_payload"),
+        (b"=" * 1000, 400, "invalid_payload"),
+    ],
+)
+async def test_a_bad_event_in_base64_is_refused(sdk: Sdk, body: bytes, status: int, code: str) -> None:
+    """Within the bounds of any other packing, and in little memory."""
+    refused(await sdk.send(body, path=f"/api{sdk.dsn.path}/store/"), status, code)
+    if status == 413:
+        assert memory_of(lambda: _too_large(body))[1] < 4_000_000
+    assert await sdk.rows() == []
+
+
+def _too_large(body: bytes) -> None:
+    with pytest.raises(sentry.PayloadTooLarge):
+        sentry._unwrapped(body)
