@@ -15,7 +15,8 @@ from statemachines.contracts.policy import Thresholds
 from statemachines.runs.materiality import CaseFacts, Check
 from statemachines.runs.offering.issue_receipt import SkipCode
 
-LookKind = Literal["sweep", "issue", "start"]
+Stage = Literal["issue", "claim", "start"]
+LookKind = Literal["sweep", "issue", "claim", "start"]
 
 
 class DecisionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +31,7 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True):
     automation_id: str
     case_id: str
     case_revision: int
-    stage: Literal["issue", "start"]
+    stage: Stage
     look: LookKind
     asked_by: str
     code: SkipCode | None

@@ -54,7 +54,7 @@ class DecisionCheck(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """One decision on one case: to issue a receipt for it, or to start the run of its receipt.
+    """One decision on one case: to issue a receipt for it, to claim it, or to start the run of its receipt.
 
     `code` is the reason to pass a case over, null for a case that passed. `receipt_id` is empty without a receipt.
     `look` is the sweep or request that decided, `asked_by` its kind of caller. `passed` covers the thresholds alone.
@@ -63,8 +63,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     decision_id: str
     automation_id: str
     receipt_id: str
-    stage: Literal["issue", "start"]
-    look: Literal["sweep", "issue", "start"]
+    stage: Literal["issue", "claim", "start"]
+    look: Literal["sweep", "issue", "claim", "start"]
     asked_by: str
     verdict: Verdict
     code: str | None

@@ -16,6 +16,7 @@ from __future__ import annotations
 from enum import Enum
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from statemachines.kernel.machine import (
     Event,
@@ -48,7 +49,10 @@ class Status(Enum):
 
 
 class LeaseOffered(Event, frozen=True):
-    """A receipt was issued for the case. `ordinal` counts them from 1."""
+    """A receipt was issued for the case. `ordinal` counts them from 1.
+
+    `run_ended_at` is the end of the case's latest run, None if it never had one. Older offers do not tell.
+    """
 
     TOPIC = "lease.offered.v1"
     case_id: str
@@ -57,6 +61,7 @@ class LeaseOffered(Event, frozen=True):
     receipt_id: str
     ordinal: int
     offered_at: int
+    run_ended_at: int | UnsetType | None = UNSET
 
 
 class LeaseTaken(Event, frozen=True):
@@ -93,7 +98,10 @@ TABLE = transition_table(
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """The lease of one case. Ids are None until the first of their kind; claim and run are those of the receipt."""
+    """The lease of one case. Ids are None until the first of their kind; claim and run are those of the receipt.
+
+    `claimed_at` is the latest claim, `run_ended_at` the end of the latest run that ended before the offer (G-188).
+    """
 
     status: Status = Status.UNUSED
     case_id: str = ""
@@ -102,6 +110,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     receipt_id: str | None = None
     ordinal: int = 0
     offered_at: int | None = None
+    claimed_at: int | None = None
+    run_ended_at: int | None = None
     claim_id: str | None = None
     epoch: int = 0
     run_id: str | None = None
@@ -119,6 +129,13 @@ class CaseAlreadyClaimed(Rejection):
     code = "case_already_claimed"
 
 
+def _run_end(state: Lease, event: LeaseOffered) -> int | None:
+    """The end of the latest run. An older offer does not tell it, but a case was never offered before that end."""
+    if not isinstance(event.run_ended_at, UnsetType):
+        return event.run_ended_at
+    return state.run_ended_at if state.run_id is None else event.offered_at
+
+
 def evolve(state: Lease, event: Event) -> Lease:
     """Fold an event of a lease."""
     status = Status[destination(TABLE, event, state.status)]
@@ -134,11 +151,12 @@ def evolve(state: Lease, event: Event) -> Lease:
                 receipt_id=event.receipt_id,
                 ordinal=event.ordinal,
                 offered_at=event.offered_at,
+                run_ended_at=_run_end(state, event),
                 claim_id=None,
                 run_id=None,
             )
         case LeaseTaken():
-            return change(state, status=status, claim_id=event.claim_id, epoch=event.epoch)
+            return change(state, status=status, claim_id=event.claim_id, epoch=event.epoch, claimed_at=event.taken_at)
         case LeaseSpent():
             earlier = state.attempts if state.attempts_revision == event.case_revision else {}
             attempts = {**earlier, event.automation_id: earlier.get(event.automation_id, 0) + 1}

@@ -59,6 +59,19 @@ class MaterialityNotMet(Rejection):
         self.decision = decision
 
 
+def require_material(inputs: CaseFacts, thresholds: Thresholds, now: int) -> MaterialityDecision:
+    """Judge a case again, for it may have rested since it was offered (G-188). Raises MaterialityNotMet."""
+    decision = decide_materiality(inputs, thresholds, now)
+    if not decision.passed:
+        raise MaterialityNotMet(
+            "The case no longer meets the policy's thresholds.",
+            next_action="Wait for a new receipt.",
+            decision=decision,
+            checks=[{"check": check.check, "passed": check.passed} for check in decision.checks],
+        )
+    return decision
+
+
 def decide_materiality(inputs: CaseFacts, thresholds: Thresholds, now: int) -> MaterialityDecision:
     """Judge a case at `now`. Anything missing, stale or from the future fails closed."""
     age = None if inputs.last_seen_at is None else now - inputs.last_seen_at

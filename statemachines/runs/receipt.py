@@ -24,7 +24,8 @@ from statemachines.kernel.machine import (
 )
 from statemachines.runs.materiality import ACTIVE_STATUS, CaseFacts, MaterialityDecision
 
-CASE_RECEIPT_SECONDS = 3600
+CASE_RECEIPT_SECONDS = 86400
+"""How long a case receipt can be claimed: a runner that comes once a night finds one (G-188)."""
 ReceiptKind = Literal["unhandled_case", "schedule"]
 
 Cause = Literal[

@@ -58,6 +58,23 @@ async def test_a_case_revision_has_one_claim(arena: Arena, rounds: int):
     assert (await arena.topics())["claim.created.v1"] == 2 * rounds
 
 
+async def test_a_case_that_has_rested_ends_its_receipt_once(arena: Arena):
+    """32 claims of a receipt whose case rests by now: one ends it, and every other finds it over (G-188)."""
+    await arena.policy()
+    answer = await arena.ask("POST", "/v1/logs/", {"message": "The tide has turned", "level": "error"}, who="dsn")
+    await arena.wait(600)
+    [chain] = await arena.issued({must(answer, 202)["case_id"]})
+    await arena.wait(86_000)
+    answers = await at_once(RIVALS, lambda turn: arena.post(chain.claim_path, arena.claim_body(chain), at=turn % 2))
+    assert Counter(map(code_of, answers)) == {"materiality_not_met": 1, "receipt_not_claimable": RIVALS - 1}
+    assert await arena.topics(chain.receipt_id) == {
+        "trigger_receipt.issued.v1": 1,
+        "trigger_receipt.invalidated.v1": 1,
+    }
+    decided = await arena.sql("select stage, code from automation_decisions where receipt_id = %s", chain.receipt_id)
+    assert sorted(decided) == [("claim", "materiality_not_met"), ("issue", None)]
+
+
 async def _claim(arena: Arena, chain: Chain, rivals: int) -> None:
     async def claim(turn: int) -> tuple[str, str, str | None]:
         who = ("heal", "rival")[turn % 2]

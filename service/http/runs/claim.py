@@ -73,6 +73,7 @@ async def read_active_claim(call: Call[None, None]) -> Answer:
         "receipt_policy_superseded",
         "case_revision_stale",
         "case_already_claimed",
+        "materiality_not_met",
     ),
 )
 async def create_claim(call: Call[CreateClaim, None]) -> Outcome:

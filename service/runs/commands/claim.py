@@ -6,14 +6,16 @@ from typing import NamedTuple
 
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
-from service.eventstore.declare.commands import Unit
+from service.eventstore.declare.commands import Refused, Unit
 from service.eventstore.declare.intents import Intent
 from service.runs.commands.scope import (
     ChainScope,
     ClaimScope,
     append_all,
-    facts_of,
+    case_lookups,
+    put_decision,
     read_authority,
+    read_facts,
 )
 from statemachines.cases import case as cases
 from statemachines.contracts import contract as contracts
@@ -22,6 +24,7 @@ from statemachines.runs import claim as claims
 from statemachines.runs import end_lease
 from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Holder
+from statemachines.runs.materiality import MaterialityNotMet
 from statemachines.runs.offering import claim_case
 from statemachines.runs.offering.claim_case import ClaimCase, Release
 from statemachines.runs.receipt import ReceiptState
@@ -35,31 +38,42 @@ class Claimed(NamedTuple):
 
 
 def claim(command: ClaimCase, lease: LeaseRow | None) -> Intent[Claimed]:
-    """Claim the case of a receipt."""
+    """Claim the case of a receipt. When it no longer matters enough, the receipt ends instead (G-188)."""
     project_id, case_id = command.project_id, command.case_id
     scope = ChainScope.of(project_id, case_id, lease)
     receipt = receipts.stream(project_id, command.receipt_id)
     epoch = 1 if lease is None else lease.state.epoch + 1
     new = claims.stream(project_id, claims.claim_id(project_id, case_id, epoch))
-    case = cases.stream(project_id, case_id)
 
-    def decide(unit: Unit) -> Claimed:
+    def decide(unit: Unit) -> Claimed | Refused:
         state: ReceiptState = unit.state(receipt)
         chain = scope.open(unit)
-        claim_id, effects = claim_case.claim_case(
-            command,
-            receipt=state,
-            lease=chain.lease,
-            current=chain.claim,
-            authority=read_authority(unit, project_id, state.automation_id),
-            case=facts_of(case_id, unit.state(case), None),
-            now=unit.now,
-        )
-        append_all(unit, [receipt, scope.lease, new], effects)
-        return Claimed(claims.stream(project_id, claim_id), bool(effects))
+        try:
+            claimed = claim_case.claim_case(
+                command,
+                receipt=state,
+                lease=chain.lease,
+                current=chain.claim,
+                authority=read_authority(unit, project_id, state.automation_id),
+                case=read_facts(unit, project_id, case_id),
+                now=unit.now,
+            )
+        except MaterialityNotMet as refusal:
+            unit.append(receipt, receipts.decide_invalidate(state, refusal.decision, unit.now))
+            put_decision(unit, receipt, "claim", refusal.decision)
+            return Refused(refusal)
+        append_all(unit, [receipt, scope.lease, new], claimed.effects)
+        if claimed.decision is not None:
+            put_decision(unit, receipt, "claim", claimed.decision)
+        return Claimed(claims.stream(project_id, claimed.claim_id), claimed.decision is not None)
 
     others = [stream for stream in scope.reads if stream != receipt]
-    return Intent([receipt, scope.lease, new], decide, reads=[contracts.stream(project_id), case, *others])
+    return Intent(
+        [receipt, scope.lease, new],
+        decide,
+        reads=[contracts.stream(project_id), cases.stream(project_id, case_id), *others],
+        lookups=case_lookups(project_id, [case_id]),
+    )
 
 
 def renew(row: ClaimRow, holder: Holder, lease_epoch: int) -> Intent[None]:

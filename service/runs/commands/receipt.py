@@ -108,7 +108,7 @@ def issue_for_cases(
         evidence = Evidence(case.fingerprint, counted.stats.level)
         authority = authority_of(contract, automation_id)
         receipt_id, effects = issue_receipt.issue_case_receipt(
-            project_id, authority, chain.lease, judged.decision, evidence, unit.now
+            project_id, authority, chain, judged.decision, evidence, unit.now
         )
         append_all(unit, [new[case_id], chains[case_id].lease], effects)
         unit.put(new[case_id], DECISIONS, acted_on(subject, asked, "issue", judged, receipt_id))

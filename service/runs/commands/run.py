@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from projections.runs.decision import DECISIONS
 from projections.runs.receipt import TriggerReceiptRow
 from projections.runs.run import RunRow
 from service.eventstore.declare.commands import Refused, Unit
@@ -13,12 +12,12 @@ from service.runs.commands.scope import (
     append_all,
     case_lookups,
     map_lookup,
+    put_decision,
     read_authority,
     read_facts,
     read_mapped,
     read_state,
 )
-from service.runs.reads.recording import DecisionSubject, Looker, acted_on
 from statemachines.cases import case as cases
 from statemachines.contracts import contract as contracts
 from statemachines.kernel.machine import Stream
@@ -32,7 +31,6 @@ from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import MaterialityNotMet
 from statemachines.runs.offering import start_run
-from statemachines.runs.offering.issue_receipt import CaseJudgement
 from statemachines.runs.offering.start_run import StartRun
 from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.steps import advance_run, charge_usage
@@ -40,8 +38,6 @@ from statemachines.runs.steps.advance_run import HandOver, ReportedPullRequest
 from statemachines.runs.steps.book import FencingToken
 from statemachines.runs.steps.charge_usage import Usage
 from statemachines.runs.steps.end_run import CancelRun, decide_cancel, decide_fence_run, settle_run
-
-_STARTED = Looker("start", "runner")
 
 
 def start(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
@@ -72,10 +68,12 @@ def start(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
                 now=unit.now,
             )
         except MaterialityNotMet as refusal:
-            _record(unit, receipt, unit.append(receipt, receipts.decide_invalidate(state, refusal.decision, unit.now)))
+            unit.append(receipt, receipts.decide_invalidate(state, refusal.decision, unit.now))
+            put_decision(unit, receipt, "start", refusal.decision)
             return Refused(refusal)
         append_all(unit, writes, effects)
-        _record(unit, receipt, unit.state(receipt))
+        if (decision := unit.state(receipt).final_materiality) is not None:
+            put_decision(unit, receipt, "start", decision)
         return run
 
     return Intent(
@@ -84,16 +82,6 @@ def start(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
         reads=[contracts.stream(project_id), *([] if case_id is None else [cases.stream(project_id, case_id)])],
         lookups=[map_lookup(project_id), *case_lookups(project_id, [] if case_id is None else [case_id])],
     )
-
-
-def _record(unit: Unit, stream: Stream, receipt: ReceiptState) -> None:
-    """Record what the start was decided on, when a case was (G-137)."""
-    decision = receipt.final_materiality
-    if decision is None:
-        return
-    judgement = CaseJudgement(decision, decision.checks, None if decision.passed else "materiality_not_met")
-    subject = DecisionSubject(stream.project_id, receipt.automation_id, receipt.policy_sha256)
-    unit.put(stream, DECISIONS, acted_on(subject, _STARTED, "start", judgement, stream.id))
 
 
 def progress(row: RunRow, token: FencingToken) -> Intent[Ran[None]]:

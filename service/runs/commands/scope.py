@@ -17,10 +17,12 @@ from projections.projects.project import PUBLIC_DSNS
 from projections.projects.settings import PROJECT_SETTINGS
 from projections.reports.report import PROJECTION as REPORTS
 from projections.runs.claim import ClaimRow
+from projections.runs.decision import DECISIONS
 from projections.runs.lease import LeaseRow
 from projections.runs.run import RunRow
 from service.eventstore.declare.commands import Lookup, Unit
 from service.eventstore.declare.intents import Intent
+from service.runs.reads.recording import DecisionSubject, Looker, acted_on
 from statemachines.cases import case as cases
 from statemachines.cases.case import Case
 from statemachines.contracts import contract as contracts
@@ -36,8 +38,8 @@ from statemachines.reports.report import Report
 from statemachines.runs import approval, claim, grant, lease, ledger, receipt, run
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
-from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering.issue_receipt import Chain
+from statemachines.runs.materiality import CaseFacts, MaterialityDecision
+from statemachines.runs.offering.issue_receipt import CaseJudgement, Chain
 from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
 from statemachines.runs.steps.book import Book, Effects
@@ -115,6 +117,14 @@ def _accepts_public(unit: Unit, project_id: str) -> bool:
         return settings.accept_public_events
     public = unit.row(PUBLIC_DSNS.table, project_id, project_id)
     return public is None or public.accept_public_events
+
+
+def put_decision(unit: Unit, stream: Stream, stage: Literal["claim", "start"], decision: MaterialityDecision) -> None:
+    """Record what the claim of a receipt, or its start, was decided on (G-137)."""
+    receipt: ReceiptState = unit.state(stream)
+    judgement = CaseJudgement(decision, decision.checks, None if decision.passed else "materiality_not_met")
+    subject = DecisionSubject(stream.project_id, receipt.automation_id, receipt.policy_sha256)
+    unit.put(stream, DECISIONS, acted_on(subject, Looker(stage, "runner"), stage, judgement, stream.id))
 
 
 def append_all(unit: Unit, streams: list[Stream], effects: Effects) -> None:

@@ -83,7 +83,7 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def chain(self) -> Chain:
-        """The latest chain of the case; a run that is over stands as none."""
+        """The latest chain of the case."""
         lease = Lease() if self.lease is None else self.lease.state
         return Chain(lease, self.receipt or ReceiptState(), self.claim or Claim(), self.run or Run())
 

@@ -8,12 +8,12 @@ differs from that. Whatever led to a receipt or a run is recorded in the unit th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import structlog
 
-from projections.runs.decision import DecisionRow, LookKind
+from projections.runs.decision import DecisionRow, LookKind, Stage
 from service.eventstore.connect.arrays import array, columns
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
 from service.eventstore.declare import names
@@ -86,9 +86,9 @@ def passed_over(
 
 
 def acted_on(
-    subject: DecisionSubject, asked: Looker, stage: Literal["issue", "start"], judgement: CaseJudgement, receipt_id: str
+    subject: DecisionSubject, asked: Looker, stage: Stage, judgement: CaseJudgement, receipt_id: str
 ) -> DecisionRow:
-    """Record what a receipt was issued on, or its run started or refused on; each receipt has one of either."""
+    """Record what a receipt was issued, claimed or started on, or refused on; each receipt has one of each."""
     return _row(derived_id("dec", receipt_id, stage), subject, asked, stage, judgement, receipt_id)
 
 
@@ -96,7 +96,7 @@ def _row(
     record_id: str,
     subject: DecisionSubject,
     asked: Looker,
-    stage: Literal["issue", "start"],
+    stage: Stage,
     judgement: CaseJudgement,
     receipt_id: str | None,
 ) -> DecisionRow:

@@ -17,7 +17,7 @@ _REASONS = {
     "receipt_open": "A receipt offers the case, and no runner has claimed it yet.",
     "case_already_claimed": "A runner has claimed the case.",
     "run_live": "A run works on the case.",
-    "cooldown": "The case was offered recently. The policy's cooldown must pass first.",
+    "cooldown": "A runner had the case recently. The policy's cooldown must pass first.",
     "budget_exhausted": "The policy allows no further attempt on this revision of the case.",
     "suppressed": "A suppression rule matches the case and will take effect soon.",
     "max_cases_per_sweep": "Other cases came first: the policy offers only so many at once.",

@@ -17,7 +17,8 @@ from statemachines.runs import lease as leases
 from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Claim, Holder, require_own
 from statemachines.runs.lease import CaseAlreadyClaimed, Lease
-from statemachines.runs.materiality import CaseFacts
+from statemachines.runs.materiality import CaseFacts, MaterialityDecision, require_material
+from statemachines.runs.offering.issue_receipt import case_trigger
 from statemachines.runs.receipt import (
     CaseRevisionStale,
     ReceiptNotClaimable,
@@ -49,6 +50,14 @@ class Release(NamedTuple):
     reason: str | None
 
 
+class CaseClaimed(NamedTuple):
+    """A claim that its runner holds. A repeat of it has no decision and no events."""
+
+    claim_id: str
+    decision: MaterialityDecision | None
+    effects: Effects
+
+
 def claim_case(
     command: ClaimCase,
     *,
@@ -58,12 +67,12 @@ def claim_case(
     authority: Authority,
     case: CaseFacts,
     now: int,
-) -> tuple[str, Effects]:
-    """Claim the case of an open receipt (G-105). Returns the claim's id, and no events when the caller holds it.
+) -> CaseClaimed:
+    """Claim the case of an open receipt (G-105), if it still matters enough (G-188).
 
     `current` is the claim that the receipt or the lease names. Raises ReceiptNotFound, AutomationMismatch,
     PauseInForce, AutomationOff, ReceiptOver, ReceiptPolicySuperseded, CaseRevisionStale,
-    CaseAlreadyClaimed, ReceiptNotClaimable, ReceiptOfAnotherCase.
+    CaseAlreadyClaimed, ReceiptNotClaimable, ReceiptOfAnotherCase, MaterialityNotMet (details hold the checks).
     """
     if receipt.status is receipts.Status.ABSENT:
         raise ReceiptNotFound("There is no such receipt.", next_action="List the trigger receipts of the project.")
@@ -80,8 +89,9 @@ def claim_case(
                 next_action="Read the active claim of the case, and continue with its revision.",
                 **difference("case_revision", current.case_revision, command.case_revision),
             )
-        return claims.claim_id(command.project_id, command.case_id, current.lease_epoch), {}
-    require_enabled(authority)
+        claim_id = claims.claim_id(command.project_id, command.case_id, current.lease_epoch)
+        return CaseClaimed(claim_id, None, {})
+    policy = require_enabled(authority)
     require_standing(receipt, authority, case, held=held, now=now)
     if command.case_revision != case.revision:
         raise stale_case()
@@ -89,6 +99,7 @@ def claim_case(
         raise CaseAlreadyClaimed("Another claim holds the case.", next_action="Wait until that claim has ended.")
     if receipt.status is not receipts.Status.ISSUED or lease.receipt_id != command.receipt_id:
         raise ReceiptNotClaimable("The receipt cannot be claimed.", next_action="Wait for a new receipt for this case.")
+    decision = require_material(case, case_trigger(policy).materiality, now)
     epoch = lease.epoch + 1
     claim_id = claims.claim_id(command.project_id, command.case_id, epoch)
     created = claims.ClaimCreated(
@@ -101,11 +112,12 @@ def claim_case(
         claimed_at=now,
         lease_expires_at=now + claims.LEASE_SECONDS,
     )
-    return claim_id, {
+    effects: Effects = {
         command.receipt_id: [receipts.ReceiptClaimed(claim_id, now)],
         leases.lease_id(command.project_id, command.case_id): [leases.LeaseTaken(claim_id, epoch, now)],
         claim_id: [created],
     }
+    return CaseClaimed(claim_id, decision, effects)
 
 
 def release_claim(

@@ -129,8 +129,8 @@ def _check_chain(
     """What a case that matters is asked next, each with the code of its failure; ask no further after the first."""
     held = occupied(chain, authority_of, case, now)
     yield held or "run_live", Check("case_free", held is None, held or FREE, FREE)
-    cooldown, offered_at = case_trigger(policy).cooldown_seconds, chain.lease.offered_at
-    since = None if offered_at is None else now - offered_at
+    cooldown, worked_at = case_trigger(policy).cooldown_seconds, worked_until(chain, now)
+    since = None if worked_at is None else now - worked_at
     over = since is None or since >= cooldown
     yield "cooldown", Check("cooldown_over", over, None if since is None else str(since), f">={cooldown}")
     attempts, limit = (
@@ -140,6 +140,24 @@ def _check_chain(
     yield "budget_exhausted", Check("attempts_left", attempts < limit, str(attempts), f"<{limit}")
 
 
+def worked_until(chain: Chain, now: int) -> int | None:
+    """When a runner last had the case: its latest claim, or the end of a run after it (G-188).
+
+    None for a case that was never claimed. A receipt alone is no work on it.
+    """
+    lease = chain.lease
+    known = (lease.claimed_at, lease.run_ended_at, _run_end(chain, now))
+    return max((moment for moment in known if moment is not None), default=None)
+
+
+def _run_end(chain: Chain, now: int) -> int | None:
+    """The end of the chain's run, recorded or not. None without a run or while it goes on."""
+    if chain.receipt.run_id is None or not chain.run.live:
+        return chain.run.finished_at
+    over = overdue(chain.run, chain.claim, chain.lease, now)
+    return None if over is None else over.since
+
+
 def steady_until(judgement: CaseJudgement, chain: Chain, policy: Policy, now: int) -> int | None:
     """Until when time alone leaves a judgement of `now` as it is; None: for ever, while nothing happens to the case.
 
@@ -147,11 +165,11 @@ def steady_until(judgement: CaseJudgement, chain: Chain, policy: Policy, now: in
     """
     if judgement.code in {"case_already_claimed", "run_live"} or chain.receipt.claim_id is not None:
         return now + 1
-    trigger, seen, offered = case_trigger(policy), judgement.decision.inputs.last_seen_at, chain.lease.offered_at
+    trigger, seen, worked_at = case_trigger(policy), judgement.decision.inputs.last_seen_at, worked_until(chain, now)
     moments = [
         None if seen is None else seen,
         None if seen is None else seen + trigger.materiality.maximum_last_seen_age_seconds + 1,
-        None if offered is None else offered + trigger.cooldown_seconds,
+        None if worked_at is None else worked_at + trigger.cooldown_seconds,
         None if chain.receipt.status is receipts.Status.ABSENT else chain.receipt.expires_at,
     ]
     return min((moment for moment in moments if moment is not None and moment > now), default=None)
@@ -178,13 +196,13 @@ def case_trigger(policy: Policy) -> CaseTrigger:
 def issue_case_receipt(
     project_id: str,
     authority: Authority,
-    lease: Lease,
+    chain: Chain,
     decision: MaterialityDecision,
     evidence: Evidence,
     now: int,
 ) -> tuple[str, Effects]:
     """Offer a case that judge_case found to matter. Returns the receipt's id and the events."""
-    case, ordinal = decision.inputs, lease.ordinal + 1
+    case, ordinal = decision.inputs, chain.lease.ordinal + 1
     receipt_id = receipts.case_receipt_id(project_id, authority.automation_id, case.case_id, case.revision, ordinal)
     snapshot = CaseSnapshot(
         case_id=case.case_id,
@@ -198,7 +216,10 @@ def issue_case_receipt(
         last_seen_at=case.last_seen_at,
     )
     issued = _issued(authority, receipt_id, now, now + receipts.CASE_RECEIPT_SECONDS, case=snapshot, decision=decision)
-    offered = leases.LeaseOffered(case.case_id, case.revision, authority.automation_id, receipt_id, ordinal, now)
+    ends = [end for end in (chain.lease.run_ended_at, _run_end(chain, now)) if end is not None]
+    offered = leases.LeaseOffered(
+        case.case_id, case.revision, authority.automation_id, receipt_id, ordinal, now, max(ends, default=None)
+    )
     return receipt_id, {receipt_id: [issued], leases.lease_id(project_id, case.case_id): [offered]}
 
 

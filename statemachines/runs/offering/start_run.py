@@ -20,7 +20,7 @@ from statemachines.runs.claim import Claim, Holder, require_own
 from statemachines.runs.events import RunStarted, Terms
 from statemachines.runs.lease import Lease
 from statemachines.runs.ledger import Ledger
-from statemachines.runs.materiality import CaseFacts, MaterialityDecision, MaterialityNotMet, decide_materiality
+from statemachines.runs.materiality import CaseFacts, MaterialityDecision, require_material
 from statemachines.runs.offering.issue_receipt import case_trigger
 from statemachines.runs.receipt import (
     ReceiptAlreadyConsumed,
@@ -88,14 +88,7 @@ def start_run(
             next_action="Claim the case of the receipt first.",
         )
     require_standing(receipt, authority, case, held=held, now=now)
-    decision = decide_materiality(case, case_trigger(policy).materiality, now)
-    if not decision.passed:
-        raise MaterialityNotMet(
-            "The case no longer meets the policy's thresholds.",
-            next_action="Wait for a new receipt.",
-            decision=decision,
-            checks=[{"check": check.check, "passed": check.passed} for check in decision.checks],
-        )
+    decision = require_material(case, case_trigger(policy).materiality, now)
     attempts, limit = (
         lease.attempts_of(receipt.automation_id, case.revision),
         policy.limits.max_attempts_per_case_revision,

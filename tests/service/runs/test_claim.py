@@ -130,6 +130,7 @@ def test_a_lease_that_lapsed_is_over_everywhere_at_once(at: HttpScene) -> None:
     assert at.call("GET", f"/v1/cases/{at.case_id}").json()["error"]["code"] == "claim_required"
     for body in ({"phase": "running"}, {"status": "failed", "reason": "r"}):
         closed(at.patch(body), 409, "lease_expired")
+    at.wait(61)
     at.issue()
     taken = at.must(at.claim(who=RIVAL), 201)
     assert taken["lease_epoch"] == 2

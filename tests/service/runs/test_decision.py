@@ -31,7 +31,8 @@ def test_decisions_show_inputs_thresholds_and_checks(at: HttpScene) -> None:
     items = listed(at, "?verdict=passed")
     assert [(item["stage"], item["asked_by"], item["receipt_id"]) for item in items] == [
         ("start", "runner", at.receipt_id),
-        ("issue", "runner" if items[1]["look"] == "issue" else "system", at.receipt_id),
+        ("claim", "runner", at.receipt_id),
+        ("issue", "runner" if items[2]["look"] == "issue" else "system", at.receipt_id),
     ]
     for item in items:
         assert item["inputs"]["event_count"] == 2

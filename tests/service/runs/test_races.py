@@ -86,7 +86,7 @@ def test_a_worker_that_slept_through_its_lease_is_shut_out(at: HttpScene) -> Non
     first, token = at.run_id, at.token()
     grant = at.must(at.authorize(), 201)
     claim_id, case_id = at.claim_id, at.case_id
-    at.wait(900)
+    at.wait(961)  # the lease, and the cooldown after it
     at.issue()
     assert at.must(at.claim(who=RIVAL), 201)["lease_epoch"] == 2
     second = at.must(at.start("rival", who=RIVAL), 201)

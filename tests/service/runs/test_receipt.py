@@ -101,7 +101,7 @@ def test_the_list_goes_by_what_receipts_are_now(at: HttpScene) -> None:
     rest = at.must(at.call("GET", f"{path}?limit=1&cursor={page['next_cursor']}"), 200)
     assert rest["trigger_receipts"][0]["receipt_id"] != newest
     assert rest["next_cursor"] is None
-    at.wait(3600)
+    at.wait(86400)
     assert at.must(at.call("GET", f"/v1/automation-trigger-receipts/{newest}"), 200)["status"] == "expired"
     closed(at.call("GET", "/v1/automation-trigger-receipts/trc_" + "0" * 26), 404, "trigger_receipt_not_found")
 
@@ -121,7 +121,33 @@ def test_a_case_that_no_longer_matters_ends_its_receipt(at: HttpScene) -> None:
     chain = [
         (item["stage"], item["verdict"], item["code"]) for item in decisions if item["receipt_id"] == at.receipt_id
     ]
-    assert chain == [("start", "passed_over", "materiality_not_met"), ("issue", "passed", None)]
+    assert chain == [
+        ("start", "passed_over", "materiality_not_met"), ("claim", "passed", None), ("issue", "passed", None)
+    ]  # fmt: skip
+
+
+def test_a_case_that_has_rested_ends_its_receipt_at_the_claim(at: HttpScene) -> None:
+    """The refusal is a 409 with its checks and a decision, and the next error brings another receipt (G-188)."""
+    at.prepare(cooldown_seconds=604800)
+    at.error(2)
+    at.wait(600)
+    at.issue()
+    at.wait(86000)
+    refused = at.claim()
+    closed(refused, 409, "materiality_not_met")
+    checks = refused.json()["error"]["details"]["checks"]
+    failed = [check["check"] for check in checks if not check["passed"]]
+    assert failed == ["last_seen_age"]
+    assert at.must(at.call("GET", f"/v1/automation-trigger-receipts/{at.receipt_id}"), 200)["status"] == "invalidated"
+    closed(at.claim(), 409, "receipt_not_claimable")
+    decisions = at.must(at.call("GET", f"{at.project}/automation-decisions", who="owner"), 200)["decisions"]
+    stages = [(item["stage"], item["look"], item["code"]) for item in decisions if item["receipt_id"] == at.receipt_id]
+    assert stages == [("claim", "claim", "materiality_not_met"), ("issue", "issue", None)]
+    at.error()
+    at.issue()
+    at.wait(86300)  # a night and a day later
+    at.must(at.claim(), 201)
+    at.must(at.start(), 201)
 
 
 def test_hostile_telemetry_stays_a_quoted_title(at: HttpScene) -> None:

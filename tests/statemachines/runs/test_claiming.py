@@ -55,20 +55,36 @@ def test_every_refusal_of_a_claim():
     assert refusal() == "automation_paused"
     at.enable()
     assert refusal() == "receipt_policy_superseded", "a pause ends what was issued before it"
-    at.wait(60)
     at.issue()
-    at.wait(3600)
+    at.wait(86400)
     assert refusal() == "receipt_expired"
+    at.error()
     at.issue()
     at.must("suppress", who="telemetry", case_id=CASE_ID)
     assert refusal() == "case_revision_stale"
     at.error()
     assert refusal() == "case_revision_stale"
-    at.wait(60)
     at.issue()
     at.claim_id = at.must("claim", at.claim_body(case_revision=3), case_id=CASE_ID)["claim_id"]
     at.must("release", {"lease_epoch": 1}, claim_id=at.claim_id)
     assert refusal(body={"case_revision": 3}) == "receipt_not_claimable", "a released claim closes its receipt"
+
+
+def test_a_case_that_has_rested_is_judged_again_at_the_claim():
+    """Its receipt ends, and the next error brings another one at once (G-188)."""
+    at = scene(make("review_required", cooldown_seconds=604800)).begin()
+    at.wait(86390)
+    at.issue()
+    at.wait(11)
+    refused = at.send("claim", at.claim_body(), case_id=CASE_ID)
+    assert (refused.status, refused.code) == (409, "materiality_not_met")
+    assert {"check": "last_seen_age", "passed": False} in refused.body["checks"]
+    [receipt] = at.must("receipts")["trigger_receipts"]
+    assert receipt["status"] == "invalidated"
+    assert at.send("claim", at.claim_body(), case_id=CASE_ID).code == "receipt_not_claimable"
+    at.error()
+    at.issue()
+    assert at.claim()["status"] == "active"
 
 
 def test_epochs_rise_by_one_for_every_claim_of_the_case():
@@ -86,9 +102,9 @@ def test_a_lease_that_was_offered_again_shuts_the_old_worker_out_even_if_the_clo
     at.issue()
     at.claim()
     at.start()
-    at.wait(900)
-    issue(at)
-    at.wait(-800)
+    at.wait(960)
+    at.issue()
+    at.wait(-860)
     for reply in (
         at.send("renew", {"lease_epoch": 1}, claim_id=at.claim_id),
         at.send("release", {"lease_epoch": 1}, claim_id=at.claim_id),

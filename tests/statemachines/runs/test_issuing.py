@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from statemachines.contracts.documents import Document
+from statemachines.runs import lease as leases
 from tests.support.loop.contracts import READY, make
 from tests.support.loop.scene import CASE_ID, RUNNER, Scene
 
@@ -28,7 +29,7 @@ def test_a_case_that_matters_gets_one_receipt_and_its_detail_says_why():
     assert receipt["materiality"] == {
         "minimum_event_count": 2, "maximum_last_seen_age_seconds": 86400, "age_seconds": 0, "passed": True,
     }  # fmt: skip
-    assert receipt["expires_at"] == receipt["issued_at"] + 3600
+    assert receipt["expires_at"] == receipt["issued_at"] + 86400
     assert issue(at) == {"receipt_ids": [], "skipped": [(CASE_ID, "receipt_open")]}
 
 
@@ -50,6 +51,74 @@ def test_each_reason_to_pass_a_case_over_has_its_code():
     assert issue(at)["skipped"] == [(CASE_ID, "cooldown")]
     at.wait(1)
     assert issue(at)["receipt_ids"]
+
+
+def test_a_runner_that_comes_once_a_night_finds_one_receipt():
+    """It stays claimable for 24 hours, and no second one is issued for the same revision meanwhile (G-188)."""
+    at = scene().begin()
+    at.issue()
+    for _ in range(23):
+        at.wait(3600)
+        at.must("sweep", who="sweep")
+        assert issue(at) == {"receipt_ids": [], "skipped": [(CASE_ID, "receipt_open")]}
+    at.wait(3599)
+    at.error()
+    assert at.claim()["status"] == "active"
+    assert at.start()["phase"] == "run_started"
+
+
+def test_an_unclaimed_receipt_costs_no_cooldown():
+    """Neither when it expires nor when a stop ends it (G-188)."""
+    at = scene(make("review_required", cooldown_seconds=604800)).begin()
+    at.issue()
+    at.wait(86400)
+    at.error()
+    at.issue()
+    at.pause()
+    at.enable()
+    at.issue()
+    at.claim()
+    at.must("release", {"lease_epoch": 1}, claim_id=at.claim_id)
+    at.error()
+    assert issue(at)["skipped"] == [(CASE_ID, "cooldown")]
+
+
+def test_the_cooldown_counts_from_the_last_claim_or_the_end_of_its_run():
+    """Whichever is later, recorded or not, and whatever receipts came after it (G-188)."""
+    at = scene(make("review_required", cooldown_seconds=600)).begin()
+    at.issue()
+    at.claim()
+    at.wait(300)
+    at.start()
+    at.wait(300)
+    at.must("patch", at.token() | {"status": "failed", "reason": "No."}, run_id=at.run_id)
+    at.wait(599)
+    assert issue(at)["skipped"] == [(CASE_ID, "cooldown")]
+    at.wait(1)
+    at.issue()
+    at.pause()
+    at.enable()
+    at.issue()
+    at.claim()
+    at.start(key="second")
+    at.wait(1499)  # the lease ended 599 seconds ago, and nobody has recorded the end of the run
+    assert issue(at)["skipped"] == [(CASE_ID, "cooldown")]
+    at.wait(1)
+    assert issue(at)["receipt_ids"]
+
+
+def test_offers_of_before_keep_the_cooldown_of_before():
+    """An older offer does not tell when the run before it ended: its own time is the bound."""
+    state = leases.Lease()
+    for event in (
+        leases.LeaseOffered("case_1", 1, "heal", "trc_1", 1, 10),
+        leases.LeaseTaken("claim_1", 1, 20),
+        leases.LeaseSpent("run_1", "heal", 1, 30),
+        leases.LeaseOffered("case_1", 1, "heal", "trc_2", 2, 40),
+        leases.LeaseOffered("case_1", 1, "heal", "trc_3", 3, 50),
+    ):
+        state = leases.evolve(state, event)
+    assert (state.claimed_at, state.run_ended_at) == (20, 40)
 
 
 def test_attempts_at_one_revision_end_and_begin_again_with_the_next():

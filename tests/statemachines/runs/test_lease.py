@@ -32,6 +32,9 @@ class LeaseMachine(RuleBasedStateMachine):
         self.offers = self.epochs = 0
         self.runs: dict[tuple[str, int], int] = {}
         self.latest = 0
+        self.clock = 5
+        self.ended: int | None = None
+        self.claimed: int | None = None
 
     def record(self, event) -> bool:
         if not permits(MACHINE, self.state, event):
@@ -43,14 +46,20 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(automation=st.sampled_from("ab"), later=st.booleans())
     def offer(self, automation, later):
         self.latest += later or not self.latest
+        self.clock += 1
+        self.ended = self.clock if self.state.run_id is not None else self.ended
+        ordinal = self.offers + 1
         self.offers += self.record(
-            lease.LeaseOffered("case_1", self.latest, automation, f"trc_{self.offers}", self.offers + 1, 5)
+            lease.LeaseOffered("case_1", self.latest, automation, f"trc_{ordinal}", ordinal, self.clock, self.ended)
         )
         assert self.state.claim_id is None
 
     @rule()
     def take(self):
-        self.epochs += self.record(lease.LeaseTaken(f"claim_{self.epochs}", self.epochs + 1, 6))
+        self.clock += 1
+        if self.record(lease.LeaseTaken(f"claim_{self.epochs}", self.epochs + 1, self.clock)):
+            self.epochs += 1
+            self.claimed = self.clock
 
     @rule()
     def spend(self):
@@ -62,6 +71,7 @@ class LeaseMachine(RuleBasedStateMachine):
     @invariant()
     def counts_hold(self):
         assert (self.state.ordinal, self.state.epoch) == (self.offers, self.epochs)
+        assert (self.state.claimed_at, self.state.run_ended_at) == (self.claimed, self.ended)
         assert replay(MACHINE, self.events) == self.state
         for automation in "ab":
             if self.state.attempts_revision:

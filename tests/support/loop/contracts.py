@@ -21,7 +21,11 @@ READY = Facts(
 
 
 def contract_of(
-    mode: str = "review_required", automation_id: str = "heal", environment: str | None = None, **changes: Any
+    mode: str = "review_required",
+    automation_id: str = "heal",
+    environment: str | None = None,
+    cooldown_seconds: int = 60,
+    **changes: Any,
 ) -> dict[str, Any]:
     """Make the input of a contract with one automation; `changes` go into the budgets."""
     bindings = bindings_of(CASE, automation_id)
@@ -29,7 +33,7 @@ def contract_of(
         bindings["runner"] |= {"environment": environment}
     bindings["trigger"] = {
         "max_cases_per_sweep": 2,
-        "cooldown_seconds": 60,
+        "cooldown_seconds": cooldown_seconds,
         "materiality": {"minimum_event_count": 2, "maximum_last_seen_age_seconds": 86400},
     }
     bindings["budgets"] |= {"max_attempts_per_case_revision": 6} | changes

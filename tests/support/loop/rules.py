@@ -57,6 +57,8 @@ class Rules:
         self.spent: set[str] = set()
         self.ledger_of: dict[str, str] = {}  # runs and grants
         self.used: dict[str, list[Decimal]] = defaultdict(lambda: [Decimal(0)] * 3)
+        self.open: dict[tuple[str, int, int], tuple[str, int]] = {}  # unclaimed receipts by case, revision, generation
+        self.worked: dict[str, int] = {}  # cases: their last claim, or the end of its run
         self.clock = 0
 
     def check(self, log: Sequence[Entry]) -> None:
@@ -73,6 +75,7 @@ class Rules:
         self._name(entry)
         self._kill_switch(entry)
         self._receipts(entry)
+        self._offers(entry)
         self._claims(entry)
         self._stale_workers(entry)
         self._grants(entry)
@@ -121,6 +124,26 @@ class Rules:
                 key = (event.automation_id, event.case_id, event.case_revision)
                 self.attempts[key] += 1
                 assert self.attempts[key] <= event.terms.limits.max_attempts_per_case_revision
+
+    def _offers(self, entry: Entry) -> None:
+        """No second receipt of a revision while one can be claimed, none within the cooldown of work (G-188)."""
+        match entry.event:
+            case trigger_receipt.ReceiptIssued() as event if event.case is not None:
+                case, trigger = event.case, self.on[event.automation_id].case_trigger
+                key = (case.case_id, case.case_revision, event.generation)
+                assert event.issued_at >= self.open.get(key, ("", 0))[1], f"{entry} while another receipt was open"
+                self.open[key] = (entry.stream_id, event.expires_at)
+                assert trigger is not None
+                worked = self.worked.get(case.case_id)
+                assert worked is None or event.issued_at - worked >= trigger.cooldown_seconds, f"{entry} too early"
+            case trigger_receipt.ReceiptClaimed() | trigger_receipt.ReceiptInvalidated():
+                self.open = {key: known for key, known in self.open.items() if known[0] != entry.stream_id}
+            case claim.ClaimCreated() as event:
+                self.worked[event.case_id] = max(event.claimed_at, self.worked.get(event.case_id, 0))
+            case _ if isinstance(entry.event, ENDS):
+                case_id = self.runs[entry.stream_id].case_id
+                if case_id is not None:
+                    self.worked[case_id] = max(entry.event.at, self.worked[case_id])
 
     def _claims(self, entry: Entry) -> None:
         """One live lease a case, in rising epochs (G-105)."""
