@@ -10,7 +10,9 @@ from projections.deploys.deploy import DeployRow
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
+from statemachines.projects.project import ProjectNotFound
 
+_PAYER = load_sql("deploys", "payer")
 _NEWEST = load_sql("deploys", "newest")
 _NEWEST_OF_ENVIRONMENT = load_sql("deploys", "newest_of_environment")
 
@@ -37,3 +39,10 @@ async def newest(
     else:
         found = await store.fetch(_NEWEST_OF_ENVIRONMENT, **page, environment=environment)
     return [Noted(msgspec.json.decode(text, type=DeployRow), message) for text, message in found]
+
+
+async def payer(store: EventStore, project_id: str) -> str:
+    """The paying account of a project. Raises ProjectNotFound once the project is gone."""
+    for (account_id,) in await store.fetch(_PAYER, project_id=project_id):
+        return str(account_id)
+    raise ProjectNotFound("There is no such project.")

@@ -312,6 +312,12 @@ def map_lines(tenant: Tenant, path: str, case: str) -> None:
     wish = {"checksum": part, "chunks": ["0" * 40]}
     tenant.call("POST", f"{foreign}/artifactbundle/assemble/", wish | {"projects": [project_id]}, owner)
     tenant.call("POST", f"/api/0/projects/errands/{project_id}/artifactbundle/assemble/", wish, owner)
+    release = {"version": "errand-1", "projects": [project_id]}
+    tenant.call("POST", f"{foreign}/releases/", release, owner)
+    tenant.call("PUT", f"{foreign}/releases/errand-1/", {"projects": [project_id]}, owner)
+    tenant.call("GET", f"{foreign}/repos/", None, owner)
+    tenant.call("GET", f"{foreign}/releases/errand-1/previous-with-commits/", None, owner)
+    tenant.call("POST", f"{foreign}/releases/errand-1/deploys/", {"environment": "e", "projects": [project_id]}, owner)
 
 
 def connect(tenant: Tenant, shop: Shop) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from schemas.cases.foreign.sentry_upload import AssembleBundle, Assembled, ChunksStored, ChunkUpload
 from service.auth.refusals import InvalidPayload
@@ -69,9 +70,8 @@ async def upload_chunks(call: Call[bytes, None]) -> Answer:
     return Answer(200, ChunksStored(stored=[chunk.id for chunk in kept]))
 
 
-async def _assemble(call: Call[AssembleBundle, None], project_ids: list[str]) -> Answer:
-    """Store what a bundle holds in each of its projects. Raises ProjectNotFound before anything is stored."""
-    body = call.body
+async def admit_to(call: Call[Any, None], project_ids: list[str]) -> None:
+    """Let the caller in to each of these projects. Raises InvalidPayload, and as `admit` for the first refusal."""
     if len(project_ids) != len(set(project_ids)):
         raise InvalidPayload("A project is named twice.", invalid=[("projects", "must name each project once")])
     for project_id in project_ids:
@@ -79,6 +79,11 @@ async def _assemble(call: Call[AssembleBundle, None], project_ids: list[str]) ->
             raise ProjectNotFound("There is no such project.")
         await call.services.authenticator.admit(call.principal, project_id, call.operation)
 
+
+async def _assemble(call: Call[AssembleBundle, None], project_ids: list[str]) -> Answer:
+    """Store what a bundle holds in each of its projects. Raises ProjectNotFound before anything is stored."""
+    body = call.body
+    await admit_to(call, project_ids)
     wish = BundleWish(body.checksum, body.chunks, body.version, project_ids)
     done = await assembling.assemble(
         call.services.store, call.services.unmangler.packer, call.user_id, wish, partial(_keep, call)

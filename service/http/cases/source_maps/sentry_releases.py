@@ -1,0 +1,186 @@
+"""What `sentry-cli releases` (2.x and 3.x) asks for: `new`, `finalize`, `set-commits`, and `deploys … new` (G-142).
+
+This service keeps no list of releases: a release is what errors, source maps and deploys name. So the first three are
+answered as sentry-cli expects and change nothing, and `deploys new` records a deploy. With a CI credential it is
+trusted, with the key of a person no more than with a DSN. It names no commit, so it binds no run (G-110).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+from schemas.cases.foreign.sentry_upload import (
+    SentryDeploy,
+    SentryNewDeploy,
+    SentryNewRelease,
+    SentryNoRelease,
+    SentryProject,
+    SentryRelease,
+    SentryReleaseChange,
+)
+from service.auth.principals import PrincipalKind
+from service.auth.refusals import InvalidPayload
+from service.deploys import commands, reads
+from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.declare.intents import retry_moved
+from service.http.cases.source_maps.sentry_upload import admit_to
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+from service.ingest.scrub.scrubbing import hide_own
+
+_ORGANIZATION = "/api/0/organizations/{organization}"
+_RELEASE = _ORGANIZATION + "/releases/{version}"
+_CALLERS = KEY | {PrincipalKind.CI}
+_SCOPE = "deploys:write"
+_ERRORS = ("project_not_found", "project_deletion_in_progress", "invalid_payload")
+MOST_COMMITS = 1024 * 1024
+"""Bytes of a release with its commits."""
+MOST_VERSION = 200
+
+
+@groups.CASES.operation(
+    method="POST",
+    path=_ORGANIZATION + "/releases/",
+    operation_id="create_sentry_release",
+    summary="Take note of sentry-cli's new release",
+    principals=_CALLERS,
+    scope=_SCOPE,
+    strict=False,
+    mutation=False,
+    responses={201: SentryRelease},
+    extension=True,
+    errors=_ERRORS,
+)
+async def create_release(call: Call[SentryNewRelease, None]) -> Answer:
+    """Answer `releases new`. Nothing is stored."""
+    await admit_to(call, call.body.projects)
+    return Answer(201, _release(call.body.version, call.body.projects, call.body.dateReleased))
+
+
+@groups.CASES.operation(
+    method="PUT",
+    path=_RELEASE + "/",
+    operation_id="change_sentry_release",
+    summary="Take note of sentry-cli's finished release or its commits",
+    principals=_CALLERS,
+    scope=_SCOPE,
+    strict=False,
+    mutation=False,
+    max_body=MOST_COMMITS,
+    responses={200: SentryRelease},
+    extension=True,
+    errors=_ERRORS,
+)
+async def change_release(call: Call[SentryReleaseChange, None]) -> Answer:
+    """Answer `releases finalize` and `releases set-commits`. Nothing is stored."""
+    await admit_to(call, call.body.projects)
+    return Answer(200, _release(_version(call.path["version"]), call.body.projects, call.body.dateReleased))
+
+
+@groups.CASES.operation(
+    method="GET",
+    path=_ORGANIZATION + "/repos/",
+    operation_id="list_sentry_repos",
+    summary="Tell sentry-cli that no repository is linked",
+    principals=_CALLERS,
+    scope=_SCOPE,
+    responses={200: list[SentryProject]},
+    extension=True,
+    sealed=True,
+)
+async def list_repos(_call: Call[None, None]) -> Answer:
+    """Answer the first question of `releases set-commits --auto`, which then goes on with the local repository."""
+    return Answer(200, [])
+
+
+@groups.CASES.operation(
+    method="GET",
+    path=_RELEASE + "/previous-with-commits/",
+    operation_id="get_previous_sentry_release",
+    summary="Tell sentry-cli that no earlier release has commits",
+    principals=_CALLERS,
+    scope=_SCOPE,
+    responses={200: SentryNoRelease},
+    extension=True,
+    sealed=True,
+)
+async def get_previous(_call: Call[None, None]) -> Answer:
+    """Answer the second question of `releases set-commits --auto`."""
+    return Answer(200, SentryNoRelease())
+
+
+@groups.CASES.operation(
+    method="POST",
+    path=_RELEASE + "/deploys/",
+    operation_id="record_sentry_deploy",
+    summary="Record a deploy from sentry-cli",
+    principals=_CALLERS,
+    scope=_SCOPE,
+    strict=False,
+    responses={201: SentryDeploy},
+    extension=True,
+    errors=_ERRORS,
+)
+async def record_deploy(call: Call[SentryNewDeploy, None]) -> Answer:
+    """Record the deploy in each of its projects, as the deploy operation does."""
+    body, version = call.body, _version(call.path["version"])
+    own = call.principal.project_id
+    projects = body.projects or ([] if own is None else [own])
+    if not projects:
+        raise InvalidPayload("No project is named.", invalid=[("projects", "must hold the id of a project")])
+    await admit_to(call, projects)
+    [version, environment, name], scrubbed = hide_own(version, body.environment, body.name)
+    report = commands.Report(
+        version=version,
+        environment=environment,
+        sha=None,
+        branch=None,
+        message=name,
+        scrubbed=scrubbed,
+        credential_id=call.principal.id if call.principal.kind is PrincipalKind.CI else None,
+        marker_sha256=None,
+    )
+    for project_id in projects:
+        await retry_moved(partial(_record, replace(call, scope_id=project_id), project_id, report))
+    told = SentryDeploy(
+        environment=environment,
+        name=name,
+        url=body.url,
+        dateStarted=body.dateStarted,
+        dateFinished=body.dateFinished,
+    )
+    return Answer(201, told)
+
+
+async def _record(call: Call[SentryNewDeploy, None], project_id: str, report: commands.Report) -> Outcome:
+    payer = await reads.payer(call.services.store, project_id)
+    intent = await commands.record(call.services.store, project_id, report, payer)
+    return await call.carry_out(intent, _nothing)
+
+
+def _nothing(_: object) -> Answer:
+    return Answer(204, None)
+
+
+def _version(text: str) -> str:
+    """The release of a path. Raises InvalidPayload for one that is too long."""
+    if len(text) > MOST_VERSION:
+        raise InvalidPayload(
+            "The release is too long.", invalid=[("version", f"must have at most {MOST_VERSION} characters")]
+        )
+    return text
+
+
+def _release(version: str, project_ids: list[str], released: str | None) -> SentryRelease:
+    return SentryRelease(
+        version=version,
+        dateCreated=datetime.now(UTC).isoformat(timespec="seconds"),
+        dateReleased=released,
+        projects=[SentryProject(slug=project_id, name=project_id) for project_id in project_ids],
+    )
+
+
+ENDPOINTS = [create_release, change_release, list_repos, get_previous, record_deploy]
