@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -57,10 +57,14 @@ class ProjectUsers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Person(msgspec.Struct, frozen=True):
-    """The id of a person in telemetry."""
+    """A person in telemetry: the id asked for, and all names and properties that a product told (G-197)."""
 
     distinct_id: str
     email: str | None
+    names: Annotated[list[str], Meta(min_length=1, max_length=1000)]
+    identified: bool
+    properties: Annotated[dict[str, Any], Meta(max_length=64)]
+    links_refused: Annotated[int, Meta(ge=0)]
 
 
 class PersonStats(msgspec.Struct, frozen=True):

@@ -143,10 +143,10 @@ class LocalAnalytics:
         values = {"since": query.window.since, "until": query.window.until, "most": query.most + 1}
         try:
             async with self._store.queries.connection() as connection:
-                [[last_at]] = await connection.fetch(_NEWEST[query.source], project, prepare=None)
+                [[last_at, linked]] = await connection.fetch(_NEWEST[query.source], project, prepare=None)
                 # The best plan depends on the values: how frequent an event is, and how long the window.
                 read = _fetch_confined if query.confined else _fetch
-                rows = await read(connection, query.local, {**query.values, **values, **project})
+                rows = await read(connection, query.local, {**query.values, **values, **project, "linked": linked})
         except (psycopg.errors.QueryCanceled, ReadNotDone) as error:
             return unread(error)
         took = perf_counter() - began

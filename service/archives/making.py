@@ -74,6 +74,7 @@ _REPORTS = load_sql("archives", "reports")
 _ERRORS = load_sql("archives", "errors")
 _ANALYTICS = load_sql("archives", "analytics")
 _DEPLOYS = load_sql("archives", "deploys")
+_PEOPLE = load_sql("archives", "people")
 
 
 async def make(connection: Connection, project_id: str, spool: Spool, work: Work, pin: Pin, turn: Turn) -> None:
@@ -105,6 +106,7 @@ async def make(connection: Connection, project_id: str, spool: Spool, work: Work
             ("telemetry/deploys", _DEPLOYS, _line),
             ("telemetry/errors", _ERRORS, _error),
             ("telemetry/analytics", _ANALYTICS, _line),
+            ("telemetry/people", _PEOPLE, _line),
         ):
             await maker.write(name, query, encode, may_stop=True)
     spool.most += MANIFEST_BYTES

@@ -45,6 +45,8 @@ FACTS = (
     "case_comments",
     "case_runs",
     "case_notes",
+    "person_names",
+    "telemetry_people",
     "event_days",
     "event_name_days",
     "event_key_days",

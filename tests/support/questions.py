@@ -85,6 +85,11 @@ class Questions:
                 rows,
             )
 
+    def link(self, names: Mapping[str, str], project: str = PROJECT) -> None:
+        """Say of names whose they are."""
+        for name, person in names.items():
+            self.connection.execute("insert into person_names values (%s, %s, %s, 0)", (project, name, person))
+
     def meet(self, errors: Iterable[Error], project: str = PROJECT) -> None:
         """Store errors, each counted into its case."""
         rows = [

@@ -26,6 +26,7 @@ MOST_OF_PEOPLE: Final = 20_000
 """Rows of all names together in which people are counted, names with few rows first."""
 
 _NAMES = load_sql("analytics", "event_names")
+_LINKED = load_sql("analytics", "linked")
 _KEYS = load_sql("analytics", "event_keys")
 
 
@@ -45,7 +46,8 @@ async def read_names(store: EventStore, project_id: str, kept_seconds: int, days
     """Read the names of the last `days` of a project. Raises psycopg.Error, and as Reader.connection."""
     window = await _window(store, kept_seconds, days)
     most = {"most": MOST_ROWS, "most_of_people": MOST_OF_PEOPLE}
-    rows = await _fetch(store, _NAMES, project_id, window, limit=limit, **most)
+    [[linked]] = await store.fetch(_LINKED, project_id=project_id)
+    rows = await _fetch(store, _NAMES, project_id, window, limit=limit, linked=linked, **most)
     counted_from, has_others = rows[0][:2]
     names = [NameFound(*row[2:]) for row in rows if row[2] is not None]
     return NamesFound(names, counted_from, window.holds(counted_from, has_others=has_others))

@@ -25,7 +25,10 @@ select c.since, exists (
         where d.project_id = %(project_id)s and d.day >= c.summed and d.other_rows > 0
     ), o.event, o.row_count, case when o.looked <= %(most_of_people)s then (
         select count(*) from (
-            select distinct e.distinct_id from analytics_events e
+            select distinct
+            \ir blueprints/parts/person.sql
+            from analytics_events e
+            \ir blueprints/parts/names.sql
             where e.project_id = %(project_id)s and e.event = o.event and e.received_at >= %(since)s
                 and e.received_at >= c.since) p
     ) end, o.first_at, o.last_at

@@ -73,6 +73,7 @@ class Own:
         """Read a view. It shows the project of the connection alone."""
         columns = [
             *FIELDS[source],
+            *(["person"] if _NAMES & FIELDS[source].keys() else []),
             *(
                 f"nullif({KEYED[source]} -> %({places.name(key)})s::text, 'null'::jsonb) as {column}"
                 for column, key in keys.items()
@@ -125,8 +126,10 @@ class Own:
         return "count(*)" if name is None else f"count(e.{name})"
 
     def different(self, name: str) -> str:
-        """Count values."""
-        return f"count(distinct e.{name})"
+        """Count values; of names the people whose they are. Only where somebody has two is looked whose."""
+        if name not in _NAMES:
+            return f"count(distinct e.{name})"
+        return f"count(distinct case when %(linked)s then e.person else e.{name} end)"
 
     def bounded(self, rows: str, columns: Sequence[str]) -> str:
         """Add up the bytes as the rows come. The first row beyond the bound is the last one."""
@@ -220,6 +223,8 @@ class Provider:
         return f"select {', '.join(columns)}, 1 from (\n{rows}\nlimit {{most}}\n)"  # noqa: S608 - made of names declared here
 
 
+_NAMES: Final = frozenset({"distinct_id", "user_id"})
+"""Fields that name a person."""
 _CASTS: Final[Mapping[str, str]] = {"text": "text", "epoch": "numeric", "boolean": "boolean", "json": "jsonb"}
 _NUMBER_TYPES: Final = "('Int64', 'UInt64', 'Double')"
 

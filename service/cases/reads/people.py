@@ -1,6 +1,7 @@
 """Reads of who met errors (R-CASE-05 to R-CASE-07, G-051, G-055). Each looks at a bounded number of rows.
 
-Who a person is, is what telemetry calls them: `user.id` of an error, `distinct_id` of an analytics event.
+Who a person is, is what telemetry calls them: `user.id` of an error, `distinct_id` of an analytics event. A person may
+have several such names (G-197).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ RECENT = 50
 
 _OF_CASE = load_sql("cases", "people_of_case")
 _OF_PROJECT = load_sql("cases", "people_of_project")
+_NAMES = load_sql("cases", "names_of_person")
 _KNOWN = load_sql("cases", "person")
 _RECENT = load_sql("cases", "recent_of_person")
 
@@ -44,14 +46,27 @@ class OfProject(NamedTuple):
 
 
 class PersonFacts(NamedTuple):
-    """What is known of a person: nothing when there are no events. Times in epoch seconds."""
+    """What is known of a person: nothing when there are no events and a product told nothing. Times in epoch seconds.
 
+    `names` has the one that the person is called by first. `properties` are None when none was ever told, and
+    `links_refused` counts names that were not joined (G-197).
+    """
+
+    names: list[str]
+    properties: dict[str, Any] | None
+    identified: bool
+    links_refused: int
     total: int
     errors: int
     first_seen_at: int | None
     last_seen_at: int | None
     email: str | None
     recent: list[PersonEvent]
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything to tell of the person."""
+        return bool(self.total) or self.properties is not None
 
 
 async def users_of_case(store: EventStore, project_id: str, case_id: str) -> OfCase:
@@ -73,15 +88,18 @@ async def users_of_project(store: EventStore, project_id: str, days: int, limit:
 
 
 async def person(store: EventStore, project_id: str, distinct_id: str) -> PersonFacts:
-    """Read a summary of a person."""
-    who = {"project_id": project_id, "person": distinct_id}
+    """Read a summary of a person by one of the names."""
+    found = await store.fetch(_NAMES, project_id=project_id, person=distinct_id)
+    [[_, names, properties, identified, refused]] = found
+    who = {"project_id": project_id, "names": names}
     [[analytics, logs, errors, first, last, email]] = await store.fetch(
         _KNOWN, **who, recent=RECENT, most=MOST_OF_PERSON
     )
     rows = await store.fetch(_RECENT, **who, recent=RECENT) if analytics or logs else []
     fields = PersonEvent.__struct_fields__
     recent = [PersonEvent(**dict(zip(fields, row, strict=True))) for row in rows]
-    return PersonFacts(analytics + logs, errors, first, last, email, recent)
+    told = (names, properties, identified, refused)
+    return PersonFacts(*told, analytics + logs, errors, first, last, email, recent)
 
 
 def _users(rows: Iterable[Sequence[Any]]) -> list[AffectedUser]:

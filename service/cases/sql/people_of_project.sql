@@ -1,11 +1,15 @@
--- Who met the newest errors of a project since a time, most errors first; with how many errors and people there are,
--- and when the oldest row looked at was received, where as many were looked at as may be. Kinds and addresses are told
--- of the people shown alone: to tell those of all costs twice as much as everything else.
+-- Who met the newest errors of a project since a time, most errors first, each under the name that the person is called
+-- by; with how many errors and people there are, and when the oldest row looked at was received, where as many were
+-- looked at as may be. Kinds and addresses are told of the people shown alone: to tell those of all costs twice as much
+-- as everything else.
 with looked as materialized (
-    select l.user_id, l.user_data, l.fingerprint, l.received_at, l.case_id
-    from log_events l
-    where l.project_id = %(project_id)s and l.received_at >= %(since)s
-    order by l.received_at desc, l.id desc limit %(most)s
+    select coalesce(n.person, l.user_id) as user_id, l.user_data, l.fingerprint, l.received_at, l.case_id
+    from (
+        select l.project_id, l.user_id, l.user_data, l.fingerprint, l.received_at, l.case_id from log_events l
+        where l.project_id = %(project_id)s and l.received_at >= %(since)s
+        order by l.received_at desc, l.id desc limit %(most)s
+    ) l
+    left join person_names n on n.project_id = l.project_id and n.name = l.user_id
 ), people as (
     select e.user_id, count(*) as errors, max(e.received_at) as last_at
     from looked e where e.user_id is not null and e.case_id is not null group by e.user_id

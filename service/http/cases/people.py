@@ -79,7 +79,7 @@ async def get_user_summary(call: Call[None, None]) -> Answer:
     body = PersonSummary(
         project_id=call.project_id,
         distinct_id=distinct_id,
-        person=Person(distinct_id, known.email) if known.total else msgspec.UNSET,
+        person=_person(distinct_id, known) if known.known else msgspec.UNSET,
         event_stats=PersonStats(
             known.total, known.errors, known.first_seen_at, known.last_seen_at, people.MOST_OF_PERSON
         ),
@@ -90,6 +90,10 @@ async def get_user_summary(call: Call[None, None]) -> Answer:
         next_action="Read the cases named by recent_events." if known.errors else "Nothing to do.",
     )
     return Answer(200, body)
+
+
+def _person(distinct_id: str, known: people.PersonFacts) -> Person:
+    return Person(distinct_id, known.email, known.names, known.identified, known.properties or {}, known.links_refused)
 
 
 def _distinct_id(call: Call[None, None]) -> str:

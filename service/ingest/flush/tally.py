@@ -11,6 +11,7 @@ from service.ingest.flush.naming import NamesTally
 from service.ingest.grouping.evidence import GroupingEvidence
 from service.ingest.grouping.fingerprint import Grouping, title
 from service.ingest.queue.items import STORED, AnalyticsRow, Item, LogRow, Part
+from service.ingest.queue.people import PersonTold
 from statemachines.cases import case
 
 _encode = msgspec.json.Encoder().encode
@@ -83,6 +84,12 @@ class UsageTally(msgspec.Struct):
     scrubbed_kinds: dict[str, int] = {}
 
 
+class PeopleTally(msgspec.Struct):
+    """Names and properties of people from a batch, in its order."""
+
+    people: list[PersonTold]
+
+
 class KeyRecordTally(msgspec.Struct):
     """An idempotency record to write; `body` is the answer as text."""
 
@@ -128,6 +135,7 @@ class Tally:
         self._users: dict[tuple[str, str, str], UserTally] = {}
         self._usage: dict[str, UsageTally] = {}
         self._names = NamesTally()
+        self._people: list[PersonTold] = []
 
     def add(self, item: Item, assigned: Assigned | None, account_id: str) -> bool:
         """Take a record in and count it; `assigned` for an error. Returns whether a rule keeps it out of attention."""
@@ -136,6 +144,8 @@ class Tally:
         if isinstance(row, AnalyticsRow):
             self.analytics.append(row)
             self._names.add(row.project_id, row.event, row.properties)
+            if item.person is not None:
+                self._people.append(item.person)
         else:
             self.logs.append(row)
             if assigned is not None:
@@ -227,11 +237,13 @@ class Tally:
         """Rows of the tables that a flush writes, each as one JSON array (None: no rows), as `ingest_flush` takes them.
 
         Counter rows are locked as they are written; every batch anywhere writes them in the order of their keys. Behind
-        the rows of usage come the sums of names, if there are any.
+        the rows of usage come the sums of names and the news of people, if there are any.
         """
         usage = _in_order(self._usage)
         if (names := self._names.sums()) is not None:
             usage.append(names)
+        if self._people:
+            usage.append(PeopleTally(self._people))
         counters = (_in_order(self._cases), _in_order(self._users), usage)
         return tuple(_encode(rows).decode() if rows else None for rows in (self.logs, self.analytics, *counters))
 

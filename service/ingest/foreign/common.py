@@ -18,7 +18,6 @@ What is stored in `extra`:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -30,6 +29,7 @@ from schemas.onboarding.proof import PROOF_PROPERTY
 from service.ingest.grouping.evidence import Before, FirstEvidence
 from service.ingest.grouping.names import MAX_TEXT, bare_name, base_name, is_library
 from service.ingest.grouping.symbols import shown_name
+from service.ingest.queue.people import is_placeholder
 
 MAX_MESSAGE = 8192
 MAX_NAME = 200
@@ -50,12 +50,6 @@ NO_MESSAGE = "(no message)"
 _encode = msgspec.json.Encoder().encode
 
 _OF_USER = ("email", "username", "ip_address", "name")
-_PLACEHOLDER = re.compile(
-    r"\{\{[^{}]{0,60}\}\}|\[(?:filtered|redacted|removed|hidden|scrubbed|masked|object object)\]|\*+|"
-    r"[<(]?(?:null|nil|none|undefined|redacted|unset)[>)]?|nan|%!s\(<nil>\)|0\.0\.0\.0|::",
-    re.IGNORECASE,
-)
-"""Texts of SDKs for a server to fill in, for something hidden, or for nothing. They name nobody."""
 
 
 class Frame(NamedTuple):
@@ -202,7 +196,7 @@ def _named(value: Any) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     text = str(value).strip()
-    return None if not text or _PLACEHOLDER.fullmatch(text) else text
+    return None if not text or is_placeholder(text) else text
 
 
 def _tags(tags: Mapping[str, Any]) -> dict[str, str | None]:

@@ -5,7 +5,8 @@ before. What shorter plans keep no longer within days that longer ones still kee
 transaction of its own; accounts take turns, and after each step others have room. Nothing is remembered between steps
 but in the tables: a run that was stopped in the middle is gone on with by the next.
 
-Of a case's last error a sample stays.
+Of a case's last error a sample stays. Names and properties of people go once nobody has sent anything of them for as
+long, and none of their records is left.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 STEP = 2000  # rows a transaction deletes
 CASES = 500  # of which a transaction keeps samples
+NAMES = 500  # of people that a transaction looks at
 PROJECTS = 1000  # whose rows a statement finds
 USAGE_DAYS = 400  # usage is shown for a year
 FLUSHER_SECONDS = DAY
@@ -39,6 +41,7 @@ FLUSHER_SECONDS = DAY
 _KEEP_SAMPLES = load_sql("ingest", "keep_samples")
 _HOLDERS = load_sql("ingest", "holders")
 _DELETE_NAMES = load_sql("ingest", "delete_names")
+_FORGET_PEOPLE = load_sql("ingest", "forget_people")
 # Rows are deleted oldest first, so the last sample that is taken is of the last error.
 _DELETE = {
     "log_events": load_sql("ingest", "delete_errors"),
@@ -79,6 +82,7 @@ async def purge(connection: Connection, kept: Retention) -> int:
             # One that could not be dropped, because somebody used it all the time, is for the next run.
             await _find(connection, (one for one in there if one not in over), kept, today, lines)
         total = await _delete(connection, lines)
+        await _forget_people(connection, kept, today)
         for statement in _PURGE_USAGE:
             await connection.execute(statement.encode(), {"day": today - USAGE_DAYS * DAY})
         await connection.execute(_PURGE_FLUSHERS.encode(), {"before": today - FLUSHER_SECONDS})
@@ -96,6 +100,18 @@ async def _forget_names(connection: Connection, kept: Retention, today: int) -> 
             began = time.monotonic()
             values = {"project_id": project_id, "until": today - (days or 0) * DAY}
             [[gone]] = await (await connection.execute(_DELETE_NAMES.encode(), values)).fetchall()
+            await leave_room(began)
+
+
+async def _forget_people(connection: Connection, kept: Retention, today: int) -> None:
+    """Forget the names and properties of people whose records are all gone. They go after the last of them."""
+    async for project_id in _holders(connection, "telemetry_people"):
+        days = kept.days.get(project_id)
+        after = None if days is None else ""
+        while after is not None:
+            began = time.monotonic()
+            values = {"project_id": project_id, "until": today - (days or 0) * DAY, "after": after, "most": NAMES}
+            [[after]] = await (await connection.execute(_FORGET_PEOPLE.encode(), values)).fetchall()
             await leave_room(began)
 
 

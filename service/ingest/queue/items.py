@@ -31,6 +31,8 @@ from service.ingest.grouping.evidence import Before, DecidingFrame, FirstEvidenc
 from service.ingest.grouping.fingerprint import Grouping, group
 from service.ingest.grouping.frames import LedBack
 from service.ingest.grouping.names import bare_symbol, base_name, is_library
+from service.ingest.queue import people
+from service.ingest.queue.people import PersonTold
 from service.ingest.scrub.requests import drop_variables, tidy
 from service.ingest.scrub.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Findings, Scrubber, without_own
 from service.packing import PACKED_FROM, pack
@@ -44,7 +46,6 @@ KEY_WEIGHT = 256  # bytes for each property of an analytics event: what counting
 DEFAULT_ENVIRONMENT = "production"
 DEFAULT_LEVEL = "error"
 _PROOF_BYTES = PROOF_PROPERTY.encode()
-MERGES_PEOPLE = "$merge_dangerously"
 STORED = 202
 """The status of the answer to a record that is stored."""
 LOGS = "POST /v1/logs/"
@@ -187,6 +188,7 @@ class Item:
     scrubbed: Mapping[str, int] = field(default_factory=dict)  # values that were hidden, by kind
     offered: tuple[Assignment, ...] = ()
     evidence: GroupingEvidence | None = None
+    person: PersonTold | None = None  # what it says of its person beside itself
     key_record: RecordName | None = None  # name of its idempotency record, if it has a key
     key_name: str = ""  # what repeats of it are locked under
     waiter: Waiter[Outcome] | None = None
@@ -290,13 +292,16 @@ class Item:
     def _prepare_analytics(self, body: AnalyticsEvent, scrubber: Scrubber) -> None:
         event, distinct_id = body.event, body.distinct_id
         properties = body.properties or {}
+        other = people.other_name(event, properties)
         suspicion = scrubber.look(self.raw)
         if suspicion:
             counts = Findings()
             event = scrubber.kept_text(event, suspicion, counts)
             distinct_id = scrubber.kept_text(distinct_id, suspicion, counts)
+            other = other and scrubber.kept_text(other, suspicion, Findings())  # It is counted among the properties.
             scrubber.tree(properties, suspicion, counts, KEPT_OF_OTHERS)
             self.scrubbed = counts
+        self.person = people.told_of(self.sender.project_id, event, distinct_id, other, properties)
         marker = _hash_marker(self.raw, properties)
         self.row = AnalyticsRow(
             self.sender.project_id,
@@ -390,5 +395,5 @@ def take_analytics(sender: Sender, body: AnalyticsEvent, raw: bytes, adjustments
 
 def check_event(sender: Sender, body: LogEvent | AnalyticsEvent) -> None:
     """Raise InvalidPayload for an event that merges people, by the DSN that everybody can read (G-184)."""
-    if sender.public and isinstance(body, AnalyticsEvent) and body.event == MERGES_PEOPLE:
-        raise InvalidPayload(invalid=[("event", f"must not be {MERGES_PEOPLE} by a public DSN")])
+    if sender.public and isinstance(body, AnalyticsEvent) and body.event == people.MERGES:
+        raise InvalidPayload(invalid=[("event", f"must not be {people.MERGES} by a public DSN")])

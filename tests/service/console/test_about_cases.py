@@ -54,6 +54,23 @@ async def test_people_are_listed_and_shown(world: World):
         assert "Not to be shown" in (await shop.browser.open(f"projects/{shop.id}/{query}", 400)).text
 
 
+async def test_a_person_is_shown_with_names_and_properties(world: World):
+    """Whichever name is asked for; texts of others stay texts."""
+    shop = await erring_shop(world)
+    told = {"$anon_distinct_id": "anon-1", "$set": {"plan": SCRIPT, "seats": 3, "tags": [SCRIPT]}}
+    for name, properties in (("u-1", told), ("u-2", {"$anon_distinct_id": "anon-1"})):
+        body = {"event": "$identify", "distinct_id": name, "properties": properties}
+        ok(await shop.dsn.post("/v1/analytics/", body), 202)
+    for name in ("u-1", "anon-1"):
+        page = await shop.browser.open(f"projects/{shop.id}/people/person?id={name}")
+        assert "<script>alert" not in page.html
+        assert "&lt;script&gt;alert" in page.html
+        for text in ("Names", "u-1", "anon-1", "Properties", "plan", "seats", "identified"):
+            assert text in page.text
+    refused = await shop.browser.open(f"projects/{shop.id}/people/person?id=u-2")
+    assert "Names not joined" in refused.text
+
+
 async def test_a_rule_is_tried_made_and_removed(world: World):
     shop = await erring_shop(world)
     case_id = await shop.err()

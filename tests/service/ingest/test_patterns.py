@@ -102,6 +102,7 @@ WORST: Mapping[str, Worst] = {
     "machinery._GLUE": Worst(("invoke_v", "__wbg", "_ZN3std", "std::"), 500, ask="match"),
     "machinery._OF_COMPILED": Worst(("<", "std:", "_ZNK"), 500, ask="match"),
     "machinery._PLATFORM": Worst(("java", "com.", "System"), 500, ask="match"),
+    "people._PLACEHOLDER": Worst(("{{", "{{ ", "*", "* ", "<null", "[filtered"), ask="fullmatch"),
     "python._MEMBER": Worst(
         (
             "\n  | ",

@@ -6,9 +6,12 @@ from (
     select case when jsonb_typeof(e.properties -> %(property)s::text) in ('string', 'number', 'boolean')
         then left(e.properties ->> %(property)s::text, %(characters)s) end as value, count(*) as times
     from analytics_events e
+    \ir parts/names.sql
     where e.project_id = %(project_id)s and e.event = %(event)s
         and e.received_at >= %(since)s and e.received_at < %(until)s
-    group by 1, e.distinct_id) p
+    group by 1,
+    \ir parts/person.sql
+    ) p
 group by p.value
 order by 2 desc, p.value collate "C" nulls last
 limit %(most)s

@@ -1,13 +1,16 @@
 -- How many errors each release had, and how many people met them; null for errors that name no release. Errors without
 -- a person are of nobody.
-select p.release, sum(p.errors)::bigint, count(p.user_id), min(p.earliest), max(p.latest)
+select p.release, sum(p.errors)::bigint, count(p.person), min(p.earliest), max(p.latest)
 from (
-    select e.release, e.user_id, count(*) as errors, min(e.received_at) as earliest, max(e.received_at) as latest
+    select e.release,
+    \ir parts/person_in_error.sql
+    as person, count(*) as errors, min(e.received_at) as earliest, max(e.received_at) as latest
     from log_events e
+    \ir parts/names_in_errors.sql
     where e.project_id = %(project_id)s and e.case_id is not null
         and e.received_at >= %(since)s and e.received_at < %(until)s
         and (%(environment)s::text is null or e.environment = %(environment)s)
-    group by e.release, e.user_id) p
+    group by 1, 2) p
 group by p.release
 order by 2 desc, 1 nulls last
 limit %(most)s

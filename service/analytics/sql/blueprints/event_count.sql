@@ -2,8 +2,12 @@
 -- the different ones, which sorts all rows.
 select coalesce(sum(p.times), 0)::bigint, count(*)
 from (
-    select count(*) as times from analytics_events e
+    select count(*) as times
+    from analytics_events e
+    \ir parts/names.sql
     where e.project_id = %(project_id)s and e.event = %(event)s
         and e.received_at >= %(since)s and e.received_at < %(until)s
-    group by e.distinct_id) p
+    group by
+    \ir parts/person.sql
+    ) p
 limit %(most)s

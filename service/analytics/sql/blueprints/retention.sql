@@ -1,17 +1,25 @@
 -- Who had an event on a day and another on a later day of the period: by both days, how many people.
 with began as (
-    select e.distinct_id, e.received_at - e.received_at %% 86400 as day from analytics_events e
+    select
+    \ir parts/person.sql
+    as person, e.received_at - e.received_at %% 86400 as day
+    from analytics_events e
+    \ir parts/names.sql
     where e.project_id = %(project_id)s and e.event = %(start_event)s
         and e.received_at >= %(since)s and e.received_at < %(until)s
     group by 1, 2
 ), returned as (
-    select e.distinct_id, e.received_at - e.received_at %% 86400 as day from analytics_events e
+    select
+    \ir parts/person.sql
+    as person, e.received_at - e.received_at %% 86400 as day
+    from analytics_events e
+    \ir parts/names.sql
     where e.project_id = %(project_id)s and e.event = %(return_event)s
         and e.received_at >= %(since)s and e.received_at < %(until)s
     group by 1, 2
 )
 select b.day, r.day, count(*)
-from began b join returned r on r.distinct_id = b.distinct_id and r.day > b.day
+from began b join returned r on r.person = b.person and r.day > b.day
 group by b.day, r.day
 order by b.day, r.day
 limit %(most)s

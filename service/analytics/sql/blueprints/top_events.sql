@@ -1,9 +1,13 @@
 -- The events of a project by how often they were received.
 select p.event, sum(p.times)::bigint, count(*), max(p.latest)
 from (
-    select e.event, count(*) as times, max(e.received_at) as latest from analytics_events e
+    select e.event, count(*) as times, max(e.received_at) as latest
+    from analytics_events e
+    \ir parts/names.sql
     where e.project_id = %(project_id)s and e.received_at >= %(since)s and e.received_at < %(until)s
-    group by e.event, e.distinct_id) p
+    group by e.event,
+    \ir parts/person.sql
+    ) p
 group by p.event
 order by 2 desc, 1
 limit %(most)s

@@ -45,9 +45,13 @@ def windows(draw: st.DrawFn) -> tuple[int, int]:
     return min(first, second), max(first, second) + 1
 
 
-def fill(questions: Questions, product: Product, begin: int, deployed_at: int) -> None:
-    """Make a product all that there is of the project; another project has some of its rows, too."""
-    for table in ("analytics_events", "log_events", "case_stats", "cases", "deploys"):
+LINKS: list[dict[str, str]] = [{}, {"ann": "ann", "bob": "ann"}, {"ann": "bob", "bob": "bob", "cid": "bob"}]
+"""Whose some names are (G-197): nobody's beside their own, two of one person, all of one."""
+
+
+def fill(questions: Questions, product: Product, begin: int, deployed_at: int, links: dict[str, str]) -> None:
+    """Make a product all that there is of the project; another project has some of its rows, too, and other links."""
+    for table in ("analytics_events", "log_events", "case_stats", "cases", "deploys", "person_names"):
         questions.connection.execute(f"delete from {table} where project_id = any(%s)".encode(), ([PROJECT, OTHER],))
     questions.receive(product.events)
     questions.receive(product.events[:5], OTHER)
@@ -57,6 +61,16 @@ def fill(questions: Questions, product: Product, begin: int, deployed_at: int) -
         questions.open_case(case, opened, into)
     questions.deploy("dep_1", "2.0", deployed_at)
     questions.deploy("dep_2", "2.0", begin, OTHER)
+    questions.link(links)
+    questions.link({"ann": "cid", "cid": "cid"}, OTHER)
+
+
+def known_as(product: Product, links: dict[str, str]) -> Product:
+    """The same product, whose people are called by one name each."""
+    return product._replace(
+        events=[seen._replace(person=links.get(seen.person, seen.person)) for seen in product.events],
+        errors=[met._replace(person=met.person and links.get(met.person, met.person)) for met in product.errors],
+    )
 
 
 class Asked(NamedTuple):
@@ -73,6 +87,7 @@ class Asked(NamedTuple):
     limit: int
     deployed: int
     hours: int
+    links: dict[str, str]
 
 
 ASKED = st.builds(
@@ -88,6 +103,7 @@ ASKED = st.builds(
     st.integers(1, 4),
     MOMENTS,
     st.integers(1, 30),
+    st.sampled_from(LINKS),
 )
 
 
@@ -101,7 +117,8 @@ async def test_every_blueprint_answers_as_the_slow_way_does(questions: Questions
         {case: (begin + at, "c1" if asked.merged and case == "c2" else None) for case, at in asked.opened.items()},
     )
     at = begin + asked.deployed
-    fill(questions, product, begin, at)
+    fill(questions, product, begin, at, asked.links)
+    product = known_as(product, asked.links)
     since, until = begin + asked.window[0], begin + asked.window[1]
     errors: dict[str, Any] = {} if asked.environment is None else {"environment": asked.environment}
     for name, params, count in (

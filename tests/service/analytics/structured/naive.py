@@ -9,15 +9,19 @@ from typing import Any
 from service.analytics.structured.checking import Column, Condition, Structured
 from service.analytics.structured.fields import Field
 
+PEOPLE = "the people of names"
 Record = Mapping[str, Any]
 """A row of a source by its fields; `properties` or `tags` under their own name."""
 
 
-def answer(query: Structured, records: Sequence[Record], since: int, until: int) -> list[tuple[Any, ...]]:
-    """All rows, in order, without a limit."""
+def answer(
+    query: Structured, records: Sequence[Record], since: int, until: int, links: Mapping[str, str] | None = None
+) -> list[tuple[Any, ...]]:
+    """All rows, in order, without a limit. `links` says of names whose they are."""
     time = "recorded_at" if query.source == "deploys" else "received_at"
     held = [record for record in records if since <= record[time] < until]
     held = [record for record in held if all(matches(condition, record) for condition in query.conditions)]
+    held = [{**record, PEOPLE: links or {}} for record in held]
     groups = [[record] for record in held]
     if query.aggregates:
         by_key: dict[str, list[Record]] = {} if query.groups else {"[]": []}
@@ -82,6 +86,8 @@ def cell(column: Column, group: Sequence[Record]) -> Any:
     if column.field is None:
         return len(group)
     found = [value(column.field, record) for record in group]
+    if column.fn == "unique" and column.field.name in {"distinct_id", "user_id"}:
+        found = [group[0][PEOPLE].get(name, name) for name in found]
     there = [same(item) for item in found if item is not None]
     return len(set(map(repr, there))) if column.fn == "unique" else len(there)
 

@@ -34,12 +34,19 @@ def sql(cluster: TestCluster) -> Iterator[Sql]:
 
 
 def ask(
-    sql: Sql, project: str, query: Structured, since: int = AT, until: int = AT + 20, most: int = MOST_ROWS
+    sql: Sql,
+    project: str,
+    query: Structured,
+    since: int = AT,
+    until: int = AT + 20,
+    most: int = MOST_ROWS,
+    *,
+    linked: bool = False,
 ) -> tuple[list[tuple[Any, ...]], bool]:
     compiled = compile_query(query, OWN)
     with sql.transaction():
         sql.execute(CONFINE.encode(), {"project_id": project})
-        values = {**compiled.values, "since": since, "until": until, "most": most}
+        values = {**compiled.values, "since": since, "until": until, "most": most, "linked": linked}
         found = sql.execute(compiled.text.encode(), values).fetchall()
     return structured_rows(query, found)
 
@@ -156,6 +163,8 @@ def condition(held: Field) -> st.SearchStrategy[Condition]:
     return st.one_of(ops)
 
 
+LINKS: list[dict[str, str]] = [{}, {"a": "a", "b": "a", "B": "a"}, {"ab": "z", "z": "z"}]
+"""Whose some names are: nobody's, three of one person, one of somebody who has sent nothing (G-197)."""
 SOURCES: list[Source] = ["events", "errors", "deploys"]
 
 
@@ -168,9 +177,12 @@ def test_it_answers_as_a_naive_reading_does(source: Source, data: st.DataObject,
     project = f"proj_{next(NUMBERS)}"
     add(sql, source, project, held)
     since, until = AT, AT + data.draw(st.integers(1, 5))
-    found, cut = ask(sql, project, query, since, until)
+    links = data.draw(st.sampled_from(LINKS))
+    for name, person in links.items():
+        sql.execute("insert into person_names values (%s, %s, %s, 0)", (project, name, person))
+    found, cut = ask(sql, project, query, since, until, linked=bool(links))
     assert not cut
-    expected = naive.answer(query, held, since, until)
+    expected = naive.answer(query, held, since, until, links)
     assert list(map(comparable, found)) == expected
 
 
@@ -197,7 +209,7 @@ def test_it_finds_a_projects_rows_by_an_index_and_in_the_days_of_the_window(sour
     )
     [[today]] = sql.execute("select service_seconds()").fetchall()
     compiled = compile_query(query, OWN)
-    values = {**compiled.values, "since": today - 86400, "until": today, "most": 10}
+    values = {**compiled.values, "since": today - 86400, "until": today, "most": 10, "linked": False}
     with sql.transaction():
         sql.execute(CONFINE.encode(), {"project_id": "proj"})
         sql.execute("set local enable_seqscan = off")

@@ -102,7 +102,10 @@ async def test_a_dossier_shows_what_is_kept(world: World, project, distinct_id: 
     await world.wait(1)
     told = await log(dsn, "told", level="info", user={"id": distinct_id})
     known = ok(await owner.get(path))
-    assert known["person"] == {"distinct_id": distinct_id, "email": "u@example.com"}
+    assert known["person"] == {
+        "distinct_id": distinct_id, "email": "u@example.com", "names": [distinct_id], "identified": False,
+        "properties": {}, "links_refused": 0,
+    }  # fmt: skip
     stats = known["event_stats"]
     assert (stats["total_events"], stats["error_count"]) == (3, 1)
     assert (stats["first_seen_at"], stats["last_seen_at"]) == (first["received_at"], told["received_at"])

@@ -31,6 +31,11 @@ begin
             properties jsonb, marker_hash text, adjusted jsonb, public boolean);
     end if;
 
+    -- What the release before says of people, it says in properties alone.
+    if new_analytics is not null and strpos(new_usage::text, '"people":[') > 0 then
+        perform ingest_people(seconds => seconds, new_usage => new_usage);
+    end if;
+
     if new_records is not null then
         -- An answer that was made before this moment was known has 0 in its place. Quotes in a text are escaped.
         insert into idempotency (project_id, principal, operation, key, fingerprint, command_id, client_key, status,
@@ -114,7 +119,7 @@ begin
         coalesce(u.scrubbed_kinds, '{}'), seconds
     from json_to_recordset(new_usage) as u(project_id text, account_id text, errors bigint, analytics bigint,
         suppressed bigint, scrubbed bigint, scrubbed_kinds jsonb)
-    where u.project_id is not null  -- One element holds what ingest_names counts.
+    where u.project_id is not null  -- Others hold what ingest_names counts, and what is said of people.
     on conflict (project_id, account_id, day) do update set
         errors = t.errors + excluded.errors,
         analytics = t.analytics + excluded.analytics,

@@ -1,6 +1,6 @@
 -- How many people of a project reached each step of an ordered funnel within a period, `since` included and `until`
--- not: element i counts those of whom events 1 to i were received in this order. Events of one second count as in
--- order, for nothing tells more. Null when the period holds more than `most_rows` such events, of which none is left out.
+-- not: element i counts those of whom events 1 to i were received in this order, under whichever of their names. Events
+-- of one second count as in order, for nothing tells more. Null when the period holds more than `most_rows` such events, of which none is left out.
 --
 -- One person's events follow one another, so that one pass is enough: whoever is at step n moves on at the first event
 -- of step n + 1, and no other choice of events leads further.
@@ -17,16 +17,20 @@ declare
     person   text;
     place    integer := 0;
     looked   bigint := 0;
+    linked   constant boolean := exists (select from person_names n where n.project_id = project);
     seen     record;
 begin
     for seen in
-        select e.distinct_id, array_position(steps, e.event) as step from analytics_events e
+        select case when linked then coalesce(n.person, e.distinct_id) else e.distinct_id end as name,
+            array_position(steps, e.event) as step
+        from analytics_events e
+        left join person_names n on n.project_id = e.project_id and n.name = e.distinct_id
         where e.project_id = project and e.event = any(steps) and e.received_at >= since and e.received_at < until
-        order by e.distinct_id, e.received_at, step limit most_rows + 1
+        order by 1, e.received_at, step limit most_rows + 1
     loop
         looked := looked + 1;
-        if seen.distinct_id is distinct from person then
-            person := seen.distinct_id;
+        if seen.name is distinct from person then
+            person := seen.name;
             place := 0;
         end if;
         if seen.step = place + 1 then

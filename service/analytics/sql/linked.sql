@@ -1,0 +1,3 @@
+-- Whether anybody in the project has more than one name.
+select
+\ir parts/linked.sql
