@@ -51,7 +51,8 @@ class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `level`, `environment` and `release` are those of the latest error. Times are epoch seconds. `public_count` errors
     came by the public DSN. With any, the members `server_…` are of the others alone (G-184). `server_last_seen_at` is
-    0 between an error by the public DSN after a resolution and the next of the others.
+    0 between an error by the public DSN after a resolution and the next of the others. `first_occurred_at` and
+    `last_occurred_at` are the times at which errors happened, null as long as these are those of their receipt (G-193).
     """
 
     project_id: str
@@ -74,6 +75,8 @@ class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
     server_last_seen_at: int | None = None
     server_unmarked: bool | None = None
     server_environments: list[str] | None = None
+    first_occurred_at: int | None = None
+    last_occurred_at: int | None = None
 
     def counted(self, *, accept_public: bool) -> CountedErrors:
         """The errors for decisions about automation: all of them, or those by the server's DSN alone."""

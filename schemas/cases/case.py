@@ -75,6 +75,8 @@ class CaseItem(msgspec.Struct, frozen=True, kw_only=True):
     users_affected: int
     first_seen_at: int
     last_seen_at: int
+    first_occurred_at: int
+    last_occurred_at: int
     suppression_id: str | None
     claimed: bool
     overflow: bool | msgspec.UnsetType = msgspec.UNSET
@@ -107,6 +109,7 @@ class CaseLatestEvent(msgspec.Struct, frozen=True):
     user_id: str | None
     tags: dict[str, str]
     received_at: int
+    occurred_at: int
     adjusted: list[str] = []
     exception: EventException | msgspec.UnsetType | None = msgspec.UNSET
     breadcrumbs: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
@@ -208,13 +211,13 @@ class CaseWork(msgspec.Struct, frozen=True, kw_only=True):
 
 CASE_ORIGINS = origins(
     server="id case_id project_id fingerprint status revision trust event_count users_affected first_seen_at "
-    "last_seen_at suppression_id claimed overflow merged_into hints claim work resolved_at assignee comments merged "
-    "grouping trend next_action",
+    "last_seen_at first_occurred_at last_occurred_at suppression_id claimed overflow merged_into hints claim work "
+    "resolved_at assignee comments merged grouping trend next_action",
     telemetry="title level environment release message culprit environments releases tags",
     runner="agent_runs",
     below={
         "latest_event": origins(
-            server="id received_at grouping",
+            server="id received_at occurred_at grouping",
             telemetry="message level environment release user_id tags adjusted exception breadcrumbs request user",
         )
     },

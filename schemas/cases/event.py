@@ -55,6 +55,7 @@ class CaseEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     received_at: int
+    occurred_at: int
     level: Level
     message: str
     release: str | None

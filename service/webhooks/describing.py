@@ -58,6 +58,8 @@ _CASE = CaseItem(
     users_affected=1,
     first_seen_at=_AT,
     last_seen_at=_AT,
+    first_occurred_at=_AT,
+    last_occurred_at=_AT,
     suppression_id=None,
     claimed=False,
 )

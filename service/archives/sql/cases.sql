@@ -6,6 +6,7 @@ select json_build_object(
     'message', s.message, 'culprit', s.culprit, 'level', s.level, 'environment', s.environment, 'release', s.release,
     'environments', s.environments, 'releases', s.releases, 'unmarked', s.unmarked, 'event_count', s.event_count,
     'users_affected', s.users_affected, 'first_seen_at', s.first_seen_at, 'last_seen_at', s.last_seen_at,
+    'first_occurred_at', s.first_occurred_at, 'last_occurred_at', s.last_occurred_at,
     'public_count', s.public_count, 'server_last_seen_at', s.server_last_seen_at, 'server_unmarked', s.server_unmarked,
     'server_environments', s.server_environments,
     'sample', s.sample)::text

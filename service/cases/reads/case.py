@@ -50,6 +50,8 @@ class CaseTotal(msgspec.Struct, frozen=True):
     people: int
     first_seen_at: int
     last_seen_at: int
+    first_occurred_at: int
+    last_occurred_at: int
     unmarked: bool
 
 
@@ -97,7 +99,10 @@ class CaseBundle(msgspec.Struct, frozen=True):
     def latest_event(self) -> CaseLatestEvent | None:
         """The latest error; the sample stands in for it once retention has removed its row."""
         sample, latest = self.stats.sample, self.evidence.latest
-        return latest if latest is not None or sample is None else msgspec.convert(sample, CaseLatestEvent)
+        if latest is not None or sample is None:
+            return latest
+        # One from before the time of an error was kept means that of its receipt.
+        return msgspec.convert({"occurred_at": sample["received_at"], **sample}, CaseLatestEvent)
 
     @property
     def trend(self) -> list[TrendBucket]:

@@ -61,6 +61,7 @@ class EventRow(NamedTuple):
     grouped_by: str | None
     adjusted: str | None
     public: bool
+    occurred_at: int
 
     @property
     def place(self) -> PageEnd:

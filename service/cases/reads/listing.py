@@ -66,6 +66,8 @@ class ListedCase(NamedTuple):
     claimed: bool
     opened_at: int
     merged_into: str | None
+    first_occurred_at: int
+    last_occurred_at: int
 
     @property
     def place(self) -> PageEnd:

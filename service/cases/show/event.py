@@ -47,6 +47,7 @@ def event(stored: EventRow, said: Mapping[str, Any]) -> CaseEvent:
     return CaseEvent(
         id=stored.id,
         received_at=stored.received_at,
+        occurred_at=stored.occurred_at,
         level=cast("Any", stored.level),
         message=stored.message,
         release=stored.release,

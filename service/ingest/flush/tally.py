@@ -40,7 +40,8 @@ class CaseTally(msgspec.Struct):
     `title`, `message` and `culprit` are only taken from the first tally of a case, which makes its row. `public_count`
     are those of `event_count` by the public DSN, `server_environments` and `server_unmarked` are of the others.
     `server_seen`: one of these came after the last error by the public DSN that brought the case back, `doubted`: there
-    was such an error.
+    was such an error. `happened`, `sent` and `by_public` say of its errors with a time when each happened, `untimed`
+    that some has none.
     """
 
     project_id: str
@@ -60,6 +61,10 @@ class CaseTally(msgspec.Struct):
     server_unmarked: bool = False
     server_seen: bool = False
     doubted: bool = False
+    happened: list[int] = []
+    sent: list[int | None] = []
+    by_public: list[bool] = []
+    untimed: bool = False
 
 
 class UserTally(msgspec.Struct):
@@ -209,6 +214,12 @@ class Tally:
         found.level, found.environment, found.release = row.level, row.environment, row.release
         if row.marker_hash is None:
             found.unmarked = True
+        if row.happened is None:
+            found.untimed = True
+        else:
+            found.happened.append(row.happened)
+            found.sent.append(row.sent)
+            found.by_public.append(row.public)
         if row.environment not in found.environments:
             found.environments.append(row.environment)
         if row.public:

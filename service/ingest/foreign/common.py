@@ -26,6 +26,7 @@ import msgspec
 
 from schemas.cases.log import LEVELS, MAX_EXTRA_BYTES, LogEvent, LogUser
 from schemas.onboarding.proof import PROOF_PROPERTY
+from service.ingest.foreign.times import NO_CLOCK, SdkClock
 from service.ingest.grouping.evidence import Before, FirstEvidence
 from service.ingest.grouping.names import MAX_TEXT, bare_name, base_name, is_library
 from service.ingest.grouping.symbols import shown_name
@@ -88,8 +89,8 @@ class ForeignEvent(msgspec.Struct, frozen=True):
     `message` is what the event says itself; where there is an exception, that one's counts. `images` are files with
     their debug ids; `more` is what else is kept, the most important first; `left_out` names what its reader left out.
     `fingerprint` is the grouping that the client asks for, and `first` what version 1 sees where that differs (G-174).
-    `older` has the message and the exception as they were read before version 3, where that differs (G-198). Texts may
-    be of any length.
+    `older` has the message and the exception as they were read before version 3, where that differs (G-198). `clock`
+    has its time (G-193). Texts may be of any length.
     """
 
     level: str | None
@@ -105,6 +106,7 @@ class ForeignEvent(msgspec.Struct, frozen=True):
     fingerprint: Sequence[str] = ()
     first: FirstEvidence | None = None
     older: tuple[str | None, ForeignError | None] | None = None
+    clock: SdkClock = NO_CLOCK
 
 
 class _Text(msgspec.Struct, omit_defaults=True):
@@ -120,13 +122,14 @@ class _Text(msgspec.Struct, omit_defaults=True):
 
 
 class TakenLog(NamedTuple):
-    """The log event, its text as it would have been sent, and for its grouping what the event says of that."""
+    """The log event, its text as it would have been sent, and what the event says of its grouping and its time."""
 
     body: LogEvent
     raw: bytes
     client: Sequence[str] = ()
     first: FirstEvidence | None = None
     before: Before | None = None
+    clock: SdkClock = NO_CLOCK
 
 
 def to_log(event: ForeignEvent) -> TakenLog:
@@ -143,7 +146,7 @@ def to_log(event: ForeignEvent) -> TakenLog:
         extra,
     )
     text = _Text(body.message, body.level, msgspec.Raw(written), body.tags, body.environment, body.release, user)
-    return TakenLog(body, _encode(text), event.fingerprint, event.first, _before(event))
+    return TakenLog(body, _encode(text), event.fingerprint, event.first, _before(event), event.clock)
 
 
 def _before(event: ForeignEvent) -> Before | None:

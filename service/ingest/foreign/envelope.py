@@ -36,6 +36,7 @@ class Header(msgspec.Struct, frozen=True):
 
     event_id: str | None = None
     dsn: str | None = None
+    sent_at: Any = None
 
 
 class _ItemHeader(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """A body of PostHog's SDKs, cut into its events while its pieces arrive (G-206). Pure.
 
 Brackets and strings alone tell the end of an event. Its reader finds out if it is JSON, so a broken one costs no other.
-Beside the events only the key is read, wherever it stands.
+Beside the events only the key and the time of sending are read, wherever they stand.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from urllib.parse import unquote_to_bytes
 
 from service.ingest.foreign.pieces import NOTHING, PieceReader, TextEnded, Waits
 from service.ingest.foreign.posthog import (
+    HOLD_KEYS,
     MAX_KEY,
     NO_EVENTS,
     MalformedEvents,
     Sent,
-    key_beside,
+    beside,
     name_of,
     open_alone,
 )
@@ -52,7 +53,7 @@ class EventCutter(PieceReader):
         self._largest = largest
         self._counts = counts
         self._events: list[bytes | None] = []
-        self._kept = {"api_key": MAX_KEY, "token": MAX_KEY, "properties": largest}
+        self._kept = dict.fromkeys([*HOLD_KEYS, "sent_at", "sentAt"], MAX_KEY) | {"properties": largest}
         self._names: dict[str, bytes] = {}
         self._whole: list[bytes] | None = []  # the text as far as it may be one event alone
         super().__init__()
@@ -93,7 +94,7 @@ class EventCutter(PieceReader):
         elif first == _OBJECT:
             listed = yield from self._object()
             if listed:
-                self.sent = Sent(key_beside(self._names), ())
+                self.sent = beside(self._names)
             else:
                 yield from self._end()
                 self._alone()
@@ -116,7 +117,7 @@ class EventCutter(PieceReader):
         text = None if self._whole is None else b"".join(self._whole).strip()
         if text is None or len(text) > self._largest:
             self._add(None)
-            self.sent = Sent(key_beside(self._names), (), alone=True, each=True)
+            self.sent = beside(self._names, alone=True)
         else:
             self._add(text)
             self.sent = open_alone(text)

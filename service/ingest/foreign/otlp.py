@@ -2,7 +2,7 @@
 
 A record comes as protobuf or as JSON, and is read into one form. What its resource and its scope say becomes release,
 environment and tags; what an exception's attributes say becomes the exception, so that the error is in the case that it
-is in when any other SDK reports it. Client clocks are kept beside it, and used for nothing.
+is in when any other SDK reports it. Its time is that of the event, else that at which a collector observed it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from service.ingest.foreign.common import (
     ForeignEvent,
     Frame,
 )
+from service.ingest.foreign.times import SdkClock, seconds_of
 from service.ingest.grouping.evidence import FirstEvidence
 from service.ingest.grouping.first_trace import first_frame
 from service.ingest.grouping.logged import attribute_of, filled, shown
@@ -76,6 +77,7 @@ _STEPS = "234"  # behind the short name of a severity
 _ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
 _USED = frozenset({*_ENVIRONMENTS, "service.version"})
 _SEVERITIES = 4
+_NANOSECONDS = 1_000_000_000  # of a second
 _GROUP = "Group"
 _EXCEPTION = frozenset({"exception.type", "exception.message", "exception.stacktrace"})
 
@@ -163,6 +165,7 @@ def to_event(record: OtlpRecord, scope: Scope) -> ForeignEvent:
         left_out=scope.left_out,
         first=None if error is None else _first_evidence(record.attributes, message),
         older=older,
+        clock=SdkClock(seconds_of((record.time or record.observed) // _NANOSECONDS) or None),
     )
 
 

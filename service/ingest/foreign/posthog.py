@@ -27,17 +27,20 @@ from service.ingest.foreign.arrays import first_items
 from service.ingest.foreign.common import ForeignError, ForeignEvent, to_log
 from service.ingest.foreign.members import error_of, object_of, text_of
 from service.ingest.foreign.surrogates import FAULTS, decode_any
+from service.ingest.foreign.times import NO_CLOCK, REACH, SdkClock, seconds_of
 from service.ingest.grouping.client import fingerprint_of
 from service.ingest.grouping.evidence import Before
 from service.ingest.grouping.logged import shown
 
 PROTOCOL = "posthog"
 MAX_KEY = 1000  # characters of a key as JSON writes it; no key is that long
+HOLD_KEYS = ("api_key", "token", "properties")  # members of a body
 MAX_NAME = 200  # of an event and of a person
 MAX_PROPERTIES = 200
 MAX_NAMED = 20  # properties left out that are named
 ROOM_BESIDE = 8192  # bytes of an analytics event that its properties leave to the rest
 LEFT_OUT = "$left_out"
+MOST_OFFSET = REACH * 1000  # milliseconds
 NO_EVENTS = "the body must be an event, a list of events, or an object with a list as batch"
 
 EXCEPTION = "$exception"
@@ -62,7 +65,7 @@ class Sent(NamedTuple):
     """The texts of the events of a body, and the key that came with them.
 
     `alone`: it is one event, and no list. `each`: there is nothing beside the events, so each has the key itself.
-    `more`: there are more events than are taken.
+    `more`: there are more events than are taken. `sent_at`: when they were sent (epoch seconds), as the SDK says.
     """
 
     key: str | None
@@ -70,10 +73,11 @@ class Sent(NamedTuple):
     alone: bool = False
     each: bool = False
     more: bool = False
+    sent_at: int | None = None
 
 
 class PostHogRecord(NamedTuple):
-    """A record as it is stored: its kind, its text, and the id and the fingerprint that its SDK has given it."""
+    """A record as it is stored: its kind, its text, and the id, the fingerprint and the time given by its SDK."""
 
     kind: str
     uuid: str | None
@@ -81,19 +85,23 @@ class PostHogRecord(NamedTuple):
     raw: bytes
     client: Sequence[str] = ()
     before: Before | None = None
+    clock: SdkClock = NO_CLOCK
 
 
 class _Body(msgspec.Struct):
-    """The members that say whose events these are, and where they are."""
+    """The members that say whose events these are, where they are, and when they were sent."""
 
     api_key: msgspec.Raw = _ABSENT
     token: msgspec.Raw = _ABSENT
     properties: msgspec.Raw = _ABSENT
     batch: msgspec.Raw = _ABSENT
+    sent_at: msgspec.Raw = _ABSENT
+    sent_by_python: msgspec.Raw = msgspec.field(default=_ABSENT, name="sentAt")
 
 
 _body_of = msgspec.json.Decoder(_Body).decode
 _text_of = msgspec.json.Decoder(str).decode
+_any_of = msgspec.json.Decoder().decode
 _json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
@@ -109,12 +117,17 @@ def key_of(raw: bytes) -> str | None:
         return None
 
 
-def key_beside(members: Mapping[str, bytes]) -> str | None:
-    """The key in the texts of those members of a body that may have it. None for none, and for two that differ."""
+def beside(members: Mapping[str, bytes], *, alone: bool = False) -> Sent:
+    """What stands beside the events of a body, by the texts of those members that may say it.
+
+    Without a key: none is there, or two that differ.
+    """
+    sent_at = _time_in(members.get("sent_at") or members.get("sentAt") or b"")
     try:
-        return _key_in(_Body(**{name: msgspec.Raw(text) for name, text in members.items()}))
+        key = _key_in(_Body(**{name: msgspec.Raw(members[name]) for name in HOLD_KEYS if name in members}))
     except FAULTS:
-        return None
+        key = None
+    return Sent(key, (), alone=alone, each=alone, sent_at=sent_at)
 
 
 def name_of(text: bytes | None) -> str:
@@ -128,9 +141,14 @@ def name_of(text: bytes | None) -> str:
 def open_alone(text: bytes) -> Sent:
     """One event with the key in it. Raises MalformedEvents."""
     try:
-        return decode_any(lambda plain: Sent(_key_in(_body_of(plain)), [plain], alone=True, each=True), text)
+        return decode_any(_open_object, text)
     except FAULTS:
         raise MalformedEvents(NO_EVENTS) from None
+
+
+def _open_object(text: bytes, body: _Body | None = None) -> Sent:
+    body = _body_of(text) if body is None else body
+    return Sent(_key_in(body), [text], alone=True, each=True, sent_at=_sent_at(body))
 
 
 def _check_json(text: bytes) -> None:
@@ -161,8 +179,8 @@ def _open_text(text: bytes, most: int) -> Sent:
         return Sent(_key_in(_body_of(listed[0])) if listed else None, listed, each=True)
     body = _body_of(text)
     if body.batch == _ABSENT:
-        return Sent(_key_in(body), [text], alone=True, each=True)
-    return Sent(_key_in(body), first_items(bytes(body.batch), most))
+        return _open_object(text, body)
+    return Sent(_key_in(body), first_items(bytes(body.batch), most), sent_at=_sent_at(body))
 
 
 def _out_of_form(raw: bytes) -> bytes:
@@ -200,6 +218,18 @@ def _key_in(body: _Body) -> str | None:
     return told.pop() if len(told) == 1 else None
 
 
+def _sent_at(body: _Body) -> int | None:
+    return _time_in(bytes(body.sent_at) or bytes(body.sent_by_python))
+
+
+def _time_in(text: bytes) -> int | None:
+    """The time (epoch seconds) in the text of a member."""
+    try:
+        return seconds_of(_any_of(text)) if 0 < len(text) <= MAX_KEY else None
+    except FAULTS:
+        return None
+
+
 def _key(raw: msgspec.Raw) -> str | None:
     """A key as its event has it once it is adjusted."""
     text = bytes(raw)
@@ -216,15 +246,27 @@ def to_record(payload: Any, sent: Sent) -> PostHogRecord | None:
     _check_key(payload, properties, sent)
     uuid = _uuid(payload.get("uuid"))
     known = next((found for found in _known(payload, properties) if found), None)
+    clock = _clock(payload, properties, sent)
     if name == EXCEPTION:
         log = to_log(_to_event(payload, properties, uuid, known))
-        return PostHogRecord("logs", uuid, log.body, log.raw, log.client, log.before)
+        return PostHogRecord("logs", uuid, log.body, log.raw, log.client, log.before, clock)
     if known is None:
         raise MalformedEvents("an event must say of whom it is as distinct_id")
     said = {name: payload[name] for name in ("$set", "$set_once") if isinstance(payload.get(name), dict)}
     at = {"$timestamp": payload["timestamp"]} if text_of(payload.get("timestamp")) else {}
     body = AnalyticsEvent(name[:MAX_NAME], known[:MAX_NAME], _fitting({**properties, **said, **at}))
-    return PostHogRecord("analytics", uuid, body, _encode(body))
+    return PostHogRecord("analytics", uuid, body, _encode(body), clock=clock)
+
+
+def _clock(payload: Mapping[str, Any], properties: Mapping[str, Any], sent: Sent) -> SdkClock:
+    """When an event happened: at its timestamp, else as long before it was sent as its offset says (milliseconds)."""
+    happened = seconds_of(payload.get("timestamp"))
+    if happened is not None:
+        return SdkClock(happened, None if properties.get("$ignore_sent_at") is True else sent.sent_at)
+    offset = payload.get("offset")
+    if isinstance(offset, bool) or not isinstance(offset, int | float) or not 0 <= offset <= MOST_OFFSET:
+        return NO_CLOCK
+    return SdkClock(-int(offset // 1000), 0)  # by a clock that was at 0 when it was sent
 
 
 def _check_key(payload: Mapping[str, Any], properties: dict[str, Any], sent: Sent) -> None:

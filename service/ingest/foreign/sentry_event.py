@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from service.ingest.foreign.common import ForeignError, ForeignEvent
 from service.ingest.foreign.members import error_of, frames_of, object_of, text_of
+from service.ingest.foreign.times import SdkClock, seconds_of
 from service.ingest.grouping.client import fingerprint_of
 from service.ingest.grouping.logged import filled
 
@@ -55,8 +56,8 @@ def event_id_of(*candidates: Any) -> str | None:
     return None
 
 
-def read_event(payload: Mapping[str, Any], event_id: str) -> ForeignEvent:
-    """Read an event, which has this id."""
+def read_event(payload: Mapping[str, Any], event_id: str, sent_at: Any = None) -> ForeignEvent:
+    """Read an event, which has this id. `sent_at` is the time of its sending as the SDK wrote it."""
     told = list(_values(payload.get("exception")))
     errors = [error_of(value) for value in reversed(told)]
     logged = _logged(payload)
@@ -88,6 +89,7 @@ def read_event(payload: Mapping[str, Any], event_id: str) -> ForeignEvent:
         more=more,
         fingerprint=fingerprint_of(payload.get("fingerprint")),
         older=older,
+        clock=SdkClock(seconds_of(payload.get("timestamp")), seconds_of(sent_at)),
     )
 
 

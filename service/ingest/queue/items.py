@@ -26,6 +26,7 @@ from service.eventstore.declare import names
 from service.eventstore.declare.commands import Outcome
 from service.eventstore.state.entry import RecordName, Waiter
 from service.ids import new_id
+from service.ingest.foreign.times import NO_CLOCK, SdkClock
 from service.ingest.grouping.client import EventNames
 from service.ingest.grouping.evidence import Before, DecidingFrame, FirstEvidence, GroupingEvidence, gather
 from service.ingest.grouping.fingerprint import Grouping, group
@@ -128,7 +129,8 @@ class Assignment(NamedTuple):
 class LogRow(msgspec.Struct, omit_defaults=True):
     """A row of log_events; field names are its columns. Either `extra` holds what was sent, or `packed` does.
 
-    `public`: it came by the public DSN of the project.
+    `public`: it came by the public DSN of the project. `happened` and `sent` are no columns: the database works
+    `occurred_at` out of them.
     """
 
     project_id: str
@@ -148,10 +150,12 @@ class LogRow(msgspec.Struct, omit_defaults=True):
     case_id: str | None = None
     fingerprint: str | None = None
     grouped_by: str | None = None
+    happened: int | None = None
+    sent: int | None = None
 
 
 class AnalyticsRow(msgspec.Struct, omit_defaults=True):
-    """A row of analytics_events; field names are its columns. `public` as in LogRow."""
+    """A row of analytics_events; field names are its columns. `public`, `happened` and `sent` as in LogRow."""
 
     project_id: str
     id: str
@@ -161,13 +165,16 @@ class AnalyticsRow(msgspec.Struct, omit_defaults=True):
     marker_hash: str | None
     adjusted: tuple[str, ...] | None = None
     public: bool = False
+    happened: int | None = None
+    sent: int | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Item:
     """A record: what came in, until it is prepared, and its row from then on.
 
-    `client` is the fingerprint of an SDK, `first` and `before` the evidence of older versions where more is read since.
+    `client` is the fingerprint of an SDK, `first` and `before` the evidence of older versions where more is read since,
+    `clock` what the SDK says of its time.
     `minified` are its frames of scripts, and `mapped` their sources by maps. `offered` lists the cases an
     error may belong to, oldest grouping first, and `evidence` their grounds. Other records have none.
     """
@@ -181,6 +188,7 @@ class Item:
     client: Sequence[str] = ()
     first: FirstEvidence | None = None
     before: Before | None = None
+    clock: SdkClock = NO_CLOCK
     minified: Sequence[Minified] = ()
     mapped: Sequence[Mapped] = ()
     size: int = field(init=False)  # bytes of memory, by estimate
@@ -263,6 +271,7 @@ class Item:
             self.adjustments.places or None,
             self.sender.public,
         )
+        self.row.happened, self.row.sent = self.clock
         if len(self.raw) >= PACKED_FROM and marker is None and (packed := pack(extra)) is not None:
             self.row.extra, self.row.packed = {}, packed
 
@@ -313,6 +322,7 @@ class Item:
             self.adjustments.places or None,
             self.sender.public,
         )
+        self.row.happened, self.row.sent = self.clock
 
     def answer(self, received_at: int) -> bytes:
         """Make the answer to a stored record, its case known by now."""

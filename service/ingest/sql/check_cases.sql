@@ -1,7 +1,10 @@
 -- Cases whose counters do not agree with the errors that are kept. A case has a sample once, and only once, retention
--- has deleted an error of it.
+-- has deleted an error of it. When its errors happened, it says from the first on that came since that is kept: before,
+-- the flush that opened it may have come a moment late.
 with counted as (
     select e.project_id, e.case_id as id, count(*) as errors, max(e.received_at) as latest,
+        min(coalesce(e.occurred_at, e.received_at)) as first_at,
+        max(coalesce(e.occurred_at, e.received_at)) as last_at,
         count(*) filter (where e.public) as public_errors,
         coalesce(bool_or(e.marker_hash is null) filter (where not e.public), false) as server_unmarked,
         coalesce(array_agg(distinct e.environment) filter (where not e.public), '{}') as server_environments,
@@ -27,6 +30,8 @@ where project_id in (
     or s.event_count < coalesce(p.errors, 0)
     or s.last_seen_at <> k.latest
     or s.first_seen_at > s.last_seen_at
+    or s.first_occurred_at > k.first_at + 60 or s.last_occurred_at < k.last_at
+    or s.first_occurred_at > s.last_occurred_at
     or k.unmarked and not s.unmarked
     or not k.environments <@ s.environments and cardinality(s.environments) < 100
     or not k.releases <@ s.releases and cardinality(s.releases) < 100

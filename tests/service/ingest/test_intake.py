@@ -93,6 +93,7 @@ async def test_an_error_is_stored_counted_and_in_its_case(database_url, sql):
     assert row == {
         "project_id": PROJECT,
         "received_at": answer["received_at"],
+        "occurred_at": answer["received_at"],
         "id": item.row.id,
         "level": "error",
         "message": "Payment 17 failed",

@@ -96,6 +96,7 @@ WORST: Mapping[str, Worst] = {
     "functional._PROFILED": Worst(("\n  a", "\n  a (", "\n  a (a:1", "\n  a (a:(1,1", "  ", "a."), MAX_READ),
     "jvm._ANDROID": Worst(("android", "com.google."), 300, ask="match"),
     "jvm._NAMED_FILE": Worst((".", "a", ".a", "Native"), 200, ask="match"),
+    "times._NUMBER": Worst(("1", "1.", "1.1"), 64, ask="fullmatch"),
     "logged._NUMBERED": Worst(("1", "1a"), 100, ask="match"),
     "logged._PLACEHOLDER": Worst(("%", "%(", "%(a", "%1$", "%-+#0 ", "%*.*", "{", "{a", "{a:", "${", "$", "%0"), 8192),
     "logged._SAYS": Worst(("1", "a1", "_"), 8192, ask="search"),

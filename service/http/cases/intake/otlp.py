@@ -153,11 +153,11 @@ class CutExport:
         It is a part of the export, unless it has no time: then nothing tells a repeat of it from another event.
         """
         record: OtlpRecord = self._reader.read_record(self._found.record(index), self._found.unread)
-        body, text, _, first, before = to_log(to_event(record, self._scopes.of(index)))
+        body, text, _, first, before, clock = to_log(to_event(record, self._scopes.of(index)))
         if record.time or record.observed:
             part = Part(index, len(self._found))
-            return Item(OPERATION, self._named, body, text, part=part, first=first, before=before)
-        return Item(OPERATION, self._nameless, body, text, first=first, before=before)
+            return Item(OPERATION, self._named, body, text, part=part, first=first, before=before, clock=clock)
+        return Item(OPERATION, self._nameless, body, text, first=first, before=before, clock=clock)
 
 
 async def _item_of(call: Call[Any, None], export: CutExport, index: int) -> Item:
@@ -171,5 +171,6 @@ async def _item_of(call: Call[Any, None], export: CutExport, index: int) -> Item
     except Odd:
         body, _, raw, adjustments = await call.decode_one(item.raw)
         check_extra(body, raw)
-        return Item(OPERATION, item.sender, body, raw, adjustments, item.part, first=item.first, before=item.before)
+        first, before, clock = item.first, item.before, item.clock
+        return Item(OPERATION, item.sender, body, raw, adjustments, item.part, first=first, before=before, clock=clock)
     return item

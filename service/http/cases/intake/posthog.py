@@ -180,8 +180,8 @@ async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[st
     check_event(sender, record.body)
     if record.uuid is not None:
         sender = sender._replace(key=record.uuid, request_hash=record.uuid)
-    body, raw, client, before = record.body, record.raw, record.client, record.before
-    return record.kind, Item(OPERATION, sender, body, raw, adjustments, client=client, before=before)
+    _, _, body, raw, client, before, clock = record
+    return record.kind, Item(OPERATION, sender, body, raw, adjustments, client=client, before=before, clock=clock)
 
 
 def _read(sent: Sent, text: bytes) -> PostHogRecord | None:

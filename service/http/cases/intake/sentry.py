@@ -75,6 +75,11 @@ class ArrivingEnvelope:
         return self._reader.header.event_id
 
     @property
+    def sent_at(self) -> Any:
+        """The time of its sending as the headers have it."""
+        return self._reader.header.sent_at
+
+    @property
     def types(self) -> Counter[str]:
         """How many items there are of each type so far."""
         return Counter(item.type for item in self._reader.items)
@@ -126,7 +131,7 @@ async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
         fault = refused
     event, event_id = opened.event if fault is None else _event_before(opened), None
     if event is not None:
-        event_id = await _record(call, event, opened.event_id)
+        event_id = await _record(call, event, opened.event_id, opened.sent_at)
         call.records = Counter({("logs", _TAKEN): 1})
     if fault is not None:
         raise fault
@@ -175,22 +180,31 @@ def _unwrapped(text: bytes) -> bytes:
         raise _unacceptable("an event in base64 must be JSON, or JSON packed by zlib") from None
 
 
-async def _record(call: Call[bytes, None], text: bytes, envelope_id: str | None) -> str:
+async def _record(call: Call[bytes, None], text: bytes, envelope_id: str | None, sent_at: Any = None) -> str:
     """Store an event, and return its id. Raises InvalidPayload, and as the intake's `submit`."""
     try:
-        read = await call.work_on(len(text), partial(_read, text, envelope_id))
+        read = await call.work_on(len(text), partial(_read, text, envelope_id, sent_at))
     except Odd:
-        read = await call.work_apart(partial(_read_adjusted, text, envelope_id))
+        read = await call.work_apart(partial(_read_adjusted, text, envelope_id, sent_at))
     sender = call.sender
     if read.own_id:
         sender = sender._replace(key=read.event_id, request_hash=read.event_id)
     log = read.log
-    item = Item(OPERATION, sender, log.body, log.raw, read.adjustments, client=log.client, before=log.before)
+    item = Item(
+        OPERATION,
+        sender,
+        log.body,
+        log.raw,
+        read.adjustments,
+        client=log.client,
+        before=log.before,
+        clock=log.clock,
+    )
     await call.services.intake.submit(item)
     return read.event_id
 
 
-def _read(text: bytes, envelope_id: str | None, adjustments: Adjustments = AS_SENT) -> ReadEvent:
+def _read(text: bytes, envelope_id: str | None, sent_at: Any = None, adjustments: Adjustments = AS_SENT) -> ReadEvent:
     """Read an event. Raises Odd when it has to be adjusted first, and InvalidPayload. Pure but for a fresh id."""
     check_values(text)  # first, for a text of many is dear
     payload = check_body(text)
@@ -198,12 +212,13 @@ def _read(text: bytes, envelope_id: str | None, adjustments: Adjustments = AS_SE
         raise _unacceptable("an event must be a JSON object")
     own = sentry_event.event_id_of(payload.get("event_id"), envelope_id)
     event_id = own or uuid4().hex
-    return ReadEvent(event_id, own is not None, to_log(sentry_event.read_event(payload, event_id)), adjustments)
+    read = sentry_event.read_event(payload, event_id, sent_at)
+    return ReadEvent(event_id, own is not None, to_log(read), adjustments)
 
 
-def _read_adjusted(text: bytes, envelope_id: str | None) -> ReadEvent:
+def _read_adjusted(text: bytes, envelope_id: str | None, sent_at: Any = None) -> ReadEvent:
     adjusted = adjust(text, FRAMES)
-    return _read(adjusted.raw, envelope_id, adjusted.adjustments)
+    return _read(adjusted.raw, envelope_id, sent_at, adjusted.adjustments)
 
 
 def _unacceptable(reason: str) -> InvalidPayload:

@@ -40,6 +40,8 @@ ITEM = {
     "event_count",
     "users_affected",
     "first_seen_at",
+    "first_occurred_at",
+    "last_occurred_at",
     "last_seen_at",
     "suppression_id",
     "claimed",
@@ -64,6 +66,7 @@ RECORD = ITEM | {
     "next_action",
     "origins",
 }
+TIMES = {"first_seen_at", "last_seen_at", "first_occurred_at", "last_occurred_at"}
 
 
 @pytest.fixture
@@ -113,10 +116,7 @@ async def test_a_case_in_full(world: World, project):
     assert set(record) == RECORD
     told = origins_in(record)
     assert (told["/title"], told["/latest_event/tags/n"], told["/id"]) == (*["untrusted_telemetry"] * 2, "server_fact")
-    assert {
-        name: record[name]
-        for name in RECORD - {"first_seen_at", "last_seen_at", "next_action", "latest_event", "origins", "trend"}
-    } == {
+    assert {name: record[name] for name in RECORD - {*TIMES, "next_action", "latest_event", "origins", "trend"}} == {
         "id": last["case_id"],
         "case_id": last["case_id"],
         "project_id": project_id,
@@ -167,6 +167,7 @@ async def test_a_case_in_full(world: World, project):
         "user_id": "u2",
         "tags": {"n": "3"},
         "received_at": last["received_at"],
+        "occurred_at": last["received_at"],
         "adjusted": [],
         "exception": None,
         "user": {"id": "u2"},

@@ -27,9 +27,8 @@ from tests.support.sentry import PYTHON_EVENT, of_event
 pytestmark = pytest.mark.shares_server
 
 EVENT = {
-    "id", "received_at", "level", "message", "release", "environment", "user", "tags", "exception", "grouping",
-    "adjusted",
-    "dsn",
+    "id", "received_at", "occurred_at", "level", "message", "release", "environment", "user", "tags", "exception",
+    "grouping", "adjusted", "dsn",
 }  # fmt: skip
 RECORD = EVENT | {
     "case_id", "project_id", "trust", "frames", "total_frames", "resolved_count", "unmapped_source_urls", "next_action",

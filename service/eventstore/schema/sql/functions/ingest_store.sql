@@ -13,22 +13,25 @@ declare
 begin
     if new_logs is not null then
         insert into log_events (project_id, received_at, id, level, message, environment, release, user_id, user_data,
-            tags, extra, packed, case_id, fingerprint, grouped_by, marker_hash, adjusted, public)
+            tags, extra, packed, case_id, fingerprint, grouped_by, marker_hash, adjusted, public, occurred_at)
         select u.project_id, seconds, u.id, u.level, u.message, u.environment, u.release, u.user_id, u.user_data,
             u.tags, u.extra, decode(u.packed, 'base64'), u.case_id, u.fingerprint, u.grouped_by, u.marker_hash,
-            u.adjusted, coalesce(u.public, false)
+            u.adjusted, coalesce(u.public, false),
+            occurred(happened => u.happened, sent => u.sent, received => seconds, public => coalesce(u.public, false))
         from json_to_recordset(new_logs) as u(project_id text, id text, level text, message text, environment text,
             release text, user_id text, user_data jsonb, tags jsonb, extra jsonb, packed text, case_id text,
-            fingerprint text, grouped_by text, marker_hash text, adjusted jsonb, public boolean);
+            fingerprint text, grouped_by text, marker_hash text, adjusted jsonb, public boolean, happened bigint,
+            sent bigint);
     end if;
 
     if new_analytics is not null then
         insert into analytics_events (project_id, received_at, id, event, distinct_id, properties, marker_hash,
-            adjusted, public)
+            adjusted, public, occurred_at)
         select u.project_id, seconds, u.id, u.event, u.distinct_id, u.properties, u.marker_hash, u.adjusted,
-            coalesce(u.public, false)
+            coalesce(u.public, false),
+            occurred(happened => u.happened, sent => u.sent, received => seconds, public => coalesce(u.public, false))
         from json_to_recordset(new_analytics) as u(project_id text, id text, event text, distinct_id text,
-            properties jsonb, marker_hash text, adjusted jsonb, public boolean);
+            properties jsonb, marker_hash text, adjusted jsonb, public boolean, happened bigint, sent bigint);
     end if;
 
     -- What the release before says of people, it says in properties alone.
@@ -50,17 +53,24 @@ begin
         -- The release before tells nothing of public DSNs, which it does not know: all it counts is a server's.
         insert into case_stats as t (project_id, id, title, message, culprit, level, environment, release,
             environments, releases, unmarked, event_count, users_affected, first_seen_at, last_seen_at,
-            public_count, server_last_seen_at, server_unmarked, server_environments)
+            public_count, server_last_seen_at, server_unmarked, server_environments, first_occurred_at,
+            last_occurred_at)
         select u.project_id, u.id, u.title, u.message, u.culprit, u.level, u.environment, u.release,
             u.environments[1:100], u.releases[1:100], u.unmarked, u.event_count, 0, seconds, seconds,
             coalesce(u.public_count, 0),
             case when u.public_count > 0 then case when u.server_seen then seconds when u.doubted then 0 end end,
             case when u.public_count > 0 then u.server_unmarked end,
-            case when u.public_count > 0 then u.server_environments[1:100] end
+            case when u.public_count > 0 then u.server_environments[1:100] end, o.first_at, o.last_at
         from json_to_recordset(new_cases) as u(project_id text, id text, title text, message text, culprit text,
             level text, environment text, release text, environments text[], releases text[], unmarked boolean,
             event_count bigint, public_count bigint, server_environments text[], server_unmarked boolean,
-            server_seen boolean, doubted boolean)
+            server_seen boolean, doubted boolean, happened bigint[], sent bigint[], by_public boolean[], untimed boolean)
+        cross join lateral (
+            select coalesce(min(h.at), seconds) as first_at,
+                case when u.untimed then seconds else coalesce(max(h.at), seconds) end as last_at
+            from (
+                select occurred(happened => c.happened, sent => c.sent, received => seconds, public => c.public) as at
+                from unnest(u.happened, u.sent, u.by_public) as c(happened, sent, public)) h) o
         on conflict (project_id, id) do update set
             level = excluded.level, environment = excluded.environment, release = excluded.release,
             environments = case when t.environments @> excluded.environments then t.environments
@@ -70,6 +80,8 @@ begin
             unmarked = t.unmarked or excluded.unmarked,
             event_count = t.event_count + excluded.event_count,
             last_seen_at = greatest(t.last_seen_at, excluded.last_seen_at),
+            first_occurred_at = least(coalesce(t.first_occurred_at, t.first_seen_at), excluded.first_occurred_at),
+            last_occurred_at = greatest(coalesce(t.last_occurred_at, t.last_seen_at), excluded.last_occurred_at),
             public_count = t.public_count + excluded.public_count,
             server_last_seen_at = case when t.public_count + excluded.public_count = 0 then null
                 when excluded.public_count = 0 then greatest(t.server_last_seen_at, excluded.last_seen_at)
