@@ -26,6 +26,8 @@ from statemachines.kernel.machine import (
     transition_table,
 )
 
+LATE = 86400
+"""Seconds after the repair of a case in which an error may arrive that happened before it."""
 _OVERFLOW = "overflow-"  # fingerprints of errors are hexadecimal
 
 
@@ -117,13 +119,17 @@ class CaseIgnored(Event, frozen=True):
     ignored_at: int
 
 
-class CaseResolved(Event, frozen=True):
-    """A rule or a succeeded automation run closed an open case; exactly one of the two ids is set."""
+class CaseResolved(Event, frozen=True, omit_defaults=True):
+    """A rule or a succeeded automation run closed an open case. Exactly one of the two ids is set.
+
+    `deployed_at` is the time of the run's deploy (epoch seconds).
+    """
 
     TOPIC = "case.resolved.v1"
     suppression_id: str | None
     run_id: str | None
     resolved_at: int
+    deployed_at: int | None = None
 
 
 class CaseResolvedByMember(Event, frozen=True):
@@ -224,7 +230,7 @@ class Case(msgspec.Struct, frozen=True):
     """What decisions about a case depend on. `revision` is the one that clients see.
 
     `members` are the cases that were merged into this one, `merged_into` the one that this was merged into;
-    `resolved_at` is in epoch seconds, while it is resolved.
+    `resolved_at` is in epoch seconds, while it is resolved, and `deployed_at` the time of the deploy behind that.
     """
 
     status: Status = Status.ABSENT
@@ -236,6 +242,7 @@ class Case(msgspec.Struct, frozen=True):
     assignee: str | None = None
     merged_into: str | None = None
     members: tuple[str, ...] = ()
+    deployed_at: int | None = None
 
 
 class CaseConflict(Rejection):
@@ -255,12 +262,22 @@ def moves_on_error(state: Case) -> bool:
     return state.status is Status.ABSENT or state.status is Status.RESOLVED
 
 
+def arrived_late(state: Case, occurred_at: int, received_at: int) -> bool:
+    """Whether an error happened before its resolved case was repaired, and arrived within a day of that (G-193).
+
+    Times are epoch seconds. A late error of an older release does not reopen a case at any time (G-144).
+    """
+    repaired_at = state.resolved_at if state.deployed_at is None else state.deployed_at
+    return repaired_at is not None and occurred_at < repaired_at and received_at <= repaired_at + LATE
+
+
 def decide_error(
     state: Case, fingerprint: str, grouping_version: int, rule: Rule | None, now: int, *, outdated: bool = False
 ) -> list[Event]:
     """Take in an error. `rule` is the one of auto_ignore and auto_resolve that applies, or None (G-053).
 
-    `outdated`: its release was replaced before the case was resolved, so that it says nothing about it (G-144).
+    `outdated`: its release was replaced before the case was resolved (G-144), or it arrived late (G-193). Either way it
+    says nothing about the case.
     """
     if state.status is Status.RESOLVED:
         closes = rule is not None and rule.action is Action.AUTO_RESOLVE
@@ -301,11 +318,11 @@ def decide_mark_spurious(state: Case, case_run_id: str, now: int) -> list[Event]
     return [CaseIgnored(suppression_id=None, case_run_id=case_run_id, ignored_at=now)]
 
 
-def decide_resolve(state: Case, run_id: str, now: int) -> list[Event]:
-    """Close an open case because its automation run succeeded."""
+def decide_resolve(state: Case, run_id: str, now: int, deployed_at: int | None = None) -> list[Event]:
+    """Close an open case because its automation run succeeded, whose deploy was at a time (epoch seconds)."""
     if state.status is not Status.OPEN:
         return []
-    return [CaseResolved(suppression_id=None, run_id=run_id, resolved_at=now)]
+    return [CaseResolved(suppression_id=None, run_id=run_id, resolved_at=now, deployed_at=deployed_at)]
 
 
 def evolve(state: Case, event: Event) -> Case:
@@ -332,6 +349,7 @@ def evolve(state: Case, event: Event) -> Case:
         suppression_id=event.suppression_id if isinstance(event, CaseIgnored | CaseResolved) else None,
         resolved_at=event.resolved_at if isinstance(event, CaseResolved | CaseResolvedByMember) else None,
         merged_into=event.into_case_id if isinstance(event, CaseMerged) else None,
+        deployed_at=event.deployed_at if isinstance(event, CaseResolved) else None,
     )
 
 

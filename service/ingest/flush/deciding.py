@@ -25,6 +25,7 @@ from service.ingest.flush.locking import Project
 from service.ingest.flush.memory import Memory, overflow_of, rules_of
 from service.ingest.flush.newcases import CaseRoom
 from service.ingest.flush.tally import Assigned, Tally
+from service.ingest.foreign.times import SdkClock, occurred_at
 from service.ingest.grouping.evidence import GroupingEvidence
 from service.ingest.grouping.fingerprint import Grouping
 from service.ingest.grouping.releases import ReleaseQuestion
@@ -233,7 +234,7 @@ def _move(item: Item, name: StreamName, grouping: Grouping, work: FlushWork) -> 
         work.rooms[project_id].opened += 1
     offered = [assignment.grouping.fingerprint for assignment in item.offered]
     rule = suppressions.settling_rule(unit.state(rules).rules, *offered)
-    outdated = _question(item, state) in work.outdated
+    outdated = _question(item, state) in work.outdated or _is_late(item, state, unit.now)
     events = case.decide_error(state, fingerprint, grouping.version, rule, unit.now, outdated=outdated)
     unit.append(stream, events)
     unit.accept()
@@ -273,6 +274,14 @@ def _question(item: Item, state: case.Case) -> ReleaseQuestion | None:
     if not isinstance(row, LogRow) or row.release is None or state.resolved_at is None:
         return None
     return ReleaseQuestion(row.project_id, row.environment, row.release, state.resolved_at)
+
+
+def _is_late(item: Item, state: case.Case, now: int) -> bool:
+    """Compare the time of an arriving error with that of the repair of its case."""
+    row = item.row
+    return isinstance(row, LogRow) and case.arrived_late(
+        state, occurred_at(SdkClock(row.happened, row.sent), now, public=row.public), now
+    )
 
 
 def _unit(item: Item, streams: Sequence[Stream], reads: Sequence[Stream], work: FlushWork) -> UnitOfWork:

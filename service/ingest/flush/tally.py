@@ -40,8 +40,8 @@ class CaseTally(msgspec.Struct):
     `title`, `message` and `culprit` are only taken from the first tally of a case, which makes its row. `public_count`
     are those of `event_count` by the public DSN, `server_environments` and `server_unmarked` are of the others.
     `server_seen`: one of these came after the last error by the public DSN that brought the case back, `doubted`: there
-    was such an error. `happened`, `sent` and `by_public` say of its errors with a time when each happened, `untimed`
-    that some has none.
+    was such an error. `happened`, `sent` and `by_public` are the times of its errors, `untimed`: some have
+    none.
     """
 
     project_id: str

@@ -25,7 +25,8 @@ def verify(row: RunRow, counts: Counts | None) -> Intent[Ran[Verdict]]:
         with telling_what_is_left(book, unit.now):
             verdict, effects = verify_run(book, counts, unit.now)
         if verdict.passed and effects and stream is not None:
-            unit.append(stream, cases.decide_resolve(unit.state(stream), row.id, unit.now))
+            deployed_at = verdict.sample.observed_from
+            unit.append(stream, cases.decide_resolve(unit.state(stream), row.id, unit.now, deployed_at))
         return Ran(verdict, scope.carry_out(unit, effects), bool(effects))
 
     return Intent([*scope.streams, *([] if stream is None else [stream])], decide, reads=scope.reads)

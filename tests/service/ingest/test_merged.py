@@ -17,11 +17,13 @@ from service.eventstore.connect.connection import connect
 from service.eventstore.declare.intents import Intent
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.log.sequencer import sequence_all
+from service.ingest.foreign.times import NO_CLOCK, SdkClock
 from service.registry import read_models
 from statemachines.cases import case
 from statemachines.cases.acting import Merge
 from statemachines.cases.agent_run import Outcome
 from statemachines.cases.suppression import Action
+from tests.service.ingest.test_partitions import advance
 from tests.support.ingest import OTHER, PROJECT, Sql, log_item, one, running, send, sender
 
 
@@ -180,6 +182,36 @@ async def test_only_a_release_that_was_not_replaced_regresses_a_case(database_ur
         await send(intake, log_item("boom", release="9.0"))
         assert one(sql, "select status from cases") == "open"
     assert counted(sql) == 1 + 7 * 2 + 1
+
+
+async def test_an_error_from_before_the_repair_only_counts_for_a_day(database_url, store, sql):
+    """Of a phone that was offline, and of a clock that is wrong. One without a time, or of after, regresses (G-193)."""
+    async with running(database_url) as intake:
+        [first] = await send(intake, log_item("boom"))
+        await do(store, commands.resolve(PROJECT, first["case_id"], 1))
+        resolved_at, revision = one(sql, "select resolved_at from cases"), 2
+
+        async def sent(clock, status):
+            item = log_item("boom")
+            item.clock = clock
+            [answer] = await send(intake, item)
+            assert answer["case_id"] == first["case_id"]
+            assert one(sql, "select status from cases") == status, clock
+            return int(answer["received_at"])
+
+        for clock in (
+            SdkClock(resolved_at - 1),
+            SdkClock(resolved_at - 3 * 86400, resolved_at),
+            SdkClock(resolved_at + 3600 - 500, resolved_at + 3600),
+        ):
+            await sent(clock, "resolved")
+        for clock in (NO_CLOCK, SdkClock(resolved_at - 3600 + 10, resolved_at - 3600 - 100), SdkClock(1)):
+            await sent(clock, "open")
+            await do(store, commands.resolve(PROJECT, first["case_id"], revision + 1))
+            revision += 2
+        advance(sql, 2)
+        await sent(SdkClock(resolved_at - 1), "open")
+    assert counted(sql) == 1 + 3 + 3 + 1
 
 
 async def test_an_agent_that_found_noise_silences_the_case(pair, store, sql):

@@ -131,7 +131,25 @@ def test_an_open_case_is_closed_by_rules_people_and_runs():
     assert case.decide_suppress(state, RESOLVE, 9) == [case.CaseResolved(RESOLVE.id, None, 9)]
     assert case.decide_suppress(state, RULES[Action.PROMPT_HINT], 9) == []
     assert case.decide_mark_spurious(state, "arun_1", 9) == [case.CaseIgnored(None, "arun_1", 9)]
-    assert case.decide_resolve(state, "run_1", 9) == [case.CaseResolved(None, "run_1", 9)]
+    assert case.decide_resolve(state, "run_1", 9, 5) == [case.CaseResolved(None, "run_1", 9, 5)]
+
+
+def test_an_error_from_before_the_repair_is_late_for_a_day():
+    """Before the deploy of a run, else before the case was resolved. Nothing is late for an open case (G-193)."""
+    resolved = in_status(Status.OPEN)
+    for event, repaired_at in (
+        (case.CaseResolvedByMember(900), 900),
+        (case.CaseResolved(None, "run_1", 900, 500), 500),
+    ):
+        state = case.evolve(resolved, event)
+        assert case.arrived_late(state, repaired_at - 1, repaired_at)
+        assert case.arrived_late(state, 0, repaired_at + case.LATE)
+        assert not case.arrived_late(state, 0, repaired_at + case.LATE + 1)
+        assert not case.arrived_late(state, repaired_at, repaired_at + 1)
+        again = case.evolve(state, case.CaseRegressed(1000))
+        assert not case.arrived_late(again, 0, 1001)
+        assert again.deployed_at is None
+    assert not case.arrived_late(resolved, 0, 1)
 
 
 @pytest.mark.parametrize("event", EXAMPLES.values(), ids=EXAMPLES)
