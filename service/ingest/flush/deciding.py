@@ -25,11 +25,11 @@ from service.ingest.flush.locking import Project
 from service.ingest.flush.memory import Memory, overflow_of, rules_of
 from service.ingest.flush.newcases import CaseRoom
 from service.ingest.flush.tally import Assigned, Tally
-from service.ingest.foreign.times import SdkClock, occurred_at
 from service.ingest.grouping.evidence import GroupingEvidence
 from service.ingest.grouping.fingerprint import Grouping
 from service.ingest.grouping.releases import ReleaseQuestion
 from service.ingest.queue.items import STORED, Assignment, Item, LogRow
+from service.ingest.queue.times import SdkClock, occurred_at
 from statemachines.cases import case
 from statemachines.cases import suppression as suppressions
 from statemachines.kernel.machine import Stream

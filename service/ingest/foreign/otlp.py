@@ -23,11 +23,11 @@ from service.ingest.foreign.common import (
     ForeignEvent,
     Frame,
 )
-from service.ingest.foreign.times import SdkClock, seconds_of
 from service.ingest.grouping.evidence import FirstEvidence
 from service.ingest.grouping.first_trace import first_frame
 from service.ingest.grouping.logged import attribute_of, filled, shown
 from service.ingest.grouping.names import MAX_TEXT
+from service.ingest.queue.times import SdkClock, seconds_of
 from service.ingest.stacks.reading import read_before, read_trace
 from service.ingest.stacks.trace import Trace
 

@@ -26,7 +26,6 @@ from service.eventstore.declare import names
 from service.eventstore.declare.commands import Outcome
 from service.eventstore.state.entry import RecordName, Waiter
 from service.ids import new_id
-from service.ingest.foreign.times import NO_CLOCK, SdkClock
 from service.ingest.grouping.client import EventNames
 from service.ingest.grouping.evidence import Before, DecidingFrame, FirstEvidence, GroupingEvidence, gather
 from service.ingest.grouping.fingerprint import Grouping, group
@@ -34,6 +33,7 @@ from service.ingest.grouping.frames import LedBack
 from service.ingest.grouping.names import bare_symbol, base_name, is_library
 from service.ingest.queue import people
 from service.ingest.queue.people import PersonTold
+from service.ingest.queue.times import NO_CLOCK, SdkClock
 from service.ingest.scrub.requests import drop_variables, tidy
 from service.ingest.scrub.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Findings, Scrubber, without_own
 from service.packing import PACKED_FROM, pack

@@ -17,7 +17,7 @@ from service.eventstore.connect.connection import connect
 from service.eventstore.declare.intents import Intent
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.log.sequencer import sequence_all
-from service.ingest.foreign.times import NO_CLOCK, SdkClock
+from service.ingest.queue.times import NO_CLOCK, SdkClock
 from service.registry import read_models
 from statemachines.cases import case
 from statemachines.cases.acting import Merge
