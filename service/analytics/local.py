@@ -140,7 +140,12 @@ class LocalAnalytics:
         assert query.local is not None, "this is never asked of our own records"
         began = perf_counter()
         project = {"project_id": self._project_id}
-        values = {"since": query.window.since, "until": query.window.until, "most": query.most + 1}
+        values = {
+            "since": query.window.since,
+            "until": query.window.until,
+            "most": query.most + 1,
+            "reach": query.reach,
+        }
         try:
             async with self._store.queries.connection() as connection:
                 [[last_at, linked]] = await connection.fetch(_NEWEST[query.source], project, prepare=None)

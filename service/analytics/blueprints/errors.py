@@ -28,7 +28,7 @@ TOP_ERRORS = Blueprint(
         columns.text("case_id", None, "Id of the case."),
         columns.integer("error_count", "errors", "Errors of the case."),
         columns.integer("users_affected", "people", "Different people who met one of them."),
-        columns.epoch("last_seen_at", "When the latest of them was received."),
+        columns.epoch("last_seen_at", "When the latest of them happened."),
     ),
     answer=one_read(
         lambda params: Read(
@@ -50,8 +50,8 @@ ERRORS_BY_RELEASE = Blueprint(
         columns.text("release", "name", "The release; null for errors that name none."),
         columns.integer("error_count", "errors", "Errors of the release."),
         columns.integer("users_affected", "people", "Different people who met one of them."),
-        columns.epoch("first_seen_at", "When the first of them was received."),
-        columns.epoch("last_seen_at", "When the latest of them was received."),
+        columns.epoch("first_seen_at", "When the first of them happened."),
+        columns.epoch("last_seen_at", "When the latest of them happened."),
     ),
     answer=one_read(
         lambda params: Read(

@@ -101,7 +101,7 @@ async def _retention(ask: Ask, params: ReturnParams, window: Window) -> Counted 
 EVENT_COUNT = Blueprint(
     id="event-count",
     title="Count of an event",
-    description="How often an event was received, and from how many people.",
+    description="How often an event happened, and from how many people.",
     source="events",
     params=EventParams,
     event_params=("event",),
@@ -124,14 +124,14 @@ EVENT_COUNT = Blueprint(
 TOP_EVENTS = Blueprint(
     id="top-events",
     title="Most frequent events",
-    description="The events that were received most often, the most frequent first.",
+    description="The events that happened most often, the most frequent first.",
     source="events",
     params=TopParams,
     columns=(
         columns.text("event", "name", "Name of the event."),
         columns.integer("row_count", "events", "Events of this name."),
         columns.integer("unique_users", "people", "Different people among them."),
-        columns.epoch("last_seen_at", "When the latest of them was received."),
+        columns.epoch("last_seen_at", "When the latest of them happened."),
     ),
     answer=one_read(
         lambda _: Read(
@@ -159,7 +159,7 @@ ACTIVE_USERS = Blueprint(
 EVENT_TREND = Blueprint(
     id="event-trend",
     title="Trend of an event",
-    description="How often an event was received on each day, and from how many people.",
+    description="How often an event happened on each day, and from how many people.",
     source="events",
     params=EventParams,
     event_params=("event",),

@@ -8,7 +8,7 @@ import msgspec
 
 from service.analytics.blueprints.catalogue import Asked
 from service.analytics.blueprints.declared import Read
-from service.analytics.bounded.answers import Bounded, Rows, Table, Window
+from service.analytics.bounded.answers import REACH, Bounded, Rows, Table, Window
 from service.analytics.bounded.receipt import Question, table_of
 from service.analytics.queries import BoundedQueries, QueryTime
 from statemachines.kernel.readings import ReadFailed
@@ -18,7 +18,16 @@ class _Run:
     """The reads of one run, and what each said beside its rows."""
 
     def __init__(
-        self, queries: BoundedQueries, project_id: str, tenant: str, asked: Asked, window: Window, as_of: int, now: int
+        self,
+        queries: BoundedQueries,
+        project_id: str,
+        tenant: str,
+        asked: Asked,
+        window: Window,
+        as_of: int,
+        now: int,
+        *,
+        reach: int,
     ) -> None:
         self.reads: list[Rows] = []
         self.main: Rows | None = None
@@ -31,6 +40,7 @@ class _Run:
         self._window = window
         self._as_of = as_of
         self._now = now
+        self._reach = reach
         self._deadline = QueryTime()
 
     async def ask(self, read: Read) -> Rows | ReadFailed:
@@ -46,6 +56,7 @@ class _Run:
             as_of=self._as_of,
             now=self._now,
             most=self._most,
+            reach=self._reach,
         )
         found = await self._queries.ask(self._project_id, self._tenant, query, self._deadline)
         if isinstance(found, ReadFailed):
@@ -60,7 +71,9 @@ class _Run:
 async def run_blueprint(
     queries: BoundedQueries, project_id: str, tenant: str, asked: Asked, at: int | None = None
 ) -> Table | ReadFailed:
-    """Answer what was asked of a blueprint, in the name of a tenant; `at` is another time of the read, for previews.
+    """Answer what was asked of a blueprint, in the name of a tenant. It goes by the time of an event.
+
+    `at` is the time of the read of an alert or its preview, which goes by the time of receipt (G-193).
 
     Raises InvalidPayload for a window that cannot be, and as BoundedQueries.ask.
     """
@@ -68,7 +81,7 @@ async def run_blueprint(
     as_of = now if at is None else at
     blueprint = asked.blueprint
     window = blueprint.span(asked.params, asked.since, asked.until, as_of)
-    run = _Run(queries, project_id, tenant, asked, window, as_of, now)
+    run = _Run(queries, project_id, tenant, asked, window, as_of, now, reach=REACH if at is None else 0)
     # Nothing is received later than now: the days that follow have not begun.
     present = Window(window.since, max(window.since, min(window.until, as_of + 1)))
     counted = await blueprint.answer(run.ask, asked.params, present)

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from schemas.analytics.answer import Column, Evidence, EvidenceSource, Freshness
+from service.eventstore.connect.clock import DAY
 
 Source = Literal["events", "errors", "deploys"]
 
@@ -20,6 +21,8 @@ MOST_ROWS: Final = 10_000
 DEFAULT_ROWS: Final = 1_000
 LONGEST_DAYS: Final = 366
 """Days that a window has at most."""
+REACH: Final = 30 * DAY
+"""Seconds after an event in which it may be received."""
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -39,7 +42,8 @@ class Bounded(msgspec.Struct, frozen=True, kw_only=True):
     what a provider answers is checked against it, and that it is just one row where the query is `single`. It is None
     where the provider names the columns itself. At most `most` rows are wanted, and one more is asked for, to see
     whether there are more. `confined`: the shape of `local` is a caller's, and it may see the views of the project
-    alone (G-154). Retention counts from `now`, the present. None: it is `as_of`.
+    alone (G-154). Retention counts from `now`, the present. None: it is `as_of`. With a `reach`, `local` goes by the
+    time of an event, received up to so many seconds after the window. Without one, it goes by its receipt (G-193).
     """
 
     source: Source
@@ -53,6 +57,7 @@ class Bounded(msgspec.Struct, frozen=True, kw_only=True):
     now: int | None = None
     most: int = MOST_ROWS
     confined: bool = False
+    reach: int = 0
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):

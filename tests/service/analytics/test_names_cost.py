@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from service.analytics.blueprints import errors, events, exposure
-from service.analytics.bounded.answers import MOST_ROWS
+from service.analytics.bounded.answers import MOST_ROWS, REACH
 from service.eventstore.connect.clock import DAY
 from tests.support.telemetry import PROJECT, Telemetry
 from tests.support.telemetry import telemetry as telemetry  # noqa: PLC0414 (a fixture is found by name)
@@ -44,6 +44,7 @@ def explained(telemetry: Telemetry, query: str, *, linked: bool, run: bool = Fal
     [[now]] = telemetry.connection.execute("select service_seconds()").fetchall()
     names = ("event", "start_event", "return_event", "property", "environment")
     values = dict.fromkeys(names, "paid") | {"since": now - DAY, "until": now + 1, "most": MOST_ROWS, "linked": linked}
+    values["reach"] = REACH
     values |= {"project_id": PROJECT, "characters": 200, "releases": ["1", "2"], "environment": None}
     how = "analyze, timing off, format json" if run else "format json"
     with telemetry.connection.transaction():

@@ -4,11 +4,16 @@ select p.release, sum(p.errors)::bigint, count(p.person), min(p.earliest), max(p
 from (
     select e.release,
     \ir parts/person_in_error.sql
-    as person, count(*) as errors, min(e.received_at) as earliest, max(e.received_at) as latest
+    as person, count(*) as errors, min(
+    \ir parts/moment.sql
+    ) as earliest, max(
+    \ir parts/moment.sql
+    ) as latest
     from log_events e
     \ir parts/names_in_errors.sql
     where e.project_id = %(project_id)s and e.case_id is not null
-        and e.received_at >= %(since)s and e.received_at < %(until)s
+        and
+        \ir parts/within.sql
         and (%(environment)s::text is null or e.environment = %(environment)s)
     group by 1, 2) p
 group by p.release

@@ -6,7 +6,8 @@ from (
     from analytics_events e
     \ir parts/names.sql
     where e.project_id = %(project_id)s and e.event = %(event)s
-        and e.received_at >= %(since)s and e.received_at < %(until)s
+        and
+        \ir parts/within.sql
     group by
     \ir parts/person.sql
     ) p

@@ -1,11 +1,14 @@
 -- How often an event came on each UTC day of a period, and from how many people; days without it are left out.
 select p.day, sum(p.times)::bigint, count(*)
 from (
-    select e.received_at - e.received_at %% 86400 as day, count(*) as times
+    select
+    \ir parts/day.sql
+    as day, count(*) as times
     from analytics_events e
     \ir parts/names.sql
     where e.project_id = %(project_id)s and e.event = %(event)s
-        and e.received_at >= %(since)s and e.received_at < %(until)s
+        and
+        \ir parts/within.sql
     group by 1,
     \ir parts/person.sql
     ) p

@@ -3,8 +3,8 @@
 select r.level, r.people - r.further
 from (
     select u.level, u.people, lead(u.people, 1, 0::bigint) over (order by u.level) as further
-    from unnest((select ordered_funnel(project => %(project_id)s, steps => %(events)s::text[], since => %(since)s,
-        until => %(until)s, most_rows => 1000000000))) with ordinality u(people, level)) r
+    from unnest((select funnel_by_time(project => %(project_id)s, steps => %(events)s::text[], since => %(since)s,
+        until => %(until)s, most_rows => 1000000000, reach => %(reach)s))) with ordinality u(people, level)) r
 where r.people > r.further
 order by r.level
 limit %(most)s

@@ -4,7 +4,8 @@ select e.release, count(*), count(distinct
 )
 from log_events e
 \ir parts/names_in_errors.sql
-where e.project_id = %(project_id)s and e.received_at >= %(since)s and e.received_at < %(until)s
+where e.project_id = %(project_id)s and
+\ir parts/within.sql
     and e.case_id is not null and e.release = any(%(releases)s::text[])
     and (%(environment)s::text is null or e.environment = %(environment)s)
 group by e.release

@@ -5,7 +5,9 @@ from (
     select coalesce(nullif(e.properties ->> 'release', ''), nullif(e.properties ->> '$release', ''),
         e.properties ->> '$app_version') as release
     from analytics_events e
-    where e.project_id = %(project_id)s and e.received_at >= %(since)s and e.received_at < %(until)s) t
+    where e.project_id = %(project_id)s and
+    \ir parts/within.sql
+    ) t
 where t.release = any(%(releases)s::text[])
 group by t.release
 limit %(most)s

@@ -2,20 +2,26 @@
 with began as (
     select
     \ir parts/person.sql
-    as person, e.received_at - e.received_at %% 86400 as day
+    as person,
+    \ir parts/day.sql
+    as day
     from analytics_events e
     \ir parts/names.sql
     where e.project_id = %(project_id)s and e.event = %(start_event)s
-        and e.received_at >= %(since)s and e.received_at < %(until)s
+        and
+        \ir parts/within.sql
     group by 1, 2
 ), returned as (
     select
     \ir parts/person.sql
-    as person, e.received_at - e.received_at %% 86400 as day
+    as person,
+    \ir parts/day.sql
+    as day
     from analytics_events e
     \ir parts/names.sql
     where e.project_id = %(project_id)s and e.event = %(return_event)s
-        and e.received_at >= %(since)s and e.received_at < %(until)s
+        and
+        \ir parts/within.sql
     group by 1, 2
 )
 select b.day, r.day, count(*)

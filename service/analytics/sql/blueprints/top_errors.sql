@@ -4,10 +4,13 @@ select coalesce(c.merged_into, m.case_id), sum(m.errors)::bigint, count(distinct
 from (
     select e.case_id,
     \ir parts/person_in_error.sql
-    as person, count(*) as errors, max(e.received_at) as last
+    as person, count(*) as errors, max(
+    \ir parts/moment.sql
+    ) as last
     from log_events e
     \ir parts/names_in_errors.sql
-    where e.project_id = %(project_id)s and e.received_at >= %(since)s and e.received_at < %(until)s
+    where e.project_id = %(project_id)s and
+    \ir parts/within.sql
         and e.case_id is not null and (%(environment)s::text is null or e.environment = %(environment)s)
     group by 1, 2) m
 left join cases c on c.project_id = %(project_id)s and c.id = m.case_id

@@ -1,10 +1,13 @@
 -- The events of a project by how often they were received.
 select p.event, sum(p.times)::bigint, count(*), max(p.latest)
 from (
-    select e.event, count(*) as times, max(e.received_at) as latest
+    select e.event, count(*) as times, max(
+    \ir parts/moment.sql
+    ) as latest
     from analytics_events e
     \ir parts/names.sql
-    where e.project_id = %(project_id)s and e.received_at >= %(since)s and e.received_at < %(until)s
+    where e.project_id = %(project_id)s and
+    \ir parts/within.sql
     group by e.event,
     \ir parts/person.sql
     ) p

@@ -9,8 +9,10 @@ import pytest
 
 from service.analytics.blueprints.catalogue import CATALOGUE, ask_for
 from service.analytics.blueprints.declared import Blueprint
+from service.analytics.bounded import answers
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.clock import DAY
+from service.ingest.queue import times
 from tests.support.questions import OTHER, Error, Event, Questions
 from tests.support.questions import questions as questions  # noqa: PLC0414 (a fixture is found by name)
 
@@ -36,6 +38,28 @@ async def test_an_event_is_counted_within_its_window(questions: Questions) -> No
     assert found.evidence.params == {"days": 2, "event": "paid"}
     assert (found.evidence.source, found.evidence.complete) == ("local", True)
     assert (found.freshness.as_of, found.freshness.last_event_at, found.freshness.lag_seconds) == (now, now, 0)
+
+
+async def test_a_late_event_counts_when_it_happened_and_for_an_alert_when_it_came(questions: Questions) -> None:
+    """Up to thirty days later. What an alert looks at is the time of receipt (G-193)."""
+    now = questions.now
+    questions.receive([Event("paid", "ann", now), Event("paid", "bob", now - 9 * DAY)])
+    happened = now - 20 * DAY
+    questions.connection.execute("update analytics_events set occurred_at = %s", (happened,))
+    window = {"since": happened, "until": happened + 1}
+    found = await questions.run("event-count", {"event": "paid"}, **window)
+    assert found.rows == [{"row_count": 2, "unique_users": 2}]
+    for at, expected in ((None, 0), (now, 2)):
+        recent = await questions.run("event-count", {"event": "paid", "days": 10}, at=at)
+        assert recent.rows[0]["row_count"] == expected
+    assert (await questions.run("event-count", {"event": "paid"}, **window, at=now)).rows[0]["row_count"] == 0
+    top = await questions.run("top-events", {})
+    assert top.rows[0]["last_seen_at"] == happened
+
+
+def test_an_event_reaches_as_far_back_for_questions_as_for_the_intake() -> None:
+    """A row that a question passes over would be lost."""
+    assert answers.REACH == times.REACH
 
 
 async def test_without_any_event_there_is_a_zero_and_no_newest(questions: Questions) -> None:
