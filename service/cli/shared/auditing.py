@@ -11,7 +11,8 @@ LISTED = ("key_uses",)
 # Of telemetry what counters are compared with: not what it says, and not whom it is about but by the id.
 COLUMNS = {
     "log_events": (
-        "project_id", "received_at", "case_id", "environment", "release", "user_id", "marker_hash", "public",
+        "project_id", "received_at", "occurred_at", "case_id", "environment", "release", "user_id", "marker_hash",
+        "public",
     ),
     "analytics_events": ("project_id", "received_at", "event"),
     "event_properties": ("project_id", "received_at", "event", "key", "type"),  # a view, which shows no value
