@@ -55,6 +55,17 @@ class CaseTotal(msgspec.Struct, frozen=True):
     unmarked: bool
 
 
+class CaseAbsorbed(msgspec.Struct, frozen=True):
+    """The counts of the merged cases. None without any."""
+
+    events: int | None
+    first_at: int | None
+    last_at: int | None
+    first_occurred_at: int | None
+    last_occurred_at: int | None
+    unmarked: bool | None
+
+
 class CaseEvidence(msgspec.Struct, frozen=True):
     """What the errors say that are still kept: the latest one, why the case's own latest was put here, how many a day.
 
@@ -80,13 +91,38 @@ class CaseBundle(msgspec.Struct, frozen=True):
     lease: LeaseRow | None
     claim: ClaimRow | None
     rules: SuppressionsRow | None
-    total: CaseTotal
+    people: int
+    absorbed: CaseAbsorbed
     merged: list[MergedCase]
     comments: list[CommentRow]
     runs: list[AgentRunRow]
     evidence: CaseEvidence = CaseEvidence()
     latest_stored: EventRow | None = None
     for_runner: bool = False
+
+    @property
+    def total(self) -> CaseTotal:
+        """The counts of the case and of all merged into it."""
+        own, more = self.stats, self.absorbed
+        first = own.first_seen_at if own.first_occurred_at is None else own.first_occurred_at
+        last = own.last_seen_at if own.last_occurred_at is None else own.last_occurred_at
+        if more.events is None:
+            return CaseTotal(
+                own.event_count, self.people, own.first_seen_at, own.last_seen_at, first, last, own.unmarked
+            )
+        assert more.first_at is not None, "merged cases have counters"
+        assert more.last_at is not None, "merged cases have counters"
+        assert more.first_occurred_at is not None, "merged cases have counters"
+        assert more.last_occurred_at is not None, "merged cases have counters"
+        return CaseTotal(
+            own.event_count + more.events,
+            self.people,
+            min(own.first_seen_at, more.first_at),
+            max(own.last_seen_at, more.last_at),
+            min(first, more.first_occurred_at),
+            max(last, more.last_occurred_at),
+            own.unmarked or bool(more.unmarked),
+        )
 
     @property
     def held(self) -> ClaimRow | None:

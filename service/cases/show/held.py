@@ -22,7 +22,7 @@ _ELSEWHERE = frozenset(
     {
         *_TEXTS,
         *("exception", "breadcrumbs", "request", "contexts", "sdk", "fingerprint", "extra", "left_out"),
-        *("debug_meta", "properties", "attributes", "timestamp", "mechanism", PROOF_PROPERTY),
+        *("debug_meta", "properties", "attributes", "mechanism", PROOF_PROPERTY),
     }
 )
 """Members of what is stored that are shown under a name of their own."""

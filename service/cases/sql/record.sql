@@ -20,13 +20,9 @@ select json_build_object(
         from (
             select * from case_runs n where n.project_id = c.project_id and n.case_id = c.id
             order by n.recorded_at desc, n.id desc limit 50) n), '[]'),
-    'total', json_build_object(
-        'events', s.event_count + coalesce(g.events, 0), 'people',
-        \ir parts/people.sql
-        , 'first_seen_at', least(s.first_seen_at, g.first_at), 'last_seen_at', greatest(s.last_seen_at, g.last_at),
-        'first_occurred_at', least(coalesce(s.first_occurred_at, s.first_seen_at), g.first_occurred_at),
-        'last_occurred_at', greatest(coalesce(s.last_occurred_at, s.last_seen_at), g.last_occurred_at),
-        'unmarked', s.unmarked or coalesce(g.unmarked, false)))::text, {beside}
+    'people',
+    \ir parts/people.sql
+    , 'absorbed', row_to_json(g))::text, {beside}
 from cases c
 join case_stats s on s.project_id = c.project_id and s.id = c.id
 \ir parts/merged.sql
