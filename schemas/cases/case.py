@@ -97,8 +97,9 @@ class CaseList(msgspec.Struct, frozen=True):
 class CaseLatestEvent(msgspec.Struct, frozen=True):
     """The latest error of a case: evidence from telemetry.
 
-    `adjusted` lists the members that were changed before it was stored (G-133). Members see `exception`, `user`,
-    `grouping`, `breadcrumbs` and `request` as in the list of events, as long as the error is stored.
+    `adjusted` lists the members that were changed before it was stored (G-133). `dsn` is the one it came by, absent
+    where only an old sample is left of the error. Members see `exception`, `user`, `grouping`, `breadcrumbs` and
+    `request` as in the list of events, as long as the error is stored.
     """
 
     id: str
@@ -111,6 +112,7 @@ class CaseLatestEvent(msgspec.Struct, frozen=True):
     received_at: int
     occurred_at: int
     adjusted: list[str] = []
+    dsn: Literal["server", "public"] | msgspec.UnsetType = msgspec.UNSET
     exception: EventException | msgspec.UnsetType | None = msgspec.UNSET
     breadcrumbs: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
     request: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
@@ -217,7 +219,7 @@ CASE_ORIGINS = origins(
     runner="agent_runs",
     below={
         "latest_event": origins(
-            server="id received_at occurred_at grouping",
+            server="id received_at occurred_at grouping dsn",
             telemetry="message level environment release user_id tags adjusted exception breadcrumbs request user",
         )
     },

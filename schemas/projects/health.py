@@ -45,12 +45,15 @@ class ProjectDay(msgspec.Struct, frozen=True, kw_only=True):
 class NewCases(msgspec.Struct, frozen=True, kw_only=True):
     """The number of cases opened by errors in the current hour, and its limit (G-136).
 
-    New errors beyond `limit` are counted in the case `overflow_case_id`, null before the first.
+    New errors beyond `limit` are counted in the case `overflow_case_id`, null before the first, and so are those by the
+    public DSN beyond `public_limit` (G-184).
     """
 
     hour_started_at: Epoch
     opened: Count
     limit: Count
+    public_opened: Count
+    public_limit: Count
     overflow_case_id: str | None
 
 

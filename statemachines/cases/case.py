@@ -46,6 +46,11 @@ def overflow_fingerprint(hour: int) -> str:
     return f"{_OVERFLOW}{hour}"
 
 
+def public_share(limit: int) -> int:
+    """The cases of an hour's limit that errors by the public DSN may open (G-184): half of them, and never none."""
+    return (limit + 1) // 2
+
+
 def is_overflow(fingerprint: str) -> bool:
     """Whether a case is one that takes what is too new."""
     return fingerprint.startswith(_OVERFLOW)

@@ -40,7 +40,8 @@ OVERFLOW = GroupingEvidence(
     None,
     (
         "The project reached its limit of new cases in this hour\n\nThis case counts the errors beyond "
-        "the limit. Each kind gets its own case when it returns in an hour with room."
+        "the limit, and those of pages beyond the half of it that the public DSN may use. Each kind gets its own case "
+        "when it returns in an hour with room."
     ),
 )
 """What an overflow case is called, and says, in the place of a first error."""
@@ -174,7 +175,7 @@ def _assign(item: Item, work: FlushWork) -> Assigned | None:
     working = work.batch.streams.get(name)
     if working is None:
         return None
-    if not working.revision and not work.rooms[project_id].left:
+    if not working.revision and not work.rooms[project_id].has_room(public=item.sender.public):
         return _assign_to_overflow(item, chosen.grouping, work)
     before = working.state.status
     if case.moves_on_error(working.state) and not _move(item, name, chosen.grouping, work):
@@ -231,7 +232,7 @@ def _move(item: Item, name: StreamName, grouping: Grouping, work: FlushWork) -> 
     unit = _unit(item, [stream], [rules], work)
     fingerprint, state = grouping.fingerprint, unit.state(stream)
     if state.status is case.Status.ABSENT:
-        work.rooms[project_id].opened += 1
+        work.rooms[project_id].open(public=item.sender.public)
     offered = [assignment.grouping.fingerprint for assignment in item.offered]
     rule = suppressions.settling_rule(unit.state(rules).rules, *offered)
     outdated = _question(item, state) in work.outdated or _is_late(item, state, unit.now)

@@ -21,12 +21,13 @@ FLUSH = """select ingest_flush(gates => %s, key_locks => %s, flusher_lock => %s,
 ENTER_ROOMS = """
 insert into case_rates as r (project_id, hour, opened) select p, %s, 0 from unnest(%s::text[]) p order by p
 on conflict (project_id) do update set hour = greatest(r.hour, excluded.hour),
-    opened = case when r.hour < excluded.hour then 0 else r.opened end
-returning r.project_id, r.hour, r.opened
+    opened = case when r.hour < excluded.hour then 0 else r.opened end,
+    opened_public = case when r.hour < excluded.hour then 0 else least(r.opened_public, r.opened) end
+returning r.project_id, r.hour, r.opened, r.opened_public
 """
 LEAVE_ROOMS = """
-update case_rates r set opened = r.opened + u.opened
-from unnest(%s::text[], %s::bigint[]) u(project_id, opened) where r.project_id = u.project_id
+update case_rates r set opened = r.opened + u.opened, opened_public = r.opened_public + u.by_public
+from unnest(%s::text[], %s::bigint[], %s::bigint[]) u(project_id, opened, by_public) where r.project_id = u.project_id
 """
 LAST_BATCH = "select batch, seen_at from ingest_flushers where id = %s"
 WAIT_NAME = "select pg_advisory_xact_lock(%s::bigint)"

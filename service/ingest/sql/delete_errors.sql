@@ -3,7 +3,7 @@
 with gone as (
     \ir parts/doomed.sql
     returning e.project_id, e.received_at, e.occurred_at, e.id, e.case_id, e.message, e.level, e.environment, e.release,
-        e.user_id, e.tags, e.adjusted
+        e.user_id, e.tags, e.adjusted, e.public
 ), newest as (
     select distinct on (g.case_id) g.* from gone g where g.case_id is not null
     order by g.case_id, g.received_at desc, g.id desc

@@ -25,7 +25,8 @@ _STANDING = load_sql("projects", "health")
 class Health(NamedTuple):
     """The telemetry of a project until `now`. Times are in epoch seconds.
 
-    `new_cases` are those of the present `hour`. What an onboarding proof alone has brought is none of `open_cases`.
+    `new_cases` are those of the present `hour`, `public_cases` those of them by the public DSN. What an onboarding
+    proof alone has brought is none of `open_cases`.
     `overflow_open`: nobody has settled the overflow case of this hour yet. `fenced`: the project is being
     deleted.
     `total` is the project's in the `month`, `account_total` that of the account that pays for it. `by_day` are the last
@@ -43,6 +44,7 @@ class Health(NamedTuple):
     open_cases: int
     hour: int
     new_cases: int
+    public_cases: int
     overflow_case_id: str | None
     overflow_open: bool
     fenced: bool
@@ -60,7 +62,7 @@ async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health
     account_total = total_of(await account_usage(store, account, month.start, month.last_day))
     hour = now - now % HOUR
     overflow_id = case.case_id(project_id, case.overflow_fingerprint(hour))
-    [[last_deploy_at, open_cases, new_cases, overflow_case_id, overflow_open, fenced]] = await store.fetch(
+    [[last_deploy_at, open_cases, opened, opened_public, overflow_case_id, overflow_open, fenced]] = await store.fetch(
         _STANDING, project_id=project_id, hour=hour, overflow_id=overflow_id
     )
     return Health(
@@ -74,7 +76,8 @@ async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health
         events_last_hour=await events_since(store, project_id, now - HOUR),
         open_cases=open_cases,
         hour=hour,
-        new_cases=new_cases or 0,
+        new_cases=opened or 0,
+        public_cases=opened_public or 0,
         overflow_case_id=overflow_case_id,
         overflow_open=overflow_open,
         fenced=fenced,

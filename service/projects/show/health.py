@@ -5,6 +5,7 @@ from __future__ import annotations
 from schemas.projects.health import NewCases, ProjectDay, ProjectHealth, UsageThisMonth, WebhookHealth
 from service.projects.reads.health import Health
 from service.projects.show.next_steps import BEING_DELETED
+from statemachines.cases.case import public_share
 
 
 def project_health(
@@ -25,6 +26,8 @@ def project_health(
             hour_started_at=health.hour,
             opened=health.new_cases,
             limit=new_cases_per_hour,
+            public_opened=health.public_cases,
+            public_limit=public_share(new_cases_per_hour),
             overflow_case_id=health.overflow_case_id,
         ),
         webhooks=webhooks,

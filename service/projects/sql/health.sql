@@ -1,5 +1,6 @@
 -- What waits for attention in a project: its last deploy, its open cases but for those of an onboarding proof alone,
--- the cases that it opened in this hour, the hour's overflow case, and whether the project is being deleted.
+-- the cases that it opened in this hour and those of them by the public DSN, the hour's overflow case, and whether the
+-- project is being deleted.
 select (select max(d.recorded_at) from deploys d where d.project_id = %(project_id)s),
     (select count(*) from cases c where c.project_id = %(project_id)s and c.status = 'open')
         + (select count(*) from cases c where c.project_id = %(project_id)s and c.status = 'overflow')
@@ -8,6 +9,8 @@ select (select max(d.recorded_at) from deploys d where d.project_id = %(project_
                 select from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
                 where m.project_id = s.project_id and m.merged_into = s.id and t.unmarked)),
     (select r.opened from case_rates r where r.project_id = %(project_id)s and r.hour = %(hour)s),
+    (select least(r.opened_public, r.opened) from case_rates r
+        where r.project_id = %(project_id)s and r.hour = %(hour)s),
     c.id, coalesce(c.status = 'overflow', false),
     not exists (select from projects p where p.project_id = wanted.project_id and p.id = wanted.project_id
         and p.status = 'active')

@@ -18,8 +18,10 @@ from tests.support.ingest import (
     analytics_item,
     check_books,
     log_item,
+    make_public,
     miscounted,
     one,
+    public_sender,
     running,
     send,
 )
@@ -29,16 +31,19 @@ DAY = 86400
 
 @pytest.fixture
 async def counted(database_url: str, sql: Sql) -> Sql:
-    """Two cases, three people, records without a case, a deploy; from the beginning of a day on."""
+    """Three cases, one of them by a page, three people, records without a case, a deploy; from a day's beginning on."""
     sql.execute(
         "update service_clock set offset_seconds = 86400 + 60 - floor(extract(epoch from clock_timestamp()))::bigint "
         "% 86400"
     )
     sql.execute(COUNTED_SINCE, (2 * DAY,))
+    sql.execute(SHARED_SINCE, (2 * DAY,))
+    make_public(sql)
     async with running(database_url) as intake:
         for person in ("u1", "u2", "u1"):
             await send(intake, log_item("one", user={"id": person}, environment="production", release="v1"))
         await send(intake, log_item("two", user={"id": "u3"}), log_item("fine", level="info"), analytics_item())
+        await send(intake, log_item("of a page", of=public_sender()))
     moment = one(sql, "select floor(extract(epoch from service_now()))::bigint")
     sql.execute(
         "insert into deploys (project_id, id, revision, version, environment, source, trusted, recorded_at) "
@@ -55,6 +60,7 @@ async def counted(database_url: str, sql: Sql) -> Sql:
 COUNTED_SINCE = """
 update schema_migrations set applied_at = now() - make_interval(secs => %s) where name = '0160_new_cases'
 """
+SHARED_SINCE = COUNTED_SINCE.replace("0160_new_cases", "0830_public_case_rates")
 ONE = "(select case_id from log_events where message = 'one' limit 1)"
 
 
@@ -77,7 +83,9 @@ ONE = "(select case_id from log_events where message = 'one' limit 1)"
         ("delete from case_users where user_id = 'u3'", "case_users", "missing"),
         ("delete from log_events where message = 'two'", "case_stats", "different"),
         ("update case_rates set opened = 0", "case_rates", "different"),
-        ("update case_rates set opened = 3", "case_rates", "different"),
+        ("update case_rates set opened = 4", "case_rates", "different"),
+        ("update case_rates set opened_public = 0", "case_rates", "different"),
+        ("update case_rates set opened_public = 2", "case_rates", "different"),
         ("update usage_days set errors = errors - 1", "usage_days", "different"),
         ("update usage_days set errors = errors + 1", "usage_days", "different"),
         ("update usage_days set analytics = 0", "usage_days", "different"),
@@ -105,7 +113,7 @@ async def test_what_retention_removes_is_no_difference(database_url: str, counte
         await send(intake, log_item("three"), log_item("fine", level="info"))
     assert miscounted(counted) == {}
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        assert await purge(connection, Retention({PROJECT: 2}, {PROJECT: OWNER}, 400)) == 6
+        assert await purge(connection, Retention({PROJECT: 2}, {PROJECT: OWNER}, 400)) == 7
         assert miscounted(counted) == {}
         counted.execute("update case_stats set event_count = 1 where event_count = 4")
         assert [what for what, _ in miscounted(counted)["case_stats"]] == ["different"]
@@ -125,7 +133,7 @@ async def test_a_release_from_before_there_were_counts_leaves_no_difference(coun
     counted.execute(COUNTED_SINCE, (DAY // 2,))
     counted.execute("update case_rates set opened = 1")
     assert miscounted(counted) == {}
-    counted.execute("update case_rates set opened = 3")
+    counted.execute("update case_rates set opened = 4")
     assert [what for what, _ in miscounted(counted)["case_rates"]] == ["different"]
     counted.execute(COUNTED_SINCE, (2 * DAY,))
     counted.execute("update case_rates set opened = 1")

@@ -11,7 +11,20 @@ from statemachines.cases import suppression as suppressions
 from statemachines.cases.suppression import Action
 from statemachines.contracts.policy import Thresholds
 from statemachines.runs.materiality import CaseFacts, decide_materiality
-from tests.support.ingest import OTHER, PROJECT, Sql, analytics_item, check_books, log_item, one, running, send, sender
+from tests.support.ingest import (
+    OTHER,
+    PROJECT,
+    Sql,
+    analytics_item,
+    check_books,
+    log_item,
+    make_public,
+    one,
+    public_sender,
+    running,
+    send,
+    sender,
+)
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = [first + second for first in LETTERS for second in LETTERS]
@@ -86,6 +99,63 @@ async def test_the_bound_is_exact_between_processes(database_url, sql):
     assert one(sql, "select count(*) from events") == 41
     assert one(sql, "select count(*) from log_events") == 6 * 28
     check_books(sql)
+
+
+async def test_pages_open_half_of_an_hour_s_cases_at_most(database_url, sql):
+    """Whoever read the public DSN in a page cannot send the errors of servers to the overflow case (G-184)."""
+    stay_in_an_hour(sql)
+    make_public(sql)
+    by_page = public_sender()
+    async with running(database_url, new_cases_per_hour=7) as intake:
+        answers = await send(intake, *news(0, 20, of=by_page))
+        own = {answer["case_id"] for answer in answers} - {overflow_of(sql)}
+        assert (len(own), sum(answer["case_id"] == overflow_of(sql) for answer in answers)) == (4, 16)
+        known = await send(intake, *news(0, 4, of=by_page))
+        assert {answer["case_id"] for answer in known} == own
+        of_servers = await send(intake, *news(20, 23))
+        assert overflow_of(sql) not in {answer["case_id"] for answer in of_servers}
+        [shared] = await send(intake, *news(19, 20))
+        assert shared["case_id"] == overflow_of(sql)
+        stay_in_an_hour(sql)
+        again = await send(intake, *news(16, 21, of=by_page))
+        assert len({answer["case_id"] for answer in again} - {overflow_of(sql)}) == 5
+        assert sql.execute("select opened, opened_public from case_rates").fetchall() == [(4, 4)]
+    check_books(sql)
+
+
+async def test_the_share_of_pages_is_exact_between_processes(database_url, sql):
+    """Pages and servers race through two intakes: pages get their half, servers all the rest, none one too many."""
+    stay_in_an_hour(sql)
+    make_public(sql)
+    by_page = public_sender()
+    async with (
+        running(database_url, new_cases_per_hour=40, batch=7) as left,
+        running(database_url, new_cases_per_hour=40, batch=5) as right,
+    ):
+        for turn in range(6):
+            start = 30 * turn
+            sides = await asyncio.gather(
+                send(left, *news(start, start + 10, of=by_page), *news(start + 20, start + 25)),
+                send(right, *news(start + 5, start + 15, of=by_page), *news(start + 22, start + 27)),
+            )
+            assert all(answer["ok"] for side in sides for answer in side)
+    assert sql.execute("select opened, opened_public from case_rates").fetchall() == [(40, 20)]
+    assert one(sql, "select count(*) from cases where status = 'open'") == 40
+    own = "select count(*) from case_stats s join cases c using (project_id, id) where c.status = 'open'"
+    assert one(sql, f"{own} and s.public_count = s.event_count") == 20
+    check_books(sql)
+
+
+async def test_a_release_of_before_leaves_no_share_above_the_cases(database_url, sql):
+    """Beside this one it begins an hour without setting the share of pages back: the cases of the hour bound it."""
+    stay_in_an_hour(sql)
+    make_public(sql)
+    async with running(database_url, new_cases_per_hour=4) as intake:
+        await send(intake, *news(0, 2, of=public_sender()))
+        sql.execute("update case_rates set opened = 0")  # as that release does in a new hour
+        answers = await send(intake, *news(5, 7, of=public_sender()))
+        assert overflow_of(sql) not in {answer["case_id"] for answer in answers}
+    assert sql.execute("select opened, opened_public from case_rates").fetchall() == [(2, 2)]
 
 
 async def test_the_next_hour_has_room_again(database_url, sql):

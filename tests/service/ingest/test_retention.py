@@ -18,8 +18,10 @@ from tests.support.ingest import (
     analytics_item,
     log_item,
     make_project,
+    make_public,
     miscounted,
     one,
+    public_sender,
     running,
     send,
     sender,
@@ -112,6 +114,22 @@ async def test_a_day_that_no_plan_keeps_goes_whole(database_url, connection, sql
     last = one(sql, "select sample from case_stats where title like 'five%%' and project_id = %s", PROJECT)
     assert last["id"] == later["id"]
     assert miscounted(sql) == {}
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["rows of a plan", "a whole day"])
+async def test_a_sample_says_by_which_dsn_its_error_came(database_url, connection, sql, whole):
+    make_public(sql)
+    async with running(database_url) as intake:
+        for text, last in (("by a page", public_sender()), ("by a server", sender())):
+            for of in (sender(), public_sender(), last):
+                await send(intake, log_item(text, of=of))
+        advance(sql, 31)
+        await purge(connection, kept(longest=30) if whole else kept({PROJECT: 29}))
+    assert left(sql) == {}
+    assert dict(sql.execute("select sample->>'message', sample->>'dsn' from case_stats").fetchall()) == {
+        "by a page": "public",
+        "by a server": "server",
+    }
 
 
 async def test_a_day_in_use_waits_for_the_next_run(database_url, connection, sql, monkeypatch):

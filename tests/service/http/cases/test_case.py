@@ -169,6 +169,7 @@ async def test_a_case_in_full(world: World, project):
         "received_at": last["received_at"],
         "occurred_at": last["received_at"],
         "adjusted": [],
+        "dsn": "server",
         "exception": None,
         "user": {"id": "u2"},
         "grouping": {"version": 3, "decided_by": "message"},
@@ -335,6 +336,19 @@ async def test_the_last_error_outlives_retention(world: World, project):
     await world.sql("delete from log_events where project_id = %s", project_id)
     record = ok(await owner.get(f"/v1/cases/{last['case_id']}"))
     assert (record["latest_event"]["message"], record["tags"]) == ("gone", {"a": "b"})
+    assert "dsn" not in record["latest_event"], "what a sample of before did not keep is not made up"
+
+
+async def test_the_latest_error_says_by_which_dsn_it_came(world: World, project):
+    """Whoever decides by it sees whether it may be anybody's who read the source of a page (G-184)."""
+    owner, project_id, dsn = project
+    public = world.having(ok(await owner.get(f"/v1/projects/{project_id}/dsn"))["public_dsn"])
+    for sender, name in ((dsn, "server"), (public, "public"), (dsn, "server")):
+        sent = await log(sender, "told apart")
+        await world.wait(1)
+        told = ok(await owner.get(f"/v1/cases/{sent['case_id']}"))
+        assert (told["latest_event"]["id"], told["latest_event"]["dsn"]) == (sent["id"], name)
+        assert origins_in(told)["/latest_event/dsn"] == "server_fact"
 
 
 async def test_cases_are_for_members_only(world: World, project):

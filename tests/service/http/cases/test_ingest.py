@@ -442,6 +442,8 @@ async def test_errors_without_end_are_one_case_of_the_hour(adjusted: ServerHandl
             "hour_started_at": health["new_cases"]["hour_started_at"],
             "opened": 2,
             "limit": 2,
+            "public_opened": 0,
+            "public_limit": 1,
             "overflow_case_id": beyond["id"],
         }
         assert health["open_cases"] == 3
