@@ -16,7 +16,12 @@ from statemachines.kernel.machine import Rejection
 
 
 class Refusal(Rejection):
-    """A refusal whose message may be that of its code; `headers` are added to the answer."""
+    """A refusal whose message may be that of its code; `headers` are added to the answer.
+
+    `final`: a repeat meets it again, although others of its code may pass.
+    """
+
+    final = False
 
     def __init__(
         self,

@@ -19,6 +19,9 @@ CHECKOUT = "checkout.session.completed"
 RANKS: Mapping[str, int] = {
     "customer.subscription.created": 0,
     "customer.subscription.updated": 1,
+    "customer.subscription.paused": 1,
+    "customer.subscription.resumed": 1,
+    "customer.subscription.trial_will_end": 1,
     "customer.subscription.deleted": 2,
 }
 """Types about a subscription, in the order in which they can happen within a second."""
@@ -98,10 +101,19 @@ def _subscription(
 
 
 def _plan_of(item: Mapping[str, Any], plans: Mapping[str, Plan]) -> str | None:
-    """The plan that a price of the provider stands for: what the price says itself, else its lookup key."""
+    """The plan that a price of the provider stands for: what the price says itself, else its lookup key.
+
+    Prices of earlier releases have the name of the plan as their key.
+    """
     price = _dict(item.get("price"))
-    named = _plan_named(_dict(price.get("metadata")).get("plan"), plans)
-    return named or _plan_named(price.get("lookup_key"), plans)
+    key = price.get("lookup_key")
+    by_key = next((name for name in plans if key in {name, lookup_key(name)}), None) if isinstance(key, str) else None
+    return _plan_named(_dict(price.get("metadata")).get("plan"), plans) or _plan_named(by_key, plans)
+
+
+def lookup_key(plan: str) -> str:
+    """The key of a plan's monthly price: one of ours, which nothing else in the provider's account has by chance."""
+    return f"service_{plan}_month"
 
 
 def _plan_named(name: Any, plans: Mapping[str, Plan]) -> str | None:

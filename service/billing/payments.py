@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import structlog
 
 from service.auth.refusals import Refusal
+from service.billing.notifications import lookup_key
 from service.billing.verify_signature import is_signed
 from service.settings import Settings
 from service.settingvalues import Plan
@@ -41,6 +42,14 @@ PAGE: Final = 100
 SETTLING_SECONDS: Final = 15
 """By so much what is read there counts as older than its answer says: longer than a request may take."""
 CURRENCY: Final = "usd"
+PRODUCT: Final = "service_plan"
+"""The member of a product's metadata that names its plan."""
+_KEY = (
+    "Ask the operator to set SERVICE_PAYMENT_API_KEY to a key that is valid and may write prices, checkout sessions, "
+    "customers and portal sessions."
+)
+_NO_PORTAL = "Ask the operator to activate the customer portal in the settings of the payment provider."
+_SEE_LOG = "Ask the operator to look at payment_provider_failed in the log of the service."
 _NOT_CONFIGURED = "Set SERVICE_PAYMENT_API_KEY (and SERVICE_PAYMENT_WEBHOOK_SECRET) where the service runs."
 
 
@@ -48,6 +57,12 @@ class PaymentProviderUnavailable(Refusal):
     """The provider is not configured, does not answer, or refuses what the service asks of it."""
 
     code = "payment_provider_unavailable"
+
+
+class PaymentProviderRefuses(PaymentProviderUnavailable):
+    """The provider answers, and will refuse the same again, until the operator has changed something."""
+
+    final = True
 
 
 class Page(NamedTuple):
@@ -122,7 +137,15 @@ class Payments:
                 new: Any = {"metadata": {"user_id": user_id}}
                 customer = client.v1.customers.create(new, _options(user_id, "customer")).id
             params: Any = {"customer": customer, "return_url": after}
-            session = client.v1.billing_portal.sessions.create(params, _options(key, "portal"))
+            try:
+                session = client.v1.billing_portal.sessions.create(params, _options(key, "portal"))
+            except self._library.InvalidRequestError as error:
+                if error.code is not None:
+                    raise
+                _log(error)
+                raise PaymentProviderRefuses(
+                    "The payment provider opens no page for customers.", next_action=_NO_PORTAL
+                ) from None
             return Page(session.id, session.url, "")
 
         return await self._ask(ask)
@@ -196,11 +219,18 @@ class Payments:
         """Run in a thread: what the provider or the way there does wrong is one refusal."""
         try:
             return work(self._client)
-        except self._library.StripeError as error:
-            log.warning(
-                "payment_provider_failed", error=type(error).__name__, status=error.http_status, code=error.code
+        except (self._library.AuthenticationError, self._library.PermissionError) as error:
+            _log(error)
+            refused: Refusal = PaymentProviderRefuses(
+                "The payment provider refuses the key of the service.", next_action=_KEY
             )
-        raise PaymentProviderUnavailable
+        except self._library.InvalidRequestError as error:
+            _log(error)
+            refused = PaymentProviderRefuses("The payment provider refuses the request.", next_action=_SEE_LOG)
+        except self._library.StripeError as error:
+            _log(error)
+            refused = PaymentProviderUnavailable()
+        raise refused
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
@@ -228,20 +258,37 @@ class Payments:
 
 def _price(client: stripe.StripeClient, name: str, plan: Plan) -> str:
     """Find the provider's monthly price of a plan by its lookup key, or make it: plans are configured here alone."""
-    found: Any = client.v1.prices.list({"lookup_keys": [name], "active": True, "limit": 10})
-    for price in found.data:
-        if price.unit_amount == plan.price_cents and price.currency == CURRENCY:
+    key = lookup_key(name)
+    wanted: Any = {"lookup_keys": [key], "active": True, "limit": 10, "expand": ["data.product"]}
+    for price in client.v1.prices.list(wanted).data:
+        if _sells(price, name, plan):
             return str(price.id)
     new: Any = {
         "currency": CURRENCY,
         "unit_amount": plan.price_cents,
         "recurring": {"interval": "month"},
-        "product_data": {"name": name.capitalize()},
-        "lookup_key": name,
+        "product_data": {"name": name.capitalize(), "metadata": {PRODUCT: name}},
+        "lookup_key": key,
         "transfer_lookup_key": True,
         "metadata": {"plan": name},
     }
-    return client.v1.prices.create(new, _options(f"{name}:{plan.price_cents}", "price")).id
+    return client.v1.prices.create(new, _options(f"{key}:{plan.price_cents}", "price")).id
+
+
+def _sells(price: Any, name: str, plan: Plan) -> bool:
+    """Whether a price is that of a plan: its amount, each month, for a product that this service has made."""
+    recurring, product = getattr(price, "recurring", None), getattr(price, "product", None)
+    of_product = getattr(product, "metadata", None)
+    return (
+        (price.unit_amount, price.currency) == (plan.price_cents, CURRENCY)
+        and (getattr(recurring, "interval", None), getattr(recurring, "interval_count", 1)) == ("month", 1)
+        and getattr(product, "active", False) is True
+        and getattr(of_product, PRODUCT, None) == name
+    )
+
+
+def _log(error: stripe.StripeError) -> None:
+    log.warning("payment_provider_failed", error=type(error).__name__, status=error.http_status, code=error.code)
 
 
 def _seen(page: Any, answered_at: str) -> SeenSubscriptions:

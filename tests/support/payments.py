@@ -115,7 +115,8 @@ class FakePayments:
             if headers.get("Authorization") != f"Bearer {KEY}":
                 return 401, {"error": {"type": "invalid_request_error", "message": "Invalid API Key provided: sk_x"}}
             if path in self.fail:
-                return self.fail[path], {"error": {"type": "api_error", "message": f"leaks {KEY}"}}
+                kind = "api_error" if self.fail[path] >= 429 else "invalid_request_error"
+                return self.fail[path], {"error": {"type": kind, "message": f"leaks {KEY}"}}
             if path in self.answer_as:
                 return 200, self.answer_as[path]
             key = headers.get("Idempotency-Key")
@@ -132,6 +133,8 @@ class FakePayments:
             case "GET", ["prices"]:
                 wanted = form.get("lookup_keys[0]")
                 data = [price for price in self.prices if price["lookup_key"] == wanted]
+                if form.get("expand[0]") != "data.product":
+                    data = [{**price, "product": price["product"]["id"]} for price in data]
                 return 200, {"object": "list", "data": data, "has_more": False, "url": "/v1/prices"}
             case "POST", ["prices"]:
                 price = {
@@ -141,6 +144,14 @@ class FakePayments:
                     "currency": form["currency"],
                     "lookup_key": form["lookup_key"],
                     "metadata": {"plan": form["metadata[plan]"]},
+                    "recurring": {"interval": form["recurring[interval]"], "interval_count": 1},
+                    "product": {
+                        "id": f"prod_{number}",
+                        "object": "product",
+                        "active": True,
+                        "name": form["product_data[name]"],
+                        "metadata": {"service_plan": form["product_data[metadata][service_plan]"]},
+                    },
                 }
                 for other in self.prices:
                     other["lookup_key"] = None if other["lookup_key"] == price["lookup_key"] else other["lookup_key"]

@@ -68,6 +68,28 @@ def test_the_price_says_the_plan_and_the_period_is_found_where_either_version_ha
     assert (said.plan, said.current_period_end) == ("pro", 7)
 
 
+@pytest.mark.parametrize("kind", ["paused", "resumed", "trial_will_end"])
+@pytest.mark.parametrize("status", ["paused", "active", "trialing"])
+def test_further_moments_of_a_life_are_read(kind: str, status: str):
+    """Each shows the subscription as it stands, as an update does (R-BILL-10)."""
+    about = subscription("sub_1", status)
+    said = told(f"customer.subscription.{kind}", about)
+    assert said is not None
+    assert said == told(UPDATED, about)
+
+
+@pytest.mark.parametrize(
+    ("key", "plan"),
+    [("service_pro_month", "pro"), ("pro", "pro"), ("service_scale_month", "scale"), ("service_free_month", None),
+     ("service_gold_month", None), ("month", None), (7, None), (None, None)],
+)  # fmt: skip
+def test_a_key_of_a_price_names_its_plan(key: Any, plan: str | None):
+    """Ours, and the one of earlier releases."""
+    items = {"data": [{"price": {"lookup_key": key}}]}
+    said = told(UPDATED, subscription("sub_1", items=items, metadata={}))
+    assert (None if said is None else said.plan) == plan
+
+
 def test_what_is_sold_beside_the_plans_is_left():
     assert told(UPDATED, subscription("sub_1", plan="socks")) is None
     assert told("invoice.paid", subscription("sub_1")) is None

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from schemas.kernel.batch import MAX_BATCH_ITEMS, BatchAccepted, ItemName, ItemResult
-from schemas.kernel.errors import CATALOGUE, ErrorBody
+from schemas.kernel.errors import ErrorBody
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, KeyReused, Outcome
 from service.fairness.not_done import CommandNotDone
@@ -300,7 +300,7 @@ def _result(index: int, result: Result, failure: Failure | None, request_id: str
         failure.message,
         failure.next_action,
         request_id,
-        CATALOGUE[failure.code].retryable,
+        failure.retryable,
         # The schema of the body would be the same a thousand times.
         {
             name: value[:MOST_FAULTS] if isinstance(value, list) else value

@@ -89,6 +89,7 @@ class Failure(NamedTuple):
     next_action: str
     details: Mapping[str, Any]
     headers: Mapping[str, str]
+    retryable: bool
 
     @property
     def status(self) -> int:
@@ -102,15 +103,23 @@ def _failure(
     next_action: str | None = None,
     details: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
+    *,
+    final: bool = False,
 ) -> Failure:
     known = CATALOGUE[code]
+    retryable = known.retryable and not final
     added: dict[str, str] = {}
     if known.status == HTTPStatus.UNAUTHORIZED:
         added["www-authenticate"] = "Bearer"
-    if known.retryable and (known.status in TRANSIENT_STATUSES or code == "idempotency_in_progress"):
+    if retryable and (known.status in TRANSIENT_STATUSES or code == "idempotency_in_progress"):
         added["retry-after"] = str(RETRY_AFTER_SECONDS)
     return Failure(
-        code, message or known.message, next_action or known.next_action, details or {}, {**added, **(headers or {})}
+        code,
+        message or known.message,
+        next_action or known.next_action,
+        details or {},
+        {**added, **(headers or {})},
+        retryable,
     )
 
 
@@ -179,7 +188,8 @@ _TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
 def failure_of(error: Exception) -> Failure:
     """Translate an exception. Anything unexpected, a refusal with an unlisted code included, is `internal_error`."""
     if isinstance(error, Rejection) and error.code in CATALOGUE:
-        return _failure(error.code, str(error), error.next_action, error.details, _headers(error))
+        final = isinstance(error, Refusal) and error.final
+        return _failure(error.code, str(error), error.next_action, error.details, _headers(error), final=final)
     if isinstance(error, StreamFault):
         return _failure(error.code)
     return next(failure for kinds, failure in _TRANSLATIONS if isinstance(error, kinds))
@@ -208,7 +218,7 @@ def encode_failure(failure: Failure, request_id: str, *, closed: bool) -> bytes:
                 failure.message,
                 failure.next_action,
                 request_id,
-                CATALOGUE[failure.code].retryable,
+                failure.retryable,
                 dict(failure.details),
             )
         )

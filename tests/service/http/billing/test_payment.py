@@ -221,11 +221,49 @@ async def test_a_provider_that_fails_is_one_refusal(world: World, provider: Fake
         provider.fail["/v1/checkout/sessions"] = status
         error = await post_for_503(person, CHECKOUT, {"plan": "pro"})
         assert "leaks" not in json.dumps(error)
+        assert error["retryable"] is (status >= 429), "nobody repeats what is refused until the operator acts"
+        assert ("operator" in error["next_action"]) is (status < 429)
     provider.fail.clear()
     ok(await person.post(CHECKOUT, {"plan": "pro"}))
     log = world.server.log()
     assert "payment_provider_failed" in log
     assert all(secret not in log for secret in (KEY, SECRET, "leaks"))
+
+
+async def test_an_operator_hears_what_to_change(world: World, provider: FakePayments):
+    """A wrong key and an inactive portal pass with no repeat, so that no client is told to."""
+    person = await world.sign_in()
+    provider.fail["/v1/billing_portal/sessions"] = 400
+    refused_ = await person.client.post(PORTAL, json={}, headers={"authorization": f"Bearer {person.secret}"})
+    error = refused(refused_, 503, "payment_provider_unavailable")
+    assert (error["retryable"], "retry-after" in refused_.headers) == (False, False)
+    assert "customer portal" in error["next_action"]
+    provider.fail["/v1/billing_portal/sessions"] = 401
+    assert "SERVICE_PAYMENT_API_KEY" in (await post_for_503(person, PORTAL, {}))["next_action"]
+
+
+@pytest.mark.parametrize(
+    ("member", "other"),
+    [
+        ("unit_amount", 1),
+        ("currency", "eur"),
+        ("recurring", {"interval": "year", "interval_count": 1}),
+        ("recurring", {"interval": "month", "interval_count": 3}),
+        ("recurring", None),
+        ("product", {"id": "prod_1", "object": "product", "active": False, "metadata": {"service_plan": "pro"}}),
+        ("product", {"id": "prod_2", "object": "product", "active": True, "metadata": {}}),
+        ("product", {"id": "prod_2", "object": "product", "active": True, "metadata": {"service_plan": "scale"}}),
+    ],
+)
+async def test_a_price_of_something_else_is_not_sold(world: World, provider: FakePayments, member: str, other: Any):
+    """Under our key: a yearly price, one of another product or of one that is not sold any more."""
+    person = await world.sign_in()
+    first = ok(await person.post(CHECKOUT, {"plan": "pro"}))["price_id"]
+    assert provider.prices[0]["lookup_key"] == "service_pro_month"
+    assert ok(await person.post(CHECKOUT, {"plan": "pro"}))["price_id"] == first
+    provider.prices[0][member] = other
+    provider.answered.clear()
+    assert ok(await person.post(CHECKOUT, {"plan": "pro"}))["price_id"] != first
 
 
 async def test_a_slow_provider_holds_up_nobody_else(world: World, provider: FakePayments):
