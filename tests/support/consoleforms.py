@@ -86,6 +86,7 @@ def ids_of(full: FullScene) -> dict[str, str]:
         "source_map_id": read(f"{project}/source-maps")["source_maps"][0]["id"],
         "suppression_id": read(f"{project}/suppressions")["suppressions"][0]["id"],
         "user_id": full.world.users["member"],
+        "version": "1.0.0",
     }
 
 

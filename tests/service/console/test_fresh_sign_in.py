@@ -41,6 +41,7 @@ PLAIN = {
     name
     for row in (
         "accept_invitation assemble_bundle assemble_project_bundle assign_case backtest_automation_contract",
+        "change_project_settings change_sentry_release create_sentry_release record_sentry_deploy",
         "comment_on_case configure_provider_session_replay connect_provider create_alert create_case_run",
         "create_project create_suppression evaluate_alert ignore_case issue_automation_triggers merge_case",
         "open_billing_portal plan_install poll_provider preview_alert preview_suppression provision_provider",
