@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -65,6 +65,19 @@ class WebhookHealth(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str | None
 
 
+class NotKept(msgspec.Struct, frozen=True, kw_only=True):
+    """Telemetry of one kind of the last 30 days that the service does not hold (G-194, G-195).
+
+    `not_kept` was answered like what is kept, `refused` was refused, `lost_by_sdk` never came: the SDK says so.
+    """
+
+    protocol: Literal["sentry", "posthog", "opentelemetry"]
+    kind: str
+    outcome: Literal["not_kept", "refused", "lost_by_sdk"]
+    count: Count
+    last_at: Epoch
+
+
 class ProjectHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the project's data, and the conditions that need attention."""
 
@@ -78,4 +91,5 @@ class ProjectHealth(msgspec.Struct, frozen=True, kw_only=True):
     by_day: list[ProjectDay]
     new_cases: NewCases
     webhooks: list[WebhookHealth]
+    not_kept: list[NotKept]
     next_action: str

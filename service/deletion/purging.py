@@ -51,6 +51,7 @@ FACTS = (
     "event_name_days",
     "event_key_days",
     "deploy_notes",
+    "kinds_not_kept",
     "dsn_copies",
     "provider_grants",
     "provider_sightings",

@@ -33,6 +33,7 @@ from service.ingest.flush.decider import DOUBT_DEADLINE, Decider
 from service.ingest.flush.settlement import Settlement
 from service.ingest.flush.transaction import Flush
 from service.ingest.foreign.reports import SdkCounts
+from service.ingest.kept.kinds import KindCounts
 from service.ingest.queue.items import Item
 from service.ingest.queue.together import Result, Together
 from service.ingest.scrub.scrubbing import Scrubber
@@ -88,11 +89,13 @@ class Intake:
         self.adjusted = 0
         self.scrubbed = Counter[str]()
         self.sdks = SdkCounts()
+        self.kinds = KindCounts(conninfo)
         self._in_doubt = 0
 
     def start(self) -> None:
         """Start flushing, and the watch over what waits for it. Called from a running event loop."""
         self._decider.start()
+        self.kinds.start()
         self._tasks = [asyncio.create_task(self._main()), asyncio.create_task(self._watch())]
 
     async def stop(self) -> None:
@@ -108,6 +111,7 @@ class Intake:
                 task.cancel()
             await asyncio.wait(self._tasks)
         self._decider.stop()
+        await self.kinds.stop()
 
     @property
     def depth(self) -> int:

@@ -236,12 +236,12 @@ def _key(raw: msgspec.Raw) -> str | None:
     return _text_of(text).replace("\0", "\ufffd") if text.startswith(b'"') and len(text) <= MAX_KEY else None
 
 
-def to_record(payload: Any, sent: Sent) -> PostHogRecord | None:
-    """Read an event of a body; None for one that is not taken. Raises MalformedEvents."""
+def to_record(payload: Any, sent: Sent) -> PostHogRecord | str:
+    """Read an event of a body; the name of one that is not taken. Raises MalformedEvents."""
     if not isinstance(payload, dict) or not (name := text_of(payload.get("event"))):
         raise MalformedEvents("an event must be an object with its name as event")
     if name in NOT_TAKEN:
-        return None
+        return name
     properties = dict(object_of(payload.get("properties")))
     _check_key(payload, properties, sent)
     uuid = _uuid(payload.get("uuid"))

@@ -37,6 +37,7 @@ NAMES = 500  # of people that a transaction looks at
 PROJECTS = 1000  # whose rows a statement finds
 USAGE_DAYS = 400  # usage is shown for a year
 FLUSHER_SECONDS = DAY
+KIND_DAYS = 90  # of which kinds that are not kept stay counted: more than health shows
 
 _KEEP_SAMPLES = load_sql("ingest", "keep_samples")
 _HOLDERS = load_sql("ingest", "holders")
@@ -49,6 +50,7 @@ _DELETE = {
 }
 _PURGE_USAGE = (load_sql("ingest", "purge_usage_days"), load_sql("ingest", "purge_usage_deploys"))
 _PURGE_FLUSHERS = load_sql("ingest", "purge_flushers")
+_PURGE_KINDS = load_sql("ingest", "purge_kinds")
 
 
 @dataclass
@@ -85,6 +87,7 @@ async def purge(connection: Connection, kept: Retention) -> int:
         await _forget_people(connection, kept, today)
         for statement in _PURGE_USAGE:
             await connection.execute(statement.encode(), {"day": today - USAGE_DAYS * DAY})
+        await connection.execute(_PURGE_KINDS.encode(), {"day": today - KIND_DAYS * DAY})
         await connection.execute(_PURGE_FLUSHERS.encode(), {"before": today - FLUSHER_SECONDS})
         if total or dropped:
             log.info("telemetry_purged", rows=total, partitions=dropped)

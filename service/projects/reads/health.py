@@ -19,7 +19,19 @@ from service.eventstore.store import EventStore
 from statemachines.cases import case
 
 HOUR = 3600
+NOT_KEPT_DAYS = 30
 _STANDING = load_sql("projects", "health")
+_NOT_KEPT = load_sql("projects", "not_kept")
+
+
+class NotKeptRow(NamedTuple):
+    """What of one kind is not kept, and when the last came (epoch seconds)."""
+
+    protocol: str
+    kind: str
+    outcome: str
+    amount: int
+    last_at: int
 
 
 class Health(NamedTuple):
@@ -30,7 +42,7 @@ class Health(NamedTuple):
     `overflow_open`: nobody has settled the overflow case of this hour yet. `fenced`: the project is being
     deleted.
     `total` is the project's in the `month`, `account_total` that of the account that pays for it. `by_day` are the last
-    days of the project, oldest first, with those on which nothing came.
+    days of the project, oldest first, with those on which nothing came. `not_kept` is of the last NOT_KEPT_DAYS.
     """
 
     now: int
@@ -48,6 +60,7 @@ class Health(NamedTuple):
     overflow_case_id: str | None
     overflow_open: bool
     fenced: bool
+    not_kept: list[NotKeptRow]
 
 
 async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health:
@@ -81,4 +94,8 @@ async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health
         overflow_case_id=overflow_case_id,
         overflow_open=overflow_open,
         fenced=fenced,
+        not_kept=[
+            NotKeptRow(*row)
+            for row in await store.fetch(_NOT_KEPT, project_id=project_id, since=today - (NOT_KEPT_DAYS - 1) * DAY)
+        ],
     )

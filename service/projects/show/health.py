@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.projects.health import NewCases, ProjectDay, ProjectHealth, UsageThisMonth, WebhookHealth
+from typing import Any, cast
+
+from schemas.projects.health import NewCases, NotKept, ProjectDay, ProjectHealth, UsageThisMonth, WebhookHealth
 from service.projects.reads.health import Health
 from service.projects.show.next_steps import BEING_DELETED
 from statemachines.cases.case import public_share
@@ -31,6 +33,16 @@ def project_health(
             overflow_case_id=health.overflow_case_id,
         ),
         webhooks=webhooks,
+        not_kept=[
+            NotKept(
+                protocol=cast("Any", row.protocol),
+                kind=row.kind,
+                outcome=cast("Any", row.outcome),
+                count=row.amount,
+                last_at=row.last_at,
+            )
+            for row in health.not_kept
+        ],
         next_action=_advice(health),
     )
 

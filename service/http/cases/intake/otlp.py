@@ -22,12 +22,15 @@ from service.ingest.foreign import otlp_json, otlp_protobuf
 from service.ingest.foreign.common import to_log
 from service.ingest.foreign.otlp import OtlpRecord, Scope, to_event
 from service.ingest.foreign.otlp_cut import Cut, MalformedExport, TooManyRecords, Unread
+from service.ingest.kept.kinds import REFUSED, Kind
 from service.ingest.queue.items import Item, Part, Sender, check_extra
 
 T = TypeVar("T")
 
 OPERATION = "OpenTelemetry export"
 """How idempotency records call it."""
+PROTOCOL = "opentelemetry"
+_UNREADABLE = "malformed_record"
 MOST_RECORDS = 10_000
 """Log records of one export: more than a collector puts into one unless it is told to."""
 
@@ -66,6 +69,7 @@ async def record_export(call: Call[Any, None]) -> Outcome:
                 call.records["logs", HTTPStatus.BAD_REQUEST] += 1
     await parts.store()
     refused += parts.refused
+    call.services.intake.kinds.note(Kind(call.project_id, PROTOCOL, _UNREADABLE, REFUSED), refused)
     reason = reason or ("Some records could not be stored." if refused else "")
     return export_answer(form, refused, f"{reason} {found.unread.sentence}".strip())
 

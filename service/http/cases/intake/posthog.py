@@ -37,6 +37,7 @@ from service.http.edge.declare.call import Call
 from service.ingest.foreign import posthog
 from service.ingest.foreign.members import FRAMES
 from service.ingest.foreign.posthog import PostHogRecord, Sent
+from service.ingest.kept.kinds import NOT_KEPT, REFUSED, Kind
 from service.ingest.queue.items import AS_SENT, Adjustments, Item, check_event
 
 OPERATION = "PostHog event"
@@ -44,6 +45,8 @@ OPERATION = "PostHog event"
 
 _EVENT = "event"
 _RECORDING = "replay_event"
+_UNREADABLE = "malformed_event"
+_TOO_LARGE = "too_large_event"
 _MALFORMED = ("analytics", HTTPStatus.BAD_REQUEST)  # of an event that nothing else is known of
 
 
@@ -122,6 +125,7 @@ async def _record(call: Call[bytes, None]) -> int:
         large += texts.count(None)
         refused += await _add(call, sent, texts, parts)
     await parts.store()
+    _count(call, _UNREADABLE, REFUSED, parts.refused)
     if body.more:
         raise TooManyItems(MAX_EVENTS)
     if large and large == body.count:
@@ -140,22 +144,32 @@ async def _add(call: Call[bytes, None], sent: Sent, texts: Sequence[bytes | None
         await parts.turn(group.size)
         for index in group.indexes:
             text = texts[index]
-            try:
-                taken = None if text is None else await _item_of(call, sent, text)
-            except InvalidPayload:
-                refused += 1
-                call.records[_MALFORMED] += 1
-                if sent.alone:
-                    raise
-                continue
             if text is None:
                 refused += 1
                 call.records[_MALFORMED] += 1
+                _count(call, _TOO_LARGE, REFUSED)
                 continue
-            call.services.intake.sdks.items[POSTHOG, _EVENT if taken else _RECORDING] += 1
-            if taken is not None:
+            try:
+                taken = await _item_of(call, sent, text)
+            except InvalidPayload:
+                refused += 1
+                call.records[_MALFORMED] += 1
+                _count(call, _UNREADABLE, REFUSED)
+                if sent.alone:
+                    raise
+                continue
+            if isinstance(taken, str):
+                _count(call, taken, NOT_KEPT)
+                call.services.intake.sdks.items[POSTHOG, _RECORDING] += 1
+            else:
+                call.services.intake.sdks.items[POSTHOG, _EVENT] += 1
                 parts.add(*taken)
     return refused
+
+
+def _count(call: Call[bytes, None], name: str, outcome: str, amount: int = 1) -> None:
+    """Count what is not kept, by its name."""
+    call.services.intake.kinds.note(Kind(call.project_id, POSTHOG, name, outcome), amount)
 
 
 def _check(raw: bytes) -> None:
@@ -166,16 +180,16 @@ def _check(raw: bytes) -> None:
         raise sdks.malformed_events(fault) from None
 
 
-async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[str, Item] | None:
-    """Read an event, a large or odd one apart; None for one that is not taken. Raises InvalidPayload."""
+async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[str, Item] | str:
+    """Read an event, a large or odd one apart; the name of one that is not taken. Raises InvalidPayload."""
     work = partial(_read, sent, text)
     adjustments = AS_SENT
     try:
         record = await call.work_apart(work) if len(text) > LARGE else work()
     except Odd:
         record, adjustments = await call.work_apart(partial(_read_adjusted, sent, text))
-    if record is None:
-        return None
+    if isinstance(record, str):
+        return record
     sender = call.sender
     check_event(sender, record.body)
     if record.uuid is not None:
@@ -184,7 +198,7 @@ async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[st
     return record.kind, Item(OPERATION, sender, body, raw, adjustments, client=client, before=before, clock=clock)
 
 
-def _read(sent: Sent, text: bytes) -> PostHogRecord | None:
+def _read(sent: Sent, text: bytes) -> PostHogRecord | str:
     """Read an event. Raises Odd when it has to be adjusted first, and InvalidPayload. Pure."""
     check_values(text)  # first, for a text of many is dear
     payload = check_body(text)
@@ -194,7 +208,7 @@ def _read(sent: Sent, text: bytes) -> PostHogRecord | None:
         raise sdks.malformed_events(fault) from None
 
 
-def _read_adjusted(sent: Sent, text: bytes) -> tuple[PostHogRecord | None, Adjustments]:
+def _read_adjusted(sent: Sent, text: bytes) -> tuple[PostHogRecord | str, Adjustments]:
     adjusted = adjust(text, FRAMES)
     return _read(sent, adjusted.raw), adjusted.adjustments
 

@@ -32,6 +32,7 @@ from service.ingest.foreign.common import TakenLog, to_log
 from service.ingest.foreign.envelope import EnvelopeReader
 from service.ingest.foreign.members import FRAMES
 from service.ingest.foreign.reports import known_type, read_report
+from service.ingest.kept.kinds import LOST, NOT_KEPT, Kind
 from service.ingest.queue.items import AS_SENT, Adjustments, Item
 
 OPERATION = "Sentry event"
@@ -39,6 +40,7 @@ OPERATION = "Sentry event"
 
 _EVENT = "event"
 _REPORT = "client_report"
+_KEPT = frozenset({_EVENT})
 _TAKEN = 202  # as a log event is answered that comes alone
 _BEGIN = 64  # bytes of an event with its first brace
 _MOST_REPORTS = 16  # of one envelope that are read, each of
@@ -137,11 +139,22 @@ async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
         raise fault
     if event is None:
         call.records = Counter()
-    counts = call.services.intake.sdks
-    counts.items.update({(SENTRY, known_type(kind)): count for kind, count in opened.types.items()})
-    for report in opened.reports:
-        counts.discarded.update({(SENTRY, *what): count for what, count in read_report(report).items()})
+    _count(call, opened)
     return Answer(200, SentryAccepted() if event_id is None else SentryAccepted(event_id))
+
+
+def _count(call: Call[bytes, None], opened: ArrivingEnvelope) -> None:
+    """Count the items of an envelope, by name those that are not kept, and what the SDK says that it has lost."""
+    intake, project_id = call.services.intake, call.project_id
+    for kind, count in opened.types.items():
+        name = known_type(kind)
+        intake.sdks.items[SENTRY, name] += count
+        if name not in _KEPT:
+            intake.kinds.note(Kind(project_id, SENTRY, name, NOT_KEPT), count)
+    for report in opened.reports:
+        for (reason, category), count in read_report(report).items():
+            intake.sdks.discarded[SENTRY, reason, category] += count
+            intake.kinds.note(Kind(project_id, SENTRY, category, LOST), count)
 
 
 def _event_before(opened: ArrivingEnvelope) -> bytes | None:

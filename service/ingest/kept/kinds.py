@@ -1,0 +1,103 @@
+"""Telemetry that a door answers and does not keep, or refuses for what it is: counted by project, kind and day.
+
+Nothing that a product sends is dropped silently: the health of its project names it (G-194, G-195). A door notes the
+amounts in memory, and a task writes them every second. A crash loses the last second of these counts; a database that
+is not there loses nothing, as long as the names are no more than MOST_NAMES.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from typing import NamedTuple
+
+import structlog
+
+from service.eventstore.connect.facts import NOT_WRITTEN, Facts
+from service.eventstore.declare.sqlfiles import load_sql
+
+log = structlog.get_logger(__name__)
+
+NOT_KEPT = "not_kept"
+"""It was answered like what is kept, so that no SDK repeats it."""
+REFUSED = "refused"
+"""The answer said that it was refused."""
+LOST = "lost_by_sdk"
+"""The SDK says that it dropped it before it was sent."""
+
+WRITE_SECONDS = 1.0
+LAST_SECONDS = 1.0  # for the amounts of a process that ends
+MOST_NAMES = 10_000
+
+_NOTE = load_sql("ingest", "note_kinds")
+
+
+class Kind(NamedTuple):
+    """What is counted: a kind has a name of ours, whatever was sent."""
+
+    project_id: str
+    protocol: str
+    kind: str
+    outcome: str
+
+
+class KindCounts:
+    """The amounts that one process has not written yet, and the task that writes them."""
+
+    def __init__(self, conninfo: str) -> None:
+        self._facts = Facts(conninfo, "service-kinds", connections=1)
+        self._amounts = Counter[Kind]()
+        self._task: asyncio.Task[None] | None = None
+        self._open = False
+
+    def note(self, kind: Kind, amount: int = 1) -> None:
+        """Add to what was not kept of a kind."""
+        if amount > 0 and (kind in self._amounts or len(self._amounts) < MOST_NAMES):
+            self._amounts[kind] += amount
+
+    def start(self) -> None:
+        """Write the amounts every second from now on."""
+        self._task = asyncio.create_task(self._run(), name="kinds-not-kept")
+
+    async def stop(self) -> None:
+        """Write what is noted, and close the connection."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        if self._open:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._write(), LAST_SECONDS)
+            await self._facts.stop()
+
+    async def _run(self) -> None:
+        await self._facts.start()
+        self._open = True
+        while True:
+            await asyncio.sleep(WRITE_SECONDS)
+            await self._write()
+
+    async def _write(self) -> None:
+        """Write what is noted. What cannot be written now is written later."""
+        due, self._amounts = self._amounts, Counter()
+        if not due:
+            return
+        kinds = sorted(due)
+        values = {
+            "project_ids": [kind.project_id for kind in kinds],
+            "protocols": [kind.protocol for kind in kinds],
+            "kinds": [kind.kind for kind in kinds],
+            "outcomes": [kind.outcome for kind in kinds],
+            "amounts": [due[kind] for kind in kinds],
+        }
+        try:
+            async with self._facts.connection() as connection:
+                await connection.execute(_NOTE.encode(), values)
+        except (*NOT_WRITTEN, asyncio.CancelledError) as error:
+            for kind in kinds:
+                self.note(kind, due[kind])
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            log.warning("kinds_not_written", cause=type(error).__name__)

@@ -1,0 +1,6 @@
+-- What a project has sent since a day that is not kept, by kind.
+select k.protocol, k.kind, k.outcome, sum(k.amount)::bigint, max(k.last_at)
+from kinds_not_kept k
+where k.project_id = %(project_id)s and k.day >= %(since)s
+group by k.protocol, k.kind, k.outcome
+order by k.protocol, k.kind, k.outcome

@@ -1,0 +1,122 @@
+"""Every kind of telemetry that a door takes is shown by a read, or named by the health of its project (G-194)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+from service.ingest.foreign.reports import OTHER
+from service.ingest.kept.kinds import MOST_NAMES, NOT_KEPT, Kind, KindCounts
+from tests.service.http.cases.test_otlp import AS_PROTOBUF, export
+from tests.support.api import World, ok
+from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.posthog import batch, event
+from tests.support.sentry import PYTHON_EVENT, envelope
+
+pytestmark = pytest.mark.shares_server
+
+
+class Product:
+    """A project and everything that reports to it."""
+
+    def __init__(self, world: World, owner: Any, made: dict[str, Any]) -> None:
+        self.world, self.owner, self.id = world, owner, made["id"]
+        self.dsn, self.posthog_key = made["dsn"], made["sdks"]["posthog_key"]
+        self.sentry_dsn = httpx2.URL(made["sdks"]["sentry_dsn"])
+        self.to_sentry = {"x-sentry-auth": f"Sentry sentry_key={self.sentry_dsn.username}, sentry_version=7"}
+
+    async def sentry(self, *items: tuple[dict[str, Any], bytes]) -> httpx2.Response:
+        path = f"/api{self.sentry_dsn.path}/envelope/"
+        return await self.world.call("POST", path, content=envelope(*items), headers=self.to_sentry)
+
+    async def posthog(self, *events: Any) -> httpx2.Response:
+        return await self.world.call("POST", "/batch/", content=batch(self.posthog_key, *events))
+
+    async def not_kept(self, number: int) -> dict[tuple[str, str, str], int]:
+        """What health names, once it names so many."""
+        for _ in range(200):
+            found = ok(await self.owner.get(f"/v1/projects/{self.id}/health"))["not_kept"]
+            if sum(one["count"] for one in found) >= number:
+                assert all(one["last_at"] > 0 for one in found)
+                return {(one["protocol"], one["kind"], one["outcome"]): one["count"] for one in found}
+            await asyncio.sleep(0.1)
+        raise AssertionError(found)
+
+
+@pytest.fixture
+async def product(world: World) -> Product:
+    owner = await world.sign_in()
+    return Product(world, owner, await owner.create_project())
+
+
+def item(kind: str, payload: bytes = b"{}") -> tuple[dict[str, Any], bytes]:
+    return {"type": kind, "length": len(payload)}, payload
+
+
+async def test_items_of_sentry_that_are_not_kept_have_a_name(product: Product) -> None:
+    """Also beside an event, in several envelopes, and of a type that nobody knows."""
+    ok(await product.sentry(item("session"), item("session"), item("check_in"), item("replay_recording", b"\0\1")))
+    of_event = item("event", json.dumps(PYTHON_EVENT).encode())
+    ok(await product.sentry(of_event, item("attachment", b"x"), item("brandnew")))
+    ok(await product.sentry(item("transaction"), item("profile_chunk"), item("session")))
+    assert await product.not_kept(9) == {
+        ("sentry", "session", NOT_KEPT): 3,
+        ("sentry", "check_in", NOT_KEPT): 1,
+        ("sentry", "replay_recording", NOT_KEPT): 1,
+        ("sentry", "attachment", NOT_KEPT): 1,
+        ("sentry", OTHER, NOT_KEPT): 1,
+        ("sentry", "transaction", NOT_KEPT): 1,
+        ("sentry", "profile_chunk", NOT_KEPT): 1,
+    }
+
+
+async def test_what_an_sdk_lost_is_named(product: Product) -> None:
+    lost = [
+        {"reason": "queue_overflow", "category": "error", "quantity": 3},
+        {"reason": "before_send", "category": "error", "quantity": 2},
+        {"reason": "sample_rate", "category": "transaction", "quantity": 40},
+        {"reason": "made_up", "category": "made_up", "quantity": 1},
+    ]
+    ok(await product.sentry(item("client_report", json.dumps({"discarded_events": lost}).encode())))
+    assert await product.not_kept(47) == {
+        ("sentry", "client_report", NOT_KEPT): 1,
+        ("sentry", "error", "lost_by_sdk"): 5,
+        ("sentry", "transaction", "lost_by_sdk"): 40,
+        ("sentry", OTHER, "lost_by_sdk"): 1,
+    }
+
+
+async def test_recordings_and_malformed_events_of_posthog_have_a_name(product: Product) -> None:
+    taken = [event(event=name) for name in ("$snapshot", "$$heatmap", "$snapshot", "paid")]
+    answer = await product.posthog(*taken, {"no": "name"}, {"event": "nobody"})
+    assert ok(answer)["refused"] == 2
+    assert await product.not_kept(5) == {
+        ("posthog", "$snapshot", NOT_KEPT): 2,
+        ("posthog", "$$heatmap", NOT_KEPT): 1,
+        ("posthog", "malformed_event", "refused"): 2,
+    }
+
+
+async def test_refused_records_of_opentelemetry_have_a_name(product: Product) -> None:
+    raw = export({"body": "fine"}).SerializeToString() + b"\x0a\x06\x12\x04\x12\x02\x0d\x01"  # a record cut off
+    headers = {**AS_PROTOBUF, "authorization": f"Bearer {product.dsn}"}
+    assert (await product.world.call("POST", "/v1/logs", content=raw, headers=headers)).status_code == 200
+    assert await product.not_kept(1) == {("opentelemetry", "malformed_record", "refused"): 1}
+
+
+async def test_another_project_is_not_shown(product: Product) -> None:
+    other = Product(product.world, product.owner, await product.owner.create_project("other"))
+    ok(await product.sentry(item("session")))
+    await product.not_kept(1)
+    assert ok(await other.owner.get(f"/v1/projects/{other.id}/health"))["not_kept"] == []
+
+
+def test_names_are_bounded() -> None:
+    counts = KindCounts("")
+    for number in range(MOST_NAMES + 10):
+        counts.note(Kind(f"p{number}", "sentry", "session", NOT_KEPT))
+    assert len(counts._amounts) == MOST_NAMES
