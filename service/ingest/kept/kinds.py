@@ -1,7 +1,7 @@
 """Telemetry that a door answers and does not keep, or refuses for what it is: counted by project, kind and day.
 
 Nothing that a product sends is dropped silently: the health of its project names it (G-194, G-195). A door notes the
-amounts in memory, and a task writes them every second. A crash loses the last second of these counts; a database that
+amounts in memory, and a task writes them every second. A crash loses the last second of these counts. A database that
 is not there loses nothing, as long as the names are no more than MOST_NAMES.
 """
 
@@ -20,11 +20,11 @@ from service.eventstore.declare.sqlfiles import load_sql
 log = structlog.get_logger(__name__)
 
 NOT_KEPT = "not_kept"
-"""It was answered like what is kept, so that no SDK repeats it."""
+"""Answered as if kept, so that no SDK repeats it."""
 REFUSED = "refused"
-"""The answer said that it was refused."""
+"""Refused in the answer."""
 LOST = "lost_by_sdk"
-"""The SDK says that it dropped it before it was sent."""
+"""Dropped by the SDK before it was sent."""
 
 WRITE_SECONDS = 1.0
 LAST_SECONDS = 1.0  # for the amounts of a process that ends
@@ -34,7 +34,7 @@ _NOTE = load_sql("ingest", "note_kinds")
 
 
 class Kind(NamedTuple):
-    """What is counted: a kind has a name of ours, whatever was sent."""
+    """A counted kind. Its name is one of ours."""
 
     project_id: str
     protocol: str
@@ -43,7 +43,7 @@ class Kind(NamedTuple):
 
 
 class KindCounts:
-    """The amounts that one process has not written yet, and the task that writes them."""
+    """The unwritten amounts of one process, and the task of writing them."""
 
     def __init__(self, conninfo: str) -> None:
         self._facts = Facts(conninfo, "service-kinds", connections=1)
@@ -52,7 +52,7 @@ class KindCounts:
         self._open = False
 
     def note(self, kind: Kind, amount: int = 1) -> None:
-        """Add to what was not kept of a kind."""
+        """Add to the amount of a kind."""
         if amount > 0 and (kind in self._amounts or len(self._amounts) < MOST_NAMES):
             self._amounts[kind] += amount
 
@@ -61,7 +61,7 @@ class KindCounts:
         self._task = asyncio.create_task(self._run(), name="kinds-not-kept")
 
     async def stop(self) -> None:
-        """Write what is noted, and close the connection."""
+        """Write the amounts, and close the connection."""
         if self._task is None:
             return
         self._task.cancel()
@@ -80,7 +80,7 @@ class KindCounts:
             await self._write()
 
     async def _write(self) -> None:
-        """Write what is noted. What cannot be written now is written later."""
+        """Write the amounts. Those of a failed attempt are written later."""
         due, self._amounts = self._amounts, Counter()
         if not due:
             return

@@ -181,7 +181,7 @@ def _check(raw: bytes) -> None:
 
 
 async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[str, Item] | str:
-    """Read an event, a large or odd one apart; the name of one that is not taken. Raises InvalidPayload."""
+    """Read an event, a large or odd one apart. The name of an unkept one. Raises InvalidPayload."""
     work = partial(_read, sent, text)
     adjustments = AS_SENT
     try:

@@ -144,7 +144,7 @@ async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
 
 
 def _count(call: Call[bytes, None], opened: ArrivingEnvelope) -> None:
-    """Count the items of an envelope, by name those that are not kept, and what the SDK says that it has lost."""
+    """Count the items of an envelope, the unkept ones by name, and the losses reported by the SDK."""
     intake, project_id = call.services.intake, call.project_id
     for kind, count in opened.types.items():
         name = known_type(kind)
