@@ -44,6 +44,8 @@ NOT_TAKEN = frozenset(
         "record_report report.findings.rationale",
         "record_report report.findings.suggested_human_next_step",
         "record_report report.findings.title",
+        "record_sentry_deploy name",
+        "record_sentry_deploy url",
         "start_billing_checkout cancel_url",
         "start_billing_checkout success_url",
         "update_automation_run reason",

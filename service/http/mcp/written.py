@@ -56,17 +56,17 @@ DataResidency Decision DecisionCheck DecisionInputs DecisionList DecisionThresho
 DeliveryList Deploy DeployList DeployReceipt DisabledContract DsnBody EnableReceipt ErrorCatalogue ErrorCatalogueEntry
 ErrorText EventGrouping EventNames Evidence EvidenceStatus Failure FenceEvent FrameworkVariables Freshness GateFailure
 HostVariables Included InclusionProof InstallContract InstallStep InvitationBody InvitationItem KeyItem KeyList Live
-LocalState LogPage MemberItem MemberList Milestone NewCases NextAction NextOperation NextSteps OpenProofSession
-PauseAnswer PersonStats Plan PlannedState Playbook PlaybookCatalog PlaybookEndpoints PlaybookRef PreflightCheck
-PreflightChecks PrivacyDisclosure ProjectDay ProjectEventList ProjectHealth ProjectItem ProjectList ProjectSetup
-ProjectState ProjectUsers ProjectVariable ProofContract ProofHead ProofInclusion ProofLink ProofStream ProvingState
-PublicQueries Publication PublicationList QueryBlueprint QuickStart Quota ReadinessGap Ready Receipt RelatedOperation
-RequiredProperties ReviewRequired Root RunProof SatisfiedProofSession SchemaDocument SdkFile SdkPackage SdkSettings
-SdkSnippet SdkVariable SessionItem SessionList SetupEndpoints SetupManifest SetupProject SetupReadiness SetupVariable
-Signal SignalMap Snapshot SourceMapList SourceSnapshot SourceTarget StartedEffect Suggestion Suppression
-SuppressionList Surface Surfaces TopicSchemas TrendBucket Upgrade UpgradeOperation Usage UsageHistory UsageThisMonth
-UsageTotal VerifiedState VerifyReport WebhookDetail WebhookEvent WebhookEventList WebhookHealth WebhookItem
-WebhookList Window
+LocalState LogPage MemberItem MemberList Milestone NewCases NextAction NextOperation NextSteps NotKept
+OpenProofSession PauseAnswer PersonStats Plan PlannedState Playbook PlaybookCatalog PlaybookEndpoints PlaybookRef
+PreflightCheck PreflightChecks PrivacyDisclosure ProjectDay ProjectEventList ProjectHealth ProjectItem ProjectList
+ProjectSettings ProjectSetup ProjectState ProjectUsers ProjectVariable ProofContract ProofHead ProofInclusion
+ProofLink ProofStream ProvingState PublicQueries Publication PublicationList QueryBlueprint QuickStart Quota
+ReadinessGap Ready Receipt RelatedOperation RequiredProperties ReviewRequired Root RunProof SatisfiedProofSession
+SchemaDocument SdkFile SdkPackage SdkSettings SdkSnippet SdkVariable SentryNoRelease SentryProject SessionItem
+SessionList SetupEndpoints SetupManifest SetupProject SetupReadiness SetupVariable Signal SignalMap Snapshot
+SourceMapList SourceSnapshot SourceTarget StartedEffect Suggestion Suppression SuppressionList Surface Surfaces
+TopicSchemas TrendBucket Upgrade UpgradeOperation Usage UsageHistory UsageThisMonth UsageTotal VerifiedState
+VerifyReport WebhookDetail WebhookEvent WebhookEventList WebhookHealth WebhookItem WebhookList Window
 """
 OWN = frozenset(_OWN.split())
 """Shapes whose own members are all the service's: its counts and decisions, and the texts of members of a project."""

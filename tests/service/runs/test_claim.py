@@ -98,7 +98,8 @@ def test_a_runner_sees_the_stack_of_the_latest_error_and_no_person(at: HttpScene
         answered = time.time()
     shown, known = at.must(answers["member"], 200), at.must(answers["heal"], 200)
     assert list(known["latest_event"]) == [
-        "id", "message", "level", "environment", "release", "user_id", "tags", "received_at", "adjusted", "exception",
+        "id", "message", "level", "environment", "release", "user_id", "tags", "received_at", "occurred_at",
+        "adjusted", "dsn", "exception",
     ]  # fmt: skip
     for name in ("breadcrumbs", "request", "user", "grouping"):
         assert shown["latest_event"].pop(name)

@@ -132,8 +132,22 @@ async def record_deploy(call: Call[SentryNewDeploy, None]) -> Answer:
     if not projects:
         raise InvalidPayload("No project is named.", invalid=[("projects", "must hold the id of a project")])
     await admit_to(call, projects)
-    [version, environment, name], scrubbed = hide_own(version, body.environment, body.name)
-    report = commands.Report(
+    report = _report(call, version)
+    for project_id in projects:
+        await retry_moved(partial(_record, replace(call, scope_id=project_id), project_id, report))
+    told = SentryDeploy(
+        environment=report.environment,
+        name=report.message,
+        url=body.url,
+        dateStarted=body.dateStarted,
+        dateFinished=body.dateFinished,
+    )
+    return Answer(201, told)
+
+
+def _report(call: Call[SentryNewDeploy, None], version: str) -> commands.Report:
+    [version, environment, name], scrubbed = hide_own(version, call.body.environment, call.body.name)
+    return commands.Report(
         version=version,
         environment=environment,
         sha=None,
@@ -143,16 +157,6 @@ async def record_deploy(call: Call[SentryNewDeploy, None]) -> Answer:
         credential_id=call.principal.id if call.principal.kind is PrincipalKind.CI else None,
         marker_sha256=None,
     )
-    for project_id in projects:
-        await retry_moved(partial(_record, replace(call, scope_id=project_id), project_id, report))
-    told = SentryDeploy(
-        environment=environment,
-        name=name,
-        url=body.url,
-        dateStarted=body.dateStarted,
-        dateFinished=body.dateFinished,
-    )
-    return Answer(201, told)
 
 
 async def _record(call: Call[SentryNewDeploy, None], project_id: str, report: commands.Report) -> Outcome:

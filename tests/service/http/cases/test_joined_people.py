@@ -94,7 +94,9 @@ async def test_a_person_comes_back_under_another_name(product: Product) -> None:
     """Retention by day: yesterday without a name, today with one."""
     await product.send("page", "anon-1")
     await product.world.sql(
-        "update analytics_events set received_at = received_at - 86400 where project_id = %s", product.id
+        "update analytics_events set received_at = received_at - 86400, occurred_at = occurred_at - 86400 "
+        "where project_id = %s",
+        product.id,
     )
     await product.send("page", "ann")
 
