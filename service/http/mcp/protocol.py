@@ -117,6 +117,8 @@ async def answer(
         return McpReply(fault.status, _refused(fault, None))
     charge(len(value) - 1)
     replies = [await _answer_one(one, headers, declared, alone=False) for one in value]
+    if all(reply.status == HTTPStatus.BAD_REQUEST for reply in replies):
+        return replies[0]  # Nothing in it is a message, so that it is no batch.
     told = [reply.message for reply in replies if isinstance(reply.message, McpAnswer | McpRefusal)]
     return McpReply(HTTPStatus.OK, told) if told else McpReply(HTTPStatus.ACCEPTED, None)
 

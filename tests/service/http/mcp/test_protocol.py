@@ -162,6 +162,7 @@ def test_a_batch_is_answered_message_by_message(headers: Json) -> None:
     assert [one.get("id") for one in answers] == ["a", 2, 3, None, 4]
     assert [one.get("error", {}).get("code") for one in answers] == [None, METHOD_NOT_FOUND, -32600, -32600, None]
     assert told(msgspec.json.encode([noted, noted]), headers) == McpReply(202, None)
+    assert told(b"[null, 1]", headers).status == 400, "of two that are no messages none is answered by itself"
 
 
 def test_a_batch_has_a_bound_and_each_further_message_its_price() -> None:
