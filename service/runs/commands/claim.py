@@ -13,6 +13,7 @@ from service.runs.commands.scope import (
     ClaimScope,
     append_all,
     case_lookups,
+    end_immaterial,
     put_decision,
     read_authority,
     read_facts,
@@ -59,9 +60,7 @@ def claim(command: ClaimCase, lease: LeaseRow | None) -> Intent[Claimed]:
                 now=unit.now,
             )
         except MaterialityNotMet as refusal:
-            unit.append(receipt, receipts.decide_invalidate(state, refusal.decision, unit.now))
-            put_decision(unit, receipt, "claim", refusal.decision)
-            return Refused(refusal)
+            return end_immaterial(unit, receipt, "claim", refusal)
         append_all(unit, [receipt, scope.lease, new], claimed.effects)
         if claimed.decision is not None:
             put_decision(unit, receipt, "claim", claimed.decision)

@@ -11,6 +11,7 @@ from service.runs.commands.scope import (
     RunScope,
     append_all,
     case_lookups,
+    end_immaterial,
     map_lookup,
     put_decision,
     read_authority,
@@ -68,9 +69,7 @@ def start(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
                 now=unit.now,
             )
         except MaterialityNotMet as refusal:
-            unit.append(receipt, receipts.decide_invalidate(state, refusal.decision, unit.now))
-            put_decision(unit, receipt, "start", refusal.decision)
-            return Refused(refusal)
+            return end_immaterial(unit, receipt, "start", refusal)
         append_all(unit, writes, effects)
         if (decision := unit.state(receipt).final_materiality) is not None:
             put_decision(unit, receipt, "start", decision)

@@ -20,7 +20,7 @@ from projections.runs.claim import ClaimRow
 from projections.runs.decision import DECISIONS
 from projections.runs.lease import LeaseRow
 from projections.runs.run import RunRow
-from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.commands import Lookup, Refused, Unit
 from service.eventstore.declare.intents import Intent
 from service.runs.reads.recording import DecisionSubject, Looker, acted_on
 from statemachines.cases import case as cases
@@ -38,7 +38,7 @@ from statemachines.reports.report import Report
 from statemachines.runs import approval, claim, grant, lease, ledger, receipt, run
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
-from statemachines.runs.materiality import CaseFacts, MaterialityDecision
+from statemachines.runs.materiality import CaseFacts, MaterialityDecision, MaterialityNotMet
 from statemachines.runs.offering.issue_receipt import CaseJudgement, Chain
 from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
@@ -125,6 +125,13 @@ def put_decision(unit: Unit, stream: Stream, stage: Literal["claim", "start"], d
     judgement = CaseJudgement(decision, decision.checks, None if decision.passed else "materiality_not_met")
     subject = DecisionSubject(stream.project_id, receipt.automation_id, receipt.policy_sha256)
     unit.put(stream, DECISIONS, acted_on(subject, Looker(stage, "runner"), stage, judgement, stream.id))
+
+
+def end_immaterial(unit: Unit, stream: Stream, stage: Literal["claim", "start"], refusal: MaterialityNotMet) -> Refused:
+    """End the receipt of an immaterial case, and record the decision (G-188)."""
+    unit.append(stream, receipt.decide_invalidate(unit.state(stream), refusal.decision, unit.now))
+    put_decision(unit, stream, stage, refusal.decision)
+    return Refused(refusal)
 
 
 def append_all(unit: Unit, streams: list[Stream], effects: Effects) -> None:

@@ -145,9 +145,16 @@ def worked_until(chain: Chain, now: int) -> int | None:
 
     None for a case that was never claimed. A receipt alone is no work on it.
     """
-    lease = chain.lease
-    known = (lease.claimed_at, lease.run_ended_at, _run_end(chain, now))
-    return max((moment for moment in known if moment is not None), default=None)
+    return _latest(chain.lease.claimed_at, _ended_at(chain, now))
+
+
+def _ended_at(chain: Chain, now: int) -> int | None:
+    """The end of the case's latest run, of the chain or before it."""
+    return _latest(chain.lease.run_ended_at, _run_end(chain, now))
+
+
+def _latest(*moments: int | None) -> int | None:
+    return max((moment for moment in moments if moment is not None), default=None)
 
 
 def _run_end(chain: Chain, now: int) -> int | None:
@@ -216,9 +223,8 @@ def issue_case_receipt(
         last_seen_at=case.last_seen_at,
     )
     issued = _issued(authority, receipt_id, now, now + receipts.CASE_RECEIPT_SECONDS, case=snapshot, decision=decision)
-    ends = [end for end in (chain.lease.run_ended_at, _run_end(chain, now)) if end is not None]
     offered = leases.LeaseOffered(
-        case.case_id, case.revision, authority.automation_id, receipt_id, ordinal, now, max(ends, default=None)
+        case.case_id, case.revision, authority.automation_id, receipt_id, ordinal, now, _ended_at(chain, now)
     )
     return receipt_id, {receipt_id: [issued], leases.lease_id(project_id, case.case_id): [offered]}
 
