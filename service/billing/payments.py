@@ -219,18 +219,18 @@ class Payments:
         """Run in a thread: what the provider or the way there does wrong is one refusal."""
         try:
             return work(self._client)
-        except (self._library.AuthenticationError, self._library.PermissionError) as error:
-            _log(error)
-            refused: Refusal = PaymentProviderRefuses(
-                "The payment provider refuses the key of the service.", next_action=_KEY
-            )
-        except self._library.InvalidRequestError as error:
-            _log(error)
-            refused = PaymentProviderRefuses("The payment provider refuses the request.", next_action=_SEE_LOG)
         except self._library.StripeError as error:
             _log(error)
-            refused = PaymentProviderUnavailable()
+            refused = self._refusal_of(error)
         raise refused
+
+    def _refusal_of(self, error: stripe.StripeError) -> Refusal:
+        """Tell lasting failures from passing ones."""
+        if isinstance(error, (self._library.AuthenticationError, self._library.PermissionError)):
+            return PaymentProviderRefuses("The payment provider refuses the key of the service.", next_action=_KEY)
+        if isinstance(error, self._library.InvalidRequestError):
+            return PaymentProviderRefuses("The payment provider refuses the request.", next_action=_SEE_LOG)
+        return PaymentProviderUnavailable()
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
