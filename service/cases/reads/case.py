@@ -5,7 +5,7 @@ Titles, messages, tags and users come from telemetry. They are handed on as evid
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from psycopg.errors import UndefinedTable
@@ -106,21 +106,13 @@ class CaseBundle(msgspec.Struct, frozen=True):
         own, more = self.stats, self.absorbed
         first = own.first_seen_at if own.first_occurred_at is None else own.first_occurred_at
         last = own.last_seen_at if own.last_occurred_at is None else own.last_occurred_at
-        if more.events is None:
-            return CaseTotal(
-                own.event_count, self.people, own.first_seen_at, own.last_seen_at, first, last, own.unmarked
-            )
-        assert more.first_at is not None, "merged cases have counters"
-        assert more.last_at is not None, "merged cases have counters"
-        assert more.first_occurred_at is not None, "merged cases have counters"
-        assert more.last_occurred_at is not None, "merged cases have counters"
         return CaseTotal(
-            own.event_count + more.events,
+            own.event_count + (more.events or 0),
             self.people,
-            min(own.first_seen_at, more.first_at),
-            max(own.last_seen_at, more.last_at),
-            min(first, more.first_occurred_at),
-            max(last, more.last_occurred_at),
+            _of_both(min, own.first_seen_at, more.first_at),
+            _of_both(max, own.last_seen_at, more.last_at),
+            _of_both(min, first, more.first_occurred_at),
+            _of_both(max, last, more.last_occurred_at),
             own.unmarked or bool(more.unmarked),
         )
 
@@ -144,6 +136,10 @@ class CaseBundle(msgspec.Struct, frozen=True):
     def trend(self) -> list[TrendBucket]:
         """How many errors came on each of the latest days, oldest first."""
         return _buckets(self.today, self.evidence.days)
+
+
+def _of_both(choose: Callable[[int, int], int], own: int, merged: int | None) -> int:
+    return own if merged is None else choose(own, merged)
 
 
 def _buckets(today: int, days: Mapping[int, int]) -> list[TrendBucket]:
