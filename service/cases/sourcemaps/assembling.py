@@ -28,7 +28,7 @@ TOGETHER = 50  # files of a bundle that one command keeps
 
 _turns = Turns(places=AT_ONCE, per_tenant=1, waiting=MOST_WAITING)
 
-CarryOut = Callable[[str, Intent[list[Kept]]], Awaitable[None]]
+CarryOut = Callable[[str, Intent[list[Kept]]], Awaitable[object]]
 
 
 class BundleWish(NamedTuple):

@@ -40,7 +40,6 @@ OPERATION = "Sentry event"
 
 _EVENT = "event"
 _REPORT = "client_report"
-_KEPT = frozenset({_EVENT})
 _TAKEN = 202  # as a log event is answered that comes alone
 _BEGIN = 64  # bytes of an event with its first brace
 _MOST_REPORTS = 16  # of one envelope that are read, each of
@@ -149,7 +148,7 @@ def _count(call: Call[bytes, None], opened: ArrivingEnvelope) -> None:
     for kind, count in opened.types.items():
         name = known_type(kind)
         intake.sdks.items[SENTRY, name] += count
-        if name not in _KEPT:
+        if name != _EVENT:
             intake.kinds.note(Kind(project_id, SENTRY, name, NOT_KEPT), count)
     for report in opened.reports:
         for (reason, category), count in read_report(report).items():

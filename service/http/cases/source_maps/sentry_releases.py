@@ -7,7 +7,6 @@ trusted, with the key of a person no more than with a DSN. It names no commit, s
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -25,7 +24,7 @@ from service.auth.refusals import InvalidPayload
 from service.deploys import commands, reads
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.declare.intents import retry_moved
-from service.http.cases.source_maps.sentry_upload import admit_to
+from service.http.cases.source_maps.sentry_upload import admit_to, carry_out_in, require_named
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
@@ -129,12 +128,11 @@ async def record_deploy(call: Call[SentryNewDeploy, None]) -> Answer:
     body, version = call.body, _version(call.path["version"])
     own = call.principal.project_id
     projects = body.projects or ([] if own is None else [own])
-    if not projects:
-        raise InvalidPayload("No project is named.", invalid=[("projects", "must hold the id of a project")])
+    require_named(projects)
     await admit_to(call, projects)
     report = _report(call, version)
     for project_id in projects:
-        await retry_moved(partial(_record, replace(call, scope_id=project_id), project_id, report))
+        await retry_moved(partial(_record, call, project_id, report))
     told = SentryDeploy(
         environment=report.environment,
         name=report.message,
@@ -162,11 +160,7 @@ def _report(call: Call[SentryNewDeploy, None], version: str) -> commands.Report:
 async def _record(call: Call[SentryNewDeploy, None], project_id: str, report: commands.Report) -> Outcome:
     payer = await reads.payer(call.services.store, project_id)
     intent = await commands.record(call.services.store, project_id, report, payer)
-    return await call.carry_out(intent, _nothing)
-
-
-def _nothing(_: object) -> Answer:
-    return Answer(204, None)
+    return await carry_out_in(call, project_id, intent)
 
 
 def _version(text: str) -> str:

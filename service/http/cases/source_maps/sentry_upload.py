@@ -15,8 +15,7 @@ from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import assembling, chunks
 from service.cases.sourcemaps.assembling import BundleWish
 from service.cases.sourcemaps.bundles import MOST_BUNDLE
-from service.cases.sourcemaps.keeping import Kept
-from service.eventstore.declare.commands import Answer
+from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.declare.intents import Intent
 from service.http.edge.declare import groups
 from service.http.edge.declare.bound import is_project_id
@@ -86,17 +85,20 @@ async def _assemble(call: Call[AssembleBundle, None], project_ids: list[str]) ->
     await admit_to(call, project_ids)
     wish = BundleWish(body.checksum, body.chunks, body.version, project_ids)
     done = await assembling.assemble(
-        call.services.store, call.services.unmangler.packer, call.user_id, wish, partial(_keep, call)
+        call.services.store, call.services.unmangler.packer, call.user_id, wish, partial(carry_out_in, call)
     )
     return Answer(200, Assembled(state=done.state, missingChunks=done.missing, detail=done.detail))
 
 
-async def _keep(call: Call[AssembleBundle, None], project_id: str, intent: Intent[list[Kept]]) -> None:
-    await replace(call, scope_id=project_id).carry_out(intent, _nothing)
+def require_named(project_ids: list[str]) -> None:
+    """Refuse a body without a project. Raises InvalidPayload."""
+    if not project_ids:
+        raise InvalidPayload("No project is named.", invalid=[("projects", "must hold the id of a project")])
 
 
-def _nothing(_: object) -> Answer:
-    return Answer(204, None)
+async def carry_out_in(call: Call[Any, None], project_id: str, intent: Intent[Any]) -> Outcome:
+    """Carry an intent out in one of the projects of a request. Its answer is for nobody."""
+    return await replace(call, scope_id=project_id).carry_out(intent, lambda _: Answer(204, None))
 
 
 @groups.CASES.operation(
@@ -113,8 +115,7 @@ def _nothing(_: object) -> Answer:
 )
 async def assemble_bundle(call: Call[AssembleBundle, None]) -> Answer:
     """Say which parts are missing, or store what the bundle holds in the projects that it is for."""
-    if not call.body.projects:
-        raise InvalidPayload("No project is named.", invalid=[("projects", "must hold the id of a project")])
+    require_named(call.body.projects)
     return await _assemble(call, list(call.body.projects))
 
 
