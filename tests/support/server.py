@@ -222,13 +222,24 @@ class ServerFactory:
 @contextmanager
 def running_server(directory: Path, cluster: TestCluster, env: dict[str, str] | None = None) -> Iterator[ServerHandle]:
     """A running server on a database of its own, with settings as ServerHandle has them."""
-    with cluster.database() as url:
-        handle = ServerHandle(directory, database_url=url, env=env)
-        try:
-            handle.start()
-            yield handle
-        finally:
-            handle.stop()
+    with cluster.database() as url, _running(ServerHandle(directory, database_url=url, env=env)) as handle:
+        yield handle
+
+
+@contextmanager
+def running_beside(server: ServerHandle, directory: Path, env: dict[str, str] | None = None) -> Iterator[ServerHandle]:
+    """A second running server, on the database of another one."""
+    with _running(ServerHandle(directory, database_url=server.database_url, env=env)) as handle:
+        yield handle
+
+
+@contextmanager
+def _running(handle: ServerHandle) -> Iterator[ServerHandle]:
+    try:
+        handle.start()
+        yield handle
+    finally:
+        handle.stop()
 
 
 @pytest.fixture(scope="session")

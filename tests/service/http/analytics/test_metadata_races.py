@@ -12,18 +12,14 @@ import pytest_asyncio
 from service.analytics.metadata.types import MOST_KEYS, MOST_NAMES
 from tests.support import seen
 from tests.support.api import Api, World, ok
-from tests.support.server import ServerHandle
+from tests.support.server import ServerHandle, running_beside
 
 
 @pytest.fixture(scope="module")
 def second(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
     """Another server on the same database."""
-    handle = ServerHandle(tmp_path_factory.mktemp("second"), database_url=server.database_url)
-    try:
-        handle.start()
+    with running_beside(server, tmp_path_factory.mktemp("second")) as handle:
         yield handle
-    finally:
-        handle.stop()
 
 
 @pytest_asyncio.fixture

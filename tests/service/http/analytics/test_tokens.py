@@ -20,7 +20,7 @@ from tests.support.api import World, ok
 from tests.support.connecting import connect
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.provider import GO_ON, FakeProvider
-from tests.support.server import ServerHandle
+from tests.support.server import ServerHandle, running_beside
 
 NAMES = "event-names"
 
@@ -31,12 +31,8 @@ def second(
 ) -> Iterator[ServerHandle]:
     """Another process on the same database."""
     env = {**running.env, "SERVICE_PROVIDER_CLIENT_SECRET": "client-secret"}
-    handle = ServerHandle(tmp_path_factory.mktemp("second"), database_url=server.database_url, env=env)
-    try:
-        handle.start()
+    with running_beside(server, tmp_path_factory.mktemp("second"), env) as handle:
         yield handle
-    finally:
-        handle.stop()
 
 
 @pytest_asyncio.fixture

@@ -14,7 +14,7 @@ import pytest
 from statemachines.contracts.playbook import assemble_entry, find_template, sha256_of
 from tests.support.automation_world import EVENTS, World, closed, open_world
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of, drop, put
-from tests.support.server import ServerHandle
+from tests.support.server import ServerHandle, running_beside
 
 pytestmark = pytest.mark.shares_server
 
@@ -532,12 +532,8 @@ def test_a_fenced_project_is_read_only(world: World) -> None:
 @pytest.fixture(scope="module")
 def second(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
     """Another service on the same database."""
-    handle = ServerHandle(tmp_path_factory.mktemp("second"), database_url=server.database_url)
-    try:
-        handle.start()
+    with running_beside(server, tmp_path_factory.mktemp("second")) as handle:
         yield handle
-    finally:
-        handle.stop()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from service.eventstore.history.audit import check_projection
 from service.eventstore.history.rebuild import rebuild
 from tests.support.automation_world import World, open_world
 from tests.support.loop.http_scene import HttpScene, open_scene
-from tests.support.server import ServerHandle
+from tests.support.server import ServerHandle, running_beside
 
 pytestmark = pytest.mark.shares_server
 
@@ -35,12 +35,8 @@ def at(server: ServerHandle) -> Iterator[HttpScene]:
 @pytest.fixture(scope="module")
 def second(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
     """Another service on the same database."""
-    handle = ServerHandle(tmp_path_factory.mktemp("second"), database_url=server.database_url)
-    try:
-        handle.start()
+    with running_beside(server, tmp_path_factory.mktemp("second")) as handle:
         yield handle
-    finally:
-        handle.stop()
 
 
 @pytest.fixture

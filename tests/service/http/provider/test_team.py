@@ -15,18 +15,14 @@ from tests.support import seen
 from tests.support.api import World, ok, refused
 from tests.support.provider.api import FakeApi
 from tests.support.provider.document import Asked
-from tests.support.server import ServerHandle
+from tests.support.server import ServerHandle, running_beside
 
 
 @pytest.fixture(scope="module")
 def second(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory, running: FakeApi) -> Iterator[ServerHandle]:
     """Another machine's server on the same database, with the same settings."""
-    handle = ServerHandle(tmp_path_factory.mktemp("second"), database_url=server.database_url, env=running.env())
-    try:
-        handle.start()
+    with running_beside(server, tmp_path_factory.mktemp("second"), running.env()) as handle:
         yield handle
-    finally:
-        handle.stop()
 
 
 @pytest.fixture(scope="module")

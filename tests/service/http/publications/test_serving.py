@@ -29,7 +29,7 @@ from tests.support.api import Person, World, ok
 from tests.support.connecting import NO_READ, RESTING, connect, rested
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.provider import FakeProvider
-from tests.support.server import ServerHandle
+from tests.support.server import ServerHandle, running_beside
 
 QUERY = "/api/projects/42/query/"
 COUNT = "uniqExact(distinct_id) from events where event ="
@@ -38,12 +38,8 @@ COUNT = "uniqExact(distinct_id) from events where event ="
 @pytest.fixture(scope="module")
 def second(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
     """Another server on the same database."""
-    handle = ServerHandle(tmp_path_factory.mktemp("second"), database_url=server.database_url)
-    try:
-        handle.start()
+    with running_beside(server, tmp_path_factory.mktemp("second")) as handle:
         yield handle
-    finally:
-        handle.stop()
 
 
 async def publish(owner: Person, project_id: str, blueprint_id: str = "top-events", **members: Any) -> str:
