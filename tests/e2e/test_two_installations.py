@@ -53,6 +53,11 @@ class Watcher(NamedTuple):
         return parse_checkpoint(parse_note(answer.content).text)
 
 
+def size_of(note: bytes) -> int:
+    """How many events a checkpoint covers; 0 for no checkpoint."""
+    return parse_checkpoint(parse_note(note).text).size if note else 0
+
+
 class Installation(NamedTuple):
     """A server on a database of its own, with what an outsider knows of its log."""
 
@@ -69,8 +74,7 @@ class Installation(NamedTuple):
 
     def size(self) -> int:
         """How many events the newest checkpoint covers; 0 before the first."""
-        note = self.note()
-        return parse_checkpoint(parse_note(note).text).size if note else 0
+        return size_of(self.note())
 
     def grow(self) -> None:
         """Append some events."""
@@ -131,7 +135,8 @@ def outsiders(log: Installation, witness: Watcher) -> TlogPolicy:
 
 def has_grown(log: Installation, policy: TlogPolicy) -> bool:
     """Is its newest checkpoint a cosigned one of events? That of the empty log is cosigned as well."""
-    return log.size() > REWRITTEN and policy.accepts(parse_note(log.note()))
+    note = log.note()
+    return size_of(note) > REWRITTEN and policy.accepts(parse_note(note))
 
 
 def wait_until(holds: Callable[[], bool], what: Callable[[], str]) -> None:

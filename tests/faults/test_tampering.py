@@ -48,9 +48,6 @@ def kept(cluster: TestCluster, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of a database that is cloned for each attack."""
     with cluster.database("template0") as url:
         fill(url, request.param)
-        rebuild(url, read_models()["leases"])  # The page on upgrades says so.
-        with psycopg.connect(url, autocommit=True) as connection:
-            sequence_all(connection)
         yield psycopg.conninfo.conninfo_to_dict(url)["dbname"]
 
 

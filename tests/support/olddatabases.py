@@ -12,6 +12,7 @@ import psycopg
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "databases"
 NAMES = sorted(path.stem for path in GOLDEN.glob("*.sql"))
+_UPGRADE = Path(__file__).parents[2] / "docs/how-to/upgrade.md"
 _CLOCK = re.compile(r"(INSERT INTO public\.service_clock VALUES\n\t\(true, )\d+\)")
 
 
@@ -28,6 +29,13 @@ def bring_back(url: str, name: str) -> dict[str, Any]:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(text.encode())
     return left
+
+
+def rebuilt_after_upgrade() -> list[str]:
+    """The read models to rebuild after an upgrade, by the page on upgrades. There are some."""
+    names = re.findall(r"^ +\$ service projections rebuild (\w+)$", _UPGRADE.read_text(), re.MULTILINE)
+    assert names
+    return names
 
 
 def catalog(url: str) -> list[tuple[str, ...]]:

@@ -11,6 +11,7 @@ import psycopg
 
 from service.eventstore.declare.codec import CHAIN_START, canonical, hash_chain, hash_leaf, hash_payload
 from service.eventstore.history.audit import check_history, check_projection, envelope_of
+from service.eventstore.history.rebuild import rebuild
 from service.eventstore.history.snapshots import check_snapshots
 from service.eventstore.history.stored import StoredEvent, read_stream
 from service.eventstore.log.sequencer import sequence_all
@@ -20,7 +21,7 @@ from service.ingest.kept.checks import COUNTERS, check_counters
 from service.registry import machines, read_models
 from statemachines.kernel.machine import replay
 from tests.support.handwritten import begin_purging
-from tests.support.olddatabases import bring_back
+from tests.support.olddatabases import bring_back, rebuilt_after_upgrade
 
 Sql = psycopg.Connection[Any]
 
@@ -29,6 +30,8 @@ def fill(url: str, name: str) -> None:
     """Bring a kept database forward, give all events their positions, one stream a snapshot, and erase one scope."""
     bring_back(url, name)
     migrations.migrate(url)
+    for model in rebuilt_after_upgrade():
+        rebuild(url, read_models()[model])
     with psycopg.connect(url, autocommit=True) as sql:
         remember(sql, "ctr")
         begin_purging(sql, "si_gone", "del_gone")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -23,11 +21,10 @@ from service.ingest.kept.checks import COUNTERS, check_counters
 from service.registry import machines, read_models
 from tests.support.accounts import bearer, checked, identity
 from tests.support.cluster import TestCluster
-from tests.support.olddatabases import NAMES, bring_back, catalog
+from tests.support.olddatabases import NAMES, bring_back, catalog, rebuilt_after_upgrade
 from tests.support.rounds import wait_until
 from tests.support.server import ServerFactory, ServerHandle
 
-UPGRADE = Path(__file__).parents[3] / "docs/how-to/upgrade.md"
 Sql = psycopg.Connection[Any]
 
 
@@ -154,10 +151,9 @@ def test_what_was_left_in_flight_goes_on(old: Old):
     assert {project["id"] for project in listed} == {left["project_id"], left["unnumbered_project_id"]}
 
     # What the page on upgrades says to rebuild is rebuilt, while it runs.
-    steps = re.findall(r"^ +\$ service (projections rebuild \w+)$", UPGRADE.read_text(), re.MULTILINE)
-    assert steps
-    for step in steps:
-        subprocess.run([sys.executable, "-m", "service", *step.split()], env=old.server.env, check=True)
+    for name in rebuilt_after_upgrade():
+        command = [sys.executable, "-m", "service", "projections", "rebuild", name]
+        subprocess.run(command, env=old.server.env, check=True)
 
     wait_until(lambda: one(sql, "select count(*) from unsequenced") == 0)
     assert list(check_history(sql)) == []
