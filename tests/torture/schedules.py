@@ -1,6 +1,7 @@
 """P14: three years of schedules in many zones, and sweeps of which many die, against a walk of the minutes.
 
-The oracle walks every minute of UTC once for a zone, and knows no calendar arithmetic. The machines are asked as the
+The oracle walks every minute of UTC once for a zone, and knows no calendar arithmetic: whether a schedule counts by the
+wall clock or by the real hour is all it reads of the rule. The machines are asked as the
 sweep asks them: at moments of its own, by several at once, some of which look and are killed before they write.
 """
 
@@ -10,6 +11,7 @@ import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from statemachines.contracts.cron import Cron, InvalidSchedule, firings, parse_cron, zone
@@ -48,8 +50,36 @@ def expressions(count: int, chance: random.Random) -> list[str]:
     return made[:count]
 
 
+class Clockwork(NamedTuple):
+    """A schedule as the oracle reads it. One with `named` hours fires once for each, whatever the clock does."""
+
+    minute: int
+    hours: frozenset[int]
+    named: bool
+    cron: Cron
+
+    def fires_at(self, wall: datetime) -> bool:
+        """Whether it fires at this local minute."""
+        return wall.minute == self.minute and wall.hour in self.hours and self.cron.fires_on(wall.date())
+
+
+def clockwork(cron: Cron) -> Clockwork:
+    """Read the two fields of the clock. `expressions` gives no other forms."""
+    minute, text, *_ = cron.text.split(" ")
+    hours: set[int] = set()
+    for item in text.split(","):
+        span, _, step = item.partition("/")
+        first, dash, last = ("0", "-", "23") if span == "*" else span.partition("-")
+        hours |= set(range(int(first), int(last if dash else first) + 1, int(step or 1)))
+    return Clockwork(int(minute), frozenset(hours), not text.startswith("*"), cron)
+
+
 def walk(crons: list[Cron], where: ZoneInfo, days: int) -> list[list[int]]:
-    """The firings of each schedule, by every minute that a wall clock in the zone shows for the first time."""
+    """The firings of each schedule, by what the wall clock of a zone shows in each minute.
+
+    With named hours, each minute counts that it shows or leaves out for the first time; else each minute that it shows.
+    """
+    schedules = [clockwork(cron) for cron in crons]
     found: list[list[int]] = [[] for _ in crons]
     moment = BEGIN - _MINUTE
     newest = moment.astimezone(where).replace(tzinfo=None)
@@ -57,12 +87,10 @@ def walk(crons: list[Cron], where: ZoneInfo, days: int) -> list[list[int]]:
     for _ in range(days * 1440):
         moment, at = moment + _MINUTE, at + 60
         wall = moment.astimezone(where).replace(tzinfo=None)
-        if wall <= newest:
-            continue  # It shows again what it has shown before.
-        shown = list(_between(newest, wall))
-        newest = wall
-        for number, cron in enumerate(crons):
-            if any(m.minute == cron.minute and m.hour in cron.hours and cron.fires_on(m.date()) for m in shown):
+        first = list(_between(newest, wall))  # None when it shows again what it has shown before.
+        newest = max(newest, wall)
+        for number, schedule in enumerate(schedules):
+            if any(schedule.fires_at(minute) for minute in (first if schedule.named else (wall,))):
                 found[number].append(at)
     return found
 

@@ -240,6 +240,11 @@ async def made(archive: Archive) -> None:
     await until(done)
 
 
+async def closed(held: Archives) -> None:
+    """Wait until the files of all archives are closed: a loop that ends before leaves them open."""
+    await asyncio.gather(*held._closing)
+
+
 async def test_the_slowest_reader_makes_way_where_all_places_are_held(
     world: World,  # noqa: F811
     tmp_path: Path,
@@ -273,6 +278,7 @@ async def test_the_slowest_reader_makes_way_where_all_places_are_held(
         assert not quick.is_slow, "nothing is left to take"
         for one in (quick, new):
             one.let_go()
+        await closed(held)
 
     await world.operate(work)
 
@@ -301,6 +307,7 @@ async def test_a_small_archive_does_not_wait_for_the_whole_of_a_large_one(
         assert not first._making.done()
         for one in (first, second):
             one.let_go()
+        await closed(held)
 
     await world.operate(work)
 
