@@ -25,9 +25,10 @@ FieldName = Annotated[
         min_length=1,
         max_length=MAX_KEY + len("properties."),
         description=(
-            "Events: id, event, distinct_id, received_at, properties.<key>. Errors: id, case_id, fingerprint, level, "
-            "environment, release, user_id, received_at, tags.<key>. Deploys: id, version, environment, sha, branch, "
-            "source, trusted, automation_run_id, recorded_at. A key is whatever follows the first dot."
+            "Events: id, event, distinct_id, received_at, occurred_at, properties.<key>. Errors: id, case_id, "
+            "fingerprint, level, environment, release, user_id, received_at, occurred_at, tags.<key>. Deploys: id, "
+            "version, environment, sha, branch, source, trusted, automation_run_id, recorded_at. A key is whatever "
+            "follows the first dot."
         ),
     ),
 ]
@@ -71,7 +72,8 @@ class Ordering(Closed, frozen=True, kw_only=True):
 class QueryInput(Closed, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
     """Either `source` and `select` with all that belongs to them, or `query` alone: one select for the provider.
 
-    The window is half-open: 30 days that end now unless `from` or `to` says otherwise, at most 366 days.
+    The window is half-open: 30 days that end now unless `from` or `to` says otherwise, at most 366 days. It goes by
+    `occurred_at`, of deploys by `recorded_at`, and of a provider's events by `received_at`.
     """
 
     source: Literal["events", "errors", "deploys"] | UnsetType = UNSET

@@ -46,15 +46,15 @@ class ClickHouse:
 
     def receive(self, events: Sequence[Event]) -> None:
         """Have these events and no others."""
-        self.hold([("", e.event, e.person, e.at, e.properties) for e in events])
+        self.hold([("", e.event, e.person, e.at, e.at, e.properties) for e in events])
 
-    def hold(self, events: Sequence[tuple[str, str, str, int, Any]]) -> None:
-        """Have these events and no others: id, name, person, second and properties of each."""
+    def hold(self, events: Sequence[tuple[str, str, str, int, int, Any]]) -> None:
+        """Have these events and no others: id, name, person, when it came and happened, and properties of each."""
         self.ask("truncate table events")
         if events:
             rows = ", ".join(
-                f"({literal(name)}, {literal(event)}, {literal(person)}, {at}, {at}, {literal(json.dumps(properties))})"
-                for name, event, person, at, properties in events
+                f"({literal(own)}, {literal(event)}, {literal(person)}, {came}, {at}, {literal(json.dumps(held))})"
+                for own, event, person, came, at, held in events
             )
             self.ask(f"insert into events values {rows}")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.analytics.bounded.answers import MOST_ROWS
+from service.analytics.bounded.answers import MOST_ROWS, REACH
 from service.analytics.structured.cells import row_type, structured_rows
 from service.analytics.structured.compiling import PROVIDER, compile_query
 from tests.foreign import chdb
@@ -33,11 +33,13 @@ def test_clickhouse_answers_as_a_naive_reading_does(
     held: list[naive.Record], query: naive.Structured, seconds: int, clickhouse: ClickHouse
 ) -> None:
     """Each value is written into the query as the provider does it, whatever it holds."""
-    clickhouse.hold([(r["id"], r["event"], r["distinct_id"], r["received_at"], r["properties"]) for r in held])
+    clickhouse.hold(
+        [(r["id"], r["event"], r["distinct_id"], r["received_at"], r["occurred_at"], r["properties"]) for r in held]
+    )
     compiled = compile_query(query, PROVIDER)
-    values = {**compiled.values, "since": AT, "until": AT + seconds, "earliest": AT - 86400, "most": MOST_ROWS}
+    values = {**compiled.values, "since": AT, "until": AT + seconds, "earliest": AT - REACH, "most": MOST_ROWS}
     statement = re.sub(r"\{(\w+)\}", lambda found: literal(values[found[1]]), compiled.text)
     found = msgspec.convert(clickhouse.ask(statement), list[row_type(query)])  # type: ignore[misc] # a type made of one
     rows, cut = structured_rows(query, found)
     assert not cut
-    assert list(map(comparable, rows)) == naive.answer(query, held, AT, AT + seconds)
+    assert list(map(comparable, rows)) == naive.answer(query, held, AT, AT + seconds, window="received_at")

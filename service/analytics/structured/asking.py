@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from service.analytics.blueprints.parameters import by_days
-from service.analytics.bounded.answers import DEFAULT_ROWS, Bounded, Rows, Table, Window
+from service.analytics.bounded.answers import DEFAULT_ROWS, REACH, Bounded, Rows, Table, Window
 from service.analytics.bounded.receipt import Question, table_of
 from service.analytics.connecting.http import QueryRefused
 from service.analytics.queries import LARGE_ROWS, BoundedQueries
@@ -44,6 +44,7 @@ async def ask_structured(
         as_of=as_of,
         most=query.limit,
         confined=True,
+        reach=REACH,
     )
     found = await queries.ask(project_id, tenant, bounded)
     if isinstance(found, QueryRefused):

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 
 from schemas.analytics.query import Operator
-from service.analytics.bounded.answers import Source
+from service.analytics.bounded.answers import REACH, Source
 from service.analytics.structured.checking import Condition, Scalar
 from service.analytics.structured.fields import FIELDS, KEYED, TIME, Field
 
@@ -65,12 +65,12 @@ class Dialect(Protocol):
 
 
 class Own:
-    """SQL over the views of our own records (migration 0610)."""
+    """SQL over the views of our own records (migration 0846)."""
 
     prefix = "v"
 
     def records(self, source: Source, keys: Mapping[str, str], places: Places) -> str:
-        """Read a view. It shows the project of the connection alone."""
+        """Read a view. It shows the project of the connection alone. A record may be received some time later."""
         columns = [
             *FIELDS[source],
             *(["person"] if _NAMES & FIELDS[source].keys() else []),
@@ -80,10 +80,10 @@ class Own:
             ),
         ]
         time = TIME[source]
-        return (
-            f"select {', '.join(columns)} from queried_{source} "  # noqa: S608 - made of names declared here
-            f"where {time} >= %(since)s and {time} < %(until)s"
-        )
+        within = f"{time} >= %(since)s and {time} < %(until)s"
+        if time == "occurred_at":
+            within += " and received_at >= %(since)s and received_at < %(until)s + %(reach)s::bigint"
+        return f"select {', '.join(columns)} from queried_{source} where {within}"  # noqa: S608 - made of names declared here
 
     def condition(self, name: str, condition: Condition, places: Places) -> str:
         """Write a condition. A cast stands behind a test of the type."""
@@ -144,7 +144,10 @@ class Own:
 
 
 class Provider:
-    """The provider's dialect, over its events. The adapter bounds the bytes of the answer."""
+    """The provider's dialect, over its events. The window goes by their arrival there, as that of blueprints does.
+
+    The adapter bounds the bytes of the answer.
+    """
 
     prefix = "h"
 
@@ -155,7 +158,8 @@ class Provider:
             "toString(uuid) as id",
             "event as event",
             "distinct_id as distinct_id",
-            "toUnixTimestamp(created_at) as received_at",
+            f"{_CAME} as received_at",
+            f"least(greatest(toUnixTimestamp(timestamp), {_CAME} - {REACH}), {_CAME}) as occurred_at",
         ]
         for column, key in keys.items():
             place = f"{{{places.name(key)}}}"
@@ -226,6 +230,7 @@ class Provider:
 _NAMES: Final = frozenset({"distinct_id", "user_id"})
 """Fields that name a person."""
 _CASTS: Final[Mapping[str, str]] = {"text": "text", "epoch": "numeric", "boolean": "boolean", "json": "jsonb"}
+_CAME: Final = "toUnixTimestamp(created_at)"
 _NUMBER_TYPES: Final = "('Int64', 'UInt64', 'Double')"
 
 

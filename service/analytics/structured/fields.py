@@ -13,7 +13,7 @@ from service.analytics.bounded.answers import Source
 Kind = Literal["text", "epoch", "boolean", "json"]
 
 FIELDS: Final[Mapping[Source, Mapping[str, Kind]]] = {
-    "events": {"id": "text", "event": "text", "distinct_id": "text", "received_at": "epoch"},
+    "events": {"id": "text", "event": "text", "distinct_id": "text", "received_at": "epoch", "occurred_at": "epoch"},
     "errors": {
         "id": "text",
         "case_id": "text",
@@ -23,6 +23,7 @@ FIELDS: Final[Mapping[Source, Mapping[str, Kind]]] = {
         "release": "text",
         "user_id": "text",
         "received_at": "epoch",
+        "occurred_at": "epoch",
     },
     "deploys": {
         "id": "text",
@@ -38,8 +39,8 @@ FIELDS: Final[Mapping[Source, Mapping[str, Kind]]] = {
 }
 KEYED: Final[Mapping[Source, str]] = {"events": "properties", "errors": "tags"}
 """The holder of values under keys of callers."""
-TIME: Final[Mapping[Source, str]] = {"events": "received_at", "errors": "received_at", "deploys": "recorded_at"}
-"""The time of a row in the window, by source."""
+TIME: Final[Mapping[Source, str]] = {"events": "occurred_at", "errors": "occurred_at", "deploys": "recorded_at"}
+"""The time of a row, by source: of our own rows in the window, and for the order of rows (G-193)."""
 
 
 class Field(msgspec.Struct, frozen=True):

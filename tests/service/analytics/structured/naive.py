@@ -15,11 +15,17 @@ Record = Mapping[str, Any]
 
 
 def answer(
-    query: Structured, records: Sequence[Record], since: int, until: int, links: Mapping[str, str] | None = None
+    query: Structured,
+    records: Sequence[Record],
+    since: int,
+    until: int,
+    links: Mapping[str, str] | None = None,
+    window: str = "occurred_at",
 ) -> list[tuple[Any, ...]]:
-    """All rows, in order, without a limit. `links` says of names whose they are."""
-    time = "recorded_at" if query.source == "deploys" else "received_at"
-    held = [record for record in records if since <= record[time] < until]
+    """All rows, in order, without a limit. `links` says of names whose they are, `window` by which time rows count."""
+    time = "recorded_at" if query.source == "deploys" else "occurred_at"
+    within = time if query.source == "deploys" else window
+    held = [record for record in records if since <= record[within] < until]
     held = [record for record in held if all(matches(condition, record) for condition in query.conditions)]
     held = [{**record, PEOPLE: links or {}} for record in held]
     groups = [[record] for record in held]

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from schemas.analytics.query import QueryInput
+from service.analytics.bounded import answers
 from service.analytics.bounded.answers import Bounded, Table, Window
 from service.analytics.local import LocalAnalytics
 from service.analytics.queries import QueryTime
@@ -220,6 +221,33 @@ async def test_the_window_is_half_open_and_thirty_days_long_when_left_out(questi
         await ask(questions, **names, **{"from": now - 400 * DAY})
     with pytest.raises(InvalidPayload):
         await ask(questions, **names, **{"from": now, "to": now})
+
+
+async def test_an_event_that_arrives_two_days_late_is_counted_in_its_day(questions: Questions) -> None:
+    """By the sender's clock within its bounds. Of a row without such a time it is the receipt's (G-193)."""
+    now = questions.now
+    questions.receive([Event("late", "p", now), Event("prompt", "p", now - 2 * DAY), Event("today", "p", now)])
+    questions.receive([Event("longest", "p", now - 2 * DAY + answers.REACH)])
+    questions.meet([Error(now, "late"), Error(now - 2 * DAY, "prompt"), Error(now, "today")])
+    sql = questions.connection
+    day = now - 2 * DAY
+    sql.execute("update analytics_events set occurred_at = %s where event in ('late', 'longest')", (day,))
+    sql.execute("update analytics_events set occurred_at = received_at where event = 'today'")
+    sql.execute("update log_events set occurred_at = %s where release = 'late'", (day,))
+    window = {"from": day, "to": day + 1}
+    for source, name, found in (
+        ("events", "event", {"late", "longest", "prompt"}),
+        ("errors", "release", {"late", "prompt"}),
+    ):
+        times = [{"field": name}, {"field": "occurred_at"}, {"field": "received_at"}]
+        of_that_day = rows(await ask(questions, source=source, select=times, **window))
+        assert {row[0] for row in of_that_day} == found
+        assert {row[1] for row in of_that_day} == {day}
+        assert rows(await ask(questions, source=source, select=times, **{"from": day + 1})) == [("today", now, now)]
+        late = [{"field": "occurred_at", "op": "lt", "value": now}, {"field": "received_at", "op": "eq", "value": now}]
+        assert rows(await ask(questions, source=source, select=[COUNT], filters=late)) == [(1,)]
+        newest = await ask(questions, source=source, select=[{"field": name}], **{"from": day, "to": now + 1})
+        assert newest.rows[0][name] == "today"
 
 
 async def test_rows_are_cut_at_the_limit_and_at_four_megabytes(questions: Questions) -> None:

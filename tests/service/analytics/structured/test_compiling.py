@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.analytics.bounded.answers import MOST_ROWS, Source
+from service.analytics.bounded.answers import MOST_ROWS, REACH, Source
 from service.analytics.structured.cells import structured_rows
 from service.analytics.structured.checking import Column, Condition, Order, Structured
 from service.analytics.structured.compiling import OWN, compile_query
@@ -46,7 +46,7 @@ def ask(
     compiled = compile_query(query, OWN)
     with sql.transaction():
         sql.execute(CONFINE.encode(), {"project_id": project})
-        values = {**compiled.values, "since": since, "until": until, "most": most, "linked": linked}
+        values = {**compiled.values, "since": since, "until": until, "most": most, "linked": linked, "reach": REACH}
         found = sql.execute(compiled.text.encode(), values).fetchall()
     return structured_rows(query, found)
 
@@ -61,6 +61,8 @@ def add(sql: Sql, source: Source, project: str, records: Sequence[Mapping[str, A
             named |= {"message": "secret text", "extra": '{"private": 1}'}
         if source == "deploys":
             named |= {"revision": 1}
+        elif named["occurred_at"] == named["received_at"]:
+            named |= {"occurred_at": None}
         table = {"events": "analytics_events", "errors": "log_events", "deploys": "deploys"}[source]
         names = ", ".join(["project_id", *named])
         places = ", ".join(["%s"] * (len(named) + 1))
@@ -100,13 +102,15 @@ def records(draw: st.DrawFn, source: Source) -> list[dict[str, Any]]:
             if name == "id":
                 continue
             if kind == "epoch":
-                record[name] = AT + draw(st.integers(-1, 4))
+                record[name] = AT + draw(st.integers(-1, 4) | st.just(REACH))
             elif kind == "boolean":
                 record[name] = draw(st.booleans())
             elif name in {"release", "user_id", "fingerprint", "sha", "branch", "automation_run_id"}:
                 record[name] = draw(NULLABLE)
             else:
                 record[name] = draw(PLACED)
+        if source != "deploys":
+            record["occurred_at"] = record["received_at"] - draw(st.sampled_from([0, 0, 1, 2, REACH]))
         if source == "events":
             record["properties"] = draw(HELD)
         if source == "errors":
@@ -209,7 +213,7 @@ def test_it_finds_a_projects_rows_by_an_index_and_in_the_days_of_the_window(sour
     )
     [[today]] = sql.execute("select service_seconds()").fetchall()
     compiled = compile_query(query, OWN)
-    values = {**compiled.values, "since": today - 86400, "until": today, "most": 10, "linked": False}
+    values = {**compiled.values, "since": today - 86400, "until": today, "most": 10, "linked": False, "reach": 0}
     with sql.transaction():
         sql.execute(CONFINE.encode(), {"project_id": "proj"})
         sql.execute("set local enable_seqscan = off")
@@ -219,7 +223,7 @@ def test_it_finds_a_projects_rows_by_an_index_and_in_the_days_of_the_window(sour
     if source == "deploys":
         assert [plan["Function Name"] for plan in plans if "Function Name" in plan] == ["deploys_as_queried"]
         return
-    assert 0 < len(tables) <= 3, "two days, and the default partition"
+    assert 0 < len(tables) <= 3, "two days, and the default partition; with a reach those up to its end, too"
     for plan in plans:
         if "Relation Name" in plan:
             assert plan["Node Type"] in {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}, plan
