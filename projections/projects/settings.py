@@ -16,6 +16,8 @@ class SettingsRow(Row, frozen=True, kw_only=True):
     """
 
     accept_public_events: bool | None = None
+    default_level: str | None = None
+    frame_variables: bool | None = None
     changed_by: str
     changed_at: int
 

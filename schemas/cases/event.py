@@ -89,13 +89,15 @@ class EventFrame(UnmangledFrame, frozen=True, kw_only=True):
     """A frame with its source. Without a source map, the `context_…` members are the lines that the SDK sent, if any.
 
     `in_app` is true for code of the product, and null if the sender does not say. `module`, `package` and
-    `instruction_addr` are as sent, null if the sender names none.
+    `instruction_addr` are as sent, null if the sender names none. `vars` are the values of its variables, if the
+    project keeps them.
     """
 
     in_app: bool | None
     module: str | None
     package: str | None
     instruction_addr: str | None
+    vars: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class CaseEventRecord(CaseEvent, frozen=True, kw_only=True):

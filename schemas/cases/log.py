@@ -51,7 +51,7 @@ class LogEvent(msgspec.Struct, frozen=True):
     """
 
     message: Annotated[str, Meta(min_length=1, max_length=8192)]
-    level: Literal["debug", "info", "warning", "warn", "error", "fatal", "critical"] | None = "error"
+    level: Literal["debug", "info", "warning", "warn", "error", "fatal", "critical"] | None = None
     environment: Environment | None = None
     release: Release | None = None
     user: LogUser | None = None

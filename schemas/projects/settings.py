@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from schemas.kernel.shape import Closed, Epoch
+
+DefaultLevel = Literal["error", "info"]
 
 
 class ChangeSettings(Closed, frozen=True, kw_only=True):
     """The settings to change. An absent member stays as it is."""
 
     accept_public_events: bool | msgspec.UnsetType = msgspec.UNSET
+    default_level: DefaultLevel | msgspec.UnsetType = msgspec.UNSET
+    frame_variables: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +24,8 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     project_id: str
     accept_public_events: bool
+    default_level: DefaultLevel
+    frame_variables: bool
     etag: str | None
     changed_at: Epoch | None
     changed_by: str | None

@@ -325,7 +325,7 @@ class Authenticator:
         raise Unauthenticated
 
     async def _dsn(self, kind: PrincipalKind, query: str, digest: str) -> Principal:
-        for project_id, account, active in await self._store.doors.fetch(query, digest=digest):
+        for project_id, account, active, level, variables in await self._store.doors.fetch(query, digest=digest):
             return Principal(
                 kind,
                 project_id,
@@ -334,6 +334,8 @@ class Authenticator:
                 project_id=project_id,
                 secret_hash=digest,
                 project_active=active,
+                default_level=level,
+                frame_variables=variables,
             )
         raise Unauthenticated
 

@@ -49,7 +49,8 @@ class Principal:
     person of a key or session, who pays for the project of anything else, and the shared place of a caller without a
     credential. `secret_hash` is the hex SHA-256 that was presented, re-read under the gates. `project_active` says of a
     project's own credential that, when it was looked up, its project was not being deleted. `fresh` says of a session
-    that its person had signed in lately then.
+    that its person had signed in lately then. `default_level` and `frame_variables` are the settings of its project for
+    the records of a DSN (G-202).
     """
 
     kind: PrincipalKind
@@ -64,6 +65,8 @@ class Principal:
     secret_hash: str = ""
     project_active: bool = False
     fresh: bool = False
+    default_level: str = "error"
+    frame_variables: bool = False
 
     @property
     def tenant(self) -> str:

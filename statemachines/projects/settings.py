@@ -7,6 +7,7 @@ change keeps the default of the project, and new projects begin with stricter de
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -22,6 +23,9 @@ from statemachines.kernel.machine import (
     transition_table,
 )
 from statemachines.projects.project import Project
+
+DefaultLevel = Literal["error", "info"]
+"""The level of a native record without a level, an exception and a stack (G-191)."""
 
 
 def stream(project_id: str) -> Stream:
@@ -43,6 +47,8 @@ class ProjectSettingsChanged(Event, frozen=True, omit_defaults=True):
     changed_by: str
     changed_at: int
     accept_public_events: bool | UnsetType = UNSET
+    default_level: DefaultLevel | UnsetType = UNSET
+    frame_variables: bool | UnsetType = UNSET
 
 
 TABLE = transition_table(
@@ -62,18 +68,27 @@ class Settings(msgspec.Struct, frozen=True):
     status: Status = Status.DEFAULT
     revision: int = 0
     accept_public_events: bool | None = None
+    default_level: DefaultLevel | None = None
+    frame_variables: bool | None = None
 
 
 class SettingsWish(msgspec.Struct, frozen=True):
     """The settings to change. None: as it is."""
 
     accept_public_events: bool | None = None
+    default_level: DefaultLevel | None = None
+    frame_variables: bool | None = None
 
 
 class InForce(msgspec.Struct, frozen=True):
-    """The settings in force: changes of the owners, and the defaults of the project for the others."""
+    """The settings in force: changes of the owners, and the defaults of the project for the others.
+
+    `frame_variables`: frames of errors keep the values of their variables.
+    """
 
     accept_public_events: bool
+    default_level: DefaultLevel = "error"
+    frame_variables: bool = False
 
 
 class SettingsConflict(Rejection):
@@ -89,8 +104,9 @@ def make_etag(project_id: str, revision: int) -> str | None:
 
 def in_force(state: Settings, project: Project) -> InForce:
     """Find the settings in force."""
-    set_by_owner = state.accept_public_events
-    return InForce(project.accept_public_events if set_by_owner is None else set_by_owner)
+    defaults = InForce(project.accept_public_events)
+    changes = {name: value for name in InForce.__struct_fields__ if (value := getattr(state, name)) is not None}
+    return msgspec.structs.replace(defaults, **changes)
 
 
 def loosens(before: InForce, after: InForce) -> bool:
@@ -127,10 +143,9 @@ def evolve(state: Settings, event: ProjectSettingsChanged) -> Settings:
     )
 
 
-def changes_of(event: ProjectSettingsChanged) -> dict[str, bool]:
+def changes_of(event: ProjectSettingsChanged) -> dict[str, Any]:
     """The changed settings of an event, by name."""
-    told = {"accept_public_events": event.accept_public_events}
-    return {name: value for name, value in told.items() if not isinstance(value, UnsetType)}
+    return {name: value for name in InForce.__struct_fields__ if (value := getattr(event, name)) is not UNSET}
 
 
-MACHINE = StateMachine("sets", TABLE, Settings(), evolve, SettingsConflict, Settings)
+MACHINE = StateMachine("sets", TABLE, Settings(), evolve, SettingsConflict, Settings, version=2)

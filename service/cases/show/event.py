@@ -110,6 +110,7 @@ def record(
                     "module": led.frame.module,
                     "package": led.frame.package,
                     "instruction_addr": led.frame.instruction_addr,
+                    **({"vars": led.frame.variables} if led.frame.variables else {}),
                     **(_around(led.frame) if led.place is None else {}),
                 }
             )

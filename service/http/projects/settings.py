@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 import msgspec
 
 from schemas.projects.settings import ChangeSettings, ProjectSettings, ProjectSettingsChanged
+from service.auth.authenticator import CACHE_SECONDS
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -18,6 +20,8 @@ from service.projects.show import settings as show
 from statemachines.projects.settings import SettingsWish
 
 _PATH = "/v1/projects/{project_id}/settings"
+_OF_INTAKE = frozenset({"default_level", "frame_variables"})
+"""Settings remembered by processes together with a DSN, for at most CACHE_SECONDS."""
 
 
 @groups.PROJECTS.operation(
@@ -53,7 +57,11 @@ async def change_settings(call: Call[ChangeSettings, None]) -> Outcome:
     intent = commands.settings.change(
         call.project_id, SettingsWish(**wished), if_match=call.if_match, changed_by=call.user_id
     )
-    return await call.carry_out(intent, partial(_changed, call.project_id))
+    outcome = await call.carry_out(intent, partial(_changed, call.project_id))
+    if wished.keys() & _OF_INTAKE:
+        call.services.authenticator.forget()
+        await asyncio.sleep(CACHE_SECONDS)  # No other process remembers a DSN with the former settings after that.
+    return outcome
 
 
 def _changed(project_id: str, after: ChangedSettings) -> Answer:

@@ -10,7 +10,8 @@ What is stored in `extra`:
 - `exception`: `type`, `value`, `module`, `frames`, latest call first; `causes` are further ones of the same form.
   A frame is `file`, `function`, `in_app`, and as they were sent `filename`, `abs_path` where it differs,
   `module`, `package`, `instruction_addr`, `lineno`, `colno`, `context_line`, and `symbol` where the function was called
-  otherwise. `pre_context` and `post_context`, the lines around that one, where nothing else needs their room.
+  otherwise. `pre_context` and `post_context`, the lines around that one, and `vars`, the values of its variables if the
+  project keeps them, where nothing else needs their room.
   `frames_left_out` counts those without room.
 - `debug_meta`: `images`, each with `type`, `code_file` and `debug_id`.
 - Whatever else the protocol's own module keeps. `left_out` names what found no room.
@@ -31,6 +32,7 @@ from service.ingest.grouping.names import MAX_TEXT, bare_name, base_name, is_lib
 from service.ingest.grouping.symbols import shown_name
 from service.ingest.queue.people import is_placeholder
 from service.ingest.queue.times import NO_CLOCK, SdkClock
+from service.ingest.scrub.requests import bounded_variables
 
 MAX_MESSAGE = 8192
 MAX_NAME = 200
@@ -68,6 +70,7 @@ class Frame(NamedTuple):
     instruction_addr: str | None = None
     pre_context: tuple[str, ...] = ()
     post_context: tuple[str, ...] = ()
+    variables: Mapping[str, Any] | None = None
 
 
 class ForeignError(NamedTuple):
@@ -132,10 +135,15 @@ class TakenLog(NamedTuple):
     clock: SdkClock = NO_CLOCK
 
 
-def to_log(event: ForeignEvent) -> TakenLog:
-    """Turn an event into a log event within the bounds of G-030: what is too long is cut, what has no room left out."""
+def to_log(event: ForeignEvent, *, variables: bool = False) -> TakenLog:
+    """Turn an event into a log event within the bounds of G-030: what is too long is cut, what has no room left out.
+
+    Its frames keep their `variables` only if asked for (G-202).
+    """
     user = _user(event.user)
     extra, written = _extra(event)
+    if variables and event.errors and _add_variables(extra, event.errors, MAX_EXTRA_BYTES - len(written)):
+        written = _encode(extra)
     body = LogEvent(
         _message(event)[:MAX_MESSAGE],
         LEVELS.get((event.level or "").lower(), "error"),
@@ -263,6 +271,24 @@ def _add_lines(shown: dict[str, Any], errors: Sequence[ForeignError], room: int)
             frame.update(lines)
 
 
+def _add_variables(extra: dict[str, Any], errors: Sequence[ForeignError], room: int) -> bool:
+    """Give frames their variables, those of the latest calls first, as long as there is room. Returns whether any."""
+    room -= len(_encode({"left_out": [*extra.get("left_out", ()), "vars"]}))
+    shown, added = extra["exception"], False
+    for told, error in zip([shown, *shown.get("causes", ())], errors, strict=False):
+        for frame, sent in zip(told["frames"], error.frames, strict=False):
+            if not sent.variables:
+                continue
+            kept = bounded_variables(sent.variables)
+            room -= len(_encode(kept))
+            if room < 0:
+                extra["left_out"] = [*extra.get("left_out", ()), "vars"]
+                return True
+            frame.update(kept)
+            added = True
+    return added
+
+
 def _fitting(errors: Sequence[ForeignError], room: int) -> dict[str, Any]:
     """Exceptions with as many frames as there is room for, those of the latest calls."""
     most = MAX_FRAMES
@@ -295,11 +321,11 @@ def _error(error: ForeignError, most: int, *, lines: bool) -> dict[str, Any]:
 
 def _remembered_frame(frame: Frame) -> Mapping[str, Any]:
     """A frame as it is shown. Frames recur, as errors do; of one with long texts nothing is kept."""
-    filename, function, abs_path, module, _, _, _, context_line, package, address, pre_context, post_context = frame
+    filename, function, abs_path, module, _, _, _, context_line, package, address, before, after, held = frame
     texts = len(filename or "") + len(function or "") + len(abs_path or "") + len(module or "")
     texts += len(package or "") + len(address or "")
-    if pre_context or post_context:
-        frame = Frame(*frame[:-2])
+    if before or after or held is not None:
+        frame = Frame(*frame[:-3])
     return _known_frame(frame) if texts + len(context_line or "") <= MAX_TEXT else _frame(frame)
 
 

@@ -95,7 +95,14 @@ def _frame(frame: Mapping[str, Any]) -> Frame:
         None if (address := frame.get("instruction_addr")) is None else _address(address),
         _lines_of(frame.get("pre_context")),
         _lines_of(frame.get("post_context")),
+        _variables(frame),
     )
+
+
+def _variables(frame: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The values of variables, under the name that the SDK of either protocol gives them."""
+    held = frame.get("vars") or frame.get("code_variables")
+    return held if isinstance(held, dict) and held else None
 
 
 def _address(value: Any) -> str | None:

@@ -236,8 +236,8 @@ def _key(raw: msgspec.Raw) -> str | None:
     return _text_of(text).replace("\0", "\ufffd") if text.startswith(b'"') and len(text) <= MAX_KEY else None
 
 
-def to_record(payload: Any, sent: Sent) -> PostHogRecord | str:
-    """Read an event of a body; the name of one that is not taken. Raises MalformedEvents."""
+def to_record(payload: Any, sent: Sent, *, variables: bool = False) -> PostHogRecord | str:
+    """Read an event of a body; the name of one not taken. Frames may keep `variables`. Raises MalformedEvents."""
     if not isinstance(payload, dict) or not (name := text_of(payload.get("event"))):
         raise MalformedEvents("an event must be an object with its name as event")
     if name in NOT_TAKEN:
@@ -248,7 +248,7 @@ def to_record(payload: Any, sent: Sent) -> PostHogRecord | str:
     known = next((found for found in _known(payload, properties) if found), None)
     clock = _clock(payload, properties, sent)
     if name == EXCEPTION:
-        log = to_log(_to_event(payload, properties, uuid, known))
+        log = to_log(_to_event(payload, properties, uuid, known), variables=variables)
         return PostHogRecord("logs", uuid, log.body, log.raw, log.client, log.before, clock)
     if known is None:
         raise MalformedEvents("an event must say of whom it is as distinct_id")

@@ -34,7 +34,7 @@ from service.ingest.grouping.names import bare_symbol, base_name, is_library
 from service.ingest.queue import people
 from service.ingest.queue.people import PersonTold
 from service.ingest.queue.times import NO_CLOCK, SdkClock
-from service.ingest.scrub.requests import drop_variables, tidy
+from service.ingest.scrub.requests import drop_variables, keep_variables, tells_of_error, tidy
 from service.ingest.scrub.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Findings, Scrubber, without_own
 from service.packing import PACKED_FROM, pack
 from statemachines.cases import case
@@ -62,7 +62,7 @@ class Sender(NamedTuple):
     """Who sends a record, and under which names the request is known. `request_hash` matters only with a `key`.
 
     `account` is whose share of the process the record takes; "": the project's own. `public`: the DSN is the one of
-    pages, whose source anybody can read (G-184).
+    pages, whose source anybody can read (G-184). `default_level` and `frame_variables` are settings of the project.
     """
 
     project_id: str
@@ -72,6 +72,8 @@ class Sender(NamedTuple):
     request_hash: str
     account: str = ""
     public: bool = False
+    default_level: str = DEFAULT_LEVEL
+    frame_variables: bool = False
 
     @property
     def kind(self) -> str:
@@ -216,9 +218,15 @@ class Item:
     def find_minified(self) -> Sequence[Minified]:
         """Find the frames of scripts in an error before it is prepared."""
         body = self.body
-        if isinstance(body, LogEvent) and body.extra and LEVELS[body.level or DEFAULT_LEVEL] in ERROR_LEVELS:
+        if isinstance(body, LogEvent) and body.extra and self._level_of(body) in ERROR_LEVELS:
             self.minified = minified_frames(body.extra, body.release)
         return self.minified
+
+    def _level_of(self, body: LogEvent) -> Level:
+        """The level of a record as sent, else that of an error or of the project's setting (G-191)."""
+        if body.level is not None:
+            return LEVELS[body.level]
+        return LEVELS[DEFAULT_LEVEL if tells_of_error(body.message, body.extra) else self.sender.default_level]
 
     def prepare(self, scrubber: Scrubber) -> None:
         """Work out the row and the cases on offer, and drop the body. A second call does nothing."""
@@ -234,10 +242,15 @@ class Item:
         message, environment, release = body.message, body.environment or DEFAULT_ENVIRONMENT, body.release
         tags = {name: value for name, value in body.tags.items() if value is not None} if body.tags else {}
         extra = body.extra or {}
-        level = LEVELS[body.level or DEFAULT_LEVEL]
+        level = self._level_of(body)
         suspicion = scrubber.look(self.raw)
+        counts = Findings()
         if extra:
-            drop_variables(extra)
+            if self.sender.frame_variables:
+                for held in keep_variables(extra):
+                    scrubber.spelt(held, counts)
+            else:
+                drop_variables(extra)
             if read := tidy(extra):
                 suspicion = suspicion.also(scrubber.look(read))
         if level in ERROR_LEVELS:
@@ -245,16 +258,16 @@ class Item:
             self.evidence = self._gather(message, extra, without_own if suspicion.own else str, names)
             self.offered = _offered(self.sender.project_id, group(self.evidence))
         if suspicion:
-            counts = Findings()
             message = scrubber.text(message, suspicion, counts)
             environment = scrubber.kept_text(environment, suspicion, counts)
             release = release and scrubber.kept_text(release, suspicion, counts)
             scrubber.tree(user or {}, suspicion, counts, KEPT_OF_USER)
             scrubber.tree(tags, suspicion, counts, KEPT_OF_OTHERS)
             scrubber.tree(extra, suspicion, counts, KEPT_OF_OTHERS)
-            self.scrubbed = counts
             if self.evidence is not None and counts:
                 self.evidence = gather(message, extra)  # What a case is called after is shown.
+        if counts:
+            self.scrubbed = counts
         marker = _hash_marker(self.raw, tags, extra)
         self.row = LogRow(
             self.sender.project_id,

@@ -6,17 +6,25 @@ text, as in a query or the form of a body, become members. Only members are hidd
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
+
+from service.ingest.stacks.reading import read_trace
 
 MOST_PARAMETERS = 200
 LEFT_OUT = "[left out]"
 """Stands for a text of names and values in no readable form."""
 _DROPPED = frozenset({"cookie", "cookie2", "cookies", "setcookie", "authorization", "proxyauthorization"})
 _VARIABLES = ("vars", "code_variables", "local_variables", "locals")
+MOST_VARIABLES = 4096
+"""Bytes of JSON of the variables of a frame."""
+MOST_VARIABLE = 1024
+"""Bytes of JSON of one of them."""
+_ERRORS = ("error", "err")
+_OF_ERROR = ("exception", "stack", "stacktrace", "stack_trace", "raw_stack", "traceback", "frames")
 _NAME_AND_VALUE = 2
 _ABOVE = 4
 """Levels that a body stands below in its event: both together must not be too deep to be written."""
@@ -27,6 +35,45 @@ _decode = msgspec.json.Decoder().decode
 
 def drop_variables(extra: Mapping[str, Any]) -> None:
     """Drop the values of variables from the frames of an error and of its causes, in place."""
+    for frame in _frames(extra):
+        for name in _VARIABLES:
+            if name in frame:
+                del frame[name]
+
+
+def keep_variables(extra: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Keep the variables of frames as their member `vars`, within the bounds, in place. Returns these."""
+    kept = []
+    for frame in _frames(extra):
+        sent = [frame.pop(name) for name in _VARIABLES if name in frame]
+        if held := next((one for one in sent if isinstance(one, dict) and one), None):
+            frame.update(bounded_variables(held))
+            kept.append(frame["vars"])
+    return kept
+
+
+def bounded_variables(held: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables of a frame with room for them, whole, as `vars`. `vars_left_out` is the number of the others."""
+    kept: dict[str, Any] = {}
+    room = MOST_VARIABLES
+    for name, value in held.items():
+        size = len(_encode({name: value}))
+        if size <= MOST_VARIABLE and size <= room:
+            kept[name] = value
+            room -= size
+    left_out = len(held) - len(kept)
+    return {"vars": kept, **({"vars_left_out": left_out} if left_out else {})}
+
+
+def tells_of_error(message: str, extra: Mapping[str, Any] | None) -> bool:
+    """Whether a record carries an exception or a stack, in `extra` or as lines of its message."""
+    if extra and (any(map(extra.get, _OF_ERROR)) or any(isinstance(extra.get(name), dict) for name in _ERRORS)):
+        return True
+    return "\n" in message and bool(read_trace(message).calls)
+
+
+def _frames(extra: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The frames of an error and of its causes, at all their places."""
     exception = extra.get("exception")
     holders = [extra, exception, extra.get("error")]
     if isinstance(exception, dict) and isinstance(causes := exception.get("causes"), list):
@@ -36,11 +83,7 @@ def drop_variables(extra: Mapping[str, Any]) -> None:
             continue
         stacktrace = holder.get("stacktrace")
         for listed in (holder.get("frames"), stacktrace.get("frames") if isinstance(stacktrace, dict) else None):
-            for frame in listed if isinstance(listed, list) else ():
-                if isinstance(frame, dict):
-                    for name in _VARIABLES:
-                        if name in frame:
-                            del frame[name]
+            yield from (frame for frame in listed if isinstance(frame, dict)) if isinstance(listed, list) else ()
 
 
 def tidy(extra: dict[str, Any]) -> bytes:

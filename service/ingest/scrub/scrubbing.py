@@ -30,6 +30,8 @@ KEPT_OF_OTHERS = frozenset({PROOF_PROPERTY})
 """Members that are only searched for secrets of this service: what identifies a person, and the onboarding marker."""
 
 _REMEMBERED_NAMES = 8192
+_NAMES_IN_TEXT = re.compile(r"""([\w.-]{1,64})\\*["'`]?\s{0,4}(?:=|:)""").findall
+"""Names before a value in a text: `name=`, `name: `, `'name': `, `"name" => `, also with escaped quotes."""
 
 
 class Findings(Counter[str]):
@@ -112,6 +114,22 @@ class Scrubber:
                     self._names(node, suspicion, counts)
             else:
                 self._items(node, suspicion, counts, open_nodes)
+
+    def spelt(self, holder: dict[str, Any], counts: Findings) -> None:
+        """Hide each text with a value under a telling name, such as a printed object, in place (G-202).
+
+        Of variables, SDKs send many as their languages print them. `tree` knows a name by its member alone.
+        """
+        open_nodes: list[Any] = [holder]
+        while open_nodes:
+            node = open_nodes.pop()
+            for key, value in node.items() if type(node) is dict else enumerate(node):
+                if type(value) is str:
+                    if any(self._rule(name) is not _Rule.NONE for name in _NAMES_IN_TEXT(value)):
+                        node[key] = SCRUBBED
+                        counts[NAME] += 1
+                elif type(value) is dict or type(value) is list:
+                    open_nodes.append(value)
 
     def _items(self, node: list[Any], suspicion: Suspicion, counts: Findings, open_nodes: list[Any]) -> None:
         for index, value in enumerate(node):

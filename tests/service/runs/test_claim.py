@@ -88,6 +88,7 @@ def test_a_runner_sees_the_stack_of_the_latest_error_and_no_person(at: HttpScene
         },
     }
     at.prepare()
+    at.must(at.call("PATCH", f"{at.project}/settings", {"frame_variables": True}, who="owner"))
     at.error(2, **sent)
     at.issue()
     at.must(at.claim(), 201)
@@ -104,6 +105,7 @@ def test_a_runner_sees_the_stack_of_the_latest_error_and_no_person(at: HttpScene
     for name in ("breadcrumbs", "request", "user", "grouping"):
         assert shown["latest_event"].pop(name)
         assert shown["origins"].pop(f"/latest_event/{name}")
+    assert shown["latest_event"]["exception"]["frames"][0]["vars"] == {"card": "v1"}
     hidden = "raise Declined('[address]')"
     told = known["latest_event"].pop("exception")
     assert told["frames"] == [{**frame, "context_line": hidden}]

@@ -36,7 +36,12 @@ def test_the_settings_move_along_the_edges_only():
 
 
 def test_stored_events_stay_readable():
-    check_released(settings.MACHINE, [ProjectSettingsChanged("changed_by_1", 1_800_000_000, accept_public_events=True)])
+    changed = ProjectSettingsChanged("changed_by_1", 1_800_000_000, accept_public_events=True)
+    check_released(settings.MACHINE, [changed])
+    of_intake = ProjectSettingsChanged("usr_1", 5, default_level="info", frame_variables=False)
+    stored = b'{"changed_by":"usr_1","changed_at":5,"default_level":"info","frame_variables":false}'
+    assert msgspec.json.encode(of_intake) == stored
+    assert msgspec.json.decode(stored, type=ProjectSettingsChanged) == of_intake
 
 
 @pytest.mark.parametrize(("project", "accepts"), [(NEW, False), (BEFORE, True)])
@@ -64,6 +69,7 @@ def test_the_first_change_takes_no_tag_and_each_later_one_the_present_one():
 
 def test_only_what_lets_more_start_loosens():
     on, off = InForce(accept_public_events=True), InForce(accept_public_events=False)
+    assert not settings.loosens(off, InForce(accept_public_events=False, default_level="info", frame_variables=True))
     assert settings.loosens(off, on)
     assert not any(settings.loosens(one, other) for one, other in ((on, off), (on, on), (off, off)))
 
@@ -74,18 +80,24 @@ class SettingsMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.history = History(settings.MACHINE)
-        self.model = {"accept_public_events": False}
+        self.model = {"accept_public_events": False, "default_level": "error", "frame_variables": False}
 
-    @rule(accepts=st.none() | st.booleans())
-    def change(self, accepts: bool | None) -> None:
-        self.history.carry_out(
-            lambda state: change(
-                state,
-                if_match=settings.make_etag("proj_1", state.revision),
-                accept_public_events=accepts,
-            )
+    @rule(
+        wish=st.fixed_dictionaries(
+            {},
+            optional={
+                "accept_public_events": st.booleans(),
+                "default_level": st.sampled_from(["error", "info"]),
+                "frame_variables": st.booleans(),
+            },
         )
-        self.model |= {} if accepts is None else {"accept_public_events": accepts}
+    )
+    def change(self, wish: dict[str, object]) -> None:
+        events = self.history.carry_out(
+            lambda state: change(state, if_match=settings.make_etag("proj_1", state.revision), **wish)
+        )
+        assert len(events) == (self.model | wish != self.model)
+        self.model |= wish
 
     @invariant()
     def the_settings_are_those_of_the_model(self) -> None:

@@ -41,7 +41,7 @@ class RecordedFrame(NamedTuple):
     """A frame as it was recorded; line and column begin at 1, None where they are not known.
 
     `in_app` and `context_line`, the code at the line, are what the sender says of it. So are `before` and `after`, the
-    lines around that one, and the code that the frame is of: its `module`, `package` and `instruction_addr`.
+    lines around that one, the code that the frame is of (`module`, `package`, `instruction_addr`), and its `variables`.
     """
 
     source_url: str | None
@@ -56,6 +56,7 @@ class RecordedFrame(NamedTuple):
     module: str | None = None
     package: str | None = None
     instruction_addr: str | None = None
+    variables: Mapping[str, Any] | None = None
 
 
 def frames_of(extra: Mapping[str, Any], message: str) -> list[RecordedFrame]:
@@ -185,7 +186,10 @@ def _recorded(frame: Mapping[str, Any]) -> RecordedFrame:
         _text(_first(frame, _CONTEXTS, str)),
         tuple(_lines(frame.get("pre_context"))[-MOST_AROUND:]),
         tuple(_lines(frame.get("post_context"))[:MOST_AROUND]),
-        *(_text(_first(frame, (name,), str)) for name in ("module", "package", "instruction_addr")),
+        _text(_first(frame, ("module",), str)),
+        _text(_first(frame, ("package",), str)),
+        _text(_first(frame, ("instruction_addr",), str)),
+        held if isinstance(held := frame.get("vars"), dict) else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ class SourceLine(NamedTuple):
 class ShownFrame(NamedTuple):
     """A frame in words: its function and place, the lines around it, and the reason for a missing source.
 
-    `code` names its module, package and address, where the sender does.
+    `code` names its module, package and address, where the sender does. `variables` are names with values as text.
     """
 
     function: str
@@ -38,6 +39,7 @@ class ShownFrame(NamedTuple):
     advice: str
     in_app: bool
     code: Sequence[tuple[str, str]] = ()
+    variables: Sequence[tuple[str, str]] = ()
 
     @property
     def told(self) -> str:
@@ -104,11 +106,13 @@ def _resolved(frame: Json, raw: Json) -> ShownFrame:
     if not frame["resolved"]:
         lines = _around(frame["line"], _texts(raw, "pre_context"), frame["context_line"], _texts(raw, "post_context"))
         advice = "" if frame["verdict"] in _NO_MATTER else frame["advice"]
-        return ShownFrame(frame["function"] or "", sent, "", lines, advice, frame["in_app"] is True, _code(frame))
+        return ShownFrame(
+            frame["function"] or "", sent, "", lines, advice, frame["in_app"] is True, _code(frame), _variables(frame)
+        )
     place = _place(frame["original_source"], frame["original_line"], frame["original_column"])
     lines = _around(frame["original_line"], frame["context_before"], frame["context_line"], frame["context_after"])
     function = frame["original_function"] or frame["function"] or ""
-    return ShownFrame(function, place, sent, lines, "", frame["in_app"] is not False, _code(frame))
+    return ShownFrame(function, place, sent, lines, "", frame["in_app"] is not False, _code(frame), _variables(frame))
 
 
 def _sent(frame: Json) -> ShownFrame:
@@ -119,12 +123,21 @@ def _sent(frame: Json) -> ShownFrame:
     context = frame.get("context_line")
     at = context if isinstance(context, str) else None
     lines = _around(number, _texts(frame, "pre_context"), at, _texts(frame, "post_context"))
-    return ShownFrame(_first(frame, _FUNCTIONS), place, "", lines, "", frame.get("in_app") is True, _code(frame))
+    return ShownFrame(
+        _first(frame, _FUNCTIONS), place, "", lines, "", frame.get("in_app") is True, _code(frame), _variables(frame)
+    )
 
 
 def _code(frame: Json) -> list[tuple[str, str]]:
     named = {"module": "module", "package": "package", "instruction_addr": "address"}
     return [(title, value) for name, title in named.items() if isinstance(value := frame.get(name), str) and value]
+
+
+def _variables(frame: Json) -> list[tuple[str, str]]:
+    held = frame.get("vars")
+    if not isinstance(held, dict):
+        return []
+    return [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in held.items()]
 
 
 def _texts(frame: Json, name: str) -> list[str]:

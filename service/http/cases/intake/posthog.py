@@ -182,15 +182,17 @@ def _check(raw: bytes) -> None:
 
 async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[str, Item] | str:
     """Read an event, a large or odd one apart. The name of an unkept one. Raises InvalidPayload."""
-    work = partial(_read, sent, text)
+    sender = call.sender
+    work = partial(_read, sent, text, variables=sender.frame_variables)
     adjustments = AS_SENT
     try:
         record = await call.work_apart(work) if len(text) > LARGE else work()
     except Odd:
-        record, adjustments = await call.work_apart(partial(_read_adjusted, sent, text))
+        record, adjustments = await call.work_apart(
+            partial(_read_adjusted, sent, text, variables=sender.frame_variables)
+        )
     if isinstance(record, str):
         return record
-    sender = call.sender
     check_event(sender, record.body)
     if record.uuid is not None:
         sender = sender._replace(key=record.uuid, request_hash=record.uuid)
@@ -198,19 +200,19 @@ async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[st
     return record.kind, Item(OPERATION, sender, body, raw, adjustments, client=client, before=before, clock=clock)
 
 
-def _read(sent: Sent, text: bytes) -> PostHogRecord | str:
+def _read(sent: Sent, text: bytes, *, variables: bool) -> PostHogRecord | str:
     """Read an event. Raises Odd when it has to be adjusted first, and InvalidPayload. Pure."""
     check_values(text)  # first, for a text of many is dear
     payload = check_body(text)
     try:
-        return posthog.to_record(payload, sent)
+        return posthog.to_record(payload, sent, variables=variables)
     except posthog.MalformedEvents as fault:
         raise sdks.malformed_events(fault) from None
 
 
-def _read_adjusted(sent: Sent, text: bytes) -> tuple[PostHogRecord | str, Adjustments]:
+def _read_adjusted(sent: Sent, text: bytes, *, variables: bool) -> tuple[PostHogRecord | str, Adjustments]:
     adjusted = adjust(text, FRAMES)
-    return _read(sent, adjusted.raw), adjusted.adjustments
+    return _read(sent, adjusted.raw, variables=variables), adjusted.adjustments
 
 
 ENDPOINTS = [

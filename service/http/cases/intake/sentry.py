@@ -194,11 +194,15 @@ def _unwrapped(text: bytes) -> bytes:
 
 async def _record(call: Call[bytes, None], text: bytes, envelope_id: str | None, sent_at: Any = None) -> str:
     """Store an event, and return its id. Raises InvalidPayload, and as the intake's `submit`."""
-    try:
-        read = await call.work_on(len(text), partial(_read, text, envelope_id, sent_at))
-    except Odd:
-        read = await call.work_apart(partial(_read_adjusted, text, envelope_id, sent_at))
     sender = call.sender
+    try:
+        read = await call.work_on(
+            len(text), partial(_read, text, envelope_id, sent_at, variables=sender.frame_variables)
+        )
+    except Odd:
+        read = await call.work_apart(
+            partial(_read_adjusted, text, envelope_id, sent_at, variables=sender.frame_variables)
+        )
     if read.own_id:
         sender = sender._replace(key=read.event_id, request_hash=read.event_id)
     log = read.log
@@ -216,7 +220,9 @@ async def _record(call: Call[bytes, None], text: bytes, envelope_id: str | None,
     return read.event_id
 
 
-def _read(text: bytes, envelope_id: str | None, sent_at: Any = None, adjustments: Adjustments = AS_SENT) -> ReadEvent:
+def _read(
+    text: bytes, envelope_id: str | None, sent_at: Any = None, adjustments: Adjustments = AS_SENT, *, variables: bool
+) -> ReadEvent:
     """Read an event. Raises Odd when it has to be adjusted first, and InvalidPayload. Pure but for a fresh id."""
     check_values(text)  # first, for a text of many is dear
     payload = check_body(text)
@@ -224,13 +230,13 @@ def _read(text: bytes, envelope_id: str | None, sent_at: Any = None, adjustments
         raise _unacceptable("an event must be a JSON object")
     own = sentry_event.event_id_of(payload.get("event_id"), envelope_id)
     event_id = own or uuid4().hex
-    read = sentry_event.read_event(payload, event_id, sent_at)
-    return ReadEvent(event_id, own is not None, to_log(read), adjustments)
+    log = to_log(sentry_event.read_event(payload, event_id, sent_at), variables=variables)
+    return ReadEvent(event_id, own is not None, log, adjustments)
 
 
-def _read_adjusted(text: bytes, envelope_id: str | None, sent_at: Any = None) -> ReadEvent:
+def _read_adjusted(text: bytes, envelope_id: str | None, sent_at: Any = None, *, variables: bool) -> ReadEvent:
     adjusted = adjust(text, FRAMES)
-    return _read(adjusted.raw, envelope_id, sent_at, adjusted.adjustments)
+    return _read(adjusted.raw, envelope_id, sent_at, adjusted.adjustments, variables=variables)
 
 
 def _unacceptable(reason: str) -> InvalidPayload:

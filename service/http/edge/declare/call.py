@@ -137,7 +137,15 @@ class Call(Generic[B, Q]):
         who = self.principal
         public = who.kind is PrincipalKind.PUBLIC_DSN
         return Sender(
-            self.project_id, who.secret_hash, self.request_id, self.key, self.request_hash, who.account, public
+            self.project_id,
+            who.secret_hash,
+            self.request_id,
+            self.key,
+            self.request_hash,
+            who.account,
+            public,
+            who.default_level,
+            who.frame_variables,
         )
 
     async def listen(self, stream: str) -> None:

@@ -78,7 +78,7 @@ def test_a_new_project_has_its_defaults_and_no_tag(world: World) -> None:
         answer = read(world, who=who)
         shown = answer.json()
         assert (answer.status_code, "etag" in answer.headers) == (200, False)
-        assert shown["accept_public_events"] is False
+        assert (shown["accept_public_events"], shown["frame_variables"]) == (False, False)
         assert (shown["etag"], shown["changed_at"], shown["changed_by"]) == (None, None, None)
     said(read(world, who="stranger"), 404, "project_not_found")
     said(read(world, who=None), 401, "unauthenticated")
@@ -113,6 +113,8 @@ def test_nobody_else_changes_one(world: World) -> None:
         {"accept_public_events": "true"},
         {"accept_public_events": 1},
         {"accept_public_events": None},
+        {"default_level": "warning"},
+        {"frame_variables": "yes"},
         {"required_evidence_source": None},
         {"maximum_error_probability": 0.1},
         [],
@@ -211,3 +213,54 @@ def test_a_contract_that_is_paused_stays_so(at: HttpScene) -> None:
     paused = world.call("GET", world.contract).json()
     assert changed(world, {"accept_public_events": True})["automations_disabled"] == []
     assert world.call("GET", world.contract).json() == paused
+
+
+LEVELS: list[tuple[dict[str, Any], str]] = [
+    ({"message": "Order 17 is late"}, ""),
+    ({"message": "Order 17 is late", "level": None}, ""),
+    ({"message": "Order 17 is late", "extra": {"order": 17, "exception": None}}, ""),
+    ({"message": "Order 17 failed", "level": "error"}, "error"),
+    ({"message": "Order 17 failed", "level": "debug", "extra": {"exception": {"type": "E"}}}, "debug"),
+    ({"message": "Order 17 failed", "extra": {"exception": {"type": "OrderError"}}}, "error"),
+    ({"message": "Order 17 failed", "extra": {"stack": "OrderError: late\n    at place (orders.js:3:4)"}}, "error"),
+    ({"message": "Order 17 failed", "extra": {"error": {"frames": [{"function": "place"}]}}}, "error"),
+    ({"message": "Order 17 failed", "extra": {"err": {"message": "late", "stack": "at place"}}}, "error"),
+    ({"message": "OrderError: late\n    at place (/app/orders.js:3:4)"}, "error"),
+    ({"message": 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    f()\nKeyError: 1'}, "error"),
+    ({"message": "Order 17 is late:\n3:45 at the door"}, ""),
+]
+"""Records with their level. An empty one is that of the setting."""
+
+
+def test_the_level_of_records_without_one_holds_in_every_process_from_the_answer_on(
+    world: World, both: list[httpx2.Client]
+) -> None:
+    """Both processes know the DSN when the setting changes, there and back."""
+    world.secrets["dsn"] = world.call("GET", f"/v1/projects/{world.project_id}/dsn").json()["dsn"]
+
+    def level_of(body: dict[str, Any], client: httpx2.Client) -> str:
+        answer = world.call("POST", "/v1/logs/", body, who="dsn", client=client)
+        assert answer.status_code == 202, answer.text
+        stored = answer.json()
+        assert (stored["case_id"] is None) is (stored["level"] != "error")
+        return str(stored["level"])
+
+    etag = None
+    for default in ("info", "error", "info"):
+        for client in both:
+            level_of(LEVELS[0][0], client)
+        etag = changed(world, {"default_level": default}, etag=etag)["etag"]
+        for client in both:
+            for body, level in LEVELS:
+                assert level_of(body, client) == (level or default), body
+
+
+def test_sdks_keep_the_default_of_their_protocol(world: World) -> None:
+    shown = world.call("GET", f"/v1/projects/{world.project_id}/dsn").json()
+    world.secrets["dsn"] = shown["sdks"]["posthog_key"]
+    changed(world, {"default_level": "info"})
+    event = {"event_id": "a" * 32, "message": "Order 17 failed"}
+    answer = world.call("POST", f"/api/{shown['alias']}/store/?sentry_key={world.secrets['dsn']}", event, who=None)
+    assert answer.status_code == 200, answer.text
+    listed = world.call("GET", f"/v1/projects/{world.project_id}/cases").json()["cases"]
+    assert [case["title"] for case in listed] == ["Order 17 failed"]

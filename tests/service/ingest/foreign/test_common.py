@@ -196,7 +196,19 @@ ERROR = st.builds(
     ForeignError,
     TEXT,
     TEXT,
-    st.lists(st.builds(Frame, TEXT, TEXT, TEXT, TEXT, pre_context=LINES, post_context=LINES), max_size=5),
+    st.lists(
+        st.builds(
+            Frame,
+            TEXT,
+            TEXT,
+            TEXT,
+            TEXT,
+            pre_context=LINES,
+            post_context=LINES,
+            variables=st.none() | st.dictionaries(st.text(), VALUE, max_size=3),
+        ),
+        max_size=5,
+    ),
     TEXT,
     st.none(),
 )
@@ -232,7 +244,9 @@ _VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXTS, inner, max_size=3),
     max_leaves=8,
 )
-_FRAMES = st.builds(Frame, _TEXTS | st.none(), _TEXTS | st.none(), lineno=st.integers(0, 9) | st.none())
+_FRAMES = st.builds(
+    Frame, _TEXTS | st.none(), _TEXTS | st.none(), lineno=st.integers(0, 9) | st.none(), variables=st.none()
+)
 _ERRORS = st.builds(
     ForeignError, _TEXTS | st.none(), _TEXTS | st.none(), st.lists(_FRAMES, max_size=3), mechanism=st.none()
 )
