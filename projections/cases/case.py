@@ -53,6 +53,7 @@ class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
     came by the public DSN. With any, the members `server_…` are of the others alone (G-184). `server_last_seen_at` is
     0 between an error by the public DSN after a resolution and the next of the others. `first_occurred_at` and
     `last_occurred_at` are the times at which errors happened, null as long as these are those of their receipt (G-193).
+    `erased_…` are those of the counts whose records were erased with a person (G-197).
     """
 
     project_id: str
@@ -77,6 +78,8 @@ class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
     server_environments: list[str] | None = None
     first_occurred_at: int | None = None
     last_occurred_at: int | None = None
+    erased_errors: int = 0
+    erased_people: int = 0
 
     def counted(self, *, accept_public: bool) -> CountedErrors:
         """The errors for decisions about automation: all of them, or those by the server's DSN alone."""

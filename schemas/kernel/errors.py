@@ -227,6 +227,11 @@ _CONFLICT = {
         "The project has reached its limit of open invitations.",
         "Revoke an invitation, or wait until one expires.",
     ),
+    "person_deletion_in_progress": code(
+        409,
+        "Another request has begun to delete this person.",
+        "Repeat that request, with its key.",
+    ),
     "project_deletion_in_progress": code(
         409, "The project is being deleted.", "Stop using the project. Deletion is final."
     ),

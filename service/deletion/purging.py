@@ -47,6 +47,8 @@ FACTS = (
     "case_notes",
     "person_names",
     "telemetry_people",
+    "erasure_names",
+    "erased_records",
     "event_days",
     "event_name_days",
     "event_key_days",

@@ -9,11 +9,13 @@ import structlog
 
 from service.billing.settling import settle
 from service.deletion.advancing import Advancer
+from service.deletion.people.advancing import Eraser, sweep_erasures
 from service.deletion.sweeping import sweep
 from service.eventstore.history.stored import StoredEvent
 from service.eventstore.log.reactor import Job
 from service.services import Services
 from service.tasks import LOCK, Task
+from statemachines.deletion.erasure import ErasureFenced
 from statemachines.deletion.removal import DeletionFenced
 
 log = structlog.get_logger(__name__)
@@ -28,6 +30,7 @@ async def advance(services: Services, _: Mapping[str, Any]) -> None:
     """
     await settle(services.store, services.payments)
     ended = await sweep(services.store, Advancer(services.store, services.settings.erasure_ledger))
+    ended += await sweep_erasures(services.store, Eraser.of(services.store, services.settings))
     if ended:
         log.info("deletions_ended", number=ended)
 
@@ -38,4 +41,4 @@ def wake(_: StoredEvent) -> Job:
 
 
 TASKS = [Task(ADVANCE, advance, cron="* * * * *")]
-REACTIONS = {DeletionFenced.TOPIC: wake}
+REACTIONS = {DeletionFenced.TOPIC: wake, ErasureFenced.TOPIC: wake}

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import structlog
 
+from service.deletion.ledger import people_erased
 from service.deletion.survivors import to_erase_again
 from service.eventstore.schema import migrations, roles
 from service.eventstore.schema.startup import check_database
@@ -35,10 +36,11 @@ def make_ready(settings: Settings) -> None:
             log.info("beside_a_later_release", migrations=later)
         check_database(connection, test_clock=settings.test_clock)
     _erase_again(settings)
+    _erase_people_again(settings)
 
 
 def _erase_again(settings: Settings) -> None:
-    """Erase once more what a restored backup has brought back; nothing is served before that is done."""
+    """Erase once more what a restored backup has brought back. Nothing is served before that is done."""
     url, ledger = settings.database_url, settings.erasure_ledger
     found = to_erase_again(url, ledger)
     if not found:
@@ -55,3 +57,25 @@ def _erase_again(settings: Settings) -> None:
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, erase_again(url, ledger, found)).result()
     log.warning("erased_again", number=len(found))
+
+
+def _erase_people_again(settings: Settings) -> None:
+    """Erase people of a restored backup once more."""
+    url, ledger = settings.database_url, settings.erasure_ledger
+    if not people_erased(ledger):
+        return
+    # It loads every machine, and few installations erase people.
+    from service.deletion.people import naming, restoring  # noqa: PLC0415
+
+    found = restoring.people_to_erase_again(url, ledger)
+    if not found:
+        return
+    sys.stdout.write(
+        f"The database does not know {len(found)} deletion(s) of people that {ledger} names. "
+        "They are carried out again before the service is ready.\n"
+    )
+    sys.stdout.flush()
+    with ThreadPoolExecutor(1) as thread:
+        again = restoring.erase_people_again(url, ledger, naming.keys_of(settings), found)
+        thread.submit(asyncio.run, again).result()
+    log.warning("people_erased_again", number=len(found))

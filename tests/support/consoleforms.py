@@ -35,6 +35,7 @@ SPECIAL: Mapping[str, Special] = {
     "projects/{project_id}/cases/several": Special("resolve_case", [("deed", "resolve"), ("chosen", "{case_id} 1")]),
     "projects/{project_id}/credentials/verify": Special("verify_dsn", [("dsn", "x")]),
     "projects/{project_id}/delete": Special("delete_project", [("begun", "yes")]),
+    "projects/{project_id}/people/delete": Special("delete_user", [("id", "nobody"), ("begun", "yes")]),
     "projects/{project_id}/onboarding/proof": Special("start_onboarding_proof"),
     "projects/{project_id}/onboarding/verify": Special("verify_onboarding"),
     "projects/{project_id}/usage/checkout": Special(fields=[("plan", "pro")]),

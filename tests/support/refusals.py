@@ -43,6 +43,7 @@ ANOTHER_DECIDES = frozenset(
         "stale_state_revision",
         "case_revision_stale",
         "idempotency_in_progress",
+        "person_deletion_in_progress",
         "project_deletion_in_progress",
         "credential_already_created",
         "delivery_mode_mismatch",  # what was sent

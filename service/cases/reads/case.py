@@ -35,6 +35,7 @@ LISTED_COUNTED, PAGE_COUNTED = 1000, 50_000  # the same of a case in a list, and
 _RECORD = load_sql("cases", "record")
 _TRENDS = load_sql("cases", "trends")
 _EVIDENCE = load_sql("cases", "evidence")
+_NEWEST_KEPT = load_sql("cases", "newest_kept")
 _EVIDENCE_OF_TODAY = load_sql("cases", "evidence_of_today")
 
 
@@ -199,19 +200,32 @@ async def _evidence(store: EventStore, bundle: CaseBundle) -> CaseEvidence:
     last, oldest = bundle.total.last_seen_at, bundle.today - (TREND_DAYS - 1) * DAY
     # Where the last one is older than the trend, no day of it has to be looked at.
     since = max(oldest, bundle.total.first_seen_at - bundle.total.first_seen_at % DAY)
-    if not bundle.merged and since == bundle.today and last < since + DAY:
+    if not bundle.merged and not bundle.stats.erased_errors and since == bundle.today and last < since + DAY:
         try:
             return await _evidence_of_today(store, project_id, case_id, since, last)
         except UndefinedTable:
             pass  # The day has no partition of its own: the default one has its rows, or they are gone.
     ids = [case_id, *(member.case_id for member in bundle.merged)]
+    found = await _evidence_until(store, bundle, ids, last, bundle.stats.last_seen_at, since)
+    if found.latest is not None or not (bundle.stats.erased_errors or bundle.merged):
+        return found
+    # The last error was of somebody who was erased: the last one of anybody else tells.
+    place = {"project_id": project_id, "case_id": case_id, "case_ids": ids}
+    [[last_kept, own]] = await store.fetch(_NEWEST_KEPT, **place, last=last)
+    return found if last_kept is None else await _evidence_until(store, bundle, ids, last_kept, own or 0, since)
+
+
+async def _evidence_until(
+    store: EventStore, bundle: CaseBundle, ids: Sequence[str], last: int, own_last: int, since: int
+) -> CaseEvidence:
+    """Read the evidence of errors until the last one of all, and the last one of the case shown."""
     [[text]] = await store.fetch_planned(
         _EVIDENCE,
-        project_id=project_id,
-        case_id=case_id,
+        project_id=bundle.case.project_id,
+        case_id=bundle.case.id,
         case_ids=ids,
         last=last,
-        own_last=bundle.stats.last_seen_at,
+        own_last=own_last,
         since=since,
     )
     return msgspec.json.decode(text, type=CaseEvidence)

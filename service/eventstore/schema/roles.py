@@ -39,6 +39,7 @@ SERVING: Final[Mapping[str, str]] = {
     "invitation_standings": "select",
     "owned_projects": "select",
     "ownerships": "select",
+    "person_namings": "select",
     "queried_deploys": "select",
     "queried_errors": "select",
     "queried_events": "select",

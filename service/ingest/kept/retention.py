@@ -42,6 +42,7 @@ KIND_DAYS = 90  # of which kinds that are not kept stay counted: more than healt
 _KEEP_SAMPLES = load_sql("ingest", "keep_samples")
 _HOLDERS = load_sql("ingest", "holders")
 _DELETE_NAMES = load_sql("ingest", "delete_names")
+_DELETE_ERASED = load_sql("ingest", "delete_erased")
 _FORGET_PEOPLE = load_sql("ingest", "forget_people")
 # Rows are deleted oldest first, so the last sample that is taken is of the last error.
 _DELETE = {
@@ -85,6 +86,7 @@ async def purge(connection: Connection, kept: Retention) -> int:
             await _find(connection, (one for one in there if one not in over), kept, today, lines)
         total = await _delete(connection, lines)
         await _forget_people(connection, kept, today)
+        await _forget_erased(connection, kept, today)
         for statement in _PURGE_USAGE:
             await connection.execute(statement.encode(), {"day": today - USAGE_DAYS * DAY})
         await connection.execute(_PURGE_KINDS.encode(), {"day": today - KIND_DAYS * DAY})
@@ -115,6 +117,18 @@ async def _forget_people(connection: Connection, kept: Retention, today: int) ->
             began = time.monotonic()
             values = {"project_id": project_id, "until": today - (days or 0) * DAY, "after": after, "most": NAMES}
             [[after]] = await (await connection.execute(_FORGET_PEOPLE.encode(), values)).fetchall()
+            await leave_room(began)
+
+
+async def _forget_erased(connection: Connection, kept: Retention, today: int) -> None:
+    """Delete the rest of erased records as old as the records themselves would be deleted."""
+    async for project_id in _holders(connection, "erased_records"):
+        days = kept.days.get(project_id)
+        gone = 0 if days is None else STEP
+        while gone == STEP:
+            began = time.monotonic()
+            values = {"project_id": project_id, "until": today - (days or 0) * DAY, "most": STEP}
+            [[gone]] = await (await connection.execute(_DELETE_ERASED.encode(), values)).fetchall()
             await leave_room(began)
 
 

@@ -1,6 +1,6 @@
 -- Cases whose counters do not agree with the errors that are kept. A case has a sample once, and only once, retention
--- has deleted an error of it. When its errors happened, it says from the first on that came since that is kept: before,
--- the flush that opened it may have come a moment late.
+-- has deleted an error of it. Errors and people that were erased are counted, too. When its errors happened, it says
+-- from the first on that came since that is kept: before, the flush that opened it may have come a moment late.
 with counted as (
     select e.project_id, e.case_id as id, count(*) as errors, max(e.received_at) as latest,
         min(coalesce(e.occurred_at, e.received_at)) as first_at,
@@ -24,11 +24,11 @@ where project_id in (
     \ir parts/active.sql
 ) and (
     c.id is null or s.id is null
-    or case when s.sample is null then s.event_count <> coalesce(k.errors, 0)
-        else s.event_count <= coalesce(k.errors, 0) end
-    or s.users_affected <> coalesce(p.people, 0)
+    or case when s.sample is null then s.event_count <> coalesce(k.errors, 0) + s.erased_errors
+        else s.event_count <= coalesce(k.errors, 0) + s.erased_errors end
+    or s.users_affected <> coalesce(p.people, 0) + s.erased_people
     or s.event_count < coalesce(p.errors, 0)
-    or s.last_seen_at <> k.latest
+    or s.last_seen_at < k.latest or s.erased_errors = 0 and s.last_seen_at <> k.latest
     or s.first_seen_at > s.last_seen_at
     or s.first_occurred_at > k.first_at + 60 or s.last_occurred_at < k.last_at
     or s.first_occurred_at > s.last_occurred_at
@@ -41,7 +41,7 @@ where project_id in (
     or (s.public_count > 0) is distinct from (s.server_environments is not null)
     or k.server_unmarked and not s.server_unmarked
     or not k.server_environments <@ s.server_environments and cardinality(s.server_environments) < 100
-    or s.sample is null and (
+    or s.sample is null and s.erased_errors = 0 and (
         s.public_count <> k.public_errors or s.server_unmarked <> k.server_unmarked
         or not s.server_environments <@ k.server_environments
         or s.unmarked <> k.unmarked or not s.environments <@ k.environments or not s.releases <@ k.releases

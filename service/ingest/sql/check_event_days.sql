@@ -1,8 +1,12 @@
--- Days whose counts of events by name do not add up to the events that are kept, or to the rows of the names and keys
--- below them. Days before a project's first one here were not counted, or are kept no longer.
+-- Days whose counts of events by name do not add up to the events that are kept or were erased, or to the rows of the
+-- names and keys below them. Days before a project's first one here were not counted, or are kept no longer.
 with found as (
     select e.project_id, e.received_at - e.received_at %% 86400 as day, count(*) as row_count
-    from analytics_events e group by 1, 2
+    from (
+        select a.project_id, a.received_at from analytics_events a
+        union all select r.project_id, r.received_at from erased_records r where r.event is not null
+    ) e
+    group by 1, 2
 ), names as (
     select n.project_id, n.day, count(*) as names, sum(n.row_count) as row_count from event_name_days n group by 1, 2
 ), keys as (

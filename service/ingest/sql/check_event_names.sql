@@ -3,7 +3,11 @@
 with found as (
     select e.project_id, e.received_at - e.received_at %% 86400 as day, e.event, count(*) as row_count,
         min(e.received_at) as first_at, max(e.received_at) as last_at
-    from analytics_events e group by 1, 2, 3
+    from (
+        select a.project_id, a.received_at, a.event from analytics_events a
+        union all select r.project_id, r.received_at, r.event from erased_records r where r.event is not null
+    ) e
+    group by 1, 2, 3
 )
 select case when n.row_count is null then 'missing' when f.row_count is null then 'extra' else 'different' end,
     project_id, to_char(to_timestamp(day) at time zone 'UTC', 'YYYY-MM-DD') || ' ' || event

@@ -1,4 +1,5 @@
--- Days whose counted usage does not agree with the rows that are kept, of as many days as usage is shown for.
+-- Days whose counted usage does not agree with the rows that are kept or were erased, of as many days as usage is shown
+-- for.
 with found as (
     select project_id, day, sum(errors) as errors, sum(analytics) as analytics, max(latest) as latest
     from (
@@ -8,6 +9,10 @@ with found as (
         union all
         select project_id, received_at - received_at %% 86400, 0, count(*), max(received_at)
         from analytics_events group by 1, 2
+        union all
+        select project_id, received_at - received_at %% 86400, count(*) filter (where event is null), count(event),
+            max(received_at)
+        from erased_records group by 1, 2
     ) r
     group by 1, 2
 ), oldest as (

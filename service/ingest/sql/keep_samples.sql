@@ -1,7 +1,7 @@
 -- Keep a sample of some cases of a partition, those that come after one, before it is dropped; returns the last of them
 -- and how many there were. The cases are found one by one in the partition's index: it has many rows of each. A case
 -- has a sample from its first error on that went, and in the end the sample is the last one: those between need not be
--- written.
+-- written. The error is locked: one of a person who is being erased is waited for, and passed over.
 with recursive step(project_id, case_id, n) as (
     (select e.project_id, e.case_id, 1
     from {table} e
@@ -28,7 +28,8 @@ with recursive step(project_id, case_id, n) as (
     cross join lateral (
         select * from {table} e
         where e.project_id = d.project_id and e.case_id = d.id
-        order by e.received_at desc, e.id desc limit 1) n
+        order by e.received_at desc, e.id desc limit 1
+        for key share) n
     where c.project_id = d.project_id and c.id = d.id
 )
 select s.project_id, s.case_id, s.n from step s order by s.n desc limit 1

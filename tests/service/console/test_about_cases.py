@@ -71,6 +71,28 @@ async def test_a_person_is_shown_with_names_and_properties(world: World):
     assert "Names not joined" in refused.text
 
 
+async def test_an_owner_deletes_a_person(world: World):
+    """By typing the id; a member is offered no such form; the page goes on until the receipt is there."""
+    shop = await erring_shop(world)
+    await shop.err(user={"id": HOSTILE_ID})
+    place = f"projects/{shop.id}/people/person?id={quote(HOSTILE_ID)}"
+    _, member = await shop.join(Role.MEMBER)
+    assert "Delete this person" not in (await member.open(place)).text
+    page = await shop.browser.open(place)
+    [form] = [one for one in page.forms if one.action.endswith("/people/delete")]
+    wrong = await shop.browser.send(form, 400, confirm="somebody else")
+    assert "is not the id of this person" in wrong.text
+    shown = await shop.browser.send(form, confirm=HOSTILE_ID)
+    for _ in range(100):
+        again = [one for one in shown.forms if one.action.endswith("/people/delete")]
+        if not again:
+            break
+        shown = await shop.browser.send(again[0])
+    assert "The person is deleted" in shown.text
+    assert HOSTILE_ID not in shown.html
+    assert "No event of this project names this person" in (await shop.browser.open(place)).text
+
+
 async def test_a_rule_is_tried_made_and_removed(world: World):
     shop = await erring_shop(world)
     case_id = await shop.err()

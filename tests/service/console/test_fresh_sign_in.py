@@ -22,8 +22,8 @@ DANGEROUS = {
     name
     for row in (
         "change_webhook create_credential create_public_query create_webhook decide_automation_approval",
-        "delete_account delete_alert delete_project delete_webhook enable_automation_contract invite_member",
-        "review_onboarding rotate_dsn rotate_public_dsn rotate_webhook_secret",
+        "delete_account delete_alert delete_project delete_user delete_webhook enable_automation_contract",
+        "invite_member review_onboarding rotate_dsn rotate_public_dsn rotate_webhook_secret",
     )
     for name in row.split()
 }
@@ -105,7 +105,7 @@ def test_a_dangerous_form_asks_an_old_session_and_does_nothing(full: FullScene, 
         assert answer.status_code == 403, form.place
         assert ASKS in answer.text, form.place
         asked.add(form.place)
-    assert len(asked) == len(DANGEROUS) + 3
+    assert len(asked) == len(DANGEROUS) + 4
 
 
 def test_no_stop_and_no_everyday_form_asks(full: FullScene, intruder: Intruder, stale: str) -> None:

@@ -161,8 +161,9 @@ def plan_twice(tenant: Tenant) -> None:
 
 
 def end(tenant: Tenant) -> None:
-    """Delete a project, then the account of somebody else, each until it is gone."""
+    """Delete a person of a project, the project, then the account of somebody else, each until it is gone."""
     project = tenant.create_project("gone")
+    until_gone(tenant.client, "DELETE", f"/v1/projects/{project['id']}/users/alex-walker", tenant.owner_key, None)
     until_gone(tenant.client, "DELETE", f"/v1/projects/{project['id']}", tenant.owner_key, None)
     guest = accounts.sign_in(tenant.client, tenant.internal_token, f"{tenant.name}-gone")
     until_gone(tenant.client, "POST", "/v1/auth/self_delete", guest, {"confirm": "DELETE"})

@@ -89,6 +89,12 @@ class Tenant(worlds.Service):
             while not client.get(path).raise_for_status().json()["deliveries"]:
                 time.sleep(0.1)
 
+    def wait_until_deleted(self, path: str, secret: str) -> None:
+        """Wait until the deletion of a person has ended, outside of the tour, for the same reason."""
+        with self._operator.client(secret) as client:
+            while client.delete(path, headers={"idempotency-key": "gone"}).raise_for_status().status_code != 200:
+                time.sleep(0.1)
+
     def carry(self, talk: chains.Talk) -> Any:
         """Run a scripted conversation to its end; returns its result."""
         try:
@@ -285,6 +291,9 @@ def work_on_cases(tenant: Tenant) -> None:
         f"{path}/suppressions",
     ):
         tenant.call("GET", read, None, owner)
+    person = f"{path}/users/{tenant.name}-runner"
+    tenant.call("DELETE", person, None, owner, idempotency_key="gone")
+    tenant.wait_until_deleted(person, owner)
     map_lines(tenant, path, case)
     tenant.call("POST", f"{path}/suppressions/preview", {"fingerprint_pattern": "*"}, owner)
     rule = tenant.call(

@@ -1,12 +1,15 @@
-"""The people whom errors of a project affected, and what is known of one."""
+"""The people whom errors of a project affected, what is known of one, and the deletion of a person."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from service.auth.refusals import NotFound
-from service.console.kit.page import View, page
+from service.console.kit.commands import FormProblem
+from service.console.kit.fields import Fields, first
+from service.console.kit.page import View, form, page
 from service.console.kit.visit import Visit
+from service.ids import new_id
 
 DAYS: Sequence[tuple[str, str]] = (
     ("1", "the last day"),
@@ -44,9 +47,25 @@ async def show_person(visit: Visit) -> View:
     return View("cases/person.html", "Person", facts, project_id)
 
 
+@form("projects/{project_id}/people/delete")
+async def delete_person(visit: Visit, fields: Fields) -> View:
+    """Begin the deletion of a person, or show its progress. The same request does both. Raises FormProblem."""
+    project_id, key = visit.values["project_id"], first(fields, "_key") or new_id("req")
+    distinct_id = first(fields, "id")
+    if first(fields, "begun") != "yes" and first(fields, "confirm").strip() != distinct_id.strip():
+        raise FormProblem.of_field("confirm", "is not the id of this person")
+    path = {"project_id": project_id, "distinct_id": distinct_id}
+    said = await visit.ask("delete_user", path, body={}, headers={"idempotency-key": key})
+    if not said.ok:
+        raise FormProblem(said.status, said.error)
+    facts = {"found": said.body, "key": key, "distinct_id": distinct_id}
+    return View("cases/person-deleted.html", "Deletion of a person", facts, project_id)
+
+
 def _outside(address: str) -> str:
     """An address to link to: one of the web, else none."""
     return address if address.startswith(("https://", "http://")) else ""
 
 
 PAGES = [show_people, show_person]
+FORMS = [delete_person]

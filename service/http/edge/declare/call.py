@@ -89,6 +89,7 @@ class Call(Generic[B, Q]):
     form: Form | None = None  # of the body, when it is not that of one record: then `body` is None
     records: Counter[tuple[str, int]] | None = None  # those of a request that has several, by kind and status
     waiting: RevisionWait | None = None  # of a request that may wait for a change
+    known_as: str = ""  # what records of the request call it; "": its method and path
     locked: Rejection | None = None  # what a new command is refused with, once it is known that its object exists
 
     @property
@@ -279,7 +280,7 @@ class Call(Generic[B, Q]):
         origin = Origin(
             actor_kind=self.principal.kind.value,
             actor_id=self.principal.id,
-            operation=f"{self.operation.method} {self.scope['path']}",
+            operation=self.known_as or f"{self.operation.method} {self.scope['path']}",
             request_id=self.request_id,
             correlation_id=self.request_id,
         )

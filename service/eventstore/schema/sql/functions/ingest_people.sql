@@ -3,7 +3,7 @@
 --
 -- Flushes of a project do this one after the other, so what is looked up stands until the end. The names of two people
 -- become one's unless both are identified, for which a merge alone is enough, or have more than `most_names` together.
--- An identified person keeps the name that it is called by.
+-- An identified person keeps the name that it is called by. Somebody who is being erased is joined with nobody.
 create or replace function ingest_people(seconds bigint, new_usage json) returns void language plpgsql as $body$
 declare
     most_names constant bigint := 1000;
@@ -21,6 +21,8 @@ begin
     from (
         select distinct hashtext(p.project_id) as number from json_to_recordset(told) as p(project_id text) order by 1
     ) l;
+    perform cut_links(project => x.project_id)
+    from (select distinct p.project_id from json_to_recordset(told) as p(project_id text)) x;
     for t in
         select p.* from json_to_recordset(told) as p(project_id text, name text, kind text, other text, set jsonb,
             set_once jsonb)

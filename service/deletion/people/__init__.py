@@ -1,0 +1,1 @@
+"""The end of people of a project's telemetry: erasures, from the request to the receipt (G-197)."""
