@@ -108,6 +108,7 @@ def _bind(unit: Unit, waiting: WaitingRun | None, deploy_id: str, report: Report
         environment=report.environment,
         sha=report.sha,
         recorded_at=unit.now,
+        compared="version",
     )
     return waiting.bind(unit, bound)
 

@@ -85,13 +85,18 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BoundDeploy(msgspec.Struct, frozen=True, kw_only=True):
-    """The trusted deploy of the proven commit."""
+    """The trusted deploy of the proven commit.
+
+    `compared` says that releases of errors are compared with it by version (G-199). Deploys that were bound before this
+    do not have it: they go by equality.
+    """
 
     deploy_id: str
     version: str
     environment: str
     sha: str
     recorded_at: int
+    compared: Literal["version"] | UnsetType = UNSET
 
 
 class FollowUp(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tests.support.questions import Error, Event
@@ -193,9 +193,11 @@ def deploy_impact(product: Product, environment: str, since: int, deployed_at: i
     return found
 
 
-def deploy_recurrence(product: Product, case: str, deployed: tuple[str, str, int], as_of: int) -> list[Row]:
-    """`deployed` is the version, the environment and the second of a deploy."""
-    version, environment, at = deployed
+def deploy_recurrence(
+    product: Product, case: str, releases: Collection[str], deployed: tuple[str, int], as_of: int
+) -> list[Row]:
+    """`releases` are the deployed one in all forms and the later ones; `deployed` the environment and second of it."""
+    environment, at = deployed
     after = product.within(at + 1, as_of + 1)
-    mine = [e for e in after.of(environment) if e.case == case and e.release in {None, version}]
+    mine = [e for e in after.of(environment) if e.case == case and e.release in {None, *releases}]
     return [(len(mine), len(after.events), at, as_of)]

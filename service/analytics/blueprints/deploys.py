@@ -5,6 +5,7 @@ Their time follows from the deploy; neither `from` nor `to` is taken.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ from service.analytics.blueprints import columns
 from service.analytics.blueprints.declared import Ask, Blueprint, Counted, Read
 from service.analytics.blueprints.finishing import rate
 from service.analytics.bounded.answers import LONGEST_DAYS, Rows, Window
+from service.analytics.recurrences import ERRORS_SQL, RepairedCase, count_recurrences
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.clock import DAY
 from service.eventstore.declare.sqlfiles import load_sql
@@ -22,7 +24,6 @@ from statemachines.kernel.readings import ReadFailed
 DEPLOY_SQL = load_sql("analytics", "blueprints/deploy")
 CASE_SQL = load_sql("analytics", "blueprints/case")
 IMPACT_SQL = load_sql("analytics", "blueprints/deploy_impact")
-RECURRENCES_SQL = load_sql("analytics", "recurrences")
 TRAFFIC_SQL = load_sql("analytics", "blueprints/traffic")
 TRAFFIC_HOGQL = load_sql("analytics", "connected/traffic")
 
@@ -138,22 +139,28 @@ async def _recurrence(ask: Ask, params: RecurrenceParams, window: Window) -> Cou
         return case
     if not case.rows:
         raise InvalidPayload("There is no such case.", invalid=[("params.case_id", "must be a case of the project")])
-    recurrences = await ask(
-        Read(
-            source="errors",
-            local=RECURRENCES_SQL,
-            row=tuple[columns.Count],
-            values={"case_id": params.case_id, "environment": deploy.environment, "release": deploy.version},
-            window=after,
+
+    async def read(query: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]] | ReadFailed:
+        of_errors = query == ERRORS_SQL
+        found = await ask(
+            Read(
+                source="errors" if of_errors else "deploys",
+                local=query,
+                row=tuple[str | None, columns.Count] if of_errors else tuple[str],
+                values=values,
+                window=after,
+            )
         )
-    )
+        return found if isinstance(found, ReadFailed) else found.rows
+
+    repair = RepairedCase(params.case_id, params.deploy_id, *deploy)
+    recurrences = await count_recurrences(read, repair, after.since, after.until)
     if isinstance(recurrences, ReadFailed):
         return recurrences
     traffic = await _traffic(ask, after, after.since)
     if isinstance(traffic, ReadFailed):
         return traffic
-    [[count]] = recurrences.rows
-    return Counted([(count, dict(traffic.rows).get(AFTER, 0), deploy.at, after.until - 1)], after)
+    return Counted([(recurrences, dict(traffic.rows).get(AFTER, 0), deploy.at, after.until - 1)], after)
 
 
 DEPLOY_IMPACT = Blueprint(
@@ -177,8 +184,8 @@ DEPLOY_IMPACT = Blueprint(
 DEPLOY_RECURRENCE = Blueprint(
     id="deploy-recurrence",
     title="Recurrence after a deploy",
-    description="How often an error of a case came after a deploy, in its environment and of its version or none, as "
-    "verification counts it; with the traffic of the project in the same time.",
+    description="How often an error of a case came after a deploy, in its environment and of its version, a later one "
+    "or none, as verification counts it; with the traffic of the project in the same time.",
     source="errors",
     params=RecurrenceParams,
     columns=(

@@ -2,29 +2,31 @@
 
 Both are counted from the deploy on, and no further than its deadline and than what has settled: a record is received
 before its flush commits, so the latest ones, and all that came since the oldest flush under way began, may not be
-there to count yet (G-134). An error counts as recurrence by the case it was grouped into, the run's environment and
-the deploy's version; nothing that it says is looked at. Traffic, whose records carry no environment, counts in the
-whole project.
+there to count yet (G-134). Traffic, whose records carry no environment, counts in the whole project.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from service.analytics.port import AnalyticsProviders
+from service.analytics.recurrences import RepairedCase, count_recurrences
 from service.eventstore.declare import names
 from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.read.reader import Row
 from service.eventstore.store import EventStore
 from statemachines.kernel.readings import ReadFailed
 from statemachines.runs.run import Run
 from statemachines.runs.steps.verify_deploy import Counts, observation_end
 
-_RECURRENCES = load_sql("analytics", "recurrences")
 _SETTLED = load_sql("runs", "settled_until")
 LAG_SECONDS = 2
 """How far behind now counting stays at least."""
 
 
 async def settled(store: EventStore, project_id: str) -> int:
-    """The last second (epoch) that counts: whatever was received in it or before is there for what is read after this.
+    """The last second (epoch) that counts: all received in it or before is there for later reads.
 
     In a statement of its own, before the counts: they see whatever was committed by then.
     """
@@ -42,13 +44,14 @@ async def count(store: EventStore, providers: AnalyticsProviders, project_id: st
     if isinstance(traffic, ReadFailed):
         return traffic
     place = run.terms.environment or deploy.environment
-    [[recurrences]] = await store.fetch(
-        _RECURRENCES,
-        project_id=project_id,
-        case_id=run.case_id,
-        since=deploy.recorded_at + 1,
-        until=until + 1,
-        environment=place,
-        release=deploy.version,
+    repair = RepairedCase(run.case_id, deploy.deploy_id, deploy.version, place, deploy.recorded_at)
+
+    async def ask(query: str, values: Mapping[str, Any]) -> list[Row]:
+        return await store.fetch(query, project_id=project_id, **values)
+
+    recurrences = await count_recurrences(
+        ask, repair, deploy.recorded_at + 1, until + 1, by_version=deploy.compared == "version"
     )
+    if isinstance(recurrences, ReadFailed):
+        return recurrences
     return Counts(traffic.count, recurrences, until, traffic.counted_by)

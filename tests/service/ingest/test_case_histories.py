@@ -50,7 +50,7 @@ class Model:
         return self.leader.get(message, message)
 
     def error(self, message: str, place: str, release: str | None) -> None:
-        """An error opens what is not there, and brings back what is resolved unless its release was replaced."""
+        """An error opens what is absent, and reopens what is resolved unless its release is older than the repair."""
         target = self.goes_to(message)
         self.counted[target] += 1
         if self.status.get(target) == "resolved" and self._outdated(place, release, self.resolved_at[target]):
@@ -61,8 +61,11 @@ class Model:
     def _outdated(self, place: str, release: str | None, resolved_at: int) -> bool:
         here = [(at, version) for at, where, version in self.deploys if where == place]
         of_release = [at for at, version in here if version == release]
-        before = [at for at, _ in here if at <= resolved_at]
-        return bool(of_release and before) and of_release[-1] < before[-1]
+        before = [deployed for deployed in here if deployed[0] <= resolved_at]
+        if release is None or not before:
+            return False
+        at, repaired_by = before[-1]
+        return release < repaired_by or (bool(of_release) and of_release[-1] < at)
 
     def close(self, message: str, status: str, now: int) -> None:
         """A member resolves or ignores."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from typing import Any
 
@@ -23,6 +24,7 @@ from statemachines.cases import case
 from statemachines.cases.acting import Merge
 from statemachines.cases.agent_run import Outcome
 from statemachines.cases.suppression import Action
+from statemachines.deploys.releases import PARTS, parts
 from tests.service.ingest.test_partitions import advance
 from tests.support.ingest import OTHER, PROJECT, Sql, log_item, one, running, send, sender
 
@@ -149,39 +151,106 @@ def deploy(sql: Sql, version: str, at: int, environment: str = "production", pro
     )
 
 
-async def test_only_a_release_that_was_not_replaced_regresses_a_case(database_url, store, sql):
-    """By the order of deploys: 9.0 went out before 1.0 here, and comparing the texts would say the opposite (G-144)."""
+async def errors_reopen(intake: Any, store: Any, sql: Sql, case_id: str, *expected: tuple[Any, str, bool]) -> None:
+    """Send errors of releases in environments: each reopens the resolved case or leaves it, as expected."""
+    for release, environment, reopens in expected:
+        sent = {"environment": environment} | ({} if release is None else {"release": release})
+        for _ in range(2):  # also once it is known
+            [answer] = await send(intake, log_item("boom", **sent))
+            assert answer["case_id"] == case_id
+        status, revision = sql.execute("select status, case_revision from cases").fetchone() or ("", 0)
+        assert status == ("open" if reopens else "resolved"), (release, environment)
+        if reopens:
+            await do(store, commands.resolve(PROJECT, case_id, revision))
+
+
+async def test_only_a_release_that_is_not_older_than_the_repair_reopens_a_case(database_url, store, sql):
+    """Older by the order of deploys or by that of versions; the repair is what was current in the error's place."""
     async with running(database_url) as intake:
         [first] = await send(intake, log_item("boom", release="9.0"))
         now = int(first["received_at"])
-        deploy(sql, "9.0", now - 300)
+        deploy(sql, "9.0", now - 400)
+        deploy(sql, "11.0", now - 300)  # rolled back by the next one
         deploy(sql, "10.0", now - 200)
-        deploy(sql, "1.0", now - 100)
-        deploy(sql, "1.0", now - 400, environment="staging")
-        deploy(sql, "10.0", now - 50, project=OTHER)
+        deploy(sql, "9.0", now - 100, environment="staging")
+        deploy(sql, "12.0", now - 50, project=OTHER)
         await do(store, commands.resolve(PROJECT, first["case_id"], 1))
-        for release, environment, regresses in (
-            ("9.0", "production", False),
-            ("10.0", "production", False),
-            ("1.0", "production", True),  # the one that was current
-            ("1.0", "staging", True),  # the only one there
-            ("0.1", "production", True),  # no deploy names it
+        await errors_reopen(
+            intake, store, sql, first["case_id"],
+            ("9.0", "production", False),  # by both
+            ("11.0", "production", False),  # by the order of deploys
+            ("0.1", "production", False),  # by version: no deploy names it
+            ("shop@9.0+7", "production", False),
+            ("10.0", "production", True),  # the one that was current
+            ("shop@10.0+7", "production", True),
+            ("10.1", "production", True),  # later by version
+            ("2026.11.1", "production", True),  # of another kind, and no deploy names it
+            ("9.0", "staging", True),  # the one that was current there
             (None, "production", True),
-            ("9.0", "elsewhere", True),  # no deploys there
-        ):
-            sent = {"environment": environment} | ({} if release is None else {"release": release})
-            for _ in range(2):  # also once it is known
-                [answer] = await send(intake, log_item("boom", **sent))
-                assert answer["case_id"] == first["case_id"]
-            status, revision = sql.execute("select status, case_revision from cases").fetchone()
-            assert status == ("open" if regresses else "resolved"), (release, environment)
-            if regresses:
-                await do(store, commands.resolve(PROJECT, first["case_id"], revision))
-        # Rolled back: the old release is deployed again, and its errors mean something again.
+            ("0.1", "elsewhere", True),  # no deploys there
+        )  # fmt: skip
+        # The old release is deployed again: it is the older version still.
         deploy(sql, "9.0", now + 1000)
-        await send(intake, log_item("boom", release="9.0"))
-        assert one(sql, "select status from cases") == "open"
-    assert counted(sql) == 1 + 7 * 2 + 1
+        await errors_reopen(intake, store, sql, first["case_id"], ("9.0", "production", False))
+    assert counted(sql) == 1 + 12 * 2
+
+
+async def test_a_hotfix_of_an_older_line_reopens_nothing(database_url, store, sql):
+    """Also where the releases are told in other forms than the deploys; without an order of versions deploys say it."""
+    async with running(database_url) as intake:
+        [first] = await send(intake, log_item("boom", release="shop@10.18.6"))
+        now = int(first["received_at"])
+        for place, version in enumerate(("10.18.6", "v10.24.0+5", "c0ffee01"), start=-3):
+            deploy(sql, version, now + 100 * place)
+        deploy(sql, "c0ffee01", now - 250, environment="staging")
+        deploy(sql, "v10.24.0+5", now - 150, environment="staging")
+        await do(store, commands.resolve(PROJECT, first["case_id"], 1))
+        deploy(sql, "10.18.7", now + 100, environment="staging")
+        deploy(sql, "c0ffee01", now + 200, environment="staging")
+        await errors_reopen(
+            intake, store, sql, first["case_id"],
+            ("shop@10.18.7", "staging", False),
+            ("10.24.0-rc.1", "staging", False),
+            ("shop@c0ffee01", "staging", True),  # deployed again since
+            ("shop@10.24.0", "staging", True),
+            ("10.18.6+3", "production", False),  # replaced, by a name without order
+            ("c0ffee02", "production", True),
+        )  # fmt: skip
+
+
+async def test_packages_of_a_project_are_repaired_by_their_own_deploys(database_url, store, sql):
+    """What is deployed of another package in between neither repairs nor replaces a release."""
+    async with running(database_url) as intake:
+        [first] = await send(intake, log_item("boom", release="@s/admin@1.3"))
+        now = int(first["received_at"])
+        deploy(sql, "@s/admin@1.2", now - 300)
+        deploy(sql, "@s/admin@1.3", now - 200)
+        deploy(sql, "shop@5.0", now - 100)
+        await do(store, commands.resolve(PROJECT, first["case_id"], 1))
+        await errors_reopen(
+            intake, store, sql, first["case_id"],
+            ("@s/admin@1.2", "production", False),
+            ("@s/admin@1.3", "production", True),
+            ("shop@5.0", "production", True),
+            ("shop@4.9", "production", False),
+            ("elsewhere@0.1", "production", True),
+            ("1.2", "production", False),  # of the package that was deployed as this
+            ("1.3", "production", True),
+        )  # fmt: skip
+
+
+async def test_the_database_splits_releases_as_the_service_does(sql):
+    """Name and version, by one pattern; and the index of deploys is by that pattern."""
+    odd = ("@", "v", "+", ".", "1", "a", "\n", "V2", "shop", "-")
+    for seed in range(3000):
+        release = "".join(random.Random(seed).choices(odd, k=seed % 12))
+        found = sql.execute(
+            "select regexp_replace(%(r)s, %(p)s, '\\1'), regexp_replace(%(r)s, %(p)s, '\\2')",
+            {"r": release, "p": f"{PARTS}.*$"},
+        ).fetchone()
+        assert found == parts(release), release
+    index = one(sql, "select pg_get_indexdef('deploys_bare_version'::regclass)")
+    assert f"'{PARTS}.*$'" in index
 
 
 async def test_an_error_from_before_the_repair_only_counts_for_a_day(database_url, store, sql):

@@ -10,7 +10,13 @@ import time
 from typing import Any
 
 import psycopg
+import pytest
+from msgspec import UNSET
 
+from service.analytics import recurrences
+from service.analytics.blueprints.catalogue import ask_for
+from service.analytics.blueprints.running import run_blueprint
+from service.analytics.bounded.answers import Table
 from service.analytics.local import LocalAnalytics
 from service.eventstore.connect.clock import NOW, NOW_SECONDS
 from service.eventstore.declare import names
@@ -21,6 +27,7 @@ from statemachines.runs.events import BoundDeploy, Terms
 from statemachines.runs.run import Run, Status
 from statemachines.runs.steps.verify_deploy import Counts
 from tests.support.ingest import PROJECT
+from tests.support.questions import asking
 
 CASE = "case_of_the_run"
 GATE = names.lock_number(names.gate(PROJECT))
@@ -71,9 +78,16 @@ class Local:
         return LocalAnalytics(self.store, project_id)
 
 
-async def count(store: EventStore, deployed_at: int, environment: str | None = None) -> Counts:
+async def count(
+    store: EventStore, deployed_at: int, environment: str | None = None, version: str = "v1", *, marked: bool = True
+) -> Counts:
     deploy = BoundDeploy(
-        deploy_id="dep_1", version="v1", environment="production", sha="a" * 40, recorded_at=deployed_at
+        deploy_id="dep_1",
+        version=version,
+        environment="production",
+        sha="a" * 40,
+        recorded_at=deployed_at,
+        compared="version" if marked else UNSET,
     )
     run = Run(
         status=Status.VERIFYING,
@@ -82,7 +96,7 @@ async def count(store: EventStore, deployed_at: int, environment: str | None = N
         terms=Terms(verification=TERMS, environment=environment),
     )
     counted = await counting.count(store, Local(store), PROJECT, run)  # type: ignore[arg-type]
-    assert isinstance(counted, Counts)
+    assert isinstance(counted, Counts), counted
     return counted
 
 
@@ -145,3 +159,88 @@ async def test_a_session_of_which_nothing_is_known_is_waited_for(database_url, s
         other.execute("select pg_advisory_xact_lock_shared(%s)", (GATE,))
         assert (await count(store, deployed_at)).observed_to == deployed_at
     assert (await count(store, deployed_at)).observed_to > deployed_at
+
+
+def meet(sql: Any, at: int, release: str | None, times: int = 1, environment: str = "production") -> None:
+    """Store errors of the case, received in a second."""
+    sql.execute(
+        "insert into log_events (project_id, received_at, id, level, message, environment, release, tags, extra, "
+        "case_id) select %s, %s, gen_random_uuid(), 'error', 'm', %s, %s, '{}', '{}', %s from generate_series(1, %s)",
+        (PROJECT, at, environment, release, CASE, times),
+    )
+
+
+def deploy(sql: Any, number: int, version: str, at: int, environment: str = "production") -> None:
+    """Record a deploy."""
+    sql.execute(
+        "insert into deploys (project_id, id, revision, version, environment, source, trusted, recorded_at) "
+        "values (%s, %s, 1, %s, %s, 'ci', true, %s)",
+        (PROJECT, f"dep_{number}", version, environment, at),
+    )
+
+
+@pytest.mark.parametrize(
+    ("release", "recurs"),
+    [
+        (None, True),
+        ("1.4.0", True),
+        ("shop@1.4.0", True),
+        ("shop@1.4.0+77", True),
+        ("v1.4", True),
+        ("1.4.1-beta", True),
+        ("shop@2.0.0", True),
+        ("c0ffee1", True),  # deployed there after it
+        ("1.4.0-rc.1", False),
+        ("shop@1.3.9", False),  # deployed again after it, and older by version
+        ("2026.11.28", False),  # of another kind, and deployed elsewhere
+        ("d41d8cd", False),  # deployed before it
+        ("nowhere", False),
+    ],
+)
+async def test_a_release_recurs_in_any_form_or_when_it_is_later(database_url, sql, store, release, recurs):
+    """For a deploy that was bound before releases were compared, equality decides as it did."""
+    [now] = sql.execute(f"select {NOW_SECONDS}").fetchone()
+    at = now - 1000
+    deploy(sql, 0, "d41d8cd", at - 1)
+    deploy(sql, 1, "1.4.0", at)
+    deploy(sql, 2, "shop@c0ffee1", at)
+    deploy(sql, 3, "1.3.9", at + 10)
+    deploy(sql, 4, "2026.11.28", at + 10, "staging")
+    meet(sql, at, "1.4.0", 3)
+    meet(sql, at + 20, release)
+    assert (await count(store, at, version="1.4.0")).recurrences == recurs
+    before = await count(store, at, version="1.4.0", marked=False)
+    assert before.recurrences == (release in {None, "1.4.0"})
+    asked = ask_for("deploy-recurrence", {"case_id": CASE, "deploy_id": "dep_1"})
+    async with asking(database_url) as questions:
+        questions.open_case(CASE, at, project=PROJECT)
+        found = await run_blueprint(questions.queries, PROJECT, "usr_1", asked)
+    assert isinstance(found, Table)
+    assert found.rows[0]["recurrence_count"] == recurs, "verification and the blueprint agree"
+
+
+async def test_errors_that_do_not_count_hide_none_that_do(sql, store):
+    """However many they are and of however many releases: a read looks at 2,000 errors."""
+    [now] = sql.execute(f"select {NOW_SECONDS}").fetchone()
+    at = now - 1000
+    meet(sql, at + 1, "1.3.9", 4500)
+    for number in range(300):
+        meet(sql, at + 2, f"older-{number}", 8)
+    assert (await count(store, at, version="1.4.0")).recurrences == 0
+    meet(sql, at + 3, "shop@1.4.0")
+    meet(sql, at + 4, "1.4.1", 2)
+    assert (await count(store, at, version="1.4.0")).recurrences == 3
+    meet(sql, at + 5, None, 1500)
+    assert (await count(store, at, version="1.4.0")).recurrences == 1000, "of more than 1,000, so many"
+
+
+async def test_releases_without_end_prove_nothing(sql, store, monkeypatch):
+    """The count is no number then, so that the run waits and its deadline decides."""
+    monkeypatch.setattr(recurrences, "MOST_READS", 3)
+    monkeypatch.setattr(recurrences, "LOOKED", 20)
+    [now] = sql.execute(f"select {NOW_SECONDS}").fetchone()
+    at = now - 1000
+    for number in range(100):
+        meet(sql, at + 2, f"0.{number}")
+    with pytest.raises(AssertionError, match="too_much"):
+        await count(store, at, version="1.4.0")

@@ -377,6 +377,7 @@ class MemoryPort:
                 environment=request.body["environment"],
                 sha=sha,
                 recorded_at=self.store.now,
+                compared="version",
             )
             run = WaitingRun.of(row)
             intent = Intent(run.scope.streams, partial(run.bind, deploy=deploy), reads=run.scope.reads)

@@ -259,8 +259,7 @@ def work_on_cases(tenant: Tenant) -> None:
     project = tenant.create_project("errands")
     path, owner, dsn = f"/v1/projects/{project['id']}", tenant.owner_key, project["dsn"]
     for kind in ("ErrandLost", "ErrandLate"):
-        error = {"message": f"{kind} on its way", "level": "error", "user": {"id": f"{tenant.name}-walker"}}
-        tenant.call("POST", "/v1/logs/", error | {"exception": {"type": kind, "value": "on its way"}}, dsn)
+        lose_errand(tenant, f"{kind} on its way", dsn)
     for route, body in (("store", {"level": "info", "message": "An errand begins."}), ("envelope", {})):
         tenant.call("POST", f"/api/{project['alias']}/{route}/", body, dsn)
     for door in ("/batch/", "/capture/", "/e/", "/i/v0/e/", "/flags/", "/decide/"):
@@ -274,15 +273,18 @@ def work_on_cases(tenant: Tenant) -> None:
         ("reopen", {}),
         ("ignore", {}),
         ("reopen", {}),
+        ("resolve", {}),
     ):
         tenant.call("POST", f"{case}/{deed}", {"case_revision": revision} | more, owner)
         revision = tenant.call("GET", case, None, owner)["revision"]
+    lose_errand(tenant, lost["title"], dsn)
+    revision = tenant.call("GET", case, None, owner)["revision"]
     tenant.call("POST", f"{case}/merge", {"case_revision": revision, "into_case_id": late["id"]}, owner)
     into = tenant.call("GET", f"/v1/cases/{late['id']}", None, owner)
     wish = {"case_revision": into["revision"], "fingerprint": lost["fingerprint"]}
     tenant.call("POST", f"/v1/cases/{late['id']}/split", wish, owner)
     tenant.call("POST", f"{case}/runs", {"status": "escalated"}, owner)
-    [event] = tenant.call("GET", f"{case}/events", None, owner)["events"]
+    event, _ = tenant.call("GET", f"{case}/events", None, owner)["events"]
     for read in (
         f"{case}/events/{event['id']}",
         f"{case}/users",
@@ -300,6 +302,12 @@ def work_on_cases(tenant: Tenant) -> None:
         "POST", f"{path}/suppressions", {"fingerprint_pattern": "no-such*", "action": "auto_ignore"}, owner
     )
     tenant.call("DELETE", f"{path}/suppressions/{rule['id']}", None, owner)
+
+
+def lose_errand(tenant: Tenant, message: str, dsn: str) -> None:
+    """Report an error, which opens its case or brings it back."""
+    error = {"message": message, "level": "error", "user": {"id": f"{tenant.name}-walker"}}
+    tenant.call("POST", "/v1/logs/", error, dsn)
 
 
 def map_lines(tenant: Tenant, path: str, case: str) -> None:

@@ -21,7 +21,9 @@ MOMENTS = st.builds(
 EVENTS = st.sampled_from("abc")
 PEOPLE = st.sampled_from(["ann", "bob", "cid"])
 ENVIRONMENTS = st.sampled_from(["production", "staging"])
-RELEASES = st.sampled_from(["1.0", "2.0"])
+RECURRING = ("2.0", "shop@2.0.0+7", "v2.1-rc.1", "e4d909c2")
+"""The deployed release in two forms, a later one by version, and one by its deploy."""
+RELEASES = st.sampled_from(["1.0", "2.0-rc.1", "1.9+2.0", "d41d8cd9", *RECURRING])
 CASES = ("c1", "c2", "c3")
 VALUES = st.sampled_from(["pro", "free", "7", 7, True, "true", "", None, [1], {"a": 1}, "x" * 205])
 SEEN = st.builds(
@@ -60,7 +62,11 @@ def fill(questions: Questions, product: Product, begin: int, deployed_at: int, l
     for case, (opened, into) in product.cases.items():
         questions.open_case(case, opened, into)
     questions.deploy("dep_1", "2.0", deployed_at)
-    questions.deploy("dep_2", "2.0", begin, OTHER)
+    questions.deploy("dep_0", "d41d8cd9", deployed_at)
+    questions.deploy("dep_2", "shop@e4d909c2", deployed_at)
+    questions.deploy("dep_3", "d41d8cd9", deployed_at + 1, environment="staging")
+    questions.deploy("dep_4", "d41d8cd9", deployed_at + 1, OTHER)
+    questions.deploy("dep_5", "2.0", begin, OTHER)
     questions.link(links)
     questions.link({"ann": "cid", "cid": "cid"}, OTHER)
 
@@ -145,7 +151,7 @@ async def test_every_blueprint_answers_as_the_slow_way_does(questions: Questions
     edge = max(at, min(at + asked.hours * 3600, until))
     assert cells(impact) == oracle.deploy_impact(product, "production", at - asked.hours * 3600, at, edge)
     again = await questions.run("deploy-recurrence", {"case_id": "c2", "deploy_id": "dep_1"}, at=max(at, until))
-    assert cells(again) == oracle.deploy_recurrence(product, "c2", ("2.0", "production", at), max(at, until))
+    assert cells(again) == oracle.deploy_recurrence(product, "c2", RECURRING, ("production", at), max(at, until))
     questions.delay()
     for name, params, count in by_time:
         found = await questions.run(name, params, since=since, until=until)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,7 +14,7 @@ import pytest
 
 from service.accounts.commands import operator as admin
 from service.analytics.local import LocalAnalytics
-from service.eventstore.declare.sqlfiles import load_sql
+from service.analytics.recurrences import RepairedCase, count_recurrences
 from service.eventstore.store import EventStore
 from service.http.edge.routes import all_endpoints
 from service.ingest.kept.checks import COUNTERS, check_counters
@@ -169,19 +170,21 @@ async def test_the_counters_do_not_change(product: Product) -> None:
         names = await product.world.sql(
             "select event, row_count from event_name_days where project_id = %s order by 1", product.id
         )
-        terms = {"project_id": product.id, "case_id": case_id, "environment": "production", "release": "1"}
-        period = {"since": now - 60, "until": now + 60}
+        repair = RepairedCase(case_id, "dep_1", "1", "production", now - 60)
 
         async def traffic(store: EventStore) -> Any:
             return await LocalAnalytics(store, product.id).count_events("page", now - 60, now + 60)
 
         async def recurrences(store: EventStore) -> Any:
-            return await store.fetch(load_sql("analytics", "recurrences"), **terms, **period)
+            async def ask(query: str, values: Mapping[str, Any]) -> Any:
+                return await store.fetch(query, project_id=product.id, **values)
+
+            return await count_recurrences(ask, repair, now - 60, now + 60)
 
         return [usage, names, await product.world.operate(traffic), await product.world.operate(recurrences)]
 
     before = await counted()
-    assert (before[2].count, before[3]) == (3, [(3,)])
+    assert (before[2].count, before[3]) == (3, 3)
     await product.delete()
     assert await counted() == before
     with psycopg.connect(product.url, autocommit=True) as sql:
