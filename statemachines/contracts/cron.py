@@ -7,8 +7,9 @@ nothing by itself, so both have to match (the rule of Vixie's cron).
 
 cronsim finds the firings, by the rules of Debian's cron at changes of the clock. A schedule with named hours fires once
 for each: a skipped minute at the next one that exists, a repeated one the first time. One whose hours begin with `*`
-fires by the real hour: not in a skipped one, and twice in a repeated one. Zones come from the pinned `tzdata`
-distribution, never from the host, so every process computes the same slots.
+fires by the real hour: not in a skipped one, and twice in a repeated one. cronsim steps by whole hours; where the clock
+changes by half an hour, it is given the name of each hour. Zones come from the pinned `tzdata` distribution, never from
+the host, so every process computes the same slots.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ LONGEST_GAP_DAYS = 366
 _DAY = timedelta(days=1)
 _MARGIN = 3 * 86_400
 """Seconds by which a search begins early: a zone may jump over a day, and in a repeated hour wall clocks run back."""
+_HALF_HOURS = frozenset({"Australia/Lord_Howe", "Australia/LHI"})
+"""Zones whose clock changes by half an hour."""
 _GREGORIAN_CYCLE = range(2000, 2400)
 _GREGORIAN_DAYS = 146097
 
@@ -55,9 +58,10 @@ _FIELDS = (
 
 
 class Cron(msgspec.Struct, frozen=True):
-    """A parsed expression, with its `text`. `weekdays` counts from Sunday as 0."""
+    """A parsed expression, with its `text` and the same with its hours `named`. `weekdays` counts from Sunday as 0."""
 
     text: str
+    named: str
     days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]
@@ -78,9 +82,10 @@ def parse_cron(text: str) -> Cron:
         raise InvalidSchedule("A schedule has five fields separated by single spaces.")
     if not _is_number(parts[0]):
         raise InvalidSchedule("The minute is a single number.")
-    _, _, days, months, weekdays = (_parse_field(part, field) for part, field in zip(parts, _FIELDS, strict=True))
+    _, hours, days, months, weekdays = (_parse_field(part, field) for part, field in zip(parts, _FIELDS, strict=True))
     cron = Cron(
         text=text,
+        named=" ".join([parts[0], ",".join(map(str, sorted(hours))), *parts[2:]]),
         days=days,
         months=months,
         weekdays=frozenset(day % 7 for day in weekdays),
@@ -166,7 +171,8 @@ def zone(name: str) -> ZoneInfo:
 def firings(cron: Cron, timezone: str, start: int) -> Iterator[int]:
     """Yield firing instants after `start`, rising. Epoch seconds in and out."""
     newest = start
-    for moment in CronSim(cron.text, datetime.fromtimestamp(start - _MARGIN, zone(timezone))):
+    text = cron.named if timezone in _HALF_HOURS else cron.text
+    for moment in CronSim(text, datetime.fromtimestamp(start - _MARGIN, zone(timezone))):
         instant = int(moment.timestamp())
         if instant > newest:  # Two local minutes may lead to one instant.
             newest = instant

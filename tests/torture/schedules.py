@@ -1,17 +1,15 @@
 """P14: three years of schedules in many zones, and sweeps of which many die, against a walk of the minutes.
 
-The oracle walks every minute of UTC once for a zone, and knows no calendar arithmetic: whether a schedule counts by the
-wall clock or by the real hour is all it reads of the rule. The machines are asked as the
-sweep asks them: at moments of its own, by several at once, some of which look and are killed before they write.
+The oracle walks every minute of UTC once for a zone. The machines are asked as the sweep asks them: at moments of its
+own, by several at once, some of which look and are killed before they write.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
-from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from statemachines.contracts.cron import Cron, InvalidSchedule, firings, parse_cron, zone
@@ -20,6 +18,7 @@ from statemachines.kernel.machine import replay
 from statemachines.runs import receipt as receipts
 from statemachines.runs.offering.issue_receipt import issue_schedule_receipt, latest_slot
 from statemachines.runs.receipt import ReceiptIssued, ReceiptState
+from tests.support.firings import walked_together
 from tests.torture.runs import Size, Theatre
 
 ZONES = (
@@ -27,11 +26,10 @@ ZONES = (
     "Australia/Sydney", "Africa/Casablanca", "Africa/Cairo", "Asia/Tehran", "Asia/Kathmandu", "Pacific/Chatham", "UTC",
 )  # fmt: skip
 PROJECT, AUTOMATION, PERIOD_DAYS = "proj_1", "review", 7
-BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+BEGIN = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
 SWEEPERS = 3
 SAMPLE = 10
 """Slots of a schedule that are swept through, beside those at which the clock changes."""
-_MINUTE = timedelta(minutes=1)
 
 
 def expressions(count: int, chance: random.Random) -> list[str]:
@@ -48,57 +46,6 @@ def expressions(count: int, chance: random.Random) -> list[str]:
             continue
         made.append(text)
     return made[:count]
-
-
-class Clockwork(NamedTuple):
-    """A schedule as the oracle reads it. One with `named` hours fires once for each, whatever the clock does."""
-
-    minute: int
-    hours: frozenset[int]
-    named: bool
-    cron: Cron
-
-    def fires_at(self, wall: datetime) -> bool:
-        """Whether it fires at this local minute."""
-        return wall.minute == self.minute and wall.hour in self.hours and self.cron.fires_on(wall.date())
-
-
-def clockwork(cron: Cron) -> Clockwork:
-    """Read the two fields of the clock. `expressions` gives no other forms."""
-    minute, text, *_ = cron.text.split(" ")
-    hours: set[int] = set()
-    for item in text.split(","):
-        span, _, step = item.partition("/")
-        first, dash, last = ("0", "-", "23") if span == "*" else span.partition("-")
-        hours |= set(range(int(first), int(last if dash else first) + 1, int(step or 1)))
-    return Clockwork(int(minute), frozenset(hours), not text.startswith("*"), cron)
-
-
-def walk(crons: list[Cron], where: ZoneInfo, days: int) -> list[list[int]]:
-    """The firings of each schedule, by what the wall clock of a zone shows in each minute.
-
-    With named hours, each minute counts that it shows or leaves out for the first time; else each minute that it shows.
-    """
-    schedules = [clockwork(cron) for cron in crons]
-    found: list[list[int]] = [[] for _ in crons]
-    moment = BEGIN - _MINUTE
-    newest = moment.astimezone(where).replace(tzinfo=None)
-    at = int(moment.timestamp())
-    for _ in range(days * 1440):
-        moment, at = moment + _MINUTE, at + 60
-        wall = moment.astimezone(where).replace(tzinfo=None)
-        first = list(_between(newest, wall))  # None when it shows again what it has shown before.
-        newest = max(newest, wall)
-        for number, schedule in enumerate(schedules):
-            if any(schedule.fires_at(minute) for minute in (first if schedule.named else (wall,))):
-                found[number].append(at)
-    return found
-
-
-def _between(last: datetime, wall: datetime) -> Iterator[datetime]:
-    while last < wall:
-        last += _MINUTE
-        yield last
 
 
 def asked(cron: Cron, zone_name: str, after: int, last: int) -> Iterator[int]:
@@ -168,7 +115,7 @@ async def p14(theatre: Theatre, size: Size) -> list[str]:
     wrong: list[str] = []
     total = 0
     for zone_name in ZONES[: size.registers]:
-        found = walk(crons, zone(zone_name), int(size.seconds))
+        found = walked_together(crons, zone(zone_name), BEGIN, BEGIN + int(size.seconds) * 86_400)
         for text, cron, slots in zip(texts, crons, found, strict=True):
             told = list(asked(cron, zone_name, slots[0] - 1, slots[-1]))
             if told != slots:
