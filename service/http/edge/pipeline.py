@@ -433,7 +433,8 @@ class Pipeline:
         encoding = coding_of(head.headers.get("content-encoding"))
         upload: Upload = await self._read(body.upload(room, files), crowd)
         try:
-            upload.encoding, upload.most = encoding, operation.unpacked
+            upload.take_coding(encoding)
+            upload.most = operation.unpacked
             upload.unpack_small()
         except BaseException:
             upload.close()

@@ -20,6 +20,8 @@ from service.http.edge.declare.sdk import BodyReader
 
 T = TypeVar("T")
 
+GZIP = b"\x1f\x8b"
+"""The first bytes of what gzip has packed (RFC 1952)."""
 WRITTEN_TOGETHER = 64 * 1024
 """Bytes of an arriving body that are written to its file together."""
 SPOOLED_BYTES = 2 * 1024 * 1024 * 1024
@@ -37,6 +39,7 @@ class Upload:
     def __init__(self, raw: bytes = b"") -> None:
         self._raw: bytes | None = raw
         self._file: BinaryIO | None = None
+        self._begin = raw[:2]
         self.size = len(raw)
         self.encoding = ""
         self.most = len(raw)
@@ -59,6 +62,13 @@ class Upload:
         """Whether it is in memory as it will be read."""
         return not self.encoding and self._raw is not None
 
+    def take_coding(self, named: str) -> None:
+        """Set the content coding: the one that is named, or gzip where its bytes say so. No JSON and no form begins so.
+
+        PostHog's SDK for browsers names none. `named` is "" for none.
+        """
+        self.encoding = named or ("gzip" if self._begin == GZIP else "")
+
     def unpack_small(self) -> None:
         """Take the content coding off one that turns out to be small. Raises InvalidPayload as `decompress`."""
         if self.encoding and self._raw is not None:
@@ -68,7 +78,7 @@ class Upload:
 
     def hold(self, raw: bytes) -> None:
         """Take all of a body that has turned out to be small."""
-        self._raw, self.size = raw, len(raw)
+        self._raw, self._begin, self.size = raw, raw[:2], len(raw)
 
     async def add(self, piece: bytes) -> None:
         """Write a piece to the file. Raises ServiceUnavailable when the disk has no room."""
@@ -89,6 +99,7 @@ class Upload:
 
     def _write(self, piece: bytes) -> None:
         if self._file is None:
+            self._begin = piece[:2]
             self._raw, self._file = None, tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         self._file.write(piece)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
@@ -156,6 +157,11 @@ def with_token(key: str) -> dict[str, Any]:
     return {**sent, "properties": {**CAPTURED["properties"], "distinct_id": "u1", "token": key}}
 
 
+def padded(key: str, size: int) -> bytes:
+    """A batch that stays this large when it is packed."""
+    return batch(key, event(), padding=random.Random(7).randbytes(size).hex())
+
+
 WAYS: dict[str, Callable[[str], tuple[str, bytes, dict[str, str]]]] = {
     "batch": lambda key: ("/batch/", batch(key, event()), {}),
     "no slash": lambda key: ("/batch", batch(key, event()), {}),
@@ -171,6 +177,9 @@ WAYS: dict[str, Callable[[str], tuple[str, bytes, dict[str, str]]]] = {
     "in the properties": lambda key: ("/e", json.dumps(with_token(key)).encode(), {}),
     "a list": lambda key: ("/e/?ip=1&_=17", json.dumps([with_token(key)]).encode(), {"content_type": "text/plain"}),
     "gzip-js": lambda key: ("/i/v0/e/?compression=gzip-js", gzip.compress(json.dumps(with_token(key)).encode()), {}),
+    "gzip that nothing names": lambda key: ("/e/", gzip.compress(batch(key, event())), {"content_type": "text/plain"}),
+    "gzip that nothing names, large": lambda key: ("/e/", gzip.compress(padded(key, 20_000)), {}),
+    "gzip that nothing names, in a file": lambda key: ("/e/", gzip.compress(padded(key, 70_000)), {}),
     "base64": lambda key: (
         "/e/?compression=base64",
         form(with_token(key)),
