@@ -7,7 +7,7 @@ nothing by itself, so both have to match (the rule of Vixie's cron).
 
 cronsim finds the firings, by the rules of Debian's cron at changes of the clock. A schedule with named hours fires once
 for each: a skipped minute at the next one that exists, a repeated one the first time. One whose hours begin with `*`
-fires by the real hour: not in a skipped one, and twice in a repeated one. cronsim steps by whole hours; where the clock
+fires by the real hour: not in a skipped one, and twice in a repeated one. cronsim steps by whole hours. Where the clock
 changes by half an hour, it is given the name of each hour. Zones come from the pinned `tzdata` distribution, never from
 the host, so every process computes the same slots.
 """
