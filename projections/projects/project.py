@@ -30,12 +30,14 @@ class PublicDsnRow(Row, frozen=True, kw_only=True):
     """The public DSN of a project that has one (G-184).
 
     `accept_public_events`: its records alone may wake an automation, as those of the other DSN. A project without a
-    row accepts them.
+    row accepts them. `default_level`: the level of its records without one until an owner sets it, `error` in a project
+    without a row.
     """
 
     dsn_hash: str
     dsn_prefix: str
     accept_public_events: bool
+    default_level: str = "error"
 
 
 class DsnCopyRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +90,7 @@ def fold_public(row: PublicDsnRow | None, recorded: Recorded) -> PublicDsnRow | 
                 dsn_hash=event.public_dsn_hash,
                 dsn_prefix=event.public_dsn_prefix,
                 accept_public_events=event.accept_public_events,
+                default_level=event.default_level,
             )
         case PublicDsnRotated(dsn_hash, dsn_prefix):
             if row:

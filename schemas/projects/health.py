@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from schemas.kernel.shape import Epoch
+from schemas.projects.settings import DefaultLevel
 
 Count = Annotated[int, Meta(ge=0)]
 
@@ -92,4 +93,5 @@ class ProjectHealth(msgspec.Struct, frozen=True, kw_only=True):
     new_cases: NewCases
     webhooks: list[WebhookHealth]
     not_kept: list[NotKept]
+    default_level: DefaultLevel
     next_action: str

@@ -7,10 +7,14 @@ the stream, encrypted. One DSN is for servers, the other, the public one, for pa
 from __future__ import annotations
 
 from enum import Enum
+from typing import Literal
 
 import msgspec
 
 from statemachines.kernel.machine import Event, Rejection, StateMachine, Stream, destination, transition_table
+
+DefaultLevel = Literal["error", "info"]
+"""The level of a native record without a level, an exception and a stack (G-191)."""
 
 
 def stream(project_id: str) -> Stream:
@@ -30,7 +34,8 @@ class Status(Enum):
 class ProjectCreated(Event, frozen=True, omit_defaults=True):
     """A person made a project. `synthetic`: the person is the identity of a test run.
 
-    Projects from before the public DSN have none, and take its records for as good as others once they get one.
+    Projects from before the public DSN have none, and take its records for as good as others once they get one. In
+    those from before `default_level`, it is `error`.
     """
 
     TOPIC = "project.created.v1"
@@ -43,6 +48,7 @@ class ProjectCreated(Event, frozen=True, omit_defaults=True):
     public_dsn_hash: str = ""
     public_dsn_prefix: str = ""
     accept_public_events: bool = True
+    default_level: DefaultLevel = "error"
 
 
 class DsnRotated(Event, frozen=True):
@@ -105,6 +111,7 @@ class Project(msgspec.Struct, frozen=True):
     public_dsn_hash: str = ""
     public_dsn_prefix: str = ""
     accept_public_events: bool = True
+    default_level: DefaultLevel = "error"
 
 
 class ProjectNotFound(Rejection):
@@ -170,6 +177,7 @@ def evolve(state: Project, event: Event) -> Project:
                 public_dsn_hash=event.public_dsn_hash,
                 public_dsn_prefix=event.public_dsn_prefix,
                 accept_public_events=event.accept_public_events,
+                default_level=event.default_level,
             )
         case DsnRotated():
             return msgspec.structs.replace(state, status=status, dsn_hash=event.dsn_hash, dsn_prefix=event.dsn_prefix)
@@ -183,4 +191,4 @@ def evolve(state: Project, event: Event) -> Project:
             return msgspec.structs.replace(state, status=status)
 
 
-MACHINE = StateMachine("proj", TABLE, Project(), evolve, ProjectDeletionInProgress, Project, version=2)
+MACHINE = StateMachine("proj", TABLE, Project(), evolve, ProjectDeletionInProgress, Project, version=3)

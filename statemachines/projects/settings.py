@@ -7,7 +7,7 @@ change keeps the default of the project, and new projects begin with stricter de
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -22,10 +22,7 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
-from statemachines.projects.project import Project
-
-DefaultLevel = Literal["error", "info"]
-"""The level of a native record without a level, an exception and a stack (G-191)."""
+from statemachines.projects.project import DefaultLevel, Project
 
 
 def stream(project_id: str) -> Stream:
@@ -104,7 +101,7 @@ def make_etag(project_id: str, revision: int) -> str | None:
 
 def in_force(state: Settings, project: Project) -> InForce:
     """Find the settings in force."""
-    defaults = InForce(project.accept_public_events)
+    defaults = InForce(project.accept_public_events, project.default_level)
     changes = {name: value for name in InForce.__struct_fields__ if (value := getattr(state, name)) is not None}
     return msgspec.structs.replace(defaults, **changes)
 

@@ -25,7 +25,7 @@ pick() { python3 -c "import json, sys; print(json.load(sys.stdin)['$1'])"; }
 KEY=$(service keys create --email you@example.com 2>/dev/null)
 PROJECT=$(ask "$KEY" /v1/projects -d '{"name": "Shop"}')
 P=$(pick id <<< "$PROJECT"); DSN=$(pick dsn <<< "$PROJECT")
-ask "$DSN" /v1/logs/ -d '{"message": "Order 4711 failed"}' > /dev/null
+ask "$DSN" /v1/logs/ -d '{"level": "error", "message": "Order 4711 failed"}' > /dev/null
 """
 """What a how-to begins with: the helpers of the tutorial, a key, a project and an error."""
 

@@ -38,6 +38,7 @@ class Client:
 
     async def send(self, name: str, *, keyed: bool) -> None:
         body: dict[str, Any] = {
+            "level": "error",
             "message": f"Error of kind {'abcdefgh'[hash(name) % 8]}",
             "tags": {"name": name},
             "user": {"id": f"u{self.number}"},

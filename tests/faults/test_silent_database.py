@@ -62,7 +62,7 @@ def test_a_stopped_database_is_told_in_time_and_once(server_factory: ServerFacto
     with server.client() as client, ThreadPoolExecutor(8) as crowd:
         key = sign_in(client, server.internal_token)
         dsn = create_project(client, key)["dsn"]
-        record = {"message": "Out of stock"}
+        record = {"level": "error", "message": "Out of stock"}
         client.post("/v1/logs/", json=record, headers=bearer(dsn)).raise_for_status()
         with stopped_database(server):
             doctor = crowd.submit(

@@ -55,7 +55,7 @@ def _json(path: str, made: Made, body: Any, **headers: str) -> Sent:
 
 
 def _log(made: Made, name: str) -> Sent:
-    return _json("/v1/logs/", made, {"message": "boom", "tags": {"name": name}}, idempotency_key=name)
+    return _json("/v1/logs/", made, {"level": "error", "message": "boom", "tags": {"name": name}}, idempotency_key=name)
 
 
 def _analytics(made: Made, name: str) -> Sent:
@@ -67,7 +67,7 @@ def _deploy(made: Made, name: str) -> Sent:
 
 
 def _logs(made: Made, name: str) -> Sent:
-    return _json("/v1/logs/", made, [{"message": "boom", "id": f"{name}.{n}"} for n in range(3)])
+    return _json("/v1/logs/", made, [{"level": "error", "message": "boom", "id": f"{name}.{n}"} for n in range(3)])
 
 
 def _events(made: Made, name: str) -> Sent:

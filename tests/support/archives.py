@@ -45,7 +45,10 @@ async def fill(world: World, patch: pytest.MonkeyPatch) -> Filled:
     project_id = project["id"]
     made = await owner.create_credential(project_id, "ci")
     dsn = {"x-service-dsn": project["dsn"]}
-    for body in ({"message": "small", "user": {"id": "u1"}}, {"message": "large", "extra": LARGE}):
+    for body in (
+        {"level": "error", "message": "small", "user": {"id": "u1"}},
+        {"level": "error", "message": "large", "extra": LARGE},
+    ):
         ok(await world.post("/v1/logs/", body, headers=dsn), 202)
     ok(await world.post("/v1/analytics/", {"event": "paid", "distinct_id": "u1"}, headers=dsn), 202)
     ci = world.having(made["credential"])

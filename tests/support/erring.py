@@ -28,7 +28,9 @@ class ErringShop:
 
     async def err(self, message: str = "Card refused", **members: Any) -> str:
         """Send an error; returns the id of its case."""
-        return str(ok(await self.dsn.post("/v1/logs/", {"message": message, **members}), 202)["case_id"])
+        return str(
+            ok(await self.dsn.post("/v1/logs/", {"level": "error", "message": message, **members}), 202)["case_id"]
+        )
 
     async def join(self, role: Role) -> tuple[Person, Browser]:
         """Add a person with a role."""

@@ -195,7 +195,7 @@ async def live(st: Stage, shops: list[Shop], cases: int) -> None:
 async def life(client: httpx2.AsyncClient, shop: Shop, number: int) -> None:
     """One case from its beginning to its return."""
     words = "".join("ghjklmnpqr"[int(digit)] for digit in str(10_000 + number))  # no number, no hexadecimal id
-    body = {"message": f"boom {words}"}
+    body = {"level": "error", "message": f"boom {words}"}
 
     def send(caller: Api, path: str, body: dict[str, Any], key: str) -> Callable[[], Awaitable[httpx2.Response]]:
         headers = {"authorization": f"Bearer {caller.secret}", "idempotency-key": key}

@@ -126,7 +126,7 @@ class SideBySide:
             while True:
                 name, project = self._name(), random.choice(self.projects)
                 word = random.choice("abcdefgh")
-                error = {"message": f"Lost in {self.phase} {word}", "extra": {"name": name}}
+                error = {"level": "error", "message": f"Lost in {self.phase} {word}", "extra": {"name": name}}
                 answer = await _answer(client.post("/v1/logs/", json=error, headers=bearer(project["dsn"])))
                 release.told.hear(name, answer, may_be_newer=not release.newest)
                 await asyncio.sleep(GONE_PAUSE if answer is None else PAUSE)

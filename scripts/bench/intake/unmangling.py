@@ -70,6 +70,6 @@ def _report(world: worlds.World, dsn: str, number: int) -> str:
         {"file": URL, "line": 1, "column": 1 + STEP * ((number * MOST_FRAMES + place) * 13 % TOKENS), "function": "t"}
         for place in range(MOST_FRAMES)
     ]
-    error: dict[str, Any] = {"message": "boom", "release": "1.0"}
+    error: dict[str, Any] = {"level": "error", "message": "boom", "release": "1.0"}
     error["extra"] = {"exception": {"type": f"Kind{'abcdefgh'[number]}", "frames": frames}}
     return str(world.call("POST", "/v1/logs/", error, dsn)["case_id"])

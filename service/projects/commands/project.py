@@ -34,6 +34,7 @@ def create(user_id: str, name: str, encryption_key: bytes | None) -> Intent[Issu
             public_dsn_hash=public.hash,
             public_dsn_prefix=public.prefix,
             accept_public_events=False,
+            default_level="info",
         )
         unit.append(project, [created])
         unit.append(membership, [OwnerAdded(user_id, unit.now)])

@@ -17,6 +17,7 @@ from service.eventstore.connect.clock import DAY
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from statemachines.cases import case
+from statemachines.projects.project import DefaultLevel
 
 HOUR = 3600
 NOT_KEPT_DAYS = 30
@@ -43,6 +44,7 @@ class Health(NamedTuple):
     deleted.
     `total` is the project's in the `month`, `account_total` that of the account that pays for it. `by_day` are the last
     days of the project, oldest first, with those on which nothing came. `not_kept` is of the last NOT_KEPT_DAYS.
+    `default_level` is that of native records without one.
     """
 
     now: int
@@ -61,6 +63,7 @@ class Health(NamedTuple):
     overflow_open: bool
     fenced: bool
     not_kept: list[NotKeptRow]
+    default_level: DefaultLevel
 
 
 async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health:
@@ -75,9 +78,9 @@ async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health
     account_total = total_of(await account_usage(store, account, month.start, month.last_day))
     hour = now - now % HOUR
     overflow_id = case.case_id(project_id, case.overflow_fingerprint(hour))
-    [[last_deploy_at, open_cases, opened, opened_public, overflow_case_id, overflow_open, fenced]] = await store.fetch(
-        _STANDING, project_id=project_id, hour=hour, overflow_id=overflow_id
-    )
+    [
+        [last_deploy_at, open_cases, opened, opened_public, overflow_case_id, overflow_open, fenced, level]
+    ] = await store.fetch(_STANDING, project_id=project_id, hour=hour, overflow_id=overflow_id)
     return Health(
         now=now,
         month=month,
@@ -94,6 +97,7 @@ async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health
         overflow_case_id=overflow_case_id,
         overflow_open=overflow_open,
         fenced=fenced,
+        default_level=level,
         not_kept=[
             NotKeptRow(*row)
             for row in await store.fetch(_NOT_KEPT, project_id=project_id, since=today - (NOT_KEPT_DAYS - 1) * DAY)

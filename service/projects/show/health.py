@@ -43,6 +43,7 @@ def project_health(
             )
             for row in health.not_kept
         ],
+        default_level=health.default_level,
         next_action=_advice(health),
     )
 

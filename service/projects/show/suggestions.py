@@ -40,7 +40,9 @@ STEPS = (
     SuggestionRule(
         "send_first_event",
         "Send the first event",
-        "No error or analytics event has arrived yet. Send one of each with the project's DSN.",
+        "No error or analytics event has arrived yet. Send one of each with the project's DSN. "
+        "Name the level of each record: without a level and an exception it has the project's default_level, which is "
+        "info in a new project.",
         "Make this product send its errors and events to project {project_id} with SERVICE_DSN from the environment, "
         "then send one test error and one test event.",
         ("GET /v1/install/sdk/{language}", "POST /v1/logs/", "POST /v1/analytics/"),

@@ -1,6 +1,6 @@
 -- What waits for attention in a project: its last deploy, its open cases but for those of an onboarding proof alone,
 -- the cases that it opened in this hour and those of them by the public DSN, the hour's overflow case, and whether the
--- project is being deleted.
+-- project is being deleted, and the level of its records without any.
 select (select max(d.recorded_at) from deploys d where d.project_id = %(project_id)s),
     (select count(*) from cases c where c.project_id = %(project_id)s and c.status = 'open')
         + (select count(*) from cases c where c.project_id = %(project_id)s and c.status = 'overflow')
@@ -13,6 +13,10 @@ select (select max(d.recorded_at) from deploys d where d.project_id = %(project_
         where r.project_id = %(project_id)s and r.hour = %(hour)s),
     c.id, coalesce(c.status = 'overflow', false),
     not exists (select from projects p where p.project_id = wanted.project_id and p.id = wanted.project_id
-        and p.status = 'active')
+        and p.status = 'active'),
+    coalesce(
+        (select s.default_level from project_settings s where s.project_id = %(project_id)s),
+        (select d.default_level from public_dsns d where d.project_id = %(project_id)s and d.id = %(project_id)s),
+        'error')
 from (values (%(project_id)s, %(overflow_id)s)) wanted(project_id, id)
 left join cases c on c.project_id = wanted.project_id and c.id = wanted.id

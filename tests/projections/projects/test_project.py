@@ -43,7 +43,7 @@ def test_a_purged_project_has_no_row_and_may_begin_again():
 
 
 NEW = project.ProjectCreated(
-    "shop", "usr_1", False, "0" * 64, "service_dsn_01234567", 5, "f" * 64, "service_dsn_pub_ffff", False
+    "shop", "usr_1", False, "0" * 64, "service_dsn_01234567", 5, "f" * 64, "service_dsn_pub_ffff", False, "info"
 )
 ROTATED = project.PublicDsnRotated("a" * 64, "service_dsn_pub_aaaa", 6)
 
@@ -53,6 +53,7 @@ def public(letter: str, *, accepts: bool) -> dict[str, Any]:
         "dsn_hash": letter * 64,
         "dsn_prefix": f"service_dsn_pub_{letter * 4}",
         "accept_public_events": accepts,
+        "default_level": "error" if accepts else "info",
     }
 
 

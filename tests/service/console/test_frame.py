@@ -73,7 +73,7 @@ async def test_a_page_waits_for_the_first_event(world: World):
         assert "hx-get" not in (await browser.open(f"{place}?looked={looked}")).html
     for odd in ("-1", "x", "1" * 6, "²"):
         assert f"{place}?looked=1" in (await browser.open(f"{place}?looked={quote(odd)}")).html
-    ok(await world.having(made["dsn"]).post("/v1/logs/", {"message": "boom"}), 202)
+    ok(await world.having(made["dsn"]).post("/v1/logs/", {"level": "error", "message": "boom"}), 202)
     arrived = await browser.open(f"{place}?looked=5")
     assert "Your first event is here" in arrived.text
     assert "hx-get" not in arrived.html

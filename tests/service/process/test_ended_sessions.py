@@ -58,7 +58,7 @@ async def test_each_request_after_it_succeeds(world: World) -> None:
             case 1:
                 answer = await owner.get(f"{path}/cases")
             case 2:
-                answer = await dsn.post("/v1/logs/", {"message": "boom"})
+                answer = await dsn.post("/v1/logs/", {"level": "error", "message": "boom"})
             case 3:
                 answer = await owner.post("/v1/projects", {"name": "another"})
             case 4:

@@ -77,7 +77,9 @@ def fill(file: Path, megabytes: float | None = None) -> None:
 
 def log_event(client: httpx2.Client, dsn: str, number: int) -> httpx2.Response:
     return client.post(
-        "/v1/logs/", json={"message": f"failed {number}", "extra": {"of": "x" * 50_000}}, headers=bearer(dsn)
+        "/v1/logs/",
+        json={"level": "error", "message": f"failed {number}", "extra": {"of": "x" * 50_000}},
+        headers=bearer(dsn),
     )
 
 

@@ -90,7 +90,7 @@ def test_parts_and_worker_are_counted(several: ServerHandle) -> None:
     with several.client() as client:
         key = sign_in(client, several.internal_token)
         project = create_project(client, key)
-        event = {"message": "failed", "extra": {"password": "hunter2 hunter2"}}
+        event = {"level": "error", "message": "failed", "extra": {"password": "hunter2 hunter2"}}
         sent = json.dumps({**event, "tags": {"of": "half a pair: \ud800"}})
         answer = client.post(
             "/v1/logs/",

@@ -24,7 +24,7 @@ def dsn_of(server: ServerHandle) -> str:
 
 
 def record(dsn: str) -> bytes:
-    return request("/v1/logs/", {"message": "under load"}, authorization=f"Bearer {dsn}")
+    return request("/v1/logs/", {"level": "error", "message": "under load"}, authorization=f"Bearer {dsn}")
 
 
 def terminate(server: ServerHandle) -> None:

@@ -75,4 +75,6 @@ def _turn(server: ServerHandle, key: str, dsn: str) -> None:
     with server.client(key) as client:
         client.get("/v1/projects").raise_for_status()
     with server.client() as client:
-        client.post("/v1/logs/", json={"message": "still here"}, headers=bearer(dsn)).raise_for_status()
+        client.post(
+            "/v1/logs/", json={"level": "error", "message": "still here"}, headers=bearer(dsn)
+        ).raise_for_status()

@@ -37,7 +37,9 @@ async def test_an_end_races_attempts_and_none_begins_after_it(world: World, shop
     owner, project_id, dsn = shop
     path = f"/v1/projects/{project_id}/webhooks"
     made = [await register(owner, project_id, listener.url) for _ in range(6)]
-    flow = asyncio.create_task(at_once(40, lambda number: dsn.post("/v1/logs/", {"message": f"boom {'x' * number}"})))
+    flow = asyncio.create_task(
+        at_once(40, lambda number: dsn.post("/v1/logs/", {"level": "error", "message": f"boom {'x' * number}"}))
+    )
     await listener.until_arrived(3)
     ended: dict[str, float] = {}
     if end == "fence":

@@ -15,7 +15,7 @@ HASH = "0123456789abcdef" * 4
 S = Status
 CREATED = project.ProjectCreated("shop", "usr_1", False, "0" * 64, "service_dsn_01234567", 5)
 CREATED_OF_NOW = project.ProjectCreated(
-    "shop", "usr_1", False, "0" * 64, "service_dsn_01234567", 5, "f" * 64, "service_dsn_pub_ffff", False
+    "shop", "usr_1", False, "0" * 64, "service_dsn_01234567", 5, "f" * 64, "service_dsn_pub_ffff", False, "info"
 )
 
 
@@ -60,10 +60,12 @@ def test_a_project_from_before_the_public_dsn_accepts_what_it_sends():
     assert (before.public_dsn_hash, before.accept_public_events) == ("", True)
     after = project.evolve(before, project.PublicDsnRotated(HASH, "service_dsn_pub_abcd", 6))
     assert (after.public_dsn_hash, after.accept_public_events) == (HASH, True)
+    assert b"default_level" not in stored
+    assert before.default_level == after.default_level == "error"
     again = msgspec.json.decode(msgspec.json.encode(CREATED_OF_NOW), type=project.ProjectCreated)
     assert again == CREATED_OF_NOW
     now = project.evolve(project.MACHINE.initial, again)
-    assert (now.public_dsn_hash, now.accept_public_events) == ("f" * 64, False)
+    assert (now.public_dsn_hash, now.accept_public_events, now.default_level) == ("f" * 64, False, "info")
     assert not project.evolve(now, project.PublicDsnRotated(HASH, "service_dsn_pub_abcd", 6)).accept_public_events
 
 

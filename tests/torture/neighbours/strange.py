@@ -180,7 +180,7 @@ async def cut(attacker: Attacker) -> None:
     zeros = gzip.compress(b'{"api_key":"none","batch":[' + b"0," * (UNPACKED_MOST // 2 - 20) + b"0]}", 9)
     item = b'{"type":"event"}\n'
     brackets = gzip.compress(b"{}\n" + item + b"[" * (UNPACKED_MOST - 100), 9)
-    listed = b"[" + b",".join([b'{"message": x}'] * 1000) + b"]"
+    listed = b"[" + b",".join([b'{"level": "error", "message": x}'] * 1000) + b"]"
     alias = f"/api/{alias_of(attacker.holdings.shop)}/envelope/"
 
     def make(number: int) -> Request:

@@ -29,7 +29,7 @@ async def test_an_auditor_reads_each_thing_of_a_project_and_changes_none(world: 
     project = await owner.create_project("audited")
     project_id, dsn = project["id"], project["dsn"]
     await give(world, project_id, auditor, Role.AUDITOR)
-    case_id = ok(await world.having(dsn).post("/v1/logs/", {"message": "It broke."}), 202)["case_id"]
+    case_id = ok(await world.having(dsn).post("/v1/logs/", {"level": "error", "message": "It broke."}), 202)["case_id"]
     [[before]] = await world.sql("select count(*) from events where project_id = %s", project_id)
     told = []
     for operation in OPERATIONS:

@@ -83,7 +83,10 @@ async def test_errors_here_are_set_beside_events_there(world: World, provider: F
     onb, _ = await connected(world, provider)
     sender = world.having(onb.dsn)
     deploy = ok(await sender.post("/v1/deploys/", {"version": "2.0", "environment": "production"}), 202)
-    error = ok(await sender.post("/v1/logs/", {"message": "boom", "release": "2.0", "user": {"id": "u1"}}), 202)
+    error = ok(
+        await sender.post("/v1/logs/", {"level": "error", "message": "boom", "release": "2.0", "user": {"id": "u1"}}),
+        202,
+    )
     provider.tables = {RELEASES: [["2.0", 500]], TRAFFIC: [[0, 10], [1, 20]]}
     releases = ok(await ask(onb, "release-comparison", {"params": {"release": "2.0", "base_release": "1.0"}}))
     assert [tuple(row.values()) for row in releases["rows"]] == [("2.0", 1, 1, 500, 2.0), ("1.0", 0, 0, 0, None)]

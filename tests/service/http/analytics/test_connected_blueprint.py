@@ -61,7 +61,7 @@ async def test_errors_stay_our_own(world: World, provider: FakeProvider) -> None
     """Whatever the project is connected to (G-152)."""
     onb = await onboard(world)
     await connect(onb, provider)
-    ok(await world.having(onb.dsn).post("/v1/logs/", {"message": "boom", "release": "1.0"}), 202)
+    ok(await world.having(onb.dsn).post("/v1/logs/", {"level": "error", "message": "boom", "release": "1.0"}), 202)
     provider.fail[QUERY] = 500
     answer = ok(await ask(onb, "errors-by-release", {}))
     assert [row["release"] for row in answer["rows"]] == ["1.0"]

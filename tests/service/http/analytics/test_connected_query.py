@@ -86,7 +86,7 @@ async def test_events_are_asked_of_the_provider_with_every_word_as_a_value(
 
 async def test_errors_and_deploys_stay_our_own(world: World, provider: FakeProvider) -> None:
     onb = await connected(world, provider)
-    ok(await world.having(onb.dsn).post("/v1/logs/", {"message": "boom", "release": "1.0"}), 202)
+    ok(await world.having(onb.dsn).post("/v1/logs/", {"level": "error", "message": "boom", "release": "1.0"}), 202)
     provider.fail[QUERY] = 500
     answer = ok(await ask(onb, {"source": "errors", "select": [{"field": "release"}]}))
     assert (answer["rows"], answer["evidence"]["source"]) == ([{"release": "1.0"}], "local")

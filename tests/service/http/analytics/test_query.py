@@ -71,7 +71,13 @@ async def test_an_answer_has_rows_columns_evidence_and_freshness(shop: Shop) -> 
 
 
 async def test_errors_and_deploys_are_sources_too(shop: Shop) -> None:
-    boom = {"message": "secret words", "release": "1.0", "tags": {"area": "till"}, "user": {"id": "ann"}}
+    boom = {
+        "level": "error",
+        "message": "secret words",
+        "release": "1.0",
+        "tags": {"area": "till"},
+        "user": {"id": "ann"},
+    }
     ok(await shop.dsn.post("/v1/logs/", boom), 202)
     ok(await shop.dsn.post("/v1/logs/", {"message": "note", "level": "info"}), 202)
     select = [{"field": "release"}, {"field": "tags.area"}, {"fn": "unique", "field": "user_id", "as": "people"}]

@@ -78,7 +78,7 @@ async def project(world: World):
 
 
 async def log(dsn: Any, message: str, **members: Any) -> dict[str, Any]:
-    return ok(await dsn.post("/v1/logs/", {"message": message, **members}), 202)
+    return ok(await dsn.post("/v1/logs/", {"level": "error", "message": message, **members}), 202)
 
 
 async def listed(owner: Any, project_id: str, **query: Any) -> dict[str, Any]:

@@ -142,7 +142,8 @@ async def test_an_error_of_any_form_is_listed(world: World, project):
 async def test_secrets_stay_hidden_and_what_was_adjusted_is_told(world: World, project):
     owner, _, dsn = project
     body = (
-        b'{"message": "leaked %s", "user": {"id": "u", "password": "p4ss"}, "tags": {"cookie": "c00kie"}, "extra": '
+        b'{"level": "error", "message": "leaked %s", '
+        b'"user": {"id": "u", "password": "p4ss"}, "tags": {"cookie": "c00kie"}, "extra": '
         b'{"n": 9007199254740993, "exception": {"type": "E", "value": "%s", "frames": [{"file": "a.py", '
         b'"api_key": "k3y"}]}, "request": {"headers": {"authorization": "t0ken"}}}}'
     ).replace(b"%s", SECRET.encode())

@@ -265,7 +265,12 @@ async def test_a_fenced_project_takes_nothing(world: World, project):
 async def test_secrets_are_hidden_and_counted(world: World, project):
     _, made, dsn = project
     secret = "service_sk_" + "a1B2" * 10
-    body = {"message": f"leaked {secret}", "tags": {"Set-Cookie": "c"}, "user": {"id": "u", "pass_word": 1}}
+    body = {
+        "level": "error",
+        "message": f"leaked {secret}",
+        "tags": {"Set-Cookie": "c"},
+        "user": {"id": "u", "pass_word": 1},
+    }
     ok(await dsn.post("/v1/logs/", body), 202)
     ok(await dsn.post("/v1/analytics/", {**EVENT, "properties": {"a": [secret]}}), 202)
     dump = await world.sql("select row_to_json(e)::text from log_events e where project_id = %s", made["id"])
@@ -384,7 +389,7 @@ async def test_what_was_adjusted_is_shown_where_the_record_is(world: World, proj
 
 async def test_a_refusal_names_the_member_that_is_there_twice(world: World, project):
     _, _, dsn = project
-    raw = b'{"message": "m", "extra": {"a": [{"b": 1e400, "c": 1, "c": 2}]}}'
+    raw = b'{"level": "error", "message": "m", "extra": {"a": [{"b": 1e400, "c": 1, "c": 2}]}}'
     error = refused(
         await dsn.post("/v1/logs/", content=raw, headers={"content-type": "application/json"}), 400, "invalid_payload"
     )
@@ -397,7 +402,7 @@ async def test_every_door_names_the_member_that_is_there_twice(world: World, pro
     headers = {"content-type": "application/json"}
     twice = b'{"name": "shop", "name": "shop"}'
     strict = refused(await owner.post("/v1/projects", content=twice, headers=headers), 400, "invalid_payload")
-    log = b'{"message": "m", "extra": {"a": [{"b": 1, "b": 2}]}}'
+    log = b'{"level": "error", "message": "m", "extra": {"a": [{"b": 1, "b": 2}]}}'
     alone = refused(await dsn.post("/v1/logs/", content=log, headers=headers), 400, "invalid_payload")
     items = ok(await dsn.post("/v1/logs/", content=b"[%b, %b]" % (log, log), headers=headers), 202)["items"]
     event = b'{"api_key": "%b", "event": "e", "event": "e"}' % made["sdks"]["posthog_key"].encode()
@@ -427,7 +432,9 @@ async def test_errors_without_end_are_one_case_of_the_hour(adjusted: ServerHandl
         dsn = world.having(made["dsn"])
         [[seconds]] = await world.sql("select 3660 - extract(epoch from service_now())::bigint %% 3600")
         await world.wait(seconds)
-        answers = await at_once(12, lambda n: dsn.post("/v1/logs/", {"message": f"new {'abcdefghijkl'[n]}"}))
+        answers = await at_once(
+            12, lambda n: dsn.post("/v1/logs/", {"level": "error", "message": f"new {'abcdefghijkl'[n]}"})
+        )
         cases = [ok(answer, 202)["case_id"] for answer in answers]
         listed = ok(await owner.get(f"{path}/cases"))["cases"]
         [beyond] = [case for case in listed if case.get("overflow")]
@@ -510,7 +517,7 @@ async def test_two_processes_open_one_case(world: World, project, server_factory
     async with seen.async_client(right.base_url, timeout=30, limits=limits) as other:
         sides = [dsn, World(other, right).having(made["dsn"])]
         for turn in range(12):
-            body = {"message": f"race {'abcdefghijkl'[turn]} happened"}
+            body = {"level": "error", "message": f"race {'abcdefghijkl'[turn]} happened"}
             answers = await asyncio.gather(*(side.post("/v1/logs/", body) for side in sides for _ in range(8)))
             assert len({ok(answer, 202)["case_id"] for answer in answers}) == 1
     rows = await world.sql("select event_count from case_stats where project_id = %s", made["id"])

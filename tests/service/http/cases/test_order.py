@@ -28,7 +28,7 @@ async def send(dsn: Any, title: str, errors: int, people: int, **members: Any) -
     """Report errors of a case; returns its id."""
     for number in range(errors):
         who = {"user": {"id": f"u{number % people}"}} if people else {}
-        sent = ok(await dsn.post("/v1/logs/", {"message": title, **who, **members}), 202)
+        sent = ok(await dsn.post("/v1/logs/", {"level": "error", "message": title, **who, **members}), 202)
     return str(sent["case_id"])
 
 

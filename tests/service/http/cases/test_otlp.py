@@ -417,7 +417,7 @@ async def test_an_empty_export_is_taken(project):
 async def test_a_native_body_keeps_its_answer(project):
     """Also one that speaks of resourceLogs, and one with an odd name for them."""
     _, _, dsn = project
-    ok(await dsn.post("/v1/logs", {"message": "m", "extra": {"resourceLogs": []}}), 202)
+    ok(await dsn.post("/v1/logs", {"level": "error", "message": "m", "extra": {"resourceLogs": []}}), 202)
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])

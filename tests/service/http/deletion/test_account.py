@@ -40,7 +40,10 @@ async def test_an_account_goes_and_other_peoples_projects_stay(world: World):
     await join(world, theirs["id"], person, Role.MEMBER)
     await join(world, mine["id"], other, Role.MEMBER)
     await person.create_credential(mine["id"], "cred-1")
-    ok(await world.having(mine["dsn"]).post("/v1/logs/", {"message": "leaving-canary-77 failed"}), 202)
+    ok(
+        await world.having(mine["dsn"]).post("/v1/logs/", {"level": "error", "message": "leaving-canary-77 failed"}),
+        202,
+    )
     url = world.server.database_url
     assert holding(url, "leaving-canary-77")
     receipt = await to_the_receipt(person)
@@ -61,7 +64,7 @@ async def test_an_account_goes_and_other_peoples_projects_stay(world: World):
     refused(await person.post(PATH, DELETE, key="another"), 409, "project_deletion_in_progress")
     left = {item["id"] for item in ok(await other.get("/v1/projects"))["projects"]}
     assert left == {shared["id"], theirs["id"]}
-    ok(await world.having(shared["dsn"]).post("/v1/logs/", {"message": "goes on"}), 202)
+    ok(await world.having(shared["dsn"]).post("/v1/logs/", {"level": "error", "message": "goes on"}), 202)
     assert holding(url, "leaving-canary-77") == {}
     assert left_of(url, person.user_id).keys() <= {
         "events",

@@ -137,7 +137,7 @@ def test_a_project_goes_with_everything_and_the_log_still_proves_it(at: HttpScen
         for answer in (
             at.call("GET", at.path, who="heal"),
             at.post("/v1/deploys/", {"version": "2"}, who="ci"),
-            at.post("/v1/logs/", {"message": "late"}, who="dsn"),
+            at.post("/v1/logs/", {"level": "error", "message": "late"}, who="dsn"),
             at.call("GET", "/v1/analytics/browser-config", who="dsn"),
             at.post(f"{at.project}/dsn/rotate", who="owner"),
             at.post(f"{at.world.contract}/pause", who="member"),

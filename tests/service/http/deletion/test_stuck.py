@@ -47,7 +47,9 @@ def test_a_ledger_that_cannot_be_written_is_named(server_factory: ServerFactory,
         key = sign_in(client, server.internal_token)
         project = create_project(client, key)
         for number in range(3):
-            sent = client.post("/v1/logs/", json={"message": f"m {number}"}, headers=bearer(project["dsn"]))
+            sent = client.post(
+                "/v1/logs/", json={"level": "error", "message": f"m {number}"}, headers=bearer(project["dsn"])
+            )
             sent.raise_for_status()
         assert figure(client, "service_deletions_open") == 0
         path, headers = f"/v1/projects/{project['id']}", {**bearer(key), "idempotency-key": "k"}

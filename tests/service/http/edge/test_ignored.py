@@ -88,7 +88,9 @@ def test_a_misspelt_parameter_is_told_whatever_the_answer(server: ServerHandle) 
         assert ignored(client.get(path, params={"who": "me"})) == '1;names="who"'  # 401
         missing = client.get(path.replace("proj_", "proj_x"), params={"who": "me"}, headers=owner)
         assert (missing.status_code, ignored(missing)) == (404, '1;names="who"')
-        sent = client.post("/v1/logs/", params={"dsn": project["dsn"], "debug": "1"}, json={"message": "m"})
+        sent = client.post(
+            "/v1/logs/", params={"dsn": project["dsn"], "debug": "1"}, json={"level": "error", "message": "m"}
+        )
         assert (sent.status_code, ignored(sent)) == (202, '1;names="debug"')
         assert "x-service-ignored" in sent.headers["access-control-expose-headers"]
         metrics = client.get("/metrics", headers=bearer(server.internal_token)).text

@@ -374,7 +374,7 @@ async def test_it_is_as_of_one_moment(world: World, tmp_path: Path) -> None:  # 
         number = 0
         while going:
             number += 1
-            body = {"message": f"error {'abcdefghijklmnopqrstuvwxyz'[number % 26]}{writer}"}
+            body = {"level": "error", "message": f"error {'abcdefghijklmnopqrstuvwxyz'[number % 26]}{writer}"}
             ok(await world.post("/v1/logs/", body, headers={"x-service-dsn": project["dsn"]}), 202)
             await owner.create_credential(project["id"], f"{writer}-{number}")
 

@@ -13,6 +13,8 @@ from uuid import uuid4
 import httpx2
 import pytest
 
+from projections.projects.project import PUBLIC_DSNS
+from service.eventstore.history.rebuild import rebuild
 from tests.support.accounts_store import make_project
 from tests.support.api import Person, World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
@@ -276,3 +278,26 @@ async def test_a_project_from_before_gets_a_public_dsn_by_a_rotation(world: Worl
     made = await owner.create_project()
     ok(await owner.post(f"/v1/projects/{made['id']}/public-dsn/rotate"))
     assert await world.sql(accepts, made["id"]) == [(False,)]
+
+
+async def test_a_project_from_before_keeps_the_level_of_records_without_one(world: World, owner: Person) -> None:
+    """`error` there, also once it has a public DSN and after a rebuild, and `info` in a new one (G-191)."""
+    old = await world.operate(partial(make_project, owner=owner.user_id, from_before=True))
+    new = (await owner.create_project())["id"]
+    senders = {one: [world.having(ok(await owner.post(f"/v1/projects/{one}/dsn/rotate"))["dsn"])] for one in (old, new)}
+
+    async def check() -> None:
+        for project_id, level in ((old, "error"), (new, "info")):
+            for sender in senders[project_id]:
+                stored = ok(await sender.post("/v1/logs/", {"message": "Order 17 is late"}), 202)
+                assert (stored["level"], stored["case_id"] is None) == (level, level == "info")
+            for shown in ("settings", "health"):
+                assert ok(await owner.get(f"/v1/projects/{project_id}/{shown}"))["default_level"] == level
+
+    await check()
+    for project_id in (old, new):
+        rotated = ok(await owner.post(f"/v1/projects/{project_id}/public-dsn/rotate"))
+        senders[project_id].append(world.having(public_of(rotated)))
+    await check()
+    await asyncio.to_thread(rebuild, world.database_url, PUBLIC_DSNS)
+    await check()

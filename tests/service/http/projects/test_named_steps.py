@@ -188,7 +188,7 @@ async def test_an_equipped_installation_names_what_only_it_can_do(equipped: Worl
     member = await look(at)
     assert set(await member.named()) == {"send_first_event", "record_deploys"}
     for step in ("send_first_event", "record_deploys"):
-        await member.product.post("/v1/logs/", {"message": "boom"})
+        await member.product.post("/v1/logs/", {"level": "error", "message": "boom"})
         await at.take(step)
     await at.take("review_open_cases")
     assert await member.named() == {}

@@ -78,7 +78,11 @@ def test_a_new_project_has_its_defaults_and_no_tag(world: World) -> None:
         answer = read(world, who=who)
         shown = answer.json()
         assert (answer.status_code, "etag" in answer.headers) == (200, False)
-        assert (shown["accept_public_events"], shown["frame_variables"]) == (False, False)
+        assert (shown["accept_public_events"], shown["default_level"], shown["frame_variables"]) == (
+            False,
+            "info",
+            False,
+        )
         assert (shown["etag"], shown["changed_at"], shown["changed_by"]) == (None, None, None)
     said(read(world, who="stranger"), 404, "project_not_found")
     said(read(world, who=None), 401, "unauthenticated")
@@ -246,7 +250,7 @@ def test_the_level_of_records_without_one_holds_in_every_process_from_the_answer
         return str(stored["level"])
 
     etag = None
-    for default in ("info", "error", "info"):
+    for default in ("error", "info", "error"):
         for client in both:
             level_of(LEVELS[0][0], client)
         etag = changed(world, {"default_level": default}, etag=etag)["etag"]
