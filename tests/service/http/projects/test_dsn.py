@@ -299,5 +299,5 @@ async def test_a_project_from_before_keeps_the_level_of_records_without_one(worl
         rotated = ok(await owner.post(f"/v1/projects/{project_id}/public-dsn/rotate"))
         senders[project_id].append(world.having(public_of(rotated)))
     await check()
-    await asyncio.to_thread(rebuild, world.database_url, PUBLIC_DSNS)
+    await asyncio.to_thread(rebuild, world.server.database_url, PUBLIC_DSNS)
     await check()
