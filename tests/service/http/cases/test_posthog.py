@@ -97,7 +97,7 @@ async def test_one_exception_is_one_case_through_every_door(sdk: Sdk) -> None:
 async def test_a_client_s_fingerprint_decides_at_the_doors_of_sdks_alone(sdk: Sdk) -> None:
     """The same list in one case through Sentry's and PostHog's doors; in a native report it is evidence (G-174)."""
     dsn, alias = sdk.world.having(sdk.made["dsn"]), sdk.made["alias"]
-    native = ok(await dsn.post("/v1/logs/", NATIVE_LOG | {"extra": {"fingerprint": ["pay", 7]}}), 202)
+    native = ok(await dsn.post("/v1/logs/", NATIVE_LOG | {"level": "error", "extra": {"fingerprint": ["pay", 7]}}), 202)
     sentry = PYTHON_EVENT | {"fingerprint": ["pay", 7]}
     ok(await sdk.send(of_event(sentry, dsn=sdk.made["sdks"]["sentry_dsn"]), f"/api/{alias}/envelope/"))
     for given in (["pay", "7"], "pay", None, ["{{ default }}", "eu"]):
