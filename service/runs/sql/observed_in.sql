@@ -1,5 +1,6 @@
 -- Those of some cases that had an error in an environment; of one that had errors in more environments than are kept,
--- its latest errors tell. Where errors by the public DSN are not accepted, those of the others count alone.
+-- its latest errors tell, also those of people who were erased. Where errors by the public DSN are not accepted, those
+-- of the others count alone.
 select s.id
 from (select c.project_id, c.id, case when c.public_count > 0 and not p.accepts then c.server_environments
         else c.environments end as environments, p.accepts
@@ -8,7 +9,12 @@ from (select c.project_id, c.id, case when c.public_count > 0 and not p.accepts 
 where s.environments @> array[%(environment)s]::text[]
     or cardinality(s.environments) >= %(environments_kept)s and exists (
         select from (
-            select e.environment from log_events e
+            (select e.environment, e.received_at from log_events e
             where e.project_id = s.project_id and e.case_id = s.id and (s.accepts or not e.public)
-            order by e.received_at desc limit 1000) e
+            order by e.received_at desc limit 1000)
+            union all
+            (select r.environment, r.received_at from erased_records r
+            where r.project_id = s.project_id and r.case_id = s.id and (s.accepts or not r.public)
+            order by r.received_at desc limit 1000)
+            order by received_at desc limit 1000) e
         where e.environment = %(environment)s)

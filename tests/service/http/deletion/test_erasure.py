@@ -257,6 +257,17 @@ async def test_nobody_is_deleted_at_once_and_remembered_all_the_same(product: Pr
         assert (await product.delete(odd))["records"] == 1
 
 
+async def test_an_id_with_a_slash_goes_by_an_alias(product: Product) -> None:
+    """No path holds it, so the page tells to give the person another name."""
+    odd = f"org/{CANARY}"
+    await product.track("page", odd)
+    refused(await product.owner.call("DELETE", product.path(odd), key="k"), 404, "not_found")
+    await product.track("$create_alias", odd, alias="plain")
+    receipt = await product.delete("plain")
+    assert (receipt["names"], receipt["records"]) == (2, 2)
+    assert holding(product.url, CANARY) == {}
+
+
 async def test_an_owner_alone_deletes_people_of_the_project(product: Product, world: World) -> None:
     await product.leave_traces()
     member, stranger = await world.sign_in(), await world.sign_in()
