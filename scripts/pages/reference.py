@@ -36,7 +36,7 @@ from service.analytics.metadata.types import MAX_KEY, MOST_KEYS, MOST_NAMES
 from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
 from service.analytics.structured.dialects import MOST_BYTES
 from service.cases.sourcemaps.bundles import MOST_BUNDLE, MOST_ENTRIES, MOST_UNPACKED
-from service.cases.sourcemaps.lookup.deciding import PATIENCE
+from service.cases.sourcemaps.lookup.deciding import MAP_PATIENCE, PATIENCE
 from service.cli import main
 from service.cli.machines import named
 from service.egress.exchange import MAX_HEAD
@@ -81,7 +81,7 @@ LIMITS: Mapping[str, str] = {
     "Page of the stored errors of a case": f"{MAX_PAGE_BYTES:,} bytes, {MAX_EVENTS_OF_PAGE} errors",
     "Notes at a case": f"{MAX_COMMENTS:,} comments, {MAX_AGENT_RUNS} agents' runs; none is ever removed",
     "Fingerprint of an SDK": f"the first {MAX_ENTRIES} entries and {MAX_ENTRY} characters of each count",
-    "Wait of an error for its source map": f"{PATIENCE} seconds",
+    "Wait of an error for its source map": f"{MAP_PATIENCE:g} seconds, {PATIENCE:g} to learn whether there is any",
     "Source map": f"{MAX_MAP_BYTES:,} bytes a file, {MAX_PROJECT_BYTES:,} a project",
     "Artifact bundle": f"{MOST_BUNDLE:,} bytes sent, {MOST_UNPACKED:,} unpacked, {MOST_ENTRIES:,} files",
     "Onboarding plan": f"{MAX_PLAN_BYTES:,} bytes",

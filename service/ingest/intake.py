@@ -153,6 +153,11 @@ class Intake:
             await together.news()
         return together.results()
 
+    def forget_maps(self, project_id: str) -> None:
+        """Read the list of a project's source maps again for the next error."""
+        if self._frames is not None:
+            self._frames.forget(project_id)
+
     async def _lead_back(self, items: Sequence[Item]) -> None:
         """Look the minified frames of one request up in the source maps of its project, within their patience."""
         if self._frames is None or not items:
@@ -162,10 +167,13 @@ class Intake:
             return
         found = [(item, minified) for item in items if (minified := item.find_minified())]
         if found:
+            began = time.monotonic()
             wanted = [frame for _, minified in found for frame in minified]
             mapped = iter(await self._frames.lead(sender.project_id, wanted, sender.tenant))
             for item, minified in found:
                 item.mapped = list(islice(mapped, len(minified)))
+            for item in items:
+                item.deadline += time.monotonic() - began
 
     def _admit(self, item: Item) -> bool:
         """Take in a record; False when there is no room for it now, or no time is left."""

@@ -1,14 +1,16 @@
 """The minified deciding frame of an error, led back to its source before the error is stored (G-174).
 
-An error waits at most PATIENCE for this. Later errors find what was prepared meanwhile: a map that was taken apart,
-and the places looked up in it, which are kept by the content of the map. Which maps a project has is read again after
-FRESH seconds, so an upload counts for every process by then.
+An error waits at most PATIENCE for the news of any map in its project, and with one MAP_PATIENCE: two errors of one bug
+would be two cases if one found its map late. Later errors find the maps taken apart meanwhile, and the places looked up
+in them, kept by the content of the map. The list of a project's maps is read again after FRESH seconds, so an upload
+counts for every process by then, and at once for the one with its answer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
@@ -28,7 +30,9 @@ from service.fairness.turns import Turns
 from service.weighted import Weighted
 
 PATIENCE = 0.3
-"""Seconds that an error waits for its map."""
+"""Seconds of an error's wait for the news of any map in its project."""
+MAP_PATIENCE = 5.0
+"""Seconds of an error's wait for its own map, in a project with maps."""
 FRESH = 1.0
 """Seconds for which is known which maps a project has."""
 MOST_KNOWN = 2000
@@ -40,9 +44,7 @@ PLACE_BYTES = 400
 MOST_WAITING = 256
 """Requests of one account that wait for their frames."""
 MOST_BEGUN = 4
-"""Maps of a project under way, from which on its errors begin no other: nobody waits for them any more."""
-MARGIN = 0.02
-"""Seconds of PATIENCE in which what is ready is looked up."""
+"""Maps of a project under way, from which on its errors begin no other before one of them is ready."""
 MOST_AT_ONCE = 200
 """Frames of one request that are led back: of a larger batch the others wait for no map."""
 MOST_OF_ERROR = 10
@@ -87,6 +89,14 @@ class Minified(NamedTuple):
     decides: bool = True
 
 
+class _Project(NamedTuple):
+    """The existence of maps in a project, the time of its reading, and of the last change by this process."""
+
+    maps: bool
+    read_at: float
+    changed_at: float = 0.0
+
+
 _FileName = tuple[str, str | None, str | None, str | None]  # project, release, URL, debug id
 _PlaceName = tuple[str, str, str, int | None, int | None]  # project, blobs of map and minified file, line, column
 
@@ -124,26 +134,34 @@ class DecidingFrames:
         self._store = store
         self._unmangler = unmangler
         self._turns = Turns(places=4, per_tenant=1, waiting=MOST_WAITING)
-        # Projects without maps, and the files of frames: beside each, until when that is known.
-        self._without: Weighted[str, float] = Weighted(_one, max_bytes=MOST_KNOWN)
+        self._projects: Weighted[str, _Project] = Weighted(_one, max_bytes=MOST_KNOWN)
+        # The files of frames, and since when they are known.
         self._files: Weighted[_FileName, tuple[float, MapFiles | None]] = Weighted(_one, max_bytes=MOST_KNOWN)
         self._places: Weighted[_PlaceName, tuple[MappedFrame | None]] = Weighted(_weigh, max_bytes=PLACES_BYTES)
+        self._waiting: Counter[str] = Counter()
 
     def has_none(self, project_id: str) -> bool:
         """Whether a project is known to have no maps, so that none of its frames is led back now."""
-        return (self._without.get(project_id) or 0) > time.monotonic()
+        known = self._projects.get(project_id)
+        return known is not None and not known.maps and known.read_at + FRESH > time.monotonic()
+
+    def forget(self, project_id: str) -> None:
+        """Read the list of a project's maps again after a change of it."""
+        self._projects.put(project_id, _Project(maps=True, read_at=0.0, changed_at=time.monotonic()))
 
     async def lead(self, project_id: str, frames: Sequence[Minified], tenant: str) -> list[Mapped]:
-        """Lead frames back within PATIENCE. Never raises: a frame not known by then is LATE."""
+        """Lead frames back within MAP_PATIENCE. Never raises: a frame not known by then is LATE."""
         wanted = frames[:MOST_AT_ONCE]
         found = self._known(project_id, wanted)
-        if LATE in found:
-            end = time.monotonic() + PATIENCE
-            # Without a database, or beyond the time, the raw frame counts: no error waits for its map.
-            with suppress(TimeoutError, CommandNotDone, psycopg.Error, psycopg_pool.PoolTimeout):
-                async with asyncio.timeout(PATIENCE), self._turns.place(tenant):
-                    await self._learn(project_id, wanted, tenant, end)
-            found = self._known(project_id, wanted)
+        if LATE in found and self._waiting[tenant] < MOST_WAITING:
+            self._waiting[tenant] += 1
+            try:
+                # Without a database, or beyond the time, the raw frame counts: no error waits for its map.
+                with suppress(TimeoutError, CommandNotDone, psycopg.Error, psycopg_pool.PoolTimeout):
+                    await self._learn(project_id, wanted, found, tenant)
+            finally:
+                self._waiting[tenant] -= 1
+                self._waiting = +self._waiting
         return [*found, *([LATE] * (len(frames) - len(wanted)))]
 
     def _known(self, project_id: str, frames: Sequence[Minified]) -> list[Mapped]:
@@ -154,44 +172,84 @@ class DecidingFrames:
         return [self._known_one(project_id, one, now) for one in frames]
 
     def _known_one(self, project_id: str, one: Minified, now: float) -> Mapped:
-        known = self._files.get(_file_name(project_id, one))
-        if known is None or known[0] <= now:
+        known = self._current(project_id, one, now)
+        if known is None:
             return LATE
-        if known[1] is None:
-            return None
-        place = self._places.get(_place_name(known[1], one.frame))
+        return None if known[1] is None else self._place(known[1], one.frame)
+
+    def _current(self, project_id: str, one: Minified, now: float) -> tuple[float, MapFiles | None] | None:
+        """Files of a frame as known. None: they have to be read."""
+        known = self._files.get(_file_name(project_id, one))
+        fresh = known is not None and known[0] + FRESH > now and known[0] > self._changed_at(project_id)
+        return known if fresh else None
+
+    def _place(self, files: MapFiles, frame: RecordedFrame) -> Mapped:
+        place = self._places.get(_place_name(files, frame))
         return LATE if place is None else place[0]
 
-    async def _learn(self, project_id: str, frames: Sequence[Minified], tenant: str, end: float) -> None:
-        """Find the files of frames, and look up their places. Raises as reads do."""
-        missing = [one for one, known in zip(frames, self._known(project_id, frames), strict=True) if known is LATE]
-        if not missing or not await self._find_files(project_id, missing):
-            return
-        found = [(one.frame, self._files.get(_file_name(project_id, one))) for one in missing]
-        pairs = [(frame, held[1]) for frame, held in found if held is not None and held[1] is not None]
-        wanted = {files[0].id: files for _, files in pairs}
-        # The time ends inside, so that what is ready in time is kept.
-        ready = await self._unmangler.prepare(wanted, tenant, end - MARGIN - time.monotonic(), MOST_BEGUN)
-        for frame, files in pairs:
-            made = ready.get(files[0].id, "not_looked_at")
-            if made != "not_looked_at":
-                self._places.put(_place_name(files, frame), (_mapped(place_of(made, frame)),))
+    def _changed_at(self, project_id: str) -> float:
+        known = self._projects.peek(project_id)
+        return 0.0 if known is None else known.changed_at
 
-    async def _find_files(self, project_id: str, frames: Sequence[Minified]) -> bool:
-        """Read which files frames belong to; False when the project has none at all. Raises as reads do."""
-        if not (await reads.total_of(self._store, project_id)).files:
-            self._without.put(project_id, time.monotonic() + FRESH)
-            return False
-        for release in {one.release for one in frames}:
-            same = [one for one in frames if one.release == release]
+    async def _learn(self, project_id: str, wanted: Sequence[Minified], found: list[Mapped], tenant: str) -> None:
+        """Find the files of the LATE frames in `found`, and put their places there. Raises as reads do."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + MAP_PATIENCE
+        known = self._projects.get(project_id)
+        patience = MAP_PATIENCE if known is not None and known.maps else PATIENCE
+        async with asyncio.timeout(patience) as bound, self._turns.place(tenant):
+            found[:] = self._known(project_id, wanted)
+            missing = [(index, one) for index, one in enumerate(wanted) if found[index] is LATE]
+            files = await self._files_of(project_id, [one for _, one in missing], bound, end)
+        pairs: list[tuple[int, RecordedFrame, MapFiles]] = []
+        for index, one in missing:
+            held = files.get(_file_name(project_id, one))
+            found[index] = None if held is None else self._place(held, one.frame)
+            if held is not None and found[index] is LATE:
+                pairs.append((index, one.frame, held))
+        by_id = {held[0].id: held for _, _, held in pairs}
+        ready = await self._unmangler.prepare(by_id, tenant, end - loop.time(), MOST_BEGUN)
+        for index, frame, held in pairs:
+            made = ready.get(held[0].id, "not_looked_at")
+            if made != "not_looked_at":
+                found[index] = mapped = _mapped(place_of(made, frame))
+                self._places.put(_place_name(held, frame), (mapped,))
+
+    async def _files_of(
+        self, project_id: str, frames: Sequence[Minified], bound: asyncio.Timeout, end: float
+    ) -> dict[_FileName, MapFiles | None]:
+        """Read the files of frames, until `end` where the project has any. Raises as reads do."""
+        now = time.monotonic()
+        files = {
+            _file_name(project_id, one): known[1]
+            for one in frames
+            if (known := self._current(project_id, one, now)) is not None
+        }
+        unknown = [one for one in frames if _file_name(project_id, one) not in files]
+        if not unknown or not await self._has_maps(project_id):
+            return files
+        bound.reschedule(end)
+        for release in {one.release for one in unknown}:
+            same = [one for one in unknown if one.release == release]
             debug_ids = {one.frame.debug_id for one in same if one.frame.debug_id}
             urls = {one.frame.source_url for one in same if one.frame.source_url}
-            files = await reads.files_for(self._store, project_id, debug_ids, release, urls)
-            until = time.monotonic() + FRESH
+            began = time.monotonic()
+            read = await reads.files_for(self._store, project_id, debug_ids, release, urls)
             for one in same:
-                found = files_of(one.frame, files, release)
-                self._files.put(_file_name(project_id, one), (until, None if isinstance(found, str) else found))
-        return True
+                name, found = _file_name(project_id, one), files_of(one.frame, read, release)
+                files[name] = None if isinstance(found, str) else found
+                self._files.put(name, (began, files[name]))
+        return files
+
+    async def _has_maps(self, project_id: str) -> bool:
+        """Read whether a project has maps, and remember it. Raises as reads do."""
+        began = time.monotonic()
+        has_maps = bool((await reads.total_of(self._store, project_id)).files)
+        changed_at = self._changed_at(project_id)
+        if began <= changed_at:
+            return True  # Its files were changed meanwhile.
+        self._projects.put(project_id, _Project(has_maps, began, changed_at))
+        return has_maps
 
 
 def _file_name(project_id: str, one: Minified) -> _FileName:

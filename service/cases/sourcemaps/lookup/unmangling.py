@@ -8,6 +8,7 @@ same bytes (see trial.py): what ends the parser ends that one, and the verdict s
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -117,10 +118,31 @@ class Unmangler:
     ) -> dict[str, Ready]:
         """Take maps apart; returns those that are ready within `patience` seconds, by the id of their row.
 
-        The others go on, and are warm for the next caller. None begins while the project has `most` under way.
-        Raises as reads do.
+        The others go on, and are warm for the next caller. None begins while the project has `most` under way, but
+        once one of these is ready, within the same time. Raises as reads do.
         """
         ready: dict[str, Ready] = {}
+        end = time.monotonic() + patience
+        while left := {map_id: files for map_id, files in wanted.items() if map_id not in ready}:
+            tasks = self._begin(left, tenant, most, ready)
+            awaited = set(tasks.values())
+            if len(ready) + len(tasks) < len(wanted):
+                projects = {row.project_id for row, _ in left.values()}
+                awaited |= {task for key, task in self._making.items() if key[0] in projects}
+            if not awaited:
+                break
+            done, _ = await asyncio.wait(
+                awaited, timeout=max(0, end - time.monotonic()), return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done:
+                break
+            ready |= {map_id: task.result() for map_id, task in tasks.items() if task in done}
+        return ready
+
+    def _begin(
+        self, wanted: Mapping[str, MapFiles], tenant: str, most: int, ready: dict[str, Ready]
+    ) -> dict[str, asyncio.Task[Ready]]:
+        """Begin cold maps as far as `most` allows. Warm ones go into `ready`."""
         tasks: dict[str, asyncio.Task[Ready]] = {}
         for map_id, (row, minified) in wanted.items():
             key = (row.project_id, row.blob_id, "" if minified is None else minified.blob_id)
@@ -134,10 +156,7 @@ class Unmangler:
                 task = self._making[key] = asyncio.create_task(self._make(key, tenant))
                 task.add_done_callback(partial(self._made, key))
             tasks[map_id] = self._making[key]
-        if tasks:
-            done, _ = await asyncio.wait(set(tasks.values()), timeout=max(0, patience))
-            ready |= {map_id: task.result() for map_id, task in tasks.items() if task in done}
-        return ready
+        return tasks
 
     async def _make(self, key: tuple[str, str, str], tenant: str) -> Ready:
         """Read a map and take it apart, unless it is known to be one that cannot be."""

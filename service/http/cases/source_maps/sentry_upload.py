@@ -84,9 +84,12 @@ async def _assemble(call: Call[AssembleBundle, None], project_ids: list[str]) ->
     body = call.body
     await admit_to(call, project_ids)
     wish = BundleWish(body.checksum, body.chunks, body.version, project_ids)
-    done = await assembling.assemble(
-        call.services.store, call.services.unmangler.packer, call.user_id, wish, partial(carry_out_in, call)
-    )
+    packer = call.services.unmangler.packer
+    try:
+        done = await assembling.assemble(call.services.store, packer, call.user_id, wish, partial(carry_out_in, call))
+    finally:
+        for project_id in project_ids:
+            call.services.intake.forget_maps(project_id)
     return Answer(200, Assembled(state=done.state, missingChunks=done.missing, detail=done.detail))
 
 

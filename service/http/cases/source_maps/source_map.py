@@ -58,6 +58,7 @@ async def upload_source_map(call: Call[bytes, UploadSourceMapQuery]) -> Outcome:
     try:
         return await call.carry_out(keeping.keep(call.project_id, [File(name, staged)]), _stored)
     finally:
+        call.services.intake.forget_maps(call.project_id)
         await blobs.drop(facts, call.project_id, staged.blob_id)
 
 
@@ -98,7 +99,9 @@ async def list_source_maps(call: Call[None, SourceMapQuery]) -> Answer:
 async def remove_source_map(call: Call[None, None]) -> Outcome:
     """Take a file away, which gives its room back."""
     intent = keeping.remove(call.project_id, call.path["source_map_id"])
-    return await call.carry_out(intent, lambda row: Answer(200, show.removed(row)))
+    outcome = await call.carry_out(intent, lambda row: Answer(200, show.removed(row)))
+    call.services.intake.forget_maps(call.project_id)
+    return outcome
 
 
 def _name_of(query: UploadSourceMapQuery) -> Name:

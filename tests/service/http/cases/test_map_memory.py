@@ -125,7 +125,7 @@ async def test_what_is_remembered_is_bounded(world: World, project: Any, monkeyp
             await led(frames, project_id, Minified("r1", RecordedFrame(f"{URL}?{n}", 1, n, "n")))
             await led(frames, f"proj_{n}", FRAME)
         assert 0 < frames._places.bytes <= 10 * deciding.PLACE_BYTES
-        assert (len(frames._files), len(frames._without)) == (10, 10)
+        assert (len(frames._files), len(frames._projects)) == (10, 10)
 
     await world.operate(work)
 
@@ -133,7 +133,7 @@ async def test_what_is_remembered_is_bounded(world: World, project: Any, monkeyp
 async def test_errors_begin_a_bounded_number_of_maps(
     world: World, project: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of one project, and no other waits for it; what was not begun is when another error comes."""
+    """Of one project, and no other waits for it; the rest begins when one is ready, for the same error."""
     owner, project_id, _ = project
     other = await owner.create_project()
     source_map, _ = build(0)
@@ -158,13 +158,71 @@ async def test_errors_begin_a_bounded_number_of_maps(
         frames = DecidingFrames(store, unmangler)
         urls = [f"https://shop.example/assets/{n}.js" for n in range(many)]
         wanted = [Minified("r1", RecordedFrame(url, 1, PLACE, "n")) for url in urls]
+        monkeypatch.setattr(deciding, "MAP_PATIENCE", 0.3)
         for _ in range(3):
             assert await frames.lead(project_id, wanted, "acc") == [LATE] * many
+        monkeypatch.undo()
+        monkeypatch.setattr(unmangler, "_make", held)
         assert begun == [project_id] * deciding.MOST_BEGUN
         [found] = await led(frames, other["id"], FRAME)
         assert isinstance(found, MappedFrame)
         free.set()
-        assert all(isinstance(one, MappedFrame) for one in await led(frames, project_id, *wanted))
+        assert all(isinstance(one, MappedFrame) for one in await frames.lead(project_id, wanted, "acc"))
         assert begun.count(project_id) == many
+
+    await world.operate(work)
+
+
+async def test_an_upload_that_was_answered_counts_at_once(
+    world: World, project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long ago it was read that there is none, and also when its map was not begun before (G-174)."""
+    owner, project_id, _ = project
+    monkeypatch.setattr(deciding, "FRESH", 3600.0)
+
+    async def work(store: EventStore) -> None:
+        frames = DecidingFrames(store, Unmangler(store))
+        assert await led(frames, project_id, FRAME) == [None]
+        assert frames.has_none(project_id)
+        monkeypatch.setattr(deciding, "PATIENCE", 0.0)  # is for a project of which no map is known
+        for lines_before in range(3):
+            await upload(owner, project_id, "r1", lines_before)
+            frames.forget(project_id)
+            assert not frames.has_none(project_id)
+            frame = Minified("r1", RecordedFrame(URL, 1 + lines_before, PLACE, "n"))
+            found = await asyncio.gather(*(frames.lead(project_id, [frame], "acc") for _ in range(20)))
+            assert {one.source for [one] in found if isinstance(one, MappedFrame)} == {"src/money.ts"}
+            assert all(isinstance(one, MappedFrame) for [one] in found)
+
+    await world.operate(work)
+
+
+async def test_a_bounded_number_of_requests_waits_for_maps(
+    world: World, project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an account; the others count as sent at once, and those of another account wait."""
+    owner, project_id, _ = project
+    await upload(owner, project_id, "r1", 0)
+    monkeypatch.setattr(deciding, "MOST_WAITING", 3)
+
+    async def work(store: EventStore) -> None:
+        unmangler = Unmangler(store)
+        begun, free = asyncio.Event(), asyncio.Event()
+        make = unmangler._make
+
+        async def held(key: tuple[str, str, str], tenant: str) -> Any:
+            begun.set()
+            await free.wait()
+            return await make(key, tenant)
+
+        monkeypatch.setattr(unmangler, "_make", held)
+        frames = DecidingFrames(store, unmangler)
+        waiting = [asyncio.create_task(frames.lead(project_id, [FRAME], "acc")) for _ in range(3)]
+        await begun.wait()
+        assert await frames.lead(project_id, [FRAME], "acc") == [LATE]
+        waiting.append(asyncio.create_task(frames.lead(project_id, [FRAME], "other")))
+        await asyncio.sleep(0)
+        free.set()
+        assert all(isinstance(one, MappedFrame) for found in await asyncio.gather(*waiting) for one in found)
 
     await world.operate(work)

@@ -95,6 +95,19 @@ async def test_without_a_map_the_raw_frame_counts(world: World, project: Any) ->
     assert await grouped_by(world, project_id) == ["v3:type+frames"] * 3
 
 
+async def test_errors_right_after_an_upload_open_one_case(world: World, project: Any) -> None:
+    """Many at once, which come while the map is taken apart; before it, an error said that there is none."""
+    owner, project_id, dsn = project
+    raw = await report(dsn, "r0", 1, "n.divided", "w")
+    for number in range(2):
+        await upload(owner, project_id, f"r{number}", number)
+        answers = await asyncio.gather(*(report(dsn, f"r{number}", 1 + number, f"f{n}") for n in range(20)))
+        assert len({answer["case_id"] for answer in answers} - {raw["case_id"]}) == 1
+    assert set(await grouped_by(world, project_id)) == {"v3:type+frames"}
+    [[cases]] = await world.sql("select count(*) from cases where project_id = %s", project_id)
+    assert cases == 2
+
+
 async def test_a_map_that_is_not_ready_in_time_is_late(world: World, project: Any) -> None:
     """The raw frame counts, and the assignment says so; once the map is ready, the source does."""
     owner, project_id, dsn = project
