@@ -42,8 +42,8 @@ class Health(NamedTuple):
     proof alone has brought is none of `open_cases`.
     `overflow_open`: nobody has settled the overflow case of this hour yet. `fenced`: the project is being
     deleted.
-    `total` is the project's in the `month`, `account_total` that of the account that pays for it. `by_day` are the last
-    days of the project, oldest first, with those on which nothing came. `not_kept` is of the last NOT_KEPT_DAYS.
+    `total` is the project's in the `month`, `account_total` that of the paying account. `by_day` are the last
+    days of the project, oldest first, also empty ones. `not_kept` is of the last NOT_KEPT_DAYS.
     `default_level` is that of native records without one.
     """
 

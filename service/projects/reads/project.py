@@ -15,7 +15,7 @@ _DSN_OF = load_sql("projects", "dsn_of")
 
 
 class ListedProject(NamedTuple):
-    """A project as one of its members has it; `copied`: a sealed copy of its DSN is kept."""
+    """A project for one of its members. `copied`: a sealed copy of its DSN is kept."""
 
     id: str
     name: str

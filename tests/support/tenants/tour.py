@@ -284,7 +284,7 @@ def work_on_cases(tenant: Tenant) -> None:
     wish = {"case_revision": into["revision"], "fingerprint": lost["fingerprint"]}
     tenant.call("POST", f"/v1/cases/{late['id']}/split", wish, owner)
     tenant.call("POST", f"{case}/runs", {"status": "escalated"}, owner)
-    event, _ = tenant.call("GET", f"{case}/events", None, owner)["events"]
+    event, *_ = tenant.call("GET", f"{case}/events", None, owner)["events"]
     for read in (
         f"{case}/events/{event['id']}",
         f"{case}/users",
