@@ -15,6 +15,7 @@ COLUMNS = {
         "public",
     ),
     "analytics_events": ("project_id", "received_at", "event"),
+    "erased_records": ("project_id", "received_at", "event"),
     "event_properties": ("project_id", "received_at", "event", "key", "type"),  # a view, which shows no value
     "procrastinate_jobs": ("id", "status", "task_name", "attempts", "scheduled_at"),
     "procrastinate_events": ("job_id", "at"),

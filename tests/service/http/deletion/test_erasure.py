@@ -18,6 +18,7 @@ from service.analytics.recurrences import RepairedCase, count_recurrences
 from service.eventstore.store import EventStore
 from service.http.edge.routes import all_endpoints
 from service.ingest.kept.checks import COUNTERS, check_counters
+from service.runs.reads.look_for_work import ENVIRONMENTS_KEPT, observed_in
 from statemachines.accounts.membership import Role
 from tests.support import archives
 from tests.support.api import Api, Person, World, ok, refused
@@ -47,7 +48,9 @@ class Product:
 
     async def err(self, message: str, name: str, **members: Any) -> str:
         user = {"id": name, "email": f"{name}@example.com"}
-        sent = ok(await self.dsn.post("/v1/logs/", {"message": message, "user": user, **members}), 202)
+        sent = ok(
+            await self.dsn.post("/v1/logs/", {"level": "error", "message": message, "user": user, **members}), 202
+        )
         return str(sent["case_id"])
 
     async def leave_traces(self) -> str:
@@ -192,6 +195,21 @@ async def test_the_counters_do_not_change(product: Product) -> None:
     assert wrong == []
 
 
+async def test_a_case_was_in_an_environment_where_its_errors_are_erased(product: Product) -> None:
+    """Of a case with errors in more environments than are kept, rows tell."""
+    case_id = await product.err("boom", ANN, environment="staging")
+    named = [f"e{number}" for number in range(ENVIRONMENTS_KEPT)]
+    await product.world.sql("update case_stats set environments = %s where id = %s returning id", named, case_id)
+
+    async def observed(store: EventStore) -> Any:
+        return [await observed_in(store, product.id, [case_id], place) for place in ("staging", "production")]
+
+    before = await product.world.operate(observed)
+    assert before == [{case_id}, set()]
+    await product.delete()
+    assert await product.world.operate(observed) == before
+
+
 async def test_who_comes_afterwards_is_somebody_new(product: Product) -> None:
     """Under the same names: without links, without properties, counted as one more, and may be deleted again."""
     case_id = await product.leave_traces()
@@ -259,13 +277,13 @@ async def test_nobody_is_deleted_at_once_and_remembered_all_the_same(product: Pr
 
 async def test_an_id_with_a_slash_goes_by_an_alias(product: Product) -> None:
     """No path holds it, so the page tells to give the person another name."""
-    odd = f"org/{CANARY}"
+    odd = "org/slashed-1d27"
     await product.track("page", odd)
     refused(await product.owner.call("DELETE", product.path(odd), key="k"), 404, "not_found")
     await product.track("$create_alias", odd, alias="plain")
     receipt = await product.delete("plain")
     assert (receipt["names"], receipt["records"]) == (2, 2)
-    assert holding(product.url, CANARY) == {}
+    assert holding(product.url, odd) == {}
 
 
 async def test_an_owner_alone_deletes_people_of_the_project(product: Product, world: World) -> None:
