@@ -42,8 +42,8 @@ class CaseUsers(msgspec.Struct, frozen=True, kw_only=True):
 class ProjectUsers(msgspec.Struct, frozen=True, kw_only=True):
     """The people affected by errors of a project within `window_days`, most affected first.
 
-    All numbers count the errors since `counted_from` (epoch seconds). Not `complete`: there were more before it within
-    the window than one read looks at.
+    All numbers count the errors that happened since `counted_from` (epoch seconds). Not `complete`: there were more
+    before it within the window than one read looks at.
     """
 
     project_id: str
@@ -74,6 +74,8 @@ class PersonStats(msgspec.Struct, frozen=True):
     error_count: int
     first_seen_at: int | None
     last_seen_at: int | None
+    first_occurred_at: int | None
+    last_occurred_at: int | None
     counted_to: int
 
 
@@ -91,6 +93,7 @@ class PersonEvent(msgspec.Struct, frozen=True, kw_only=True):
     release: str | None
     case_id: str | None
     received_at: int
+    occurred_at: int
     adjusted: list[str]
 
 

@@ -70,7 +70,7 @@ class CaseAbsorbed(msgspec.Struct, frozen=True):
 class CaseEvidence(msgspec.Struct, frozen=True):
     """What the errors say that are still kept: the latest one, why the case's own latest was put here, how many a day.
 
-    `days` is keyed by the epoch of midnight.
+    `days` is keyed by the epoch of midnight, and goes by the time of an error (G-193).
     """
 
     latest: CaseLatestEvent | None = None
@@ -135,7 +135,7 @@ class CaseBundle(msgspec.Struct, frozen=True):
 
     @property
     def trend(self) -> list[TrendBucket]:
-        """How many errors came on each of the latest days, oldest first."""
+        """How many errors happened on each of the latest days, oldest first."""
         return _buckets(self.today, self.evidence.days)
 
 
@@ -148,7 +148,7 @@ def _buckets(today: int, days: Mapping[int, int]) -> list[TrendBucket]:
 
 
 async def trends(store: EventStore, project_id: str, case_ids: Sequence[str]) -> Mapping[str, CaseTrend]:
-    """Count the errors of cases a day. A page of very many cases looks at fewer of each."""
+    """Count the errors of cases a day, by their time. A page of very many cases looks at fewer of each."""
     if not case_ids:
         return {}
     now, most = await store.now(), min(LISTED_COUNTED, PAGE_COUNTED // len(case_ids))
@@ -234,5 +234,5 @@ async def _evidence_until(
 async def _evidence_of_today(store: EventStore, project_id: str, case_id: str, today: int, last: int) -> CaseEvidence:
     """Read what the errors of a case say that has none but of today. Raises UndefinedTable."""
     query = on_table(_EVIDENCE_OF_TODAY, partition_of("log_events", today))
-    [[text]] = await store.fetch(query, project_id=project_id, case_id=case_id, today=today, last=last)
+    [[text]] = await store.fetch(query, project_id=project_id, case_id=case_id, last=last)
     return msgspec.json.decode(text, type=CaseEvidence)

@@ -19,6 +19,7 @@ MOST_OF_CASE = 20_000  # people of a case that are put in order
 MOST_SHOWN = 500
 MOST_ERRORS = 20_000  # of a project that are looked at, newest first
 MOST_OF_PERSON = 10_000  # of each kind that are counted
+MOST_LATE = 1000  # of each kind, the first and the last received, among which are those that happened first and last
 RECENT = 50
 
 _OF_CASE = load_sql("cases", "people_of_case")
@@ -60,6 +61,8 @@ class PersonFacts(NamedTuple):
     errors: int
     first_seen_at: int | None
     last_seen_at: int | None
+    first_occurred_at: int | None
+    last_occurred_at: int | None
     email: str | None
     recent: list[PersonEvent]
 
@@ -92,14 +95,16 @@ async def person(store: EventStore, project_id: str, distinct_id: str) -> Person
     found = await store.fetch(_NAMES, project_id=project_id, person=distinct_id)
     [[_, names, properties, identified, refused]] = found
     who = {"project_id": project_id, "names": names}
-    [[analytics, logs, errors, first, last, email]] = await store.fetch(
-        _KNOWN, **who, recent=RECENT, most=MOST_OF_PERSON
+    looked = max(RECENT, MOST_LATE // len(names))
+    [[analytics, logs, errors, first, last, happened_first, happened_last, email]] = await store.fetch(
+        _KNOWN, **who, recent=RECENT, most=MOST_OF_PERSON, looked=looked
     )
     rows = await store.fetch(_RECENT, **who, recent=RECENT) if analytics or logs else []
     fields = PersonEvent.__struct_fields__
     recent = [PersonEvent(**dict(zip(fields, row, strict=True))) for row in rows]
     told = (names, properties, identified, refused)
-    return PersonFacts(*told, analytics + logs, errors, first, last, email, recent)
+    times = (first, last, happened_first, happened_last)
+    return PersonFacts(*told, analytics + logs, errors, *times, email, recent)
 
 
 def _users(rows: Iterable[Sequence[Any]]) -> list[AffectedUser]:

@@ -1,6 +1,6 @@
 -- What the errors say that are still kept of a case and of those merged into it: the latest one, why the case's own
--- latest was put here, how many a day. Of partitions by the day only those are planned, locked and opened whose days
--- are named: in a statement that is planned for its values, and without any function of time.
+-- latest was put here, how many happened a day. Of partitions by the day only those are planned, locked and opened
+-- whose days are named: in a statement that is planned for its values, and without any function of time.
 select json_build_object(
     'latest', (
         select
@@ -18,10 +18,10 @@ select json_build_object(
     'days', coalesce((
         select json_object_agg(x.day, x.events)
         from (
-            select e.received_at - mod(e.received_at, 86400) as day, count(*) as events
+            select e.happened - mod(e.happened, 86400) as day, count(*) as events
             from unnest(%(case_ids)s::text[]) as o(id)
             cross join lateral (
-                select e.received_at from log_events e
+                select coalesce(e.occurred_at, e.received_at) as happened from log_events e
                 where e.project_id = %(project_id)s and e.case_id = o.id and e.received_at >= %(since)s
                     and e.received_at <= %(last)s
                 order by e.received_at desc, e.id desc limit 5000) e

@@ -81,7 +81,13 @@ async def get_user_summary(call: Call[None, None]) -> Answer:
         distinct_id=distinct_id,
         person=_person(distinct_id, known) if known.known else msgspec.UNSET,
         event_stats=PersonStats(
-            known.total, known.errors, known.first_seen_at, known.last_seen_at, people.MOST_OF_PERSON
+            known.total,
+            known.errors,
+            known.first_seen_at,
+            known.last_seen_at,
+            known.first_occurred_at,
+            known.last_occurred_at,
+            people.MOST_OF_PERSON,
         ),
         recent_events=known.recent,
         recent_recordings=recordings or [],

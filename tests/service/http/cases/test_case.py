@@ -185,7 +185,7 @@ async def test_a_list_tells_how_often_on_request(world: World, project):
     often, seldom, old = (sent[place]["case_id"] for place in (0, 2, 3))
     plain = ok(await owner.get(f"/v1/projects/{project_id}/cases"))["cases"]
     assert not any("trend" in case for case in plain)
-    aged = "update log_events set received_at = received_at - %s where project_id = %s and id = %s"
+    aged = "update log_events set received_at = received_at - %s, occurred_at = null where project_id = %s and id = %s"
     await world.sql(aged, 2 * 86_400, project_id, sent[3]["id"])
     await world.sql(aged, 15 * 86_400, project_id, sent[4]["id"])
     revision = next(case["revision"] for case in plain if case["id"] == seldom)

@@ -257,3 +257,46 @@ async def test_a_product_event_has_its_time(project: Project) -> None:
     await project.posthog(iso(now - 3 * DAY), iso(now), like=CAPTURED)
     told = "select occurred_at from analytics_events where project_id = %s"
     assert await project.world.sql(told, project.made["id"]) == [(now - 3 * DAY,)]
+
+
+@pytest.mark.parametrize("of_today", [True, False])
+async def test_a_trend_shows_errors_on_the_days_on_which_they_happened(project: Project, *, of_today: bool) -> None:
+    """Of a case, in its record and in a list: two of three days ago, and none of three weeks ago."""
+    now = await project.now()
+    for ago in (3 * DAY, 3 * DAY, 21 * DAY, 0):
+        await project.sentry(iso(now - ago), None)
+    if not of_today:
+        await project.world.sql(
+            "update log_events set received_at = received_at - %s where project_id = %s and occurred_at < %s",
+            2 * DAY, project.made["id"], now - DAY,
+        )  # fmt: skip
+        await project.world.sql(
+            "update case_stats set first_seen_at = first_seen_at - %s where project_id = %s",
+            2 * DAY, project.made["id"],
+        )  # fmt: skip
+    [listed] = ok(await project.owner.get(f"/v1/projects/{project.made['id']}/cases?trend=true"))["cases"]
+    record = ok(await project.owner.get(f"/v1/cases/{listed['case_id']}"))
+    day = now - now % DAY
+    for shown in (listed, record):
+        counted = {bucket["from_at"]: bucket["events"] for bucket in shown["trend"]["buckets"] if bucket["events"]}
+        assert counted == {day - 3 * DAY: 2, day: 1}
+
+
+async def test_a_person_is_shown_by_when_things_happened(project: Project) -> None:
+    """Of what arrived at once: the order of the events, the first and the last one, and who met errors of the week."""
+    now = await project.now()
+    await project.posthog(iso(now - HOUR), iso(now), like=CAPTURED)
+    await project.posthog(iso(now - 3 * DAY), iso(now))
+    await project.posthog(iso(now - 2 * DAY), iso(now), like=CAPTURED)
+    await project.posthog(iso(now - 9 * DAY), iso(now))
+    people = f"/v1/projects/{project.made['id']}/users"
+    found = ok(await project.owner.get(f"{people}/u1/summary"))
+    happened = [now - ago for ago in (HOUR, 2 * DAY, 3 * DAY, 9 * DAY)]
+    assert [event["occurred_at"] for event in found["recent_events"]] == happened
+    assert all(event["received_at"] >= now for event in found["recent_events"])
+    stats = found["event_stats"]
+    assert (stats["first_occurred_at"], stats["last_occurred_at"]) == (happened[-1], happened[0])
+    assert now <= stats["first_seen_at"] <= stats["last_seen_at"]
+    for days, errors in ((1, 0), (7, 1), (30, 2)):
+        shown = ok(await project.owner.get(people, params={"days": days}))
+        assert (shown["total_events"], [user["error_count"] for user in shown["users"]]) == (errors, [errors][:errors])

@@ -52,7 +52,7 @@ async def test_the_users_of_a_project_within_a_window(world: World, project):
     assert (empty["users"], empty["unique_users"], empty["total_events"], empty["window_days"]) == ([], 0, 0, 7)
     old = await log(dsn, "alpha", user={"id": "u9"})
     await world.sql(
-        "update log_events set received_at = received_at - %s where project_id = %s and id = %s",
+        "update log_events set received_at = received_at - %s, occurred_at = null where project_id = %s and id = %s",
         8 * DAY, project_id, old["id"],
     )  # fmt: skip
     for text in ("alpha", "beta", "alpha"):
@@ -94,7 +94,8 @@ async def test_a_dossier_shows_what_is_kept(world: World, project, distinct_id: 
     unknown = ok(await owner.get(path))
     assert (unknown["distinct_id"], "person" in unknown, unknown["recent_events"]) == (distinct_id, False, [])
     assert unknown["event_stats"] == {
-        "total_events": 0, "error_count": 0, "first_seen_at": None, "last_seen_at": None, "counted_to": 10000,
+        "total_events": 0, "error_count": 0, "first_seen_at": None, "last_seen_at": None, "first_occurred_at": None,
+        "last_occurred_at": None, "counted_to": 10000,
     }  # fmt: skip
     first = await log(dsn, "boom", user={"id": distinct_id, "email": "u@example.com"}, release="1.0")
     await world.wait(1)
@@ -112,7 +113,8 @@ async def test_a_dossier_shows_what_is_kept(world: World, project, distinct_id: 
     assert [event["name"] for event in known["recent_events"]] == ["told", "signup", "boom"]
     assert known["recent_events"][2] == {
         "id": first["id"], "kind": "log", "name": "boom", "level": "error", "environment": "production",
-        "release": "1.0", "case_id": first["case_id"], "received_at": first["received_at"], "adjusted": [],
+        "release": "1.0", "case_id": first["case_id"], "received_at": first["received_at"],
+        "occurred_at": first["received_at"], "adjusted": [],
     }  # fmt: skip
     assert known["recent_recordings"] == []
 
