@@ -32,7 +32,7 @@ async function main(): Promise<void> {
   check(replay.response?.headers.get("idempotent-replayed") === "true", "a replay says so");
   if (project.dsn === null) throw new Error("a new project has its DSN");
 
-  const record = { message: "Order 4711 failed", tags: { shop: "1" } };
+  const record = { message: "Order 4711 failed", level: "error" as const, tags: { shop: "1" } };
   const accepted = must(await recordLog({ client: clientOf(project.dsn), body: record }), "log");
   if (!("ok" in accepted)) throw new Error("a record by itself is answered as one");
   const ok: true = accepted.ok;

@@ -30,7 +30,9 @@ async function main(): Promise<void> {
   if (project.dsn === null) throw new Error("a new project has its DSN");
 
   const accepted = must(
-    await clientOf(project.dsn).POST("/v1/logs/", { body: { message: "Order 4711 failed", tags: { shop: "1" } } }),
+    await clientOf(project.dsn).POST("/v1/logs/", {
+      body: { message: "Order 4711 failed", level: "error", tags: { shop: "1" } },
+    }),
     "log",
   );
   if (typeof accepted === "string" || !("ok" in accepted)) throw new Error("a record by itself is answered as one");

@@ -64,7 +64,7 @@ def main() -> None:
     assert replay.headers["idempotent-replayed"] == "true"
     assert project.dsn is not None
 
-    event = LogEvent(message="Order 4711 failed")
+    event = LogEvent.from_dict({"message": "Order 4711 failed", "level": "error"})
     accepted = must(LogAccepted, record_log.sync(client=client_of(project.dsn), body=event))
     assert accepted.ok is True
     assert accepted.accepted is True
