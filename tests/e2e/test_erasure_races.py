@@ -63,7 +63,8 @@ async def _send(arena: Arena, told: Told, number: int) -> None:
         count += 1
         mark, name = f"r-{number}-{count}", NAMES[count % 3]
         if count % 2:
-            path, body = "/v1/logs/", {"message": "boom", "user": {"id": name}, "tags": {"mark": mark}}
+            body = {"message": "boom", "level": "error", "user": {"id": name}, "tags": {"mark": mark}}
+            path = "/v1/logs/"
         else:
             path, body = "/v1/analytics/", {"event": "page", "distinct_id": name, "properties": {"mark": mark}}
         with suppress(httpx2.TransportError):
