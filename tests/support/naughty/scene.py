@@ -39,7 +39,7 @@ DOORS = frozenset(
         "put_implementation_report": "files.file files.anchor",
         "put_signal_map": "business_question plan_markdown milestones.meaning failures.context deploy.targets.anchor",
         "record_deploy": "branch message",
-        "record_log": "message exception.type exception.value extra.exception.frames.function",
+        "record_log": "message extra.exception.frames.function",
         "record_report": "report.findings.message report.limitations",
         "record_sentry_event": "message",
         "release_claim": "reason",

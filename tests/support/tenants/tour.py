@@ -258,7 +258,8 @@ def work_on_cases(tenant: Tenant) -> None:
     """Do to the cases of a project of their own what members may do, and suppress what is not worth a case."""
     project = tenant.create_project("errands")
     path, owner, dsn = f"/v1/projects/{project['id']}", tenant.owner_key, project["dsn"]
-    lose_errands(tenant, dsn)
+    for kind in ("ErrandLost", "ErrandLate"):
+        lose_errand(tenant, f"{kind} on its way", dsn)
     for route, body in (("store", {"level": "info", "message": "An errand begins."}), ("envelope", {})):
         tenant.call("POST", f"/api/{project['alias']}/{route}/", body, dsn)
     for door in ("/batch/", "/capture/", "/e/", "/i/v0/e/", "/flags/", "/decide/"):
@@ -276,7 +277,7 @@ def work_on_cases(tenant: Tenant) -> None:
     ):
         tenant.call("POST", f"{case}/{deed}", {"case_revision": revision} | more, owner)
         revision = tenant.call("GET", case, None, owner)["revision"]
-    lose_errands(tenant, dsn)
+    lose_errand(tenant, lost["title"], dsn)
     revision = tenant.call("GET", case, None, owner)["revision"]
     tenant.call("POST", f"{case}/merge", {"case_revision": revision, "into_case_id": late["id"]}, owner)
     into = tenant.call("GET", f"/v1/cases/{late['id']}", None, owner)
@@ -303,11 +304,10 @@ def work_on_cases(tenant: Tenant) -> None:
     tenant.call("DELETE", f"{path}/suppressions/{rule['id']}", None, owner)
 
 
-def lose_errands(tenant: Tenant, dsn: str) -> None:
-    """Report two errors, which open their cases or bring them back."""
-    for kind in ("ErrandLost", "ErrandLate"):
-        error = {"message": f"{kind} on its way", "level": "error", "user": {"id": f"{tenant.name}-walker"}}
-        tenant.call("POST", "/v1/logs/", error | {"exception": {"type": kind, "value": "on its way"}}, dsn)
+def lose_errand(tenant: Tenant, message: str, dsn: str) -> None:
+    """Report an error, which opens its case or brings it back."""
+    error = {"message": message, "level": "error", "user": {"id": f"{tenant.name}-walker"}}
+    tenant.call("POST", "/v1/logs/", error, dsn)
 
 
 def map_lines(tenant: Tenant, path: str, case: str) -> None:
