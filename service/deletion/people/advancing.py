@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from service.deletion.ledger import PersonErasure, remember
 from service.deletion.people import commands, reads
 from service.deletion.people.naming import keys_of, person_hash
 from service.deletion.people.purging import purge_person
+from service.deletion.sweeping import AT_MOST, SLICE, move_all
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.declare.intents import Intent, retry_moved
 from service.eventstore.store import EventStore
@@ -37,12 +39,8 @@ log = structlog.get_logger(__name__)
 
 SECONDS = 0.25
 """Of work on an erasure in one request. The sweep does the rest."""
-AT_MOST = 500
-SLICE = 1.0
-"""Seconds of one erasure in its turn."""
 LONGEST = 20.0
 """Seconds of one sweep. The next one goes on."""
-PAUSE = 0.2
 _NOT_NOW = (Rejection, CommandNotDone, OutcomeUnknown, psycopg.Error, OSError)
 
 
@@ -138,25 +136,9 @@ async def sweep_erasures(store: EventStore, eraser: Eraser, longest: float = LON
     Raises psycopg.Error when the database is gone.
     """
     until = time.monotonic() + longest
-    ended = 0
-    while (rows := await reads.open_erasures(store, AT_MOST)) and time.monotonic() < until:
-        moved = False
-        for row in _in_turn(rows):
-            after = await eraser.move_on(row, SLICE)
-            ended += after.phase == "deleted"
-            moved = moved or after != row
-            if time.monotonic() >= until:
-                break
-        if not moved:
-            await asyncio.sleep(PAUSE)
-    return ended
-
-
-def _in_turn(rows: list[ErasureRow]) -> list[ErasureRow]:
-    """Order erasures so that each project's first come before anybody's second."""
-    places: Counter[str] = Counter()
-    ordered = []
-    for number, row in enumerate(rows):
-        ordered.append((places[row.project_id], number, row))
-        places[row.project_id] += 1
-    return [row for _, _, row in sorted(ordered, key=lambda item: item[:2])]
+    return await move_all(
+        partial(reads.open_erasures, store, AT_MOST),
+        partial(eraser.move_on, seconds=SLICE),
+        attrgetter("project_id"),
+        until,
+    )

@@ -247,7 +247,12 @@ async def test_a_sweep_ends_everybodys_deletions_in_turn(store: EventStore, ledg
     """Who deletes many projects does not keep another's waiting behind them."""
     many = [await fenced(store, await make_project(store, "usr_many"), "usr_many") for _ in range(3)]
     one = await fenced(store, await make_project(store, "usr_one"), "usr_one")
-    assert [row.id for row in in_turn([*many, one])] == [many[0].id, one.id, many[1].id, many[2].id]
+    assert [row.id for row in in_turn([*many, one], lambda row: row.account_id)] == [
+        many[0].id,
+        one.id,
+        many[1].id,
+        many[2].id,
+    ]
     assert await sweep(store, Advancer(store, ledger), longest=20) == 4
     assert await reads.open_deletions(store, 10) == []
 

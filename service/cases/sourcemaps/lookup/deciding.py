@@ -156,7 +156,7 @@ class DecidingFrames:
         if LATE in found and self._waiting[tenant] < MOST_WAITING:
             self._waiting[tenant] += 1
             try:
-                # Without a database, or beyond the time, the raw frame counts: no error waits for its map.
+                # Without a database, or beyond the time, the raw frame counts.
                 with suppress(TimeoutError, CommandNotDone, psycopg.Error, psycopg_pool.PoolTimeout):
                     await self._learn(project_id, wanted, found, tenant)
             finally:
