@@ -80,15 +80,7 @@ async def get_user_summary(call: Call[None, None]) -> Answer:
         project_id=call.project_id,
         distinct_id=distinct_id,
         person=_person(distinct_id, known) if known.known else msgspec.UNSET,
-        event_stats=PersonStats(
-            known.total,
-            known.errors,
-            known.first_seen_at,
-            known.last_seen_at,
-            known.first_occurred_at,
-            known.last_occurred_at,
-            people.MOST_OF_PERSON,
-        ),
+        event_stats=_stats(known),
         recent_events=known.recent,
         recent_recordings=recordings or [],
         recordings_read=recordings is not None,
@@ -100,6 +92,12 @@ async def get_user_summary(call: Call[None, None]) -> Answer:
 
 def _person(distinct_id: str, known: people.PersonFacts) -> Person:
     return Person(distinct_id, known.email, known.names, known.identified, known.properties or {}, known.links_refused)
+
+
+def _stats(known: people.PersonFacts) -> PersonStats:
+    seen = known.first_seen_at, known.last_seen_at
+    occurred = known.first_occurred_at, known.last_occurred_at
+    return PersonStats(known.total, known.errors, *seen, *occurred, people.MOST_OF_PERSON)
 
 
 def _distinct_id(call: Call[None, None]) -> str:

@@ -121,7 +121,8 @@ async def test_a_person_goes_with_every_name_and_the_log_knows_a_hash(product: P
     )
     assert [topic for topic, _ in events] == ["erasure.fenced.v1", "erasure.began.v1", "erasure.completed.v1"]
     assert json.loads(events[0][1])["person_hash"] == receipt["person_hash"]
-    assert problems(product.url) == []
+    # Other tests write rows that no event explains to the same server: only this project's are looked at.
+    assert [problem for problem in problems(product.url) if problem.project_id == product.id] == []
 
 
 async def test_no_read_shows_anything_of_the_person(product: Product) -> None:
