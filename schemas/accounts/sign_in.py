@@ -54,7 +54,7 @@ class IdentityBody(msgspec.Struct, frozen=True):
 
     provider: Annotated[str, Meta(min_length=1, max_length=50)]
     subject: Annotated[str, Meta(min_length=1, max_length=200)]
-    email: Annotated[str, Meta(min_length=3, max_length=320)]
+    email: Annotated[str, Meta(min_length=3, max_length=320)] | None = None
     email_verified: bool = False
     name: Annotated[str, Meta(max_length=200)] | None = None
 

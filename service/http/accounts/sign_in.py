@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 
-import msgspec
-
 from schemas.accounts.sign_in import (
     AuthorizeDevice,
     AuthorizeTestDevice,
@@ -30,7 +28,7 @@ from service.http.accounts import device_page
 from service.http.edge.answer.page import HEADERS, HTML
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
-from statemachines.accounts.person import Identity, synthetic_identity
+from statemachines.accounts.person import Identity, synthetic_identity, without_address
 from statemachines.accounts.sign_in import UserCodeTaken
 
 ANYONE = frozenset({PrincipalKind.ANONYMOUS})
@@ -104,7 +102,7 @@ async def poll_device(call: Call[PollDevice, None]) -> Outcome:
 async def authorize_device(call: Call[AuthorizeDevice, None]) -> Outcome:
     """Authorise a sign-in for the person of an identity."""
     salt = call.services.store.installation_salt
-    intent = commands.authorize(salt, call.body.user_code, _identity(call.body.identity))
+    intent = commands.authorize(salt, call.body.user_code, _identity(salt, call.body.identity))
     return await call.carry_out(intent, lambda known: Answer(200, show.sign_in_authorized(known)))
 
 
@@ -141,7 +139,8 @@ async def test_authorize_device(call: Call[AuthorizeTestDevice, None]) -> Outcom
 )
 async def resolve_identity(call: Call[ResolveIdentity, None]) -> Outcome:
     """Find or create the person of an identity."""
-    intent = person.resolve(call.services.store.installation_salt, _identity(call.body.identity))
+    salt = call.services.store.installation_salt
+    intent = person.resolve(salt, _identity(salt, call.body.identity))
     return await call.carry_out(intent, lambda known: Answer(200, show.identity_resolved(known)))
 
 
@@ -162,8 +161,11 @@ async def show_device_page(call: Call[None, DevicePageQuery]) -> Outcome:
     return Outcome(200, device_page.render(call.services.settings.base_url, call.query.user_code), HEADERS)
 
 
-def _identity(body: IdentityBody) -> Identity:
-    return Identity(**msgspec.structs.asdict(body))
+def _identity(salt: str, body: IdentityBody) -> Identity:
+    """The identity of a body. Without an address nothing is verified, and a stand-in receives no mail."""
+    if body.email is None:
+        return without_address(salt, body.provider, body.subject, body.name)
+    return Identity(body.provider, body.subject, body.email, body.email_verified, body.name)
 
 
 ENDPOINTS = [

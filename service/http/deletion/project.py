@@ -19,6 +19,7 @@ from statemachines.deletion.removal import AskForDeletion, command_key_sha256
     operation_id="delete_project",
     summary="Delete a project, repeated with the same key until it answers 200",
     principals=OWNER,
+    flows=frozenset({"automation"}),
     owner=True,
     fresh=True,
     responses={202: ProjectDeleting, 200: ProjectDeleted},

@@ -24,7 +24,7 @@ def check_filters(document: Json, tag: str | None, path: str | None, method: str
         invalid.append(("path" if path is None else "method", "must be given together with the other of the two"))
     if invalid:
         raise InvalidPayload("A parameter is not acceptable.", invalid=invalid)
-    if path is not None and not any(_same(path, method, p, m) for p, m, _ in operations(document)):
+    if path is not None and _find(document, path, method) is None:
         raise refusal("operation_not_found")
 
 
@@ -46,10 +46,11 @@ def select(
 ) -> Json:
     """The document with the operations that all filters keep, and the components that these refer to."""
     paths: dict[str, Json] = {}
+    named = None if path is None else _find(document, path, method)
     for p, m, operation in operations(document):
         wanted = flow is None or flow in operation.get("x-flows", ())
         wanted = wanted and (tag is None or tag in operation["tags"])
-        if wanted and (path is None or _same(path, method, p, m)):
+        if wanted and (path is None or named == (p, m)):
             paths.setdefault(p, {})[m] = operation
     kept = {name for item in paths.values() for operation in item.values() for name in operation["tags"]}
     selected = {
@@ -63,9 +64,26 @@ def select(
     return selected
 
 
-def _same(path: str, method: str | None, known_path: str, known_method: str) -> bool:
-    """Whether a pair names an operation; neither the case of the method nor a final slash matters."""
-    return known_method == (method or "").lower() and known_path.rstrip("/") == path.rstrip("/")
+def _find(document: Json, path: str, method: str | None) -> tuple[str, str] | None:
+    """The path and method of the operation that a pair names; None when there is none.
+
+    The path may have parameters of other names, or values in their place. The case of the method and a final slash do
+    not matter. Of several the one with the most fixed segments counts, as it does for a request.
+    """
+    asked = path.rstrip("/").split("/")
+    found = [(_fixed(asked, p), p, m) for p, m, _ in operations(document) if m == (method or "").lower()]
+    best = max(found, default=(-1, "", ""))
+    return None if best[0] < 0 else best[1:]
+
+
+def _fixed(asked: list[str], known_path: str) -> int:
+    """How many segments of a known path are asked for by their very text; -1 when the path is another one."""
+    known = known_path.rstrip("/").split("/")
+    if len(known) != len(asked):
+        return -1
+    same = [one == other for one, other in zip(asked, known, strict=True)]
+    others = [one and other[:1] == "{" for one, other, equal in zip(asked, known, same, strict=True) if not equal]
+    return sum(same) if all(others) else -1
 
 
 def _components(components: Json, paths: Json) -> Json:

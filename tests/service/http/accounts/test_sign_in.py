@@ -189,6 +189,20 @@ async def test_resolving_an_identity(world: World):
     refused(await world.hosted_app.post(RESOLVE, {"identity": identity}, key="k"), 422, "idempotency_key_reused")
 
 
+async def test_an_identity_without_an_address(world: World):
+    """It is one person, whose stand-in is verified for nobody; an address that comes later is theirs."""
+    identity = {"provider": "github", "subject": "bare"}
+    for sent in (identity, {**identity, "email": None}, {**identity, "email_verified": True}):
+        user_id = ok(await world.hosted_app.post(RESOLVE, {"identity": sent}))["user_id"]
+        found = await world.sql("select id, email_verified from people where email = %s", f"{user_id}@oidc.invalid")
+        assert found == [(user_id, False)]
+    started = await start(world)
+    assert (await authorize(world, started["user_code"], identity))["user_id"] == user_id
+    known = {**identity, "email": "late@example.com"}
+    assert ok(await world.hosted_app.post(RESOLVE, {"identity": known}))["user_id"] == user_id
+    assert await world.sql("select email from people where id = %s", user_id) == [("late@example.com",)]
+
+
 @pytest.mark.parametrize(
     ("path", "body", "field"),
     [

@@ -463,6 +463,7 @@ def test_operations_come_in_the_order_of_the_work() -> None:
     for flow, wanted in steps.items():
         names = [operation["operationId"] for _, _, operation in operations(select(DOCUMENT, flow=flow))]
         assert [name for name in names if name in wanted] == wanted
+        assert ("delete_project" in names) == (flow == "automation")
 
 
 PROVIDER_FLOW = {
@@ -553,6 +554,32 @@ async def test_filters_that_select_nothing(
     answer = await api.get("/v1/openapi.json", params=params)
     assert answer.status_code == status
     assert code is None or answer.json()["error"]["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "operation_id"),
+    [
+        ("/v1/projects/proj_01m8jkxnq2vc4atgzhdavm8tja", "delete", "delete_project"),
+        ("/v1/projects/{id}/health/", "GET", "get_project_health"),
+        ("/v1/projects/:project/cases", "get", "list_cases"),
+        ("/v1/projects/{projectId}/automation-contract/enable", "post", "enable_automation_contract"),
+        ("/v1/auth/device/poll", "post", "poll_device"),
+    ],
+)
+async def test_an_operation_is_found_by_any_form_of_its_path(
+    api: httpx2.AsyncClient, path: str, method: str, operation_id: str
+) -> None:
+    """Values in the place of parameters and other names of them; a fixed path comes before one with a parameter."""
+    found = (await api.get("/v1/openapi.json", params={"path": path, "method": method})).json()
+    assert [operation["operationId"] for _, _, operation in operations(found)] == [operation_id]
+
+
+@pytest.mark.parametrize("name", OPERATIONS, ids=lambda name: f"{name[0]} {name[1]}")
+def test_every_path_with_values_names_its_operation(name: tuple[str, str]) -> None:
+    method, path = name
+    for filled in (re.sub(r"\{\w+\}", "a.1", path), re.sub(r"\{\w+\}", "{other}", path)):
+        document = select(DOCUMENT, path=filled, method=method)
+        assert [(p, m) for p, m, _ in operations(document)] == [(path, method.lower())]
 
 
 async def test_conditional_reads(api: httpx2.AsyncClient) -> None:
