@@ -123,12 +123,18 @@ async def test_development() -> None:
     assert reach_of_webhooks(allow_private=False) is CALLERS
     reach = reach_of_webhooks(allow_private=True)
     home, lan = guard(leading_to("127.0.0.1", "::1")), guard(leading_to("127.0.0.1", "10.0.0.1"))
+    nowhere = guard(leading_to())
     told = "must begin with https://, unless it leads to loopback"
     assert await home.refusal("http://localhost:9/never", "a", reach) is None
     assert await home.refusal("https://127.0.0.1:9", "a", reach) is None
     assert await lan.refusal("https://lan.example:22", "a", reach) is None
     assert await lan.refusal("http://lan.example", "a", reach) == told
     assert await lan.call("http://lan.example", POST, account="a", reach=reach) == NotReceived("refused")
+    assert await nowhere.refusal("http://gone.example", "a", reach) == told
+    assert await nowhere.refusal("https://gone.example", "a", reach) is None
+    for scheme in ("http", "https"):
+        called = await nowhere.call(f"{scheme}://gone.example", POST, account="a", reach=reach)
+        assert called == NotReceived("unknown_name")
 
 
 async def test_nothing_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
