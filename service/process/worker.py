@@ -70,7 +70,7 @@ async def run(settings: Settings) -> None:
         log.info("working", tasks=len(tasks), reactions=len(reactions))
         await stack.enter_async_context(beating("worker"))
         while not stopping.is_set():
-            jobs = asyncio.create_task(_run_jobs(job_app(services, tasks)))
+            jobs = asyncio.create_task(run_jobs(job_app(services, tasks)))
             signalled = asyncio.create_task(stopping.wait())
             await asyncio.wait({jobs, signalled}, return_when=asyncio.FIRST_COMPLETED)
             signalled.cancel()
@@ -129,7 +129,7 @@ async def _close(services: Services) -> None:
     await services.store.stop()
 
 
-async def _run_jobs(app: procrastinate.App) -> None:
+async def run_jobs(app: procrastinate.App) -> None:
     """Run jobs until cancelled, or until the database is gone."""
     try:
         async with app.open_async():

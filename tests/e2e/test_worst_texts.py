@@ -177,6 +177,10 @@ def plan_of(milestones: int, name: str) -> dict[str, Any]:
     return plan
 
 
+def _visit(place: str, cookie: str, *, offloaded: bool = False) -> Request:
+    return Request(place, "GET", f"{ROOT}/{place}".rstrip("/"), {"cookie": cookie}, offloaded=offloaded)
+
+
 def test_no_page_is_dear_for_the_loop(filled: Filled, reader: Reader) -> None:
     """All pages that one leads to another, whatever stands on them. Rendered elsewhere they are the same."""
     found, shown_of = set[str](), dict[str, tuple[str, str, str]]()
@@ -188,7 +192,7 @@ def test_no_page_is_dear_for_the_loop(filled: Filled, reader: Reader) -> None:
         place: str | None = next(way)
         while place is not None:
             cookie = operator_cookie(filled.server) if place == "operator" else own
-            [answer] = reader.ask([Request(place, "GET", f"{ROOT}/{place}".rstrip("/"), {"cookie": cookie})])
+            [answer] = reader.ask([_visit(place, cookie)])
             assert answer.status == 200, f"{place}: {answer.status} {answer.text}"
             shown = httpx2.Response(answer.status, text=answer.text, headers=answer.headers)
             page = page_of(place, shown)
@@ -197,12 +201,13 @@ def test_no_page_is_dear_for_the_loop(filled: Filled, reader: Reader) -> None:
                 shown_of.setdefault(page.address, (place, cookie, answer.text))
             place = next_of(way, page)
     assert found == declared() - NO_PAGES
-    again = [
-        Request(place, "GET", f"{ROOT}/{place}".rstrip("/"), {"cookie": cookie}, offloaded=True)
-        for place, cookie, _ in shown_of.values()
-    ]
-    for (place, _, text), answer in zip(shown_of.values(), reader.ask(again), strict=True):
-        assert place in MOVING or plain(answer.text) == plain(text), place
+    again = [_visit(place, cookie, offloaded=True) for place, cookie, _ in shown_of.values()]
+    for (place, cookie, text), answer in zip(shown_of.values(), reader.ask(again), strict=True):
+        if place in MOVING or plain(answer.text) == plain(text):
+            continue
+        # A sweep may have moved what the page shows since the first visit: both ways once more, right after each other.
+        here, elsewhere = reader.ask([_visit(place, cookie), _visit(place, cookie, offloaded=True)])
+        assert plain(elsewhere.text) == plain(here.text), place
     assert reader.told() == ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -18,17 +19,20 @@ async def defer(connection: psycopg.AsyncConnection[Any], job: Job) -> None:
 
     The connection must be allowed to write. Not for commands: what history causes is a reaction.
     """
-    await connection.execute(
-        "select procrastinate_defer_jobs_v1(array[row(%s, %s, 0, null, %s, %s, null)::procrastinate_job_to_defer_v1]) "
-        "where %s::text is null or not exists (select 1 from procrastinate_jobs where queueing_lock = %s and "
-        "status = %s)",
-        (
-            job.queue,
-            job.task,
-            job.once,
-            Jsonb(dict(job.args)),
-            job.once,
-            job.once,
-            TODO,
-        ),
-    )
+    with suppress(psycopg.errors.UniqueViolation):  # another has deferred it meanwhile
+        async with connection.transaction():
+            await connection.execute(
+                "select procrastinate_defer_jobs_v1("
+                "array[row(%s, %s, 0, null, %s, %s, null)::procrastinate_job_to_defer_v1]) "
+                "where %s::text is null or not exists (select 1 from procrastinate_jobs where queueing_lock = %s and "
+                "status = %s)",
+                (
+                    job.queue,
+                    job.task,
+                    job.once,
+                    Jsonb(dict(job.args)),
+                    job.once,
+                    job.once,
+                    TODO,
+                ),
+            )

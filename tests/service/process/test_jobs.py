@@ -79,6 +79,28 @@ async def test_of_jobs_that_wait_once_one_waits(services: Services):
     assert len(ran) == 2, "once it ran, another one may wait"
 
 
+@pytest.mark.parametrize("ended", ["commit", "rollback"])
+async def test_of_two_that_defer_at_once_neither_fails(services: Services, ended: str):
+    """The second waits for the first, and defers where the first takes its job back."""
+    url, once = services.settings.database_url, Job("test.note", {}, once="the-one")
+    async with (
+        await psycopg.AsyncConnection.connect(url) as first,
+        await psycopg.AsyncConnection.connect(url) as second,
+        await psycopg.AsyncConnection.connect(url, autocommit=True) as watching,
+    ):
+        await first.execute("select 1")  # begins the transaction in which it defers
+        await defer(first, once)
+        waiting = asyncio.create_task(defer(second, once))
+        blocked = "select pg_blocking_pids(%s)"
+        async with asyncio.timeout(30):
+            while (await (await watching.execute(blocked, (second.info.backend_pid,))).fetchall()) == [([],)]:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await getattr(first, ended)()
+        await waiting
+    assert await work_off(services, [NOTE]) == []
+    assert len(ran) == 1
+
+
 async def test_a_failure_is_tried_again_and_kept_when_it_stays(services: Services):
     assert await work_off(services, [FAILING, NOTE], Job("test.failing", {}), Job("test.note", {})) == []
     assert [name for name, _ in ran].count("failing") == 2
