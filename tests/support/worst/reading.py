@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import httpx2
 import msgspec
 
+from service.console import site
 from service.console.door import ENDPOINTS
 from service.http.edge.app import create_app
 from service.http.edge.routes import all_endpoints
@@ -24,11 +25,13 @@ from service.process.assembly import make_services
 from service.settings import load_settings
 from tests.support.worst.steps import Step, watched
 
+LITTLE = site.LITTLE
+
 
 class Request(msgspec.Struct):
     """A request with its name in the findings.
 
-    `offloaded`: this page and all after it are rendered in another process, however little they are.
+    `offloaded`: the page is rendered in another process, however little it is.
     """
 
     name: str
@@ -112,21 +115,13 @@ async def main() -> None:
             answers = []
             with watched() as watch:
                 for one in wanted.requests:
-                    if one.offloaded:
-                        _render_elsewhere()
+                    site.LITTLE = -1 if one.offloaded else LITTLE
                     await watch.read(one.name)
                     answer = await client.request(one.method, one.url, headers=one.headers, content=one.body or None)
                     answers.append(Answer(answer.status_code, answer.text, dict(answer.headers)))
             found = Found(answers, watch.found, watch.steps, watch.longest)
             await asyncio.to_thread(_say, msgspec.json.encode(found))
             line = await asyncio.to_thread(sys.stdin.readline)
-
-
-def _render_elsewhere() -> None:
-    """Render every page in another process from here on."""
-    from service.console import site
-
-    site.LITTLE = -1
 
 
 def _say(text: bytes) -> None:
