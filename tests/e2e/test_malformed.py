@@ -121,11 +121,15 @@ def sendable(bound: Bound) -> bool:
 # What SDKs send is no JSON of ours, and its oddities are adjusted: their own tests are hostile to them.
 @pytest.mark.parametrize("bound", [bound for bound in ROUTES if not bound.operation.sdk], ids=lambda bound: bound.name)
 def test_malformed_bodies(server: ServerHandle, callers: Callers, bound: Bound) -> None:
-    """Each body of the corpus on this route, announced and chunked, with a caller that the route admits."""
+    """Each body of the corpus on this route, announced and chunked, with a caller that the route admits.
+
+    Whoever sends a body that is refused is shown the schema of this operation (R-ERR-16).
+    """
     operation = bound.operation
     path = callers.path_of(operation)
     headers = {"idempotency-key": "malformed", "if-match": '"none"'}
     envelope = ClosedErrorEnvelope if operation.closed_errors else ErrorEnvelope
+    shown = msgspec.json.decode(msgspec.json.encode(bound.body_schema))
     with server.client(callers.for_operation(operation)) as client:
         for number, body in enumerate(BODIES):
             content = body if number % 2 else iter([body[:3], body[3:]])
@@ -141,7 +145,7 @@ def test_malformed_bodies(server: ServerHandle, callers: Callers, bound: Bound) 
             if sendable(bound) and answer.status_code == 400 and not batch:
                 assert error.code == "invalid_payload", context
                 assert isinstance(error.details, dict)
-                assert error.details["request_body_schema"], context
+                assert error.details["request_body_schema"] == shown, context
 
 
 @pytest.mark.parametrize("bound", [bound for bound in ROUTES if sendable(bound)], ids=lambda bound: bound.name)

@@ -18,6 +18,7 @@ Sql = psycopg.Connection[Any]
 
 OTHERS, OWN = 30_000, 40
 TOPIC = "toy.filled.v1"
+FILL = Path(migrations.__file__).parent / "sql" / "0764_fill_project_positions.sql"
 PAGES: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("events", "of_project"): {"after": 0, "limit": 200, "bytes": 1 << 18},
     ("events", "of_project_before"): {"before": OTHERS + 1, "limit": 200, "bytes": 1 << 18},
@@ -100,17 +101,34 @@ def test_whoever_numbers_events_numbers_them_for_their_projects(sql: Sql) -> Non
             sql.execute(change.encode())
 
 
-def test_what_was_numbered_before_the_upgrade_is_filled_in_once(sql: Sql) -> None:
-    """Also while the release before goes on to number events."""
+def number_unseen(sql: Sql) -> None:
+    """Append and number three events as before the upgrade: without their positions by project."""
     append(sql, "a", 3)
     sql.execute("alter table log_index disable trigger log_index_by_project")
     sequence_all(sql)
     sql.execute("alter table log_index enable always trigger log_index_by_project")
+
+
+def test_what_was_numbered_before_the_upgrade_is_filled_in_once(sql: Sql) -> None:
+    """Also while the release before goes on to number events."""
+    number_unseen(sql)
     append(sql, "b", 2)
     sequence_all(sql)
     assert [project for project, *_ in by_project(sql)] == ["b", "b"]
-    file = Path(migrations.__file__).parent / "sql" / "0764_fill_project_positions.sql"
     for _ in range(2):
-        sql.execute(file.read_bytes())
+        sql.execute(FILL.read_bytes())
         assert by_project(sql) == expected(sql)
         assert len(by_project(sql)) == 5
+
+
+def test_nobody_waits_for_what_is_filled_in(sql: Sql, toys_url: str) -> None:
+    """However long the fill takes: in its open transaction it has written, and others append, number and read."""
+    number_unseen(sql)
+    with psycopg.connect(toys_url) as filling:
+        filling.execute(FILL.read_bytes())
+        sql.execute("set lock_timeout = '1s'")
+        append(sql, "b", 2)
+        assert sequence_all(sql) == 2
+        assert [project for project, *_ in by_project(sql)] == ["b", "b"]
+    assert by_project(sql) == expected(sql)
+    assert len(by_project(sql)) == 5
