@@ -14,12 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import structlog
 
 from service.auth.refusals import Refusal
 from service.billing.notifications import lookup_key
 from service.billing.verify_signature import is_signed
+from service.egress.lookups import OF_OPERATOR, Lookups, NameTooSlow
+from service.fairness.not_done import ReadNotDone
 from service.settings import Settings
 from service.settingvalues import Plan
 
@@ -88,7 +91,8 @@ class SeenSubscriptions(NamedTuple):
 class Payments:
     """The provider as one process speaks to it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, lookups: Lookups | None = None) -> None:
+        self._lookups = lookups or Lookups()
         self._key = settings.payment_api_key
         self._base = settings.payment_api_base
         self._secret = settings.payment_webhook_secret
@@ -197,6 +201,7 @@ class Payments:
     async def _ask(self, work: Callable[[stripe.StripeClient], T]) -> T:
         if self._key is None:
             raise PaymentProviderUnavailable("No payment provider is configured.", next_action=_NOT_CONFIGURED)
+        await self._check_name()
         if self._waiting >= MOST_WAITING:
             raise PaymentProviderUnavailable
         self._waiting += 1
@@ -209,6 +214,17 @@ class Payments:
         except TimeoutError:
             log.warning("payment_provider_too_slow", seconds=DEADLINE_SECONDS)
             raise PaymentProviderUnavailable("The payment provider did not answer in time.") from None
+
+    async def _check_name(self) -> None:
+        """Look the name of the provider up before a thread is taken. Raises PaymentProviderUnavailable when it is late.
+
+        A name without addresses is left to the library. A proxy may know it.
+        """
+        try:
+            await self._lookups.find(OF_OPERATOR, urlsplit(self._base).hostname or "")
+        except (NameTooSlow, ReadNotDone):
+            log.warning("payment_provider_name_too_slow")
+            raise PaymentProviderUnavailable("The name of the payment provider was not found in time.") from None
 
     def _freed(self, future: asyncio.Future[Any]) -> None:
         self._waiting -= 1

@@ -16,6 +16,7 @@ from service.billing.payments import Payments
 from service.cases.sourcemaps.lookup.deciding import DecidingFrames
 from service.cases.sourcemaps.lookup.unmangling import Unmangler
 from service.egress.guard import Guard
+from service.egress.lookups import Lookups
 from service.events.feeds import Feeds
 from service.eventstore.connect.fulldisk import FULL_DISK
 from service.eventstore.follow.follower import Follower
@@ -40,7 +41,8 @@ def make_services(settings: Settings) -> Services:
     store = EventStore(settings.database_url, registry())
     follower = Follower(settings.database_url)
     unmangler = Unmangler(store)
-    guard = Guard()
+    lookups = Lookups()
+    guard = Guard(lookups)
     providers = AnalyticsProviders(settings, store, guard)
     queries = BoundedQueries(store, providers)
     operator = OperatorProvider(settings, providers.client)
@@ -63,7 +65,7 @@ def make_services(settings: Settings) -> Services:
         public_answers=PublicAnswers(store, queries),
         authenticator=Authenticator(settings, store),
         notices=Notices(store, settings.terms),
-        payments=Payments(settings),
+        payments=Payments(settings, lookups),
         unmangler=unmangler,
         guard=guard,
         webhook_tester=WebhookTester(settings, store, guard),

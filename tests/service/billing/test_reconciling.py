@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -15,8 +16,10 @@ from projections.billing.subscription import SUBSCRIPTIONS, SubscriptionRow
 from service.auth.system import carry_out
 from service.billing import commands, payments, reconciling
 from service.billing.notifications import read, whose
-from service.billing.payments import SETTLING_SECONDS, Payments
+from service.billing.payments import SETTLING_SECONDS, PaymentProviderUnavailable, Payments
 from service.billing.reconciling import Reconciled, reconcile
+from service.egress import lookups as looking_up
+from service.egress.lookups import Lookups
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
@@ -202,6 +205,27 @@ async def test_a_provider_that_is_away_is_asked_again(store: EventStore, provide
     del provider.subscriptions[3]  # where the look has ended
     assert (await look(store, provider)).read == 1
     assert (await look(store, provider)).read == reconciling.PAGES
+
+
+async def test_a_hanging_name_server_takes_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More requests than threads are refused by the deadline of look-ups, and no thread is begun."""
+    monkeypatch.setattr(looking_up, "LOOKUP_SECONDS", 0.2)
+    release, asked = threading.Event(), list[str]()
+
+    def resolve(host: str) -> list[str]:
+        asked.append(host)
+        release.wait(60)
+        return ["127.0.0.1"]
+
+    settings = SimpleNamespace(payment_api_key=KEY, payment_api_base="https://pay.example", payment_webhook_secret=None)
+    there = Payments(cast("Any", settings), Lookups(resolve))
+    refusals = await asyncio.gather(
+        *(there.cancel("sub_1") for _ in range(2 * payments.MOST_WAITING)), return_exceptions=True
+    )
+    assert {type(refusal) for refusal in refusals} == {PaymentProviderUnavailable}
+    assert asked == ["pay.example"]
+    assert "_threads" not in vars(there), "no thread was begun"
+    release.set()
 
 
 async def test_odd_answers_are_no_page(store: EventStore, provider: FakePayments) -> None:
