@@ -10,7 +10,7 @@ from enum import Enum
 
 import msgspec
 
-from statemachines.accounts.person import Identity
+from statemachines.accounts.person import Identity, without_address
 from statemachines.kernel.machine import (
     Event,
     Rejection,
@@ -43,10 +43,12 @@ class Vouched(msgspec.Struct, frozen=True):
     email: str | None = None
     name: str | None = None
 
-    def identity(self, address: str) -> Identity:
-        """The identity of a person of its own. `address` stands in for a missing one."""
-        email = self.email or address
-        return Identity(PROVIDER, f"{self.issuer} {self.subject}", email, self.email is not None, self.name)
+    def identity(self, salt: str) -> Identity:
+        """The identity of a person of its own, in the installation with this salt."""
+        subject = f"{self.issuer} {self.subject}"
+        if self.email is None:
+            return without_address(salt, PROVIDER, subject, self.name)
+        return Identity(PROVIDER, subject, self.email, email_verified=True, name=self.name)
 
 
 class Status(Enum):

@@ -32,10 +32,6 @@ def stream(user_id: str) -> Stream:
     return Stream(MACHINE, user_id, user_id)
 
 
-STAND_IN = "oidc.invalid"
-"""The domain of the addresses of people of whom none is known."""
-
-
 class Status(Enum):
     """Where a person stands. FENCED: an account deletion was accepted and is being carried out."""
 
@@ -136,7 +132,7 @@ class Identity(msgspec.Struct, frozen=True):
 def without_address(salt: str, provider: str, subject: str, name: str | None) -> Identity:
     """The identity of somebody with no address: a stand-in at `.invalid` (RFC 2606), unverified."""
     identity = Identity(provider, subject, "", name=name)
-    return msgspec.structs.replace(identity, email=f"{person_id(salt, identity)}@{STAND_IN}")
+    return msgspec.structs.replace(identity, email=f"{person_id(salt, identity)}@oidc.invalid")
 
 
 def synthetic_identity(test_run_id: str) -> Identity:

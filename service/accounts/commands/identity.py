@@ -31,8 +31,8 @@ async def enter_as(store: EventStore, vouched: Vouched) -> Intent[NewSession]:
     """
     salt = store.installation_salt
     bond = identities.stream(identities.identity_id(salt, vouched))
-    own = people.stream(people.person_id(salt, vouched.identity("")))
-    identity = vouched.identity(f"{own.id}@{people.STAND_IN}")
+    identity = vouched.identity(salt)
+    own = people.stream(people.person_id(salt, identity))
     row = await store.get(IDENTITIES.table, *bond.name)
     before = "" if row is None else row.user_id
     found = await store.get(PEOPLE.table, before, before) if before else None

@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from statemachines.accounts import identity
 from statemachines.accounts.identity import IdentityBound, OtherPerson, Status, Vouched
+from statemachines.accounts.person import person_id
 from statemachines.kernel.moved import Moved
 from tests.statemachines.tables import History, check_released, check_table
 
@@ -37,10 +38,11 @@ def test_an_id_follows_from_issuer_and_subject_alone():
 
 
 def test_an_unproven_address_is_not_taken_over():
-    told = Vouched(ISSUER, "a", None, "Ann").identity("usr_1@oidc.invalid")
-    assert (told.email, told.email_verified, told.synthetic) == ("usr_1@oidc.invalid", False, False)
-    proven = Vouched(ISSUER, "a", "a@example.com").identity("usr_1@oidc.invalid")
+    told = Vouched(ISSUER, "a", None, "Ann").identity("salt")
+    proven = Vouched(ISSUER, "a", "a@example.com").identity("salt")
     assert (proven.email, proven.email_verified) == ("a@example.com", True)
+    own = person_id("salt", proven)
+    assert (told.email, told.email_verified, told.synthetic) == (f"{own}@oidc.invalid", False, False)
 
 
 class IdentityMachine(RuleBasedStateMachine):
