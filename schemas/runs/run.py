@@ -11,8 +11,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.contracts.outputs import FunnelReviewOutput, SelfHealingOutput
-from schemas.contracts.playbook import AutomationId, PlaybookRef, Sha256
+from schemas.contracts.outputs import (
+    FunnelReviewOutput,
+    OutputAutoMergeReceipt,
+    OutputDeploy,
+    OutputProviderProof,
+    OutputPullRequest,
+    OutputVerification,
+    SelfHealingOutput,
+)
+from schemas.contracts.playbook import AutomationId, CodeDelivery, PlaybookRef, Sha256
 from schemas.kernel import patterns
 from schemas.kernel.origins import Origins, Told, originated, origins, told
 from schemas.kernel.paging import PageQuery
@@ -195,6 +203,19 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     passed: bool
 
 
+class OutputParts(msgspec.Struct, frozen=True, kw_only=True):
+    """The keys of a self-healing output (R-AUT-46). A part is null until it comes to be."""
+
+    run_id: str
+    status: RunStatus | None
+    code_delivery: CodeDelivery
+    pull_request: OutputPullRequest | None
+    provider_proof: OutputProviderProof | None
+    auto_merge_receipt: OutputAutoMergeReceipt | None
+    deploy: OutputDeploy | None
+    verification: OutputVerification | None
+
+
 FOLLOW_UP_ORIGINS = origins(server="kind grant_id instruction", runner="reference")
 
 
@@ -213,6 +234,19 @@ _SAMPLE_ORIGINS = origins(
     server="event minimum recurrence_count observed_from observed_to counted_by", provider="count"
 )
 _VERIFICATION_ORIGINS = origins(server="outcome passed", below={"sample": _SAMPLE_ORIGINS})
+_PARTS_ORIGINS: dict[str, Origins] = {
+    "pull_request": origins(server="grant_id delivery_mode draft", runner="head_branch head_sha"),
+    "provider_proof": origins(
+        server="proof_id",
+        provider="observation head_sha required_status_checks branch_protection_enforced bypass_used "
+        "auto_merge_enabled",
+    ),
+    "auto_merge_receipt": origins(server="grant_id", provider="head_sha merge_method"),
+    "deploy": origins(server="deploy_id", provider="sha environment"),
+    "verification": origins(
+        server="outcome passed", below={"sample": origins(server="event minimum", provider="count")}
+    ),
+}
 # Of what a CI told, all but ids and times is what it read at the code host.
 RUN_ORIGINS = origins(
     server="run_id project_id automation_id playbook policy_sha256 trigger_receipt_id case_id case_revision claim_id "
@@ -238,20 +272,9 @@ RUN_ORIGINS = origins(
         "output": origins(
             server="run_id status code_delivery kind period_start period_end source_hash",
             runner="findings limitations",
-            below={
-                "pull_request": origins(server="grant_id delivery_mode draft", runner="head_branch head_sha"),
-                "provider_proof": origins(
-                    server="proof_id",
-                    provider="observation head_sha required_status_checks branch_protection_enforced bypass_used "
-                    "auto_merge_enabled",
-                ),
-                "auto_merge_receipt": origins(server="grant_id", provider="head_sha merge_method"),
-                "deploy": origins(server="deploy_id", provider="sha environment"),
-                "verification": origins(
-                    server="outcome passed", below={"sample": origins(server="event minimum", provider="count")}
-                ),
-            },
+            below=_PARTS_ORIGINS,
         ),
+        "output_parts": origins(server="run_id status code_delivery", below=_PARTS_ORIGINS),
     },
 )
 RUNS_ORIGINS = origins(server="project_id count next_cursor next_action")
@@ -267,6 +290,7 @@ class Run(Told, frozen=True, kw_only=True):
     """A run in full. `status` is null until one of its six values applies, `output` until the run has all its parts.
 
     The output is that of the run's playbook. The report of a review may be long: lists of runs leave it out.
+    `output_parts` has what came to be of a repair's output, however the run ended. A review has none.
 
     `scope_checked` is true once a CI listed the files of the pull request and each was within the contract's scope.
     """
@@ -302,6 +326,7 @@ class Run(Told, frozen=True, kw_only=True):
     verification: Verification | None
     report_id: str | None
     output: Annotated[Any, one_of(SelfHealingOutput, FunnelReviewOutput)]
+    output_parts: OutputParts | None
     reason: str | None
     external_follow_ups: list[FollowUp]
     idempotent_replay: bool

@@ -89,6 +89,7 @@ def follow_ups(items: list[FollowUp]) -> list[run_wire.FollowUp]:
 def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
     """Show a run with everything around it. The book is that of `as_of`: as things truly stand."""
     state, project_id = book.run, book.project_id
+    parts = None if state.claim_id is None else _parts(book.run_id, state)
     limits = state.terms.limits
     deploy = state.deploy
     return run_wire.Run(
@@ -132,7 +133,8 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
         deploy=None if deploy is None else msgspec.convert(msgspec.structs.asdict(deploy), run_wire.RunDeploy),
         verification=verification(state),
         report_id=book.report_id if book.report.status is reports.Status.RECORDED else None,
-        output=_review(book) or _output(book.run_id, state),
+        output=_review(book) if parts is None else _output(parts, state),
+        output_parts=parts,
         reason=state.reason or _REASONS.get(state.cause),
         external_follow_ups=follow_ups(state.follow_ups),
         idempotent_replay=idempotent_replay,
@@ -248,34 +250,40 @@ def _output_proof(state: Run, latest: Proof) -> OutputProviderProof:
     )
 
 
-def _output(run_id: str, state: Run) -> SelfHealingOutput | None:
-    """The closed output of R-AUT-46, once the run is over and has every part of it."""
-    opened, proofs, deploy, verdict = state.pull_request, state.proofs, state.deploy, state.verdict
-    if opened is None or not proofs or deploy is None or verdict is None:
-        return None
-    latest: Proof = proofs[-1]
-    receipt_of_merge = _auto_merge_receipt(state)
-    counted = verdict.sample
-    return SelfHealingOutput(
+def _parts(run_id: str, state: Run) -> run_wire.OutputParts:
+    """The parts of the output of a repair as far as they came to be, however its run ended (R-AUT-46)."""
+    opened, deploy, result = state.pull_request, state.deploy, verification(state)
+    merge = _auto_merge_receipt(state)
+    counted = None if result is None else result.sample
+    return run_wire.OutputParts(
         run_id=run_id,
-        status=cast("run_wire.RunStatus", state.status.outcome),
+        status=cast("run_wire.RunStatus | None", state.status.outcome),
         code_delivery=_code_delivery(state.terms.delivery),
-        pull_request=OutputPullRequest(
+        pull_request=None
+        if opened is None
+        else OutputPullRequest(
             opened.grant_id, state.terms.delivery.mode, opened.draft, opened.head_branch, opened.head_sha
         ),
-        provider_proof=_output_proof(state, latest),
+        provider_proof=_output_proof(state, state.proofs[-1]) if state.proofs else None,
         auto_merge_receipt=None
-        if receipt_of_merge is None
-        else OutputAutoMergeReceipt(
-            receipt_of_merge.grant_id, receipt_of_merge.head_sha, receipt_of_merge.merge_method
-        ),
-        deploy=OutputDeploy(deploy.deploy_id, deploy.sha, deploy.environment),
-        verification=OutputVerification(
-            outcome=verdict.outcome,
-            sample=OutputSample(counted.event, counted.count, counted.minimum),
-            passed=verdict.passed,
+        if merge is None
+        else OutputAutoMergeReceipt(merge.grant_id, merge.head_sha, merge.merge_method),
+        deploy=None if deploy is None else OutputDeploy(deploy.deploy_id, deploy.sha, deploy.environment),
+        verification=None
+        if result is None
+        else OutputVerification(
+            outcome=result.outcome,
+            sample=None if counted is None else OutputSample(counted.event, counted.count, counted.minimum),
+            passed=result.passed,
         ),
     )
+
+
+def _output(parts: run_wire.OutputParts, state: Run) -> SelfHealingOutput | None:
+    """The closed output of R-AUT-46, once the run has its verdict and every other part."""
+    if parts.pull_request is None or parts.provider_proof is None or state.verdict is None:
+        return None
+    return SelfHealingOutput(**{name: getattr(parts, name) for name in SelfHealingOutput.__struct_fields__})
 
 
 def _review(book: Book) -> FunnelReviewOutput | None:

@@ -155,6 +155,7 @@ def test_a_run_that_was_handed_over_says_why(at: HttpScene, people: People, stat
     page = people.member.open(f"runs/{at.run_id}")
     assert status.capitalize() in page.text
     assert "Reason: &lt;script&gt;" in page.text
+    assert "Parts of the output Pull request Never came to be" in page.text
     assert "<script>alert" not in page.html
     listed = people.member.open(f"projects/{at.world.project_id}/runs?status={status}")
     assert f"/console/runs/{at.run_id}" in listed.html
@@ -167,6 +168,10 @@ def test_what_a_cancelled_run_leaves_outside_is_named(at: HttpScene, people: Peo
     assert "For a person to inspect" in done.text
     assert "Find out whether the pull request exists" in done.text
     assert "External follow up required" in done.text
+    at.must(at.prove(), 201)
+    page = people.owner.open(f"runs/{at.run_id}").text
+    assert "Pull request Present Provider proof Present" in page
+    assert "Deploy Never came to be Verification Never came to be" in page
 
 
 def test_a_long_run_begins_with_its_newest_events(at: HttpScene, people: People) -> None:

@@ -70,6 +70,7 @@ def test_from_the_slot_to_the_recorded_report(weekly: Weekly) -> None:
     assert (done["report"], done["visibility"], done["trust"]) == (report, "private", "untrusted")
     run = weekly.run()
     assert (run["phase"], run["status"], run["output"]) == ("verified_or_reported", "succeeded", report)
+    assert run["output_parts"] is None, "the parts are those of a repair"
     assert (done["run"], run["report_id"]) == (run, done["report_id"])
     playbook = weekly.at.must(weekly.at.call("GET", "/v1/automation-playbooks/weekly-funnel-review", who=None), 200)
     jsonschema.validate(run["output"], playbook["run_output_schema"])

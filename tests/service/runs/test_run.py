@@ -6,8 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
+from schemas.contracts.outputs import SelfHealingOutput
+from service.eventstore.history.rebuild import rebuild
+from service.registry import read_models
 from tests.support.automation_world import closed
 from tests.support.loop.http_scene import RIVAL, HttpScene
 
@@ -227,6 +231,46 @@ def test_a_deadline_ends_every_command(at: HttpScene) -> None:
     for path, body in (("usage", USAGE), ("approvals", {"action": "draft_pr", "summary": "s"})):
         closed(at.post(f"{at.path}/{path}", token | body), 409, "deadline_exceeded")
     assert at.run()["status"] == "failed"
+
+
+@pytest.mark.parametrize("end", ["failed", "escalated", "cancelled"])
+def test_an_ended_run_shows_which_parts_of_its_output_came_to_be(at: HttpScene, end: str) -> None:
+    """Every key of R-AUT-46, null where a part never came to be. A rebuild shows the same, and so does the list."""
+    at.delivered()
+    at.must(at.prove(), 201)
+    if end == "cancelled":
+        assert at.deploy() == at.run_id
+        at.must(at.post(f"{at.path}/cancel", {}, who="owner"), 200)
+    else:
+        at.must(at.patch({"status": end, "reason": "Not ours."}), 200)
+    run = at.run()
+    [grant] = run["grants"]
+    parts = run["output_parts"]
+    assert (run["status"], run["output"]) == (end, None)
+    assert parts.keys() == {field.encode_name for field in msgspec.structs.fields(SelfHealingOutput)}
+    assert (parts["run_id"], parts["status"]) == (at.run_id, end)
+    assert parts["code_delivery"] == {"mode": "review_required"}
+    assert parts["pull_request"] == {
+        "grant_id": grant["grant_id"],
+        "delivery_mode": "review_required",
+        "draft": True,
+        "head_branch": "heal/1",
+        "head_sha": "b" * 40,
+    }
+    assert parts["provider_proof"]["proof_id"] == run["provider_proof"]["proof_id"]
+    assert parts["auto_merge_receipt"] is None
+    pending = {"outcome": "pending", "sample": None, "passed": False}
+    deploy = {name: run["deploy"][name] for name in ("deploy_id", "sha", "environment")} if run["deploy"] else None
+    assert (parts["deploy"] is None) == (end != "cancelled")
+    assert (parts["deploy"], parts["verification"]) == (deploy, pending if deploy else None)
+    rebuild(at.world.url, read_models()["automation_runs"])
+    [listed] = at.must(at.call("GET", f"{at.project}/automation-runs?status={end}"))["runs"]
+    assert (at.run(), listed) == (run, run)
+
+
+def test_a_run_that_did_nothing_has_no_part_of_its_output(at: HttpScene) -> None:
+    parts = at.running().run()["output_parts"]
+    assert {name for name, part in parts.items() if part is not None} == {"run_id", "code_delivery"}
 
 
 def test_runs_are_seen_by_their_own_automation_and_project(at: HttpScene) -> None:
