@@ -250,6 +250,7 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         ("CI has not proven that the pull request is open.", "Prove the earlier observations first."),
         ("No grant for auto-merge was consumed.", "Prove the earlier observations first."),
         ("CI has not proven that auto-merge is on.", "Prove the earlier observations first."),
+        ("CI has not proven that the pull request was closed.", "Prove the earlier observations first."),
         ("The run ends with a report: it has no pull request.", "Read the run and follow its next_action."),
     ),
     "pr_proof_mismatch": code(
@@ -270,6 +271,7 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         ("The checks are not the required ones.", "Report the pull request exactly as it was granted."),
         ("Auto-merge is on before it was granted.", "Report the pull request exactly as it was granted."),
         ("Auto-merge is not on.", "Report the pull request exactly as it was granted."),
+        ("The pull request was merged, or CI did not say.", "Report the pull request exactly as it was granted."),
         ("The merge commit is missing.", "Report the pull request exactly as it was granted."),
         ("The pull request is not in the granted draft state.", "Report the pull request exactly as it was granted."),
         (

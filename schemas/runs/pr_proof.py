@@ -11,7 +11,7 @@ from schemas.kernel.shape import Closed
 from schemas.runs.grant import Branch, HeadSha, MergeMethod, Path
 from schemas.runs.run import HttpsUrl, PrNumber, Run
 
-Observation = Literal["pr_opened", "checks_passed", "auto_merge_enabled", "merged"]
+Observation = Literal["pr_opened", "checks_passed", "auto_merge_enabled", "merged", "closed", "reopened"]
 
 
 class StatusCheck(Closed, frozen=True):
@@ -38,6 +38,8 @@ class RecordPrProof(Closed, frozen=True, kw_only=True):
     auto_merge_enabled: bool | UnsetType = UNSET
     merge_method: MergeMethod | UnsetType = UNSET
     merge_commit_sha: HeadSha | UnsetType = UNSET
+    merged: bool | UnsetType = UNSET
+    closed_by: Annotated[str, Meta(min_length=1, max_length=200)] | UnsetType = UNSET
     files_changed: (
         Annotated[
             list[Path], Meta(min_length=1, max_length=1000, description="Every file that the pull request changes.")

@@ -150,7 +150,7 @@ class RunProviderProof(msgspec.Struct, frozen=True, kw_only=True):
     """The latest proof of a trusted CI. Readiness facts stay once proven."""
 
     proof_id: str
-    observation: Literal["pr_opened", "checks_passed", "auto_merge_enabled", "merged"]
+    observation: Literal["pr_opened", "checks_passed", "auto_merge_enabled", "merged", "closed", "reopened"]
     trusted: Literal[True] = True
     pr_number: int
     head_sha: str
@@ -159,6 +159,7 @@ class RunProviderProof(msgspec.Struct, frozen=True, kw_only=True):
     branch_protection_enforced: bool | None
     bypass_used: bool | None
     auto_merge_enabled: bool | None
+    closed_by: str | None
     recorded_at: int
 
 
@@ -262,7 +263,7 @@ RUN_ORIGINS = origins(
         "provider_proof": origins(
             server="proof_id trusted recorded_at",
             provider="observation pr_number head_sha draft required_status_checks branch_protection_enforced "
-            "bypass_used auto_merge_enabled",
+            "bypass_used auto_merge_enabled closed_by",
         ),
         "auto_merge_receipt": origins(
             server="grant_id proof_id recorded_at", provider="pr_number head_sha merge_method"

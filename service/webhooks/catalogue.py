@@ -42,6 +42,8 @@ TOPICS: Mapping[str, tuple[str, ...]] = {
         runs.RunReported.TOPIC,
         runs.RunFailed.TOPIC,
         runs.RunFailedOutside.TOPIC,
+        runs.RunClosedUnmerged.TOPIC,
+        runs.RunClosedDeployed.TOPIC,
         runs.RunEscalated.TOPIC,
         runs.RunEscalatedOutside.TOPIC,
         runs.RunCancelled.TOPIC,

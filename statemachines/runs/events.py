@@ -19,6 +19,7 @@ Action = Literal["draft_pr", "auto_merge", "escalate"]
 GrantKind = Literal["draft_pr", "auto_merge"]
 ApprovalOutcome = Literal["pending", "approved", "rejected", "expired", "cancelled"]
 Observation = Literal["pr_opened", "checks_passed", "auto_merge_enabled", "merged"]
+Sight = Literal["closed", "reopened"]
 FollowUpKind = Literal["inspect_pull_request", "inspect_ci", "inspect_auto_merge", "inspect_deploy"]
 OverdueCause = Literal["deadline_exceeded", "lease_expired", "claim_not_active", "deploy_overdue"]
 VerificationOutcome = Literal["pending", "no_recurrence", "recurred", "insufficient_traffic"]
@@ -81,6 +82,23 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     merge_method: str | None = None
     merge_commit_sha: str | None = None
     files_sha256: str | UnsetType = UNSET
+    recorded_at: int
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """The closing or reopening of the pull request by a person, as CI saw it (G-187).
+
+    People may have pushed to it: `head_sha` is the head of that moment. `closed_by` is a name at the code host.
+    """
+
+    proof_id: str
+    observation: Sight
+    body_sha256: str
+    pr_number: int
+    pr_url: str
+    head_sha: str
+    draft: bool
+    closed_by: str | None = None
     recorded_at: int
 
 
@@ -413,6 +431,24 @@ class RunFenced(RunEnd, frozen=True):
     TOPIC = "run.fenced.v1"
 
 
+class RunClosed(RunEnd, frozen=True, kw_only=True):
+    """A person closed the pull request without a merge (G-187)."""
+
+    seen: Seen
+
+
+class RunClosedUnmerged(RunClosed, frozen=True, kw_only=True):
+    """It was closed before any deploy."""
+
+    TOPIC = "run.closed_unmerged.v1"
+
+
+class RunClosedDeployed(RunClosed, frozen=True, kw_only=True):
+    """It was closed while a deploy of its head was verified. The deploy is left to follow up."""
+
+    TOPIC = "run.closed_deployed.v1"
+
+
 class LateProof(Event, frozen=True):
     """A CI proved something about a run that was over. Nothing downstream revives (R-AUT-33)."""
 
@@ -456,3 +492,35 @@ class RunSettledAfterCancel(LateProof, frozen=True):
     """Nothing is left to follow up."""
 
     TOPIC = "run.settled_after_cancel.v1"
+
+
+class LateSight(Event, frozen=True):
+    """People closed or reopened the pull request of a run after its end (G-187). `follow_ups` are still open."""
+
+    seen: Seen
+    follow_ups: list[FollowUp]
+    at: int
+
+
+class RunSeenAfterEnd(LateSight, frozen=True):
+    """It leaves the run as it is: it was reopened, or a deploy is left to follow up."""
+
+    TOPIC = "run.seen_after_end.v1"
+
+
+class RunClosedAfterFailure(LateSight, frozen=True):
+    """It was closed, and nothing is left to follow up."""
+
+    TOPIC = "run.closed_after_failure.v1"
+
+
+class RunClosedAfterEscalation(LateSight, frozen=True):
+    """It was closed, and nothing is left to follow up."""
+
+    TOPIC = "run.closed_after_escalation.v1"
+
+
+class RunClosedAfterCancel(LateSight, frozen=True):
+    """It was closed, and nothing is left to follow up."""
+
+    TOPIC = "run.closed_after_cancel.v1"

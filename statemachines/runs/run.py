@@ -80,8 +80,11 @@ LIVE = (*BEFORE_EFFECT, *AWAITING_DEPLOY, Status.VERIFYING)
 OUTSIDE = (Status.FAILED_OUTSIDE, Status.ESCALATED_OUTSIDE, Status.CANCELLED_OUTSIDE)
 """Over, with something left to follow up outside the service."""
 
+ENDED = (Status.FAILED, Status.ESCALATED, Status.CANCELLED, *OUTSIDE)
+"""Over without success, and not by the deletion of the project."""
 
-def _rows(topic: str, sources: tuple[Status, ...], target: Status) -> list[list[str | Status]]:
+
+def _rows(topic: str, sources: tuple[Status, ...], target: Status | None) -> list[list[str | Status | None]]:
     return [[topic, source, target] for source in sources]
 
 
@@ -127,6 +130,12 @@ TABLE = transition_table(
         [e.RunSettledAfterFailure.TOPIC, Status.FAILED_OUTSIDE, Status.FAILED],
         [e.RunSettledAfterEscalation.TOPIC, Status.ESCALATED_OUTSIDE, Status.ESCALATED],
         [e.RunSettledAfterCancel.TOPIC, Status.CANCELLED_OUTSIDE, Status.CANCELLED],
+        *_rows(e.RunClosedUnmerged.TOPIC, AWAITING_DEPLOY, Status.FAILED),
+        [e.RunClosedDeployed.TOPIC, Status.VERIFYING, Status.FAILED_OUTSIDE],
+        [e.RunClosedAfterFailure.TOPIC, Status.FAILED_OUTSIDE, Status.FAILED],
+        [e.RunClosedAfterEscalation.TOPIC, Status.ESCALATED_OUTSIDE, Status.ESCALATED],
+        [e.RunClosedAfterCancel.TOPIC, Status.CANCELLED_OUTSIDE, Status.CANCELLED],
+        *_rows(e.RunSeenAfterEnd.TOPIC, ENDED, None),
     ],
 )
 
@@ -178,6 +187,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     grants: list[GrantRef] = []
     pull_request: e.PullRequest | None = None
     proofs: list[e.Proof] = []
+    sights: list[e.Seen] = []
     deploy: e.BoundDeploy | None = None
     verify_until: int | None = None
     verdict: Verdict | None = None
@@ -215,6 +225,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def proof(self, observation: e.Observation) -> e.Proof | None:
         """Return what a CI proved, if it did."""
         return next((proof for proof in self.proofs if proof.observation == observation), None)
+
+    def sight(self, observation: e.Sight) -> e.Seen | None:
+        """Return the closing or the reopening by people, if CI saw one."""
+        return next((seen for seen in self.sights if seen.observation == observation), None)
 
     @property
     def scope_checked(self) -> bool:
@@ -323,6 +337,12 @@ def _of_effects(state: Run, event: Event) -> dict[str, Any]:
         case e.LateProof():
             changes = _proven(state, event.proof, event.pull_request or state.pull_request)
             changes["follow_ups"] = event.follow_ups
+        case e.RunClosed():
+            changes = {"sights": [*state.sights, event.seen]}
+            if state.draft_grant is not None and state.draft_grant.settled_at is None:
+                changes |= _mark(state, "draft_pr", settled_at=event.seen.recorded_at)
+        case e.LateSight():
+            changes = {"sights": [*state.sights, event.seen], "follow_ups": event.follow_ups}
         case e.RunDeployBound():
             changes = {"deploy": event.deploy, "verify_until": event.verify_until}
         case e.RunReportSourceIntended():

@@ -40,6 +40,7 @@ NOT_TAKEN = frozenset(
     {
         "open_billing_portal return_url",
         "put_implementation_report tests.command",
+        "record_pr_proof closed_by",
         "record_report report.findings.expected_impact",
         "record_report report.findings.rationale",
         "record_report report.findings.suggested_human_next_step",

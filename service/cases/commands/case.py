@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from projections.accounts.membership import PROJECTION as MEMBERSHIPS
-from projections.cases.notes import CASE_NOTES, CaseNotesRow
+from projections.cases.notes import CASE_NOTES
 from projections.runs.lease import LeaseRow
 from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Lookup, Unit
@@ -19,6 +19,7 @@ from service.eventstore.declare.intents import Intent
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.ids import new_id
+from service.runs.commands.noting import count_notes, notes_of
 from service.runs.commands.scope import ChainScope
 from statemachines.accounts.membership import membership_id
 from statemachines.cases import acting, agent_run, comment
@@ -32,13 +33,12 @@ from statemachines.runs.lease import CaseAlreadyClaimed
 from statemachines.runs.steps.book import overdue
 
 _AROUND = load_sql("cases", "around")
-_NOTES = load_sql("cases", "notes_of_case")
 
 Decision = Callable[[Case, int], list[Event]]
 
 
 class Acted(NamedTuple):
-    """A case as a member's deed has left it; `split_case_id` names the one that was split off."""
+    """A case after the deed of a member. `split_case_id` names the one split off."""
 
     case_id: str
     project_id: str
@@ -119,16 +119,16 @@ def assign(project_id: str, case_id: str, case_revision: int, user_id: str | Non
 async def write_comment(
     store: EventStore, project_id: str, case_id: str, case_revision: int, user_id: str, text: str
 ) -> Intent[Written]:
-    """Write what a member has to say about a case; its revision stays (G-145).
+    """Write a member's comment on a case. The revision of the case stays (G-145).
 
     Raises CaseConflict, and CaseNotActionable for a full case.
     """
     case, written = cases.stream(project_id, case_id), comment.stream(project_id, new_id("cmt"))
-    there = await _count_notes(store, project_id, case_id)
+    there = await count_notes(store, project_id, case_id)
 
     def decide(unit: Unit) -> Written:
         _seen(unit, case, case_revision)
-        notes = _notes(unit, there)
+        notes = notes_of(unit, there)
         events = comment.decide_write(unit.state(written), case_id, user_id, text, unit.now, beside=notes.comments)
         unit.append(written, events)
         unit.put(case, CASE_NOTES, msgspec.structs.replace(notes, comments=notes.comments + 1))
@@ -145,10 +145,10 @@ async def record_run(
     Raises CaseNotActionable for a full case.
     """
     case, made = cases.stream(project_id, case_id), agent_run.stream(project_id, new_id("arun"))
-    there = await _count_notes(store, project_id, case_id)
+    there = await count_notes(store, project_id, case_id)
 
     def decide(unit: Unit) -> RecordedAgentRun:
-        state, notes = _existing(unit, case), _notes(unit, there)
+        state, notes = _existing(unit, case), notes_of(unit, there)
         outcome, summary_md, pr_url = report
         events = agent_run.decide_record_run(
             unit.state(made), case_id, outcome, summary_md, pr_url, unit.now, beside=notes.agent_runs
@@ -219,32 +219,6 @@ async def _look_around(store: EventStore, project_id: str, *case_ids: str) -> _A
     rows = {row.case_id: row for row in msgspec.json.decode(leases or "[]", type=list[LeaseRow])}
     chains = [ChainScope.of(project_id, case_id, rows.get(case_id)) for case_id in dict.fromkeys(case_ids)]
     return _Around(tuple(msgspec.json.decode(members or "[]", type=list[str])), tuple(chains))
-
-
-async def _count_notes(store: EventStore, project_id: str, case_id: str) -> CaseNotesRow:
-    """Count the stored comments and agents' runs, before any lock."""
-    [[comments, agent_runs]] = await store.fetch(
-        _NOTES,
-        project_id=project_id,
-        case_id=case_id,
-        most_comments=comment.MAX_COMMENTS,
-        most_agent_runs=agent_run.MAX_AGENT_RUNS,
-    )
-    return CaseNotesRow(project_id=project_id, id=case_id, comments=comments, agent_runs=agent_runs)
-
-
-def _notes(unit: Unit, there: CaseNotesRow) -> CaseNotesRow:
-    """The comments and agents' runs of a case, under its lock."""
-    # The row counts all by releases with this row, and earlier ones of the batch. Older releases write beside it: their
-    # notes were there before the lock. Nothing is ever removed. Neither number is too high: the higher one holds.
-    known = unit.row(CASE_NOTES, there.project_id, there.id)
-    if known is None:
-        return there
-    return msgspec.structs.replace(
-        there,
-        comments=max(known.comments, there.comments),
-        agent_runs=max(known.agent_runs, there.agent_runs),
-    )
 
 
 def _act(project_id: str, case_id: str, case_revision: int, decision: Decision) -> Intent[Acted]:

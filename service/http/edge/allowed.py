@@ -55,6 +55,12 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "run.settled_after_failure.v1": _PROVEN,
     "run.settled_after_escalation.v1": _PROVEN,
     "run.settled_after_cancel.v1": _PROVEN,
+    "run.closed_unmerged.v1": _PROVEN,
+    "run.closed_deployed.v1": _PROVEN,
+    "run.closed_after_failure.v1": _PROVEN,
+    "run.closed_after_escalation.v1": _PROVEN,
+    "run.closed_after_cancel.v1": _PROVEN,
+    "run.seen_after_end.v1": _PROVEN,
 }
 """What records an event. An event that no client asks for (time, a fence) is not listed."""
 

@@ -14,10 +14,11 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import CI
 from service.http.runs.on_run import RUN_LOCATED, on_run
 from service.runs import commands
+from service.runs.commands.noting import count_notes
 from service.runs.commands.scope import Ran
 from service.runs.show import run as show_run
 from service.runs.show.next_step import next_step
-from statemachines.runs.events import Observation, StatusCheck
+from statemachines.runs.events import Observation, Proof, Seen, Sight, StatusCheck
 from statemachines.runs.steps.end_run import as_of
 from statemachines.runs.steps.prove_pull_request import ObservedPr
 
@@ -40,7 +41,10 @@ async def record_pr_proof(call: Call[RecordPrProof, None]) -> Outcome:
     """Advance a live run, or settle what a finished one left open; times are the server's."""
     observed = _observed(call.body)
     render = partial(_recorded, observed.observation)
-    return await on_run(call, lambda row: commands.pr_proof.record(row, observed), render)
+    case_id, notes = call.subject.case_id, None
+    if observed.observation == "closed" and case_id is not None:
+        notes = await count_notes(call.services.store, call.project_id, case_id)
+    return await on_run(call, lambda row: commands.pr_proof.record(row, observed, notes), render)
 
 
 def _observed(body: RecordPrProof) -> ObservedPr:
@@ -61,12 +65,15 @@ def _observed(body: RecordPrProof) -> ObservedPr:
         merge_method=_given(body.merge_method),
         merge_commit_sha=_given(body.merge_commit_sha),
         files_changed=body.files_changed,
+        merged=body.merged,
+        closed_by=body.closed_by,
     )
 
 
-def _recorded(observation: Observation, ran: Ran[str], unit: Unit) -> Answer:
+def _recorded(observation: Observation | Sight, ran: Ran[str], unit: Unit) -> Answer:
     book = as_of(ran.book, unit.now)
-    proof = book.run.proof(observation)
+    known: list[Proof | Seen] = [*book.run.proofs, *book.run.sights]
+    proof = next((proof for proof in known if proof.observation == observation), None)
     assert proof is not None, "an observation that was taken in is among the proofs"
     shown = PrProof(
         proof_id=ran.result,

@@ -4,24 +4,62 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
+from projections.cases.notes import CASE_NOTES, CaseNotesRow
 from projections.runs.run import RunRow
-from service.eventstore.declare.commands import Unit
+from service.eventstore.declare.commands import Lookup, Refused, Unit
 from service.eventstore.declare.intents import Intent
+from service.runs.commands.noting import notes_of
 from service.runs.commands.scope import Ran, RunScope
+from statemachines.cases import case as cases
+from statemachines.cases import comment
+from statemachines.kernel.machine import derived_id
 from statemachines.runs.events import BoundDeploy
 from statemachines.runs.steps.bind_deploy import bind_deploy
 from statemachines.runs.steps.book import Book, Effects
-from statemachines.runs.steps.prove_pull_request import ObservedPr, record_proof
+from statemachines.runs.steps.prove_pull_request import CLOSED_UNMERGED, ObservedPr, record_proof
+
+AUTHOR = "system"
+"""Who writes a comment that nobody wrote."""
 
 
-def record(row: RunRow, observed: ObservedPr) -> Intent[Ran[str]]:
-    """Take in what a CI observed; the result is the proof's id."""
+def record(row: RunRow, observed: ObservedPr, notes: CaseNotesRow | None = None) -> Intent[Ran[str]]:
+    """Take in what a CI observed; the result is the proof's id.
+
+    `notes` are those of the run's case. With them a run that ends with its pull request leaves a comment (G-187).
+    """
 
     def act(book: Book, now: int) -> tuple[str, Effects]:
         settled = record_proof(book, observed, now)
         return settled.proof_id, settled.effects
 
-    return RunScope.of(row).intent(act)
+    intent = RunScope.of(row).intent(act)
+    return intent if notes is None else _with_comment(intent, row, observed.pr_number, notes)
+
+
+def _with_comment(intent: Intent[Ran[str]], row: RunRow, number: int, there: CaseNotesRow) -> Intent[Ran[str]]:
+    """Comment on the case in the same unit. A case that is full of comments gets none."""
+    case = cases.stream(row.project_id, there.id)
+    written = comment.stream(row.project_id, derived_id("cmt", row.id, CLOSED_UNMERGED))
+
+    def decide(unit: Unit) -> Ran[str] | Refused:
+        ran = intent.decide(unit)
+        if isinstance(ran, Refused) or not ran.changed or ran.book.run.reason != CLOSED_UNMERGED:
+            return ran
+        notes = notes_of(unit, there)
+        if notes.comments < comment.MAX_COMMENTS:
+            text = f"Pull request {number} of {row.id} was closed without a merge. The run has failed."
+            unit.append(written, comment.decide_write(unit.state(written), case.id, AUTHOR, text, unit.now))
+            unit.put(case, CASE_NOTES, msgspec.structs.replace(notes, comments=notes.comments + 1))
+        return ran
+
+    return Intent(
+        [*intent.streams, case, written],
+        decide,
+        reads=intent.reads,
+        lookups=[*intent.lookups, Lookup(CASE_NOTES, row.project_id, case.id)],
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from statemachines.contracts.contract import Contract
 from statemachines.contracts.policy import Delivery, require_enabled
 from statemachines.reports import report as reports
 from statemachines.runs.change_scope import PROTECTED_DIRECTORIES, PROTECTED_FILES
-from statemachines.runs.events import FollowUp, OverdueCause, Proof, Sample, Verdict
+from statemachines.runs.events import FollowUp, OverdueCause, Proof, Sample, Seen, Verdict
 from statemachines.runs.ledger import Amounts, remaining
 from statemachines.runs.run import Run
 from statemachines.runs.steps.book import Book, runner_may_act
@@ -175,20 +175,24 @@ def _pull_request(state: Run) -> run_wire.RunPullRequest | None:
 
 def _provider_proof(state: Run) -> run_wire.RunProviderProof | None:
     """The latest proof, with the readiness facts of checks_passed once there are any."""
-    if not state.proofs:
+    found: list[Proof | Seen] = [*state.proofs, *state.sights]
+    if not found:
         return None
-    latest = state.proofs[-1]
-    ready = state.proof("checks_passed") or latest
+    latest, closed = found[-1], state.sight("closed")
+    ready = state.proof("checks_passed") or (state.proofs[-1] if state.proofs else None)
     return run_wire.RunProviderProof(
         proof_id=latest.proof_id,
         observation=latest.observation,
         pr_number=latest.pr_number,
         head_sha=latest.head_sha,
         draft=latest.draft,
-        required_status_checks=[run_wire.RunCheck(item.name, item.conclusion) for item in ready.required_status_checks],
-        branch_protection_enforced=ready.branch_protection_enforced,
-        bypass_used=ready.bypass_used,
-        auto_merge_enabled=ready.auto_merge_enabled,
+        required_status_checks=[]
+        if ready is None
+        else [run_wire.RunCheck(item.name, item.conclusion) for item in ready.required_status_checks],
+        branch_protection_enforced=None if ready is None else ready.branch_protection_enforced,
+        bypass_used=None if ready is None else ready.bypass_used,
+        auto_merge_enabled=None if ready is None else ready.auto_merge_enabled,
+        closed_by=None if closed is None else closed.closed_by,
         recorded_at=latest.recorded_at,
     )
 

@@ -78,6 +78,7 @@ def _groundless(book: Book) -> set[str]:
     has_source = book.report.source is not None
     opened, ready = run.proof("pr_opened") is not None, run.proof("checks_passed") is not None
     on, merged = run.proof("auto_merge_enabled") is not None, run.proof("merged") is not None
+    closed, reopened = run.sight("closed") is not None, run.sight("reopened") is not None
     spent = run.merge_grant is not None and run.merge_grant.consumed_at is not None
     granted, merge_granted = _stands(book, "draft_pr"), _stands(book, "auto_merge")
     askable: tuple[e.Action, ...] = ("escalate",) if weekly else get_args(e.Action)
@@ -93,6 +94,12 @@ def _groundless(book: Book) -> set[str]:
         e.RunAutoMergeProven.TOPIC: not (ready and spent) or on,
         e.RunMergeProven.TOPIC: not (on if merging else opened) or merged,
         e.RunMergeProvenLater.TOPIC: merged,
+        e.RunClosedUnmerged.TOPIC: merged,
+        e.RunClosedDeployed.TOPIC: merged,
+        e.RunClosedAfterFailure.TOPIC: closed or merged,
+        e.RunClosedAfterEscalation.TOPIC: closed or merged,
+        e.RunClosedAfterCancel.TOPIC: closed or merged,
+        e.RunSeenAfterEnd.TOPIC: not closed or reopened,
         e.RunDeployBound.TOPIC: run.proven_commit is None,
         e.RunReportSourceIntended.TOPIC: not weekly or has_source,
         e.RunReported.TOPIC: not (weekly and has_source),

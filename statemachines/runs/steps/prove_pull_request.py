@@ -17,18 +17,19 @@ from statemachines.runs import grant as grants
 from statemachines.runs import run as runs
 from statemachines.runs.change_scope import find_file_violations, to_details
 from statemachines.runs.refusals import DeliveryModeMismatch, PrProofMismatch, PrProofRequired, difference
-from statemachines.runs.run import Run, RunNotFound, RunTerminal
+from statemachines.runs.run import GrantRef, Run, RunNotFound, RunTerminal
 from statemachines.runs.steps.book import Book, Effects, carried, digest, is_open, merge
-from statemachines.runs.steps.end_run import settle_run
+from statemachines.runs.steps.end_run import end_run, find_follow_ups, settle_run
 
 
 class ObservedPr(msgspec.Struct, frozen=True, kw_only=True):
     """What a CI saw of a pull request. It carries no times: those are the server's.
 
-    `files_changed` is left out of the digest when it is not given, so that an older proof is repeated as it was.
+    Later members are left out of the digest unless given, and so an older proof is repeated as it was. `merged` is told
+    of a closed pull request, and `closed_by` is a name at the code host.
     """
 
-    observation: e.Observation
+    observation: e.Observation | e.Sight
     repository: str
     pr_number: int
     pr_url: str
@@ -43,6 +44,8 @@ class ObservedPr(msgspec.Struct, frozen=True, kw_only=True):
     merge_method: str | None = None
     merge_commit_sha: str | None = None
     files_changed: list[str] | UnsetType = UNSET
+    merged: bool | UnsetType = UNSET
+    closed_by: str | UnsetType = UNSET
 
     @property
     def files_sha256(self) -> str | UnsetType:
@@ -62,6 +65,12 @@ _AFTER: dict[runs.Status, tuple[type[e.LateProof], type[e.LateProof]]] = {
     runs.Status.ESCALATED_OUTSIDE: (e.RunProvenAfterEscalation, e.RunSettledAfterEscalation),
     runs.Status.CANCELLED_OUTSIDE: (e.RunProvenAfterCancel, e.RunSettledAfterCancel),
 }
+_CLOSED_AFTER: dict[runs.Status, type[e.LateSight]] = {
+    runs.Status.FAILED_OUTSIDE: e.RunClosedAfterFailure,
+    runs.Status.ESCALATED_OUTSIDE: e.RunClosedAfterEscalation,
+    runs.Status.CANCELLED_OUTSIDE: e.RunClosedAfterCancel,
+}
+CLOSED_UNMERGED = "closed_unmerged"
 
 _NOT_GRANTED = "The pull request is not the one that was granted."
 _NOT_OPENED = "The pull request is not the one that was proven open."
@@ -71,7 +80,7 @@ _FIRST = "Prove the earlier observations first."
 _NAMED = "Report the pull request exactly as it was granted."
 
 
-def proof_id(run_id: str, observation: e.Observation) -> str:
+def proof_id(run_id: str, observation: e.Observation | e.Sight) -> str:
     """Id of the one proof of a kind that a run may have."""
     return derived_id("proof", run_id, observation)
 
@@ -81,11 +90,14 @@ def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
 
     Raises RunNotFound, RunTerminal, PrProofRequired, PrProofMismatch, DeliveryModeMismatch.
     """
-    run = book.run
+    run, observation = book.run, observed.observation
     if run.status is runs.Status.ABSENT:
         raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
-    sha256, this_id = digest(observed), proof_id(book.run_id, observed.observation)
-    known = run.proof(observed.observation)
+    match observation:
+        case "closed" | "reopened":
+            return _see(book, observed, observation, now)
+    sha256, this_id = digest(observed), proof_id(book.run_id, observation)
+    known = run.proof(observation)
     if known is not None and known.body_sha256 == sha256:
         return Settled(this_id, {})
     lapsed = {} if is_open(book, now) else settle_run(book, now)
@@ -95,12 +107,12 @@ def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
         raise RunTerminal("The run is over.", next_action="Read the run. It accepts no further proof.")
     if known is not None:
         _require_repeat(known, observed)
-    _require_match(run, observed)
+    _require_match(run, observed, observation)
     _require_files_within(book, observed)
     assert known is None, "a repeat that differs in nothing has the same digest"
     proof = e.Proof(
         proof_id=this_id,
-        observation=observed.observation,
+        observation=observation,
         body_sha256=sha256,
         pr_number=observed.pr_number,
         pr_url=observed.pr_url,
@@ -116,8 +128,52 @@ def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
         recorded_at=now,
     )
     event = _advance(run, observed, proof, now) if run.live else _settle_late(run, observed, proof, now)
-    settled = _settle_grant(book, observed.observation, this_id, now)
+    settled = _settle_grant(book, observation, this_id, now)
     return Settled(this_id, merge(lapsed, {book.run_id: [event]}, settled))
+
+
+def _see(book: Book, observed: ObservedPr, observation: e.Sight, now: int) -> Settled:
+    """Take in a closing or reopening by people: it may have another head, and is recorded once (G-187)."""
+    lapsed = {} if is_open(book, now) else settle_run(book, now)
+    book = carried(book, lapsed)
+    run, this_id = book.run, proof_id(book.run_id, observation)
+    _require_granted(run, observed)
+    _require_same(run, observed)
+    if run.sight(observation) is not None:
+        return Settled(this_id, {})
+    seen = e.Seen(
+        proof_id=this_id,
+        observation=observation,
+        body_sha256=digest(observed),
+        pr_number=observed.pr_number,
+        pr_url=observed.pr_url,
+        head_sha=observed.head_sha,
+        draft=observed.draft,
+        closed_by=None if isinstance(observed.closed_by, UnsetType) else observed.closed_by,
+        recorded_at=now,
+    )
+    if observation == "closed" and run.live:
+        return Settled(this_id, merge(lapsed, _end_closed(book, seen, now)))
+    event = _see_closed(run, seen, now) if observation == "closed" else _see_reopened(run, seen, now)
+    return Settled(this_id, merge(lapsed, {book.run_id: [event]}))
+
+
+def _see_closed(run: Run, seen: e.Seen, now: int) -> Event:
+    """Settle what the end of the run had left open. A deploy stays with a person."""
+    left = [item for item in run.follow_ups if item.settled_by is None]
+    if run.status not in _CLOSED_AFTER or len(left) == len(run.follow_ups):
+        raise RunTerminal("The run is over.", next_action="Read the run. This observation changes nothing in it.")
+    kind = e.RunSeenAfterEnd if left else _CLOSED_AFTER[run.status]
+    return kind(seen, left, now)
+
+
+def _see_reopened(run: Run, seen: e.Seen, now: int) -> Event:
+    """Refuse a reopening without a closing, or of a run ended by the deletion of its project."""
+    if run.live or run.sight("closed") is None:
+        raise PrProofRequired("CI has not proven that the pull request was closed.", next_action=_FIRST)
+    if run.status not in runs.ENDED:
+        raise RunTerminal("The run is over.", next_action="Read the run. It accepts no further proof.")
+    return e.RunSeenAfterEnd(seen, run.follow_ups, now)
 
 
 def _settle_grant(book: Book, observation: e.Observation, this_id: str, now: int) -> Effects:
@@ -126,6 +182,18 @@ def _settle_grant(book: Book, observation: e.Observation, this_id: str, now: int
     if ref is None:
         return {}
     return {ref.grant_id: grants.decide_settle(book.grant(ref.grant_id), this_id, now)}
+
+
+def _end_closed(book: Book, seen: e.Seen, now: int) -> Effects:
+    """End the run as failed: a person did not want its change (G-187). A grant that was spent has its answer now."""
+    run, settled = book.run, {}
+    ref = run.draft_grant
+    if ref is not None and ref.settled_at is None:
+        settled = {ref.grant_id: grants.decide_settle(book.grant(ref.grant_id), seen.proof_id, now)}
+    left = [item for item in find_follow_ups(run) if item.settled_by is None]
+    kind = e.RunClosedDeployed if run.status is runs.Status.VERIFYING else e.RunClosedUnmerged
+    event = kind(reason=CLOSED_UNMERGED, cause=None, command_key_sha256=None, follow_ups=left, at=now, seen=seen)
+    return merge(settled, end_run(carried(book, settled), event, now, revoke_claim=False))
 
 
 def _require(message: str, field: str, expected: object, actual: object) -> None:
@@ -142,8 +210,8 @@ def _require_repeat(known: e.Proof, observed: ObservedPr) -> None:
         raise PrProofMismatch(_OTHERWISE, next_action=_NAMED, field="files_changed")
 
 
-def _require_match(run: Run, observed: ObservedPr) -> None:
-    """Refuse what is out of order or is not the granted pull request."""
+def _require_granted(run: Run, observed: ObservedPr) -> GrantRef:
+    """Refuse what is out of order, or of another repository or branch than the granted one."""
     grant, terms = run.draft_grant, run.terms
     if run.case_id is None:
         raise PrProofRequired(
@@ -154,10 +222,16 @@ def _require_match(run: Run, observed: ObservedPr) -> None:
         raise PrProofRequired("No grant for a pull request was consumed.", next_action="Consume the grant first.")
     _require(_NOT_GRANTED, "repository", terms.repository, observed.repository)
     _require(_NOT_GRANTED, "head_branch", grant.head_branch, observed.head_branch)
+    return grant
+
+
+def _require_match(run: Run, observed: ObservedPr, observation: e.Observation) -> None:
+    """Refuse what is out of order or is not the granted pull request."""
+    grant, terms = _require_granted(run, observed), run.terms
     _require(_NOT_GRANTED, "base_branch", terms.base_branch, observed.base_branch)
     _require(_NOT_GRANTED, "head_sha", grant.head_sha, observed.head_sha)
     opened = run.proof("pr_opened")
-    if observed.observation == "pr_opened":
+    if observation == "pr_opened":
         expected = terms.delivery.mode == "review_required"
         _require("The pull request is not in the granted draft state.", "draft", expected, observed.draft)
         return
@@ -165,13 +239,25 @@ def _require_match(run: Run, observed: ObservedPr) -> None:
         raise PrProofRequired("CI has not proven that the pull request is open.", next_action=_FIRST)
     _require(_NOT_OPENED, "pr_number", opened.pr_number, observed.pr_number)
     _require(_NOT_OPENED, "pr_url", opened.pr_url, observed.pr_url)
-    match observed.observation:
+    match observation:
         case "checks_passed":
             _require_ready(run, observed)
         case "auto_merge_enabled":
             _require_enabled_merge(run, observed)
         case "merged":
             _require_merged(run, observed)
+
+
+def _require_same(run: Run, observed: ObservedPr) -> None:
+    """Refuse another pull request than the known one. People may have pushed to it, and moved its base."""
+    if run.pull_request is not None:
+        _require(_NOT_OPENED, "pr_number", run.pull_request.number, observed.pr_number)
+        _require(_NOT_OPENED, "pr_url", run.pull_request.url, observed.pr_url)
+    if observed.observation == "closed":
+        told = None if isinstance(observed.merged, UnsetType) else observed.merged
+        _require("The pull request was merged, or CI did not say.", "merged", False, told)
+        if run.proof("merged") is not None:
+            raise PrProofMismatch("The pull request was merged, or CI did not say.", next_action=_NAMED, field="merged")
 
 
 def _require_files_within(book: Book, observed: ObservedPr) -> None:
@@ -277,7 +363,7 @@ def _pull_request(run: Run, observed: ObservedPr) -> e.PullRequest:
 
 def _advance(run: Run, observed: ObservedPr, proof: e.Proof, now: int) -> Event:
     verifying = run.status is runs.Status.VERIFYING
-    match observed.observation:
+    match proof.observation:
         case "pr_opened":
             return e.RunPrProven(proof, _pull_request(run, observed), now)
         case "merged":

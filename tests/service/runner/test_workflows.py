@@ -25,8 +25,10 @@ A_SECRET = "a-value-that-no-package-sees"
 CURL = """#!/bin/sh
 for last; do :; done
 case "$last" in
-  *merge_requests) cat merge_requests.json;;
-  *) printf '%s\\n' "$@" > arguments.txt; cat > body.json;;
+  *resource_state_events*) cat events.json.told;;
+  *merge_requests|*updated_after=20*) cat merge_requests.json;;
+  *) printf '%s\\n' "$@" > arguments.txt
+    for one; do case "$one" in @-) cat > body.json;; @*) cat "${one#@}" > body.json;; esac; done;;
 esac
 """
 
@@ -41,14 +43,19 @@ def steps(document: Any) -> list[str]:
     return [found for value in document for found in steps(value)] if isinstance(document, list) else []
 
 
-def proof_sent_by(script: str, where: Path, **environment: str) -> tuple[str, RecordPrProof]:
-    """Run a script of CI; returns the address that it proves at, and the proof as the service reads it."""
+def run_script(script: str, where: Path, **environment: str) -> None:
+    """Run a script of CI, with a program in the place of curl that keeps what it is to send."""
     programs = where / "bin"
-    programs.mkdir()
+    programs.mkdir(exist_ok=True)
     (programs / "curl").write_text(CURL)
     (programs / "curl").chmod(0o755)
     told = {"PATH": f"{programs}:{os.environ['PATH']}", "SERVICE_URL": "https://service.example", **environment}
     subprocess.run(["sh", "-ec", script], cwd=where, env=told, check=True)
+
+
+def proof_sent_by(script: str, where: Path, **environment: str) -> tuple[str, RecordPrProof]:
+    """Run a script of CI; returns the address that it proves at, and the proof as the service reads it."""
+    run_script(script, where, **environment)
     arguments = (where / "arguments.txt").read_text().splitlines()
     assert "authorization: Bearer ci-secret" in arguments
     body = json.loads((where / "body.json").read_text())
@@ -67,56 +74,114 @@ def test_it_is_short_and_its_commands_exist(text: str) -> None:
     assert (given.command, given.passed) == (["./repair.sh"], ["MODEL_KEY"])
 
 
-@pytest.mark.parametrize("merged", [False, True])
-def test_github_proves_what_its_event_says(tmp_path: Path, merged: bool) -> None:
+SAID = {
+    "pr_opened": {},
+    "merged": {"merge_commit_sha": MERGED},
+    "closed": {"merged": False, "closed_by": "ada"},
+    "reopened": {},
+}
+"""What comes with each observation."""
+
+
+def said(proof: RecordPrProof) -> dict[str, Any]:
+    """What came with an observation."""
+    every = msgspec.to_builtins(proof)
+    return {name: every[name] for name in ("merge_commit_sha", "merged", "closed_by") if name in every}
+
+
+def github_event(observation: str) -> dict[str, Any]:
+    """The event of a workflow: `sender` acts, and a merge is a closing too."""
     pull = {
         "number": 7,
         "html_url": "https://github.com/acme/shop/pull/7",
         "head": {"ref": f"repair/{RUN}", "sha": SHA},
         "base": {"ref": "main"},
-        "draft": not merged,
-        "merged": merged,
+        "draft": observation != "merged",
+        "merged": observation == "merged",
         "merge_commit_sha": MERGED,
     }
-    event = {"action": "opened", "repository": {"html_url": "https://github.com/acme/shop"}, "pull_request": pull}
-    (tmp_path / "event.json").write_text(json.dumps(event))
+    actions = {"pr_opened": "opened", "reopened": "reopened"}
+    return {
+        "action": actions.get(observation, "closed"),
+        "repository": {"html_url": "https://github.com/acme/shop"},
+        "sender": {"login": "ada"},
+        "pull_request": pull,
+    }
+
+
+@pytest.mark.parametrize("observation", SAID)
+def test_github_proves_what_its_event_says(tmp_path: Path, observation: str) -> None:
+    (tmp_path / "event.json").write_text(json.dumps(github_event(observation)))
     place = {"GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "GITHUB_HEAD_REF": f"repair/{RUN}"}
     url, proof = proof_sent_by(steps(yaml.safe_load(GITHUB))[-1], tmp_path, KEY="ci-secret", **place)
     assert url == f"https://service.example/v1/automation-runs/{RUN}/pr-proof"
-    assert (proof.observation, proof.draft) == (("merged", False) if merged else ("pr_opened", True))
+    assert (proof.observation, proof.draft, said(proof)) == (observation, observation != "merged", SAID[observation])
     assert (proof.head_sha, proof.head_branch, proof.base_branch) == (SHA, f"repair/{RUN}", "main")
-    assert (proof.merge_commit_sha == MERGED) is merged
 
 
-@pytest.mark.parametrize("merged", [False, True])
-def test_gitlab_proves_the_merge_request_of_its_commit(tmp_path: Path, merged: bool) -> None:
-    """Other merge requests of the commit are none of its business."""
+def test_github_starts_for_each_of_them() -> None:
+    """The one condition of the job is the branch."""
+    document = yaml.safe_load(GITHUB)
+    assert document[True]["pull_request"]["types"] == ["opened", "closed", "reopened"]
+    assert document["jobs"]["prove"]["if"] == "startsWith(github.head_ref, 'repair/')"
+
+
+GITLAB_PLACE = {
+    "CI_API_V4_URL": "https://gitlab.example/api/v4",
+    "CI_PROJECT_ID": "1",
+    "CI_COMMIT_SHA": SHA,
+    "CI_PROJECT_URL": "https://gitlab.example/acme/shop",
+    "GITLAB_TOKEN": "t",
+}
+
+
+def tell_gitlab(where: Path, observation: str) -> None:
+    """Put down what GitLab answers: the merge requests, one of them of a repair, and what became of that."""
+    states = {"merged": "merged", "closed": "closed"}
     found = {
         "iid": 7,
         "web_url": "https://gitlab.example/acme/shop/-/merge_requests/7",
         "source_branch": f"repair/{RUN}",
         "target_branch": "main",
         "sha": SHA,
-        "draft": not merged,
-        "state": "merged" if merged else "opened",
+        "draft": observation != "merged",
+        "state": states.get(observation, "opened"),
         "merge_commit_sha": None,
-        "squash_commit_sha": MERGED if merged else None,
+        "squash_commit_sha": MERGED if observation == "merged" else None,
+        "closed_by": {"username": "ada"} if observation == "closed" else None,
     }
-    (tmp_path / "merge_requests.json").write_text(json.dumps([found | {"source_branch": "feature"}, found]))
-    place = {
-        "CI_API_V4_URL": "https://gitlab.example/api/v4",
-        "CI_PROJECT_ID": "1",
-        "CI_COMMIT_SHA": SHA,
-        "CI_PROJECT_URL": "https://gitlab.example/acme/shop",
-        "GITLAB_TOKEN": "t",
-    }
+    (where / "merge_requests.json").write_text(json.dumps([found | {"source_branch": "feature"}, found]))
+    past = {"closed": ["closed"], "reopened": ["closed", "reopened"], "merged": ["merged"]}.get(observation, [])
+    events = [{"state": state, "user": {"username": "ada"}} for state in past]
+    (where / "events.json.told").write_text(json.dumps(events))
+
+
+@pytest.mark.parametrize(
+    ("observation", "source"),
+    [
+        ("pr_opened", "merge_request_event"),
+        ("merged", "push"),
+        ("closed", "merge_request_event"),
+        ("closed", "schedule"),
+        ("reopened", "schedule"),
+    ],
+)
+def test_gitlab_proves_what_has_become_of_its_merge_request(tmp_path: Path, observation: str, source: str) -> None:
+    """Other merge requests are none of its business."""
+    tell_gitlab(tmp_path, observation)
+    place = GITLAB_PLACE | {"CI_PIPELINE_SOURCE": source}
     url, proof = proof_sent_by(steps(yaml.safe_load(GITLAB))[1], tmp_path, SERVICE_CI_API_KEY="ci-secret", **place)
     assert url == f"https://service.example/v1/automation-runs/{RUN}/pr-proof"
-    assert (proof.observation, proof.repository) == (
-        "merged" if merged else "pr_opened",
-        "https://gitlab.example/acme/shop",
-    )
-    assert (proof.merge_commit_sha == MERGED) is merged
+    assert (proof.observation, said(proof)) == (observation, SAID[observation])
+    assert (proof.repository, proof.head_sha) == ("https://gitlab.example/acme/shop", SHA)
+
+
+@pytest.mark.parametrize("observation", ["pr_opened", "merged"])
+def test_gitlabs_schedule_leaves_to_pipelines_what_starts_one(tmp_path: Path, observation: str) -> None:
+    tell_gitlab(tmp_path, observation)
+    place = GITLAB_PLACE | {"CI_PIPELINE_SOURCE": "schedule", "SERVICE_CI_API_KEY": "ci-secret"}
+    run_script(steps(yaml.safe_load(GITLAB))[1], tmp_path, **place)
+    assert not (tmp_path / "body.json").exists()
 
 
 @pytest.mark.parametrize("text", [GITHUB, GITLAB], ids=["github", "gitlab"])

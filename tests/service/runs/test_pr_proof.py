@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import threading
+
+import httpx2
 import pytest
 
+from statemachines.runs import events as e
 from tests.support.automation_world import closed
 from tests.support.loop.bodies import HEAD, MERGED
+from tests.support.loop.http_port import HttpPort
 from tests.support.loop.http_scene import HttpScene
+from tests.support.loop.rules import Rules
 
 pytestmark = pytest.mark.shares_server
+
+
+def foreign_ci(at: HttpScene) -> None:
+    """Make a CI credential of another project, by the name of `foreign`."""
+    path = f"/v1/projects/{at.world.other_project_id}/credentials"
+    made = at.post(path, {"kind": "ci_deploy", "name": "foreign"}, who="stranger")
+    at.world.secrets["foreign"] = at.must(made, 200)["credential"]
 
 
 def test_only_ci_proves(at: HttpScene) -> None:
@@ -17,6 +30,8 @@ def test_only_ci_proves(at: HttpScene) -> None:
     for who in ("owner", "member", "heal"):
         closed(at.prove(who=who), 403, "principal_not_allowed")
     assert at.prove(who="stranger").status_code == 403
+    foreign_ci(at)
+    closed(at.prove(who="foreign"), 404, "run_not_found")
     extra = at.prove(observed_at=1)
     closed(extra, 400, "invalid_payload")
     closed(at.prove("approved"), 400, "invalid_payload")
@@ -76,3 +91,84 @@ def test_a_proof_without_a_list_of_files_stands(at: HttpScene) -> None:
     assert (proven["run"]["scope_checked"], at.must(at.prove(), 200)["proof_id"]) == (False, proven["proof_id"])
     closed(at.prove(files_changed=["src/cart.py"]), 409, "pr_proof_mismatch")
     assert at.must(at.prove("merged", files_changed=["src/cart.py"]), 201)["run"]["scope_checked"] is True
+
+
+CLOSED = {"merged": False, "closed_by": "ada", "head_sha": "8" * 40}
+"""A person pushed a commit, and closed the pull request without a merge."""
+
+
+def test_a_closing_ends_the_run_and_comments_on_its_case(at: HttpScene) -> None:
+    """Once, whoever tells it again; the runner that was at work is told that the run is over (G-187)."""
+    at.delivered(cooldown_seconds=600)
+    stale = at.token()
+    at.must(at.prove(), 201)
+    first = at.must(at.prove("closed", key="closed", **CLOSED), 201)
+    run = first["run"]
+    assert (run["phase"], run["status"], run["reason"]) == ("stopped", "failed", "closed_unmerged")
+    assert (run["provider_proof"]["closed_by"], run["finished_at"]) == ("ada", first["recorded_at"])
+    again = at.prove("closed", key="closed", **CLOSED)
+    assert (again.status_code, again.headers["idempotent-replayed"]) == (201, "true")
+    assert at.must(at.prove("closed", **CLOSED), 200)["proof_id"] == first["proof_id"]
+    closed(at.call("PATCH", at.path, stale | {"status": "escalated", "reason": "r"}), 409, "run_terminal")
+    closed(at.prove("merged"), 409, "run_terminal")
+    assert at.must(at.prove("reopened"), 201)["run"]["status"] == "failed"
+    case = at.must(at.call("GET", f"/v1/cases/{at.case_id}", who="owner"), 200)
+    [comment] = case["comments"]
+    assert comment["user_id"] == "system"
+    assert comment["text"] == f"Pull request 7 of {at.run_id} was closed without a merge. The run has failed."
+    at.error()
+    assert [(one["case_id"], one["code"]) for one in at.issue()["skipped"]] == [(at.case_id, "cooldown")]
+    at.wait(600)
+    assert len(at.issue()["trigger_receipts"]) == 1
+
+
+def test_a_closing_takes_ci_the_right_pull_request_and_a_word_on_the_merge(at: HttpScene) -> None:
+    at.delivered()
+    for who in ("owner", "member", "heal"):
+        closed(at.prove("closed", who=who, **CLOSED), 403, "principal_not_allowed")
+    assert at.prove("closed", who="stranger", **CLOSED).status_code == 403
+    foreign_ci(at)
+    closed(at.prove("closed", who="foreign", **CLOSED), 404, "run_not_found")
+    for wrong in ({"closed_by": ""}, {"closed_by": "a" * 201}, {"closed_by": 1}, {"merged": "no"}, {"closed_at": 1}):
+        closed(at.prove("closed", **CLOSED | wrong), 400, "invalid_payload")
+    details = closed(at.prove("closed", **CLOSED | {"merged": True}), 409, "pr_proof_mismatch")["details"]
+    assert details == {"field": "merged", "expected": False, "actual": True}
+    closed(at.prove("closed"), 409, "pr_proof_mismatch")
+    closed(at.prove("closed", **CLOSED | {"head_branch": "heal/2"}), 409, "pr_proof_mismatch")
+    closed(at.prove("reopened"), 409, "pr_proof_required")
+    at.run_id = "run_0123456789abcdefghjkmnpqrs"
+    closed(at.prove("closed", **CLOSED), 404, "run_not_found")
+
+
+def test_a_closing_and_a_merge_at_once_have_one_winner(at: HttpScene) -> None:
+    """Whichever the service hears first stands, and the other is refused (G-187)."""
+    at.delivered()
+    at.must(at.prove(), 201)
+    ready = threading.Barrier(2)
+    answers: dict[str, httpx2.Response] = {}
+
+    def tell(observation: str, **changes: object) -> None:
+        ready.wait()
+        answers[observation] = at.prove(observation, **changes)
+
+    told = [
+        threading.Thread(target=tell, args=("closed",), kwargs=CLOSED),
+        threading.Thread(target=tell, args=("merged",)),
+    ]
+    for one in told:
+        one.start()
+    for one in told:
+        one.join()
+    won = [name for name, answer in answers.items() if answer.status_code == 201]
+    assert won in (["closed"], ["merged"])
+    if won == ["closed"]:
+        closed(answers["merged"], 409, "run_terminal")
+        assert (at.run()["status"], at.deploy(MERGED)) == ("failed", None)
+    else:
+        closed(answers["closed"], 409, "pr_proof_mismatch")
+        assert at.deploy(MERGED) == at.run_id
+    port = HttpPort(at)
+    log = port.settled_log()
+    port.close()
+    Rules().check(log)
+    assert sum(isinstance(one.event, e.RunClosed | e.RunMergeProven) for one in log) == 1

@@ -316,3 +316,72 @@ def test_a_proof_without_a_list_of_files_has_the_digest_it_always_had():
     """What was proven before there were lists is recognised when it is proven again."""
     observed = msgspec.convert(scene().observed(), ObservedPr)
     assert b"files" not in msgspec.json.encode(observed)
+
+
+CLOSED = {"merged": False, "closed_by": "ada", "head_sha": "8" * 40}
+
+
+@pytest.mark.parametrize("upto", ["delivered", "opened"])
+def test_a_pull_request_closed_unmerged_ends_its_run_and_rests_the_case(upto: str):
+    """Whatever people pushed to it before, and whether CI had proven it open (G-187)."""
+    at = getattr(scene(make("review_required", cooldown_seconds=600)), upto)()
+    at.wait(300)
+    assert at.prove(at.observed("closed", **CLOSED)).status == 201
+    run = at.run()
+    assert (run["phase"], run["status"], run["reason"]) == ("stopped", "failed", "closed_unmerged")
+    assert (run["provider_proof"]["observation"], run["provider_proof"]["closed_by"]) == ("closed", "ada")
+    assert (run["external_follow_ups"], run["output"], run["grants"][0]["status"]) == ([], None, "settled")
+    at.error()
+    at.wait(599)
+    assert at.must("issue", {"automation_id": "heal"})["skipped"][0][1] == "cooldown"
+    at.wait(1)
+    at.issue()
+
+
+def test_a_closing_is_told_once_and_a_reopening_changes_nothing():
+    at = scene().opened()
+    assert at.prove(at.observed("reopened")).code == "pr_proof_required"
+    first = at.prove(at.observed("closed", **CLOSED))
+    assert at.prove(at.observed("closed", **CLOSED)).body == first.body
+    again = at.prove(at.observed("closed", **CLOSED | {"closed_by": "grace"}))
+    assert (again.status, again.body) == (200, first.body)
+    before = at.run()
+    assert at.prove(at.observed("reopened")).status == 201
+    assert at.prove(at.observed("reopened")).status == 200
+    after = at.run()
+    same = ("phase", "status", "reason", "external_follow_ups", "finished_at", "pull_request")
+    assert [after[name] for name in same] == [before[name] for name in same]
+    assert after["provider_proof"]["observation"] == "reopened"
+    assert at.prove(at.observed("merged", merge_commit_sha=MERGED)).code == "run_terminal"
+    assert at.deploy(MERGED) is None
+
+
+@pytest.mark.parametrize(
+    "change", [{"merged": True}, {"pr_number": 8}, {"head_branch": "heal/2"}, {"repository": "https://x.example/a"}]
+)
+def test_another_closing_ends_nothing(change):
+    at = scene().opened()
+    assert at.prove(at.observed("closed", **CLOSED | change)).code == "pr_proof_mismatch"
+    assert at.prove(at.observed("closed")).code == "pr_proof_mismatch", "CI did not say that it was not merged"
+    assert at.prove(at.observed("merged", merge_commit_sha=MERGED)).ok
+    assert at.prove(at.observed("closed", **CLOSED)).code == "pr_proof_mismatch", "it was merged"
+    assert at.standing() == ("provider_proof_pending", "draft_pr_opened")
+
+
+def test_a_deploy_of_a_closed_pull_request_is_left_to_follow_up():
+    at = scene().deployed()
+    assert at.prove(at.observed("closed", **CLOSED)).ok
+    run = at.run()
+    assert (run["phase"], run["status"]) == ("external_follow_up_required", "failed")
+    assert [item["kind"] for item in run["external_follow_ups"]] == ["inspect_deploy"]
+    assert at.prove(at.observed("reopened")).status == 201
+
+
+def test_a_late_closing_settles_what_the_end_left_open():
+    at = scene().opened()
+    at.must("cancel", who="canceller", key="c", run_id=at.run_id)
+    assert at.standing() == ("external_follow_up_required", "cancelled")
+    assert at.prove(at.observed("closed", **CLOSED)).ok
+    assert at.standing() == ("stopped", "cancelled")
+    assert at.prove(at.observed("reopened")).status == 201
+    assert at.standing() == ("stopped", "cancelled")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from statemachines.kernel.machine import apply, permits, replay
 from statemachines.kernel.topics import EVENTS
 from statemachines.runs import events as e
-from statemachines.runs.run import BEFORE_EFFECT, LIVE, MACHINE, OUTSIDE, Run, Status
+from statemachines.runs.run import BEFORE_EFFECT, ENDED, LIVE, MACHINE, OUTSIDE, Run, Status
 from tests.statemachines.tables import check_table
 from tests.support.examples import example
 
@@ -59,6 +59,12 @@ ROWS = [
     (e.RunSettledAfterFailure, [Status.FAILED_OUTSIDE], Status.FAILED),
     (e.RunSettledAfterEscalation, [Status.ESCALATED_OUTSIDE], Status.ESCALATED),
     (e.RunSettledAfterCancel, [Status.CANCELLED_OUTSIDE], Status.CANCELLED),
+    (e.RunClosedUnmerged, [PENDING, OPENED], Status.FAILED),
+    (e.RunClosedDeployed, [VERIFYING], Status.FAILED_OUTSIDE),
+    (e.RunClosedAfterFailure, [Status.FAILED_OUTSIDE], Status.FAILED),
+    (e.RunClosedAfterEscalation, [Status.ESCALATED_OUTSIDE], Status.ESCALATED),
+    (e.RunClosedAfterCancel, [Status.CANCELLED_OUTSIDE], Status.CANCELLED),
+    *((e.RunSeenAfterEnd, [status], status) for status in ENDED),
 ]
 PAIRS = {
     ABSENT: ("absent", None),
@@ -93,8 +99,8 @@ def test_what_is_terminal_never_changes_its_outcome():
     for event, sources, target in ROWS:
         for source in sources:
             if source not in LIVE and source is not ABSENT:
-                assert source in OUTSIDE
-                assert issubclass(event, e.LateProof)
+                assert source in OUTSIDE or event is e.RunSeenAfterEnd
+                assert issubclass(event, e.LateProof | e.LateSight)
                 assert target.outcome == source.outcome
 
 

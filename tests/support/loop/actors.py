@@ -13,6 +13,7 @@ from tests.support.loop.port import Reply, Request
 
 REPOSITORY, BASE = "https://code.example/acme/shop", "main"
 FINGERPRINTS = tuple(letter * 32 for letter in "01234567")
+UNUSUAL = ("pr_opened", "checks_passed", "auto_merge_enabled", "merged", "deploy", "closed", "reopened")
 ORDER = {
     "review_required": ["pr_opened", "deploy", "merged", "deploy"],
     "auto_merge": ["pr_opened", "checks_passed", "auto_merge_enabled", "merged", "deploy"],
@@ -183,7 +184,7 @@ class Ci(Actor):
         opened = self.rng.choice(self.seen.pull_requests[-6:])
         done = self.done.get(opened["run_id"], 0)
         order = ORDER[opened["delivery_mode"]]
-        what = order[min(done, len(order) - 1)] if self.chance(0.75) else self.rng.choice([*ORDER["auto_merge"]])
+        what = order[min(done, len(order) - 1)] if self.chance(0.75) else self.rng.choice(UNUSUAL)
         if what == "deploy":
             usual = merge_sha(opened) if opened["delivery_mode"] == "auto_merge" or done > 1 else opened["head_sha"]
             sha = usual if self.chance(0.8) else self.rng.choice([opened["head_sha"], merge_sha(opened), "9" * 40])
@@ -220,6 +221,8 @@ class Ci(Actor):
             body |= {"auto_merge_enabled": True, "merge_method": "squash"}
         if observation == "merged":
             body |= {"merge_commit_sha": merge_sha(opened), "bypass_used": False}
+        if observation == "closed":
+            body |= {"merged": self.chance(0.05), "head_sha": self.rng.choice([opened["head_sha"], "8" * 40])}
         return body
 
 

@@ -155,13 +155,15 @@ class HttpScene:
         assert self.must(self.consume(grant["grant_id"]), 200)["call_authorized"]
         return self
 
-    def prove(self, observation: str = "pr_opened", *, who: str = "ci", **changes: Any) -> httpx2.Response:
+    def prove(
+        self, observation: str = "pr_opened", *, who: str = "ci", key: str | None = None, **changes: Any
+    ) -> httpx2.Response:
         body = bodies.ready(self.mode) if observation == "checks_passed" else bodies.observed(self.mode, observation)
         if observation == "auto_merge_enabled":
             body |= {"auto_merge_enabled": True, "merge_method": "squash"}
         if observation == "merged":
             body |= {"merge_commit_sha": MERGED, "bypass_used": False}
-        return self.post(f"{self.path}/pr-proof", body | changes, who=who)
+        return self.post(f"{self.path}/pr-proof", body | changes, who=who, key=key)
 
     def deploy(self, sha: str = HEAD, *, who: str = "ci", **changes: Any) -> str | None:
         body = {"version": "1.0.1", "environment": "production", "sha": sha} | changes

@@ -233,8 +233,9 @@ class Rules:
 
     def _proofs(self, entry: Entry) -> None:
         proof: Any = getattr(entry.event, "proof", None)
-        if isinstance(proof, run_events.Proof):
+        if isinstance(proof, run_events.Proof) or isinstance(entry.event, run_events.RunClosed | run_events.LateSight):
             assert entry.actor == "ci", "a proof came from somebody else than CI"
+        if isinstance(proof, run_events.Proof):
             self.proofs[entry.stream_id][proof.observation] = proof
         if isinstance(entry.event, run_events.RunDeployBound):
             deploy = entry.event.deploy
@@ -247,9 +248,12 @@ class Rules:
     def _ends(self, entry: Entry) -> None:
         """A terminal state is final, and success needs traffic, no recurrence and a deploy (R-AUT-45, G-106)."""
         if entry.stream_id in self.over:
-            assert isinstance(entry.event, run_events.LateProof), f"{entry} after the end"
+            late = isinstance(entry.event, run_events.LateProof | run_events.LateSight)
+            assert late, f"{entry} after the end"
         if isinstance(entry.event, ENDS):
             self.over.add(entry.stream_id)
+        if isinstance(entry.event, run_events.RunClosed):
+            assert "merged" not in self.proofs[entry.stream_id], "a merged pull request was closed"
         if isinstance(entry.event, run_events.RunVerified):
             sample = entry.event.verdict.sample
             assert entry.stream_id in self.deploys

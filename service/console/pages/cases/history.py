@@ -56,8 +56,8 @@ def history(case: Json, events: Iterable[Json], names: Mapping[str, str]) -> lis
 
 
 def name_of(user_id: str, names: Mapping[str, str]) -> str:
-    """The address of a member; the id of anybody else."""
-    return names.get(user_id, user_id)
+    """The address of a member, a name for the service itself; the id of anybody else."""
+    return names.get(user_id) or _ACTORS.get(user_id, user_id)
 
 
 def _event(event: Json, names: Mapping[str, str]) -> Happening:
