@@ -13,6 +13,18 @@ from schemas.kernel.paging import PageQuery
 Environment = Annotated[str, Meta(min_length=1, max_length=160)]
 
 
+ProofMismatch = Literal[
+    "deploy_not_trusted",
+    "proof_session_not_active",
+    "marker_mismatch",
+    "source_git_sha_missing",
+    "environment_mismatch",
+    "deploy_sha_missing",
+    "commit_mismatch",
+]
+"""Why a deploy with a proof marker does not count for an onboarding (G-190)."""
+
+
 class DeployEvent(msgspec.Struct, frozen=True):
     """A successful deploy. Unknown keys are ignored. Null stands for an absent optional key."""
 
@@ -34,6 +46,7 @@ class DeployAccepted(msgspec.Struct, frozen=True):
     received_at: int
     trusted: bool
     onboarding_proof_matched: bool
+    onboarding_proof_reason: ProofMismatch | None
     automation_run_id: str | None
     awaited_environment: str | None
     next_action: str

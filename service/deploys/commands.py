@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from projections.deploys.deploy import DEPLOY_NOTES, PROJECTION, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
-from service.auth.secrets import equal
+from schemas.deploys.deploy import ProofMismatch
 from service.eventstore.connect.clock import DAY
 from service.eventstore.declare.commands import Unit
 from service.eventstore.declare.intents import Intent
@@ -17,6 +17,7 @@ from statemachines.deploys import deploy
 from statemachines.deploys.deploy import RecordDeploy, decide_record
 from statemachines.kernel.machine import Stream
 from statemachines.onboarding import lifecycle as onboarding
+from statemachines.onboarding.proof import DeploySighting, deploy_mismatch
 from statemachines.runs.events import BoundDeploy
 from statemachines.runs.steps.bind_deploy import binds
 
@@ -39,10 +40,14 @@ class Report(NamedTuple):
 
 
 class RecordedDeploy(NamedTuple):
-    """A recorded deploy. `awaited` is where a run waits for its commit instead, when it was deployed elsewhere."""
+    """A recorded deploy. `awaited` is where a run waits for its commit instead, when it was deployed elsewhere.
+
+    `mismatch` says why its proof marker does not count, when it came with one.
+    """
 
     row: DeployRow
     awaited: str | None
+    mismatch: ProofMismatch | None
 
 
 class _Waiting(NamedTuple):
@@ -64,7 +69,9 @@ async def record(store: EventStore, project_id: str, report: Report, account_id:
     looks_at_session = report.credential_id is not None and report.marker_sha256 is not None
 
     def decide(unit: Unit) -> RecordedDeploy:
-        matched = _matched(unit.state(session), report.marker_sha256 or "", unit.now) if looks_at_session else None
+        state = unit.state(session) if looks_at_session else None
+        mismatch = _mismatch(state, report, unit.now)
+        matched = None if state is None or mismatch is not None else state.session
         wish = RecordDeploy(
             version=report.version,
             environment=report.environment,
@@ -72,14 +79,14 @@ async def record(store: EventStore, project_id: str, report: Report, account_id:
             branch=report.branch,
             credential_id=report.credential_id,
             proof_marker_hash=report.marker_sha256,
-            proof_session_id=matched,
+            proof_session_id=None if matched is None else matched.proof_session_id,
             automation_run_id=_bind(unit, waiting.run, stream.id, report),
         )
         unit.append(stream, decide_record(unit.state(stream), wish, unit.now))
         _put_facts(unit, stream, report, account_id)
         row = unit.row(PROJECTION.table, project_id, stream.id)
         assert row is not None, "a recorded deploy has a row"
-        return RecordedDeploy(row, waiting.elsewhere if row.automation_run_id is None else None)
+        return RecordedDeploy(row, waiting.elsewhere if row.automation_run_id is None else None, mismatch)
 
     scope = None if waiting.run is None else waiting.run.scope
     return Intent(
@@ -113,12 +120,19 @@ def _bind(unit: Unit, waiting: WaitingRun | None, deploy_id: str, report: Report
     return waiting.bind(unit, bound)
 
 
-def _matched(state: onboarding.Onboarding, marker_sha256: str, now: int) -> str | None:
-    """Id of the open proof session that the marker belongs to, within its time (G-084, G-085)."""
-    session = state.session
-    if state.status is not onboarding.Status.PROVING or session is None or not session.covers(now):
+def _mismatch(state: onboarding.Onboarding | None, report: Report, now: int) -> ProofMismatch | None:
+    """Say why the marker of a deploy does not count, None without a marker (G-084, G-085, G-190).
+
+    Without the state of the onboarding the deploy is not trusted: nobody learns from it which marker is right.
+    """
+    if report.marker_sha256 is None:
         return None
-    return session.proof_session_id if equal(session.ci_marker_sha256, marker_sha256) else None
+    if state is None:
+        return "deploy_not_trusted"
+    if state.status is not onboarding.Status.PROVING or state.session is None or state.plan is None:
+        return "proof_session_not_active"
+    deploy = DeploySighting(report.environment, report.sha, True, report.marker_sha256, now)
+    return deploy_mismatch(state.plan, state.session, deploy)
 
 
 def _put_facts(unit: Unit, stream: Stream, report: Report, account_id: str) -> None:

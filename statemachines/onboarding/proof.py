@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from schemas.deploys.deploy import ProofMismatch
 from schemas.onboarding.proof import (
     PROOF_PROPERTY,
     ProofBlocker,
@@ -180,6 +181,22 @@ def same_commit(left: str, right: str) -> bool:
     """Whether two hex names mean one commit: equal, or one abbreviates the other."""
     short, full = sorted((left, right), key=len)
     return short == full or (len(short) < _FULL_SHA and full.startswith(short))
+
+
+def deploy_mismatch(plan: Plan, session: ProofSession, deploy: DeploySighting) -> ProofMismatch | None:
+    """Say why a trusted deploy under a marker does not satisfy a session, or None when it does (G-190)."""
+    sha = session.implementation_source_snapshot.git_head_sha
+    if not session.covers(deploy.recorded_at):
+        return "proof_session_not_active"
+    if deploy.marker_sha256 != session.ci_marker_sha256:
+        return "marker_mismatch"
+    if sha is None:
+        return "source_git_sha_missing"
+    if deploy.environment != plan.deploy.environment:
+        return "environment_mismatch"
+    if deploy.sha is None:
+        return "deploy_sha_missing"
+    return None if same_commit(deploy.sha, sha) else "commit_mismatch"
 
 
 def _split(

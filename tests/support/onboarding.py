@@ -86,14 +86,17 @@ class Onboarding:
         }
         ok(await self.world.having(self.dsn).post("/v1/logs/", body), 202)
 
-    async def deploy(self, begun: Any, sha: str | None = None, secret: str | None = None) -> dict[str, Any]:
-        """Record a deploy under the CI marker, with a CI credential unless `secret` is another one."""
+    async def deploy(
+        self, begun: Any, sha: str | None = "", secret: str | None = None, **changes: Any
+    ) -> dict[str, Any]:
+        """Record a deploy of the session's commit unless `sha` is another one, by CI unless `secret` is another's."""
         if secret is None and self.ci is None:
             created = await self.owner.create_credential(self.project_id, f"ci-{next(_numbers)}")
             self.ci = created["credential"]
         marker = begun["one_time_markers"]["ci"]
-        sha = sha or begun["state"]["implementation_source_snapshot"]["git_head_sha"] or "f" * 40
-        body = {"version": "1.0.0", "environment": "production", "sha": sha}
+        if sha == "":
+            sha = begun["state"]["implementation_source_snapshot"]["git_head_sha"] or "f" * 40
+        body = {"version": "1.0.0", "environment": "production", "sha": sha} | changes
         caller: Api = self.world.having(secret or self.ci)
         return ok(await caller.post("/v1/deploys/", body, headers={marker["header_name"]: marker["value"]}), 202)
 

@@ -65,7 +65,7 @@ def _report(call: Call[DeployEvent, None]) -> commands.Report:
 
 
 def _accepted(recorded: commands.RecordedDeploy) -> Answer:
-    return Answer(202, show.accepted(recorded.row, recorded.awaited))
+    return Answer(202, show.accepted(recorded.row, recorded.awaited, recorded.mismatch))
 
 
 @groups.ANALYTICS.operation(

@@ -35,8 +35,8 @@ async def test_only_a_credential_makes_it_trusted(sql, store):
     row = await record(store, BY_DSN)
     assert (row.source, row.trusted, row.credential_id, row.automation_run_id) == ("dsn", False, None, None)
     assert sql.execute("select from deploy_notes").fetchall() == []
-    shown = show.accepted(row, None)
-    assert (shown.trusted, shown.onboarding_proof_matched) == (False, False)
+    shown = show.accepted(row, None, None)
+    assert (shown.trusted, shown.onboarding_proof_matched, shown.onboarding_proof_reason) == (False, False, None)
     assert "CI credential" in shown.next_action
 
 

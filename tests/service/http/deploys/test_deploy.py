@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.api import World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
-from tests.support.onboarding import onboard
+from tests.support.onboarding import onboard, snapshot_body
 
 pytestmark = pytest.mark.shares_server
 
@@ -50,12 +50,14 @@ async def test_a_deploy_from_ci_is_trusted(world: World, project):
         "received_at",
         "trusted",
         "onboarding_proof_matched",
+        "onboarding_proof_reason",
         "automation_run_id",
         "awaited_environment",
         "next_action",
     }
     assert (answer["ok"], answer["accepted"], answer["project_id"]) == (True, True, made["id"])
     assert (answer["trusted"], answer["onboarding_proof_matched"], answer["automation_run_id"]) == (True, False, None)
+    assert answer["onboarding_proof_reason"] is None, "it came without a marker"
     [row] = await rows(world, made["id"])
     assert {name: row[name] for name in DEPLOY if name != "message"} == {
         name: value for name, value in DEPLOY.items() if name != "message"
@@ -96,9 +98,9 @@ async def test_a_marker_without_a_session_changes_nothing(world: World, project,
     """It neither blocks nor authorizes; of the marker only its hash is kept."""
     _, made, dsn, ci = project
     headers = {"X-Service-Onboarding-Proof": marker}
-    for caller in (dsn, ci):
+    for caller, reason in ((dsn, "deploy_not_trusted"), (ci, "proof_session_not_active")):
         answer = ok(await caller.post("/v1/deploys/", DEPLOY, headers=headers), 202)
-        assert answer["onboarding_proof_matched"] is False
+        assert (answer["onboarding_proof_matched"], answer["onboarding_proof_reason"]) == (False, reason)
     hashed = hashlib.sha256(marker.encode()).hexdigest()
     assert [row["proof_marker_hash"] for row in await rows(world, made["id"])] == [hashed, hashed]
     assert [row["proof_session_id"] for row in await rows(world, made["id"])] == [None, None]
@@ -198,16 +200,53 @@ async def test_the_ci_marker_of_the_open_session_is_matched(world: World):
     assert (matched["trusted"], matched["onboarding_proof_matched"]) == (True, True)
     by_dsn = await proof.deploy(first, secret=proof.dsn)
     assert (by_dsn["trusted"], by_dsn["onboarding_proof_matched"]) == (False, False)
+    assert by_dsn["onboarding_proof_reason"] == "deploy_not_trusted", "a product learns nothing of sessions"
     second = ok(await proof.prove(first["state"]), 201)
-    assert (await proof.deploy(first))["onboarding_proof_matched"] is False
+    old = await proof.deploy(first)
+    assert (old["onboarding_proof_matched"], old["onboarding_proof_reason"]) == (False, "marker_mismatch")
     assert (await proof.deploy(second))["onboarding_proof_matched"] is True
     await world.wait(7200)
-    assert (await proof.deploy(second))["onboarding_proof_matched"] is False
+    late = await proof.deploy(second)
+    assert (late["onboarding_proof_matched"], late["onboarding_proof_reason"]) == (False, "proof_session_not_active")
     later = second["state"]["proof_session"]["proof_session_id"]
     sessions = [row["proof_session_id"] for row in await rows(world, proof.project_id)]
     assert sorted(map(str, sessions)) == sorted(map(str, [session, None, None, later, None]))
     shown = ok(await proof.owner.get(f"/v1/projects/{proof.project_id}/deploys"))["deploys"]
     assert sum(item["onboarding_proof"] for item in shown) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"environment": "staging"}, "environment_mismatch"),
+        ({"environment": "Production"}, "environment_mismatch"),
+        ({"sha": "b" * 40}, "commit_mismatch"),
+        ({"sha": None}, "deploy_sha_missing"),
+    ],
+)
+async def test_a_deploy_elsewhere_or_of_another_commit_says_why_it_proves_nothing(world: World, changes, reason):
+    """The right marker is not enough, here as in the verdict on the proof, and the record says the same (G-190)."""
+    proof = await onboard(world)
+    begun = await proof.to_proving()
+    answer = await proof.deploy(begun, **changes)
+    assert (answer["trusted"], answer["onboarding_proof_matched"], answer["onboarding_proof_reason"]) == (
+        True,
+        False,
+        reason,
+    )
+    [shown] = ok(await proof.owner.get(f"/v1/projects/{proof.project_id}/deploys"))["deploys"]
+    assert shown["onboarding_proof"] is False
+    assert ok(await proof.verify(begun["state"]))["remaining"]["deploy"]["blockers"] == ["deploy_not_observed"]
+    short = await proof.deploy(begun, sha=begun["state"]["implementation_source_snapshot"]["git_head_sha"][:7])
+    assert (short["onboarding_proof_matched"], short["onboarding_proof_reason"]) == (True, None)
+    assert ok(await proof.verify(begun["state"]))["remaining"]["deploy"] is None
+
+
+async def test_a_session_without_a_commit_is_satisfied_by_no_deploy(world: World):
+    proof = await onboard(world)
+    begun = ok(await proof.prove(await proof.to_approved(), snapshot_body(None)), 201)
+    answer = await proof.deploy(begun)
+    assert (answer["onboarding_proof_matched"], answer["onboarding_proof_reason"]) == (False, "source_git_sha_missing")
 
 
 async def test_members_read_the_deploys(world: World, project):
