@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from schemas.cases.foreign.posthog import Refused
+
 MAX_ENVELOPE_BYTES = 20 * 1024 * 1024
 """Of an envelope as it is sent."""
 
@@ -18,3 +20,16 @@ class SentryAccepted(msgspec.Struct, frozen=True, omit_defaults=True):
     """The event with this id is stored and counted in its case. The id is absent for an envelope without event."""
 
     id: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class SentryReportQuery(msgspec.Struct, frozen=True):
+    """Parameters of the address to which browsers report."""
+
+    sentry_release: str | None = None
+    sentry_environment: str | None = None
+
+
+class SentryReported(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All reports are stored or counted, except those `refused`."""
+
+    refused: Refused = msgspec.UNSET

@@ -14,6 +14,7 @@ KINDS = {
     "record_log": "logs",
     "record_sentry_envelope": "logs",
     "record_sentry_event": "logs",
+    "record_security_reports": "logs",
     "record_analytics_event": "analytics",
     "capture_posthog_batch": "analytics",
     "capture_posthog_event": "analytics",

@@ -262,6 +262,8 @@ def work_on_cases(tenant: Tenant) -> None:
         lose_errand(tenant, f"{kind} on its way", dsn)
     for route, body in (("store", {"level": "info", "message": "An errand begins."}), ("envelope", {})):
         tenant.call("POST", f"/api/{project['alias']}/{route}/", body, dsn)
+    blocked = {"effective-directive": "script-src-elem", "blocked-uri": "chrome-extension"}
+    tenant.call("POST", f"/api/{project['alias']}/security/", {"csp-report": blocked}, dsn)
     for door in ("/batch/", "/capture/", "/e/", "/i/v0/e/", "/flags/", "/decide/"):
         tenant.call("POST", door, {"event": "errand begun", "distinct_id": "u1"}, dsn)
     lost, late = tenant.call("GET", f"{path}/cases", None, owner)["cases"]

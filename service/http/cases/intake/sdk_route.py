@@ -21,10 +21,11 @@ def sdk_route(
     max_body: int,
     unpacked: int,
     piecewise: bool = False,
+    media_type: str = "application/octet-stream",
 ) -> Callable[[Handler], Endpoint]:
     """Declare a route of an SDK: at most `max_body` bytes sent, and `unpacked` once they are that.
 
-    `piecewise`: the handler reads them a piece at a time.
+    `piecewise`: the handler reads them a piece at a time. `media_type` is that of the body in the document.
     """
     return groups.INGEST.operation(
         method="POST",
@@ -40,6 +41,6 @@ def sdk_route(
         adjusts=True,
         extension=True,
         sdk=sdk,
-        media_type="application/octet-stream",
+        media_type=media_type,
         errors=("project_deletion_in_progress",),
     )

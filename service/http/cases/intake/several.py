@@ -256,7 +256,7 @@ def raise_common(results: Sequence[Result], failures: Sequence[Failure | None]) 
             raise first
 
 
-def log_failures(call: Call[Any, None], results: Sequence[Result], failures: Sequence[Failure | None]) -> None:
+def log_failures(call: Call[Any, Any], results: Sequence[Result], failures: Sequence[Failure | None]) -> None:
     """Log what a person has to look at, each sort once."""
     told = {failure.code: (result, failure) for result, failure in zip(results, failures, strict=True) if failure}
     for error, failure in told.values():
@@ -264,7 +264,7 @@ def log_failures(call: Call[Any, None], results: Sequence[Result], failures: Seq
             log_failure(error, failure, call.operation.operation_id)
 
 
-def settle(call: Call[Any, None], kinds: Sequence[str], results: Sequence[Result]) -> int:
+def settle(call: Call[Any, Any], kinds: Sequence[str], results: Sequence[Result]) -> int:
     """Count what became of records of these kinds; returns how many were refused for good.
 
     Raises the first that may pass: then the whole request may be repeated.

@@ -27,6 +27,7 @@ STAND_IN = "command_key"  # the member of a body that may stand in for the Idemp
 CORS_PATHS = frozenset(
     {
         "/api/{alias}/envelope/",
+        "/api/{alias}/security/",
         "/api/{alias}/store/",
         "/batch/",
         "/capture/",

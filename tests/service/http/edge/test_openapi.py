@@ -346,6 +346,7 @@ BYTES = {
         [endpoint.operation.operation_id for endpoint in posthog.ENDPOINTS],
         "application/octet-stream",
     ),
+    "record_security_reports": "application/csp-report",
     "upload_chunks": "multipart/form-data",
     "answer_provider_page": "application/x-www-form-urlencoded",
 }
