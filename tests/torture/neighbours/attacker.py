@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from scripts.load.loadgen import Client, Request, Response
-from tests.torture.neighbours.wire import Wire
+from tests.torture.neighbours.wire import ANSWER_SECONDS, Wire
 
 PAUSE = 0.05  # seconds after an answer that refuses more
 
@@ -94,8 +94,12 @@ class Attacker:
         make: Callable[[int], Request],
         clients: int,
         hear: Callable[[Request, Response], None] = lambda _, __: None,
+        patience: float = ANSWER_SECONDS,
     ) -> None:
-        """Let so many clients send what `make` makes of a running number, each as soon as it was answered."""
+        """Let so many clients send what `make` makes of a running number, each as soon as it was answered.
+
+        They wait for an answer for so many seconds.
+        """
         numbers = iter(range(1 << 60))
 
         def client() -> Client:
@@ -103,14 +107,14 @@ class Attacker:
                 request = make(number)
                 hear(request, (yield request))
 
-        await self.follow(client, clients)
+        await self.follow(client, clients, patience)
 
-    async def follow(self, begin: Callable[[], Client], clients: int) -> None:
+    async def follow(self, begin: Callable[[], Client], clients: int, patience: float = ANSWER_SECONDS) -> None:
         """Let so many clients send what each has to say, the next when the one before was answered.
 
         One whose request was not answered begins anew.
         """
-        wire = Wire(self.holdings.host, self.holdings.port)
+        wire = Wire(self.holdings.host, self.holdings.port, patience)
 
         async def client() -> None:
             while time.monotonic() < self.until:

@@ -25,6 +25,11 @@ MOST_EXPORTED = 10_000
 FEW_EXPORTED = 512
 MOSTLY = 8  # one in so many requests is of the worst kind: it may be one of few that are let in
 CLIENTS = 8
+MOST_UPLOADS = 64
+BATCHED = 4  # one of so many uploads is a batch
+MOST_UPLOADED = 20_000_000
+EVENT_UPLOADED = 900_000
+UPLOAD_SECONDS = 60.0  # for which an SDK waits that sends so much
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda raw: gzip.compress(raw, 6),
     "zstd": lambda raw: zstandard.compress(raw, 3),
@@ -153,4 +158,30 @@ async def bombs(attacker: Attacker) -> None:
     await attacker.repeat(make, CLIENTS)
 
 
-SHAPES = (envelopes, captures, exports, bombs)
+def uploads_of_most(alias: str, key: str, size: int) -> list[tuple[str, bytes]]:
+    """An envelope with an error behind its attachment, and a batch whose sender stands at its end: of so many bytes."""
+    event = json.dumps({"exception": {"values": [{"type": "AttackError", "value": "y"}]}, "level": "error"})
+    kind = '{"type":"attachment","attachment_type":"event.attachment","filename":"core.dmp"}'
+    rest = f'\n{{"type":"event"}}\n{event}'
+    envelope = f"{{}}\n{kind}\n{'x' * (size - len(kind) - len(rest) - 4)}{rest}".encode()
+    text = "x" * min(EVENT_UPLOADED, size // 2)
+    sent = {"event": "attack", "distinct_id": "u", "properties": {"text": text}}
+    batch = json.dumps({"batch": [sent] * (size // (len(text) + 100)), "api_key": key}).encode()
+    assert max(len(envelope), len(batch)) <= MOST_UPLOADED
+    return [(f"/api/{alias}/envelope/", envelope), ("/batch/", batch)]
+
+
+async def uploads(attacker: Attacker) -> None:
+    """Sixty-four uncompressed bodies of twenty megabytes at once, of both protocols (G-206)."""
+    # All of a batch is stored, and of an envelope the error behind the attachment.
+    size = round(MOST_UPLOADED * attacker.holdings.scale)
+    made = uploads_of_most(alias_of(attacker.holdings.shop), attacker.holdings.dsn, size)
+
+    def make(number: int) -> Request:
+        path, body = made[number % BATCHED == 0]
+        return attacker.post(path, body, attacker.holdings.dsn)
+
+    await attacker.repeat(make, attacker.many(MOST_UPLOADS), patience=UPLOAD_SECONDS)
+
+
+SHAPES = (envelopes, captures, exports, bombs, uploads)

@@ -13,20 +13,21 @@ ANSWER_SECONDS = 10.0
 class Wire:
     """Connections of one sender to the service: a request takes a free one, or opens another."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, patience: float = ANSWER_SECONDS) -> None:
         self.host = host
         self.port = port
+        self._patience = patience
         self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def send(self, request: Request) -> Response:
         """Send a request and read its answer.
 
-        Raises OSError, TimeoutError (after ANSWER_SECONDS) and EOFError; the connection is closed then.
+        Raises OSError, TimeoutError (after its patience in seconds) and EOFError; the connection is closed then.
         """
         reader, writer = self._kept() or await asyncio.open_connection(self.host, self.port)
         whole = False
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(self._patience):
                 writer.write(encode(f"{self.host}:{self.port}", request))
                 await writer.drain()
                 answer = await receive(reader)
