@@ -24,11 +24,6 @@ PROGRAMS: Mapping[str, Sequence[str | Path]] = {
 }
 
 
-APART: Mapping[str, set[str]] = {"python": {"group", "permission"}, "node": {"anonymous", "several"}}
-"""What version 3 of the grouping tells apart by what only some SDKs tell: errors inside of others, numbers of errors of
-the system, and owners of callbacks."""
-
-
 class Told(NamedTuple):
     """A record of an exception: the case that it is in, and what is stored of it."""
 
@@ -110,4 +105,4 @@ def test_an_exception_is_one_case_whoever_reports_it(told: tuple[str, dict[str, 
         if len({record.case for record in by.values()}) > 1
     }
     print(f"{name}: {len(found) - len(apart)} of {len(found)} in one case")
-    assert apart.keys() == APART[name], apart
+    assert apart == {}

@@ -15,6 +15,7 @@ import msgspec
 
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.ingest.foreign.common import (
+    MAX_CAUSES,
     MAX_MESSAGE,
     MAX_TAG,
     MAX_TAGS,
@@ -78,7 +79,6 @@ _ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
 _USED = frozenset({*_ENVIRONMENTS, "service.version"})
 _SEVERITIES = 4
 _NANOSECONDS = 1_000_000_000  # of a second
-_GROUP = "Group"
 _EXCEPTION = frozenset({"exception.type", "exception.message", "exception.stacktrace"})
 
 
@@ -172,7 +172,7 @@ def to_event(record: OtlpRecord, scope: Scope) -> ForeignEvent:
 def _errors_of(
     attributes: Mapping[str, Any],
 ) -> tuple[Sequence[ForeignError], Mapping[str, Any], ForeignError | None]:
-    """The exception of a record with those inside of it, and its attributes with the stack trace cut.
+    """The exception of a record with its members or causes, and its attributes with the stack trace cut.
 
     Last the exception as it was read before version 3 of the grouping, where that differs.
     """
@@ -196,15 +196,25 @@ def _errors_of(
     reported = _error_of(trace, kind, value)
     if not trace.inside:
         return [reported], attributes, before
-    # The members of a group beside each other, or causes one after the other.
-    is_group = (reported.type or "").endswith(_GROUP)
-    inside = [
-        _error_of(one, one.type, one.value)._replace(
-            mechanism={"exception_id": number + 1, "parent_id": 0 if is_group else number}
-        )
-        for number, one in enumerate(trace.inside)
-    ]
-    return [reported._replace(mechanism={"exception_id": 0}), *inside], attributes, before
+    errors = [_numbered(reported, 0)]
+    _add_inside(trace, errors, 0)
+    return errors, attributes, before
+
+
+def _add_inside(trace: Trace, errors: list[ForeignError], holder: int) -> None:
+    """Add the members or the cause of an exception, each with its own."""
+    for one in trace.inside:
+        if len(errors) > MAX_CAUSES:
+            return
+        number = len(errors)
+        errors.append(_numbered(_error_of(one, one.type, one.value), number, holder))
+        _add_inside(one, errors, number)
+
+
+def _numbered(error: ForeignError, number: int, holder: int | None = None) -> ForeignError:
+    """An exception with its number and that of its holder, as SDKs tell them."""
+    ids = {"exception_id": number} if holder is None else {"exception_id": number, "parent_id": holder}
+    return error._replace(mechanism={**(error.mechanism or {}), **ids})
 
 
 def _error_of(trace: Trace, kind: str | None, value: str | None) -> ForeignError:
@@ -216,11 +226,17 @@ def _error_of(trace: Trace, kind: str | None, value: str | None) -> ForeignError
         Frame(call.file, call.function, None, call.module, call.line, call.column, call.in_app) for call in trace.calls
     ]
     is_same = kind is None or trace.type is None or _bare(kind) == _bare(trace.type)
+    mechanism = {"data": {_code_of(trace.code): trace.code}} if trace.code and is_same else None
     if trace.exact and is_same:  # Python's SDK takes the first argument for the message: a KeyError lacks its quotes.
         return ForeignError(trace.type, trace.value, frames, trace.module)
     kind, value = kind or trace.type, value or (trace.value if is_same else None)
     module, _, bare = (kind or "").rpartition(".")
-    return ForeignError(bare or kind, value, frames, module or None)
+    return ForeignError(bare or kind, value, frames, module or None, mechanism)
+
+
+def _code_of(code: str) -> str:
+    """The name of a code behind a type of .NET: its own of 32 bits, or one of the operating system."""
+    return "HResult" if code.startswith("0x") else "NativeErrorCode"
 
 
 def _first_evidence(attributes: Mapping[str, Any], message: str | None) -> FirstEvidence:

@@ -5,6 +5,7 @@ A container stands for the errors inside: a group, an aggregate, the wrapper of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,7 +29,48 @@ _CONTAINERS = frozenset(
     }
 )
 """Types of containers, in lower case and without their module."""
+_OF_JAVASCRIPT = "AggregateError"
 _CODES = ("domain", "code", "number", "errno", "hresult", "error_code", "errorcode", "nativeerrorcode", "sqlstate")
+_IN_VALUE = re.compile(
+    r"\[Errno (?P<number>-?[0-9]{1,9})\] |\[WinError (?P<windows>[0-9]{1,9})\] |"
+    r"Error Domain=(?P<domain>[^\s=]{1,100}) Code=(?P<code>-?[0-9]{1,19})\b|"
+    r"SQLSTATE\[(?P<state>[0-9A-Z]{5})\](?: \[(?P<driver>[0-9]{1,9})\])?"
+)
+"""Codes at the beginning of a value, as Python, Apple's systems and PHP write them."""
+_FIRST = frozenset("[ES")
+"""What these begin with."""
+_WINDOWS = {
+    code: number
+    for number, codes in {
+        "2": ("2", "3", "53", "67", "161", "206"),
+        "4": ("10004",),
+        "9": ("6", "10009"),
+        "12": ("8", "14"),
+        "13": ("5", "19", "32", "33", "65", "108", "10013"),
+        "17": ("80", "183"),
+        "18": ("17",),
+        "20": ("267",),
+        "22": ("10022",),
+        "24": ("4", "10024"),
+        "28": ("112",),
+        "32": ("109", "232"),
+        "41": ("145",),
+    }.items()
+    for code in codes
+}
+"""The numbers of errors of Windows as Python's errno."""
+_INVALID = "22"
+_SOCKETS = 10000
+_GENERAL, _OF_DOTNET = 0x8000, 0x8013
+_OF_TYPES = frozenset(
+    {
+        *(0x80070002, 0x80070003, 0x80070005, 0x8007000B, 0x8007000E, 0x80070026, 0x80070057, 0x800700CE),
+        *(0x80070216, 0x800703E9, 0x80020012),
+    }
+)
+"""What types of .NET always have, such as ArgumentException."""
+_CODED = frozenset({"comexception", "externalexception"})
+"""Types of .NET with any code."""
 
 
 def deciding_errors(exception: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -59,11 +101,27 @@ def _held(error: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> list
     if not (mechanism.get("is_exception_group") is True or is_container(error, others[0]) or _has_no_own(error)):
         return []
     own = mechanism.get("exception_id")
-    if own is not None:
-        children = [other for other in others if _mechanism(other).get("parent_id") == own]
-        if children:
-            return children
-    return [others[0]]
+    children = [other for other in others if own is not None and _mechanism(other).get("parent_id") == own]
+    held = children or [others[0]]
+    if error.get("type") == _OF_JAVASCRIPT and all(_made_beside(error, one) for one in held):
+        return []
+    return held
+
+
+def _made_beside(error: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether the same calls made two errors. Engines note them where an error is made, and print no other in it."""
+    one, two = _calls(error), _calls(other)
+    common = min(len(one), len(two))
+    return common > 0 and one[:common] == two[:common]
+
+
+def _calls(error: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """The functions of frames with their files."""
+    frames = error.get("frames")
+    listed = frames if isinstance(frames, list) else []
+    return [
+        (frame.get("file"), frame.get("symbol") or frame.get("function")) for frame in listed if isinstance(frame, dict)
+    ]
 
 
 def _has_no_own(error: Mapping[str, Any]) -> bool:
@@ -102,26 +160,61 @@ def is_synthetic(error: Mapping[str, Any]) -> bool:
     return _mechanism(error).get("synthetic") is True
 
 
-def identity_of(error: Mapping[str, Any]) -> str:
-    """An error's identity by its SDK: domain and code, an errno, an HRESULT. Empty for nothing."""
-    mechanism = _mechanism(error)
-    if not mechanism:
-        return ""
+def identity_of(error: Mapping[str, Any], value: str) -> str:
+    """An error's identity by its SDK, else by its value: domain and code, an errno, an HRESULT. Empty for nothing."""
     found: list[str] = []
-    for name in ("meta", "data"):
-        holder = mechanism.get(name)
-        if not isinstance(holder, dict):
-            continue
-        for said in (holder, holder.get("ns_error"), holder.get("errno"), holder.get("hresult")):
-            if isinstance(said, dict):
-                found += _codes_in(said)
-    return " ".join(found)
+    if mechanism := _mechanism(error):
+        kind = error.get("type")
+        for name in ("meta", "data"):
+            holder = mechanism.get(name)
+            if not isinstance(holder, dict):
+                continue
+            for said in (holder, holder.get("ns_error"), holder.get("errno"), holder.get("hresult")):
+                if isinstance(said, dict):
+                    found += _codes_in(said, kind if isinstance(kind, str) else "")
+    if found:
+        return " ".join(found)
+    return _code_in(value) if value[:1] in _FIRST else ""
 
 
-def _codes_in(said: Mapping[str, Any]) -> Iterator[str]:
-    """The identifying members, in one order."""
+def _code_in(value: str) -> str:
+    """The code at the beginning of a value, as SDKs tell it beside the value."""
+    found = _IN_VALUE.match(value)
+    if found is None:
+        return ""
+    match found.lastgroup:
+        case "number":
+            return f"number={found['number']}"
+        case "windows":
+            number = found["windows"]
+            return f"number={_WINDOWS.get(number, number if int(number) > _SOCKETS else _INVALID)}"
+        case "code":
+            return f"domain={found['domain']} code={found['code']}"
+        case "state" | "driver":
+            return f"code={found['driver'] or found['state']}"
+    return ""
+
+
+def _codes_in(said: Mapping[str, Any], kind: str) -> Iterator[str]:
+    """The identifying members, in one order. A code of 0 is none, but for one of a domain."""
     lowered = {name.lower(): value for name, value in said.items() if isinstance(name, str)}
     for name in _CODES:
         value = lowered.get(name)
-        if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
-            yield f"{name}={str(value)[:100]}"
+        if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
+            continue
+        told = _hresult(value, kind) if name == "hresult" else str(value)[:100]
+        if told and (told != "0" or "domain" in lowered):
+            yield f"{name}={told}"
+
+
+def _hresult(value: str | int, kind: str) -> str:
+    """A code of .NET in one form. Empty for one that says what the type says, or nothing."""
+    try:
+        code = (int(value, 0) if isinstance(value, str) else value) & 0xFFFFFFFF
+    except ValueError:
+        return ""
+    facility = code >> 16
+    says_type = facility in {_GENERAL, _OF_DOTNET} or code in _OF_TYPES
+    if code == 0 or (says_type and bare_type(kind).lower() not in _CODED):
+        return ""
+    return f"0x{code:08X}"

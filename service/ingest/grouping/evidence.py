@@ -174,11 +174,11 @@ def _third(
             is_led_back = places and exception is not None and frames is exception.get("frames")
             found = deciding_frames(frames, see, places if is_led_back else NO_PLACES)
             minified = minified or found.minified
-        named, identity = see(kind) if isinstance(kind, str) else "", ""
-        if "mechanism" in error:
-            identity = see(identity_of(error))
-            named = "" if found.keys and is_synthetic(error) else named
-        errors.append(ThirdError(named, identity, found.keys, see(said)))
+        named = see(kind) if isinstance(kind, str) else ""
+        identity = "" if exception is None else identity_of(error, said)
+        if "mechanism" in error and found.keys and is_synthetic(error):
+            named = ""
+        errors.append(ThirdError(named, identity and see(identity), found.keys, see(said)))
     template = template_of(extra)
     first = listed[0]
     kind = first.get("type")

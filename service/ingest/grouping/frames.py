@@ -54,6 +54,8 @@ _SAYS_NOTHING = frozenset(
     }
 )
 """Names of many functions of a minified file."""
+_NAMED_SO = "anonymous"
+"""A name like any other but in bundles, where Hermes writes it for none."""
 _ENTRIES = frozenset({"<module>", "main", "Main", "<Main>$", "_main", "wmain", "main chunk", "runApp", "<main>"})
 """Where programs begin: every error of one leads there."""
 _SHORT = 3
@@ -228,6 +230,8 @@ def _read(symbol: str, module: str, file: str, path: str) -> _Named:
     base = "" if path.startswith("wasm:") else file_name(file)
     owner, name = read_symbol(symbol, module)
     script = _SCRIPT.search(base) is not None or (path.startswith(("http://", "https://")) and ".wasm" not in path)
+    if symbol == _NAMED_SO and script and _BUNDLE.search(base) is None:
+        name = symbol
     passed = only_raises(name, symbol) or is_generated(module, symbol) or base == "[native code]"
     alike = script or _ALIKE.search(base) is not None
     library = is_library(path) or (not alike and is_of_platform(owner, symbol))

@@ -17,6 +17,8 @@ _INNER = " ---> "
 _PLATFORM = re.compile(
     r"^(?:System|Microsoft|Mono|MS|Interop|Internal|FSharp|Newtonsoft|Npgsql|Serilog|Grpc|Sentry|OpenTelemetry)\."
 )
+_CODE = re.compile(r"[\w.+`]{1,300} \((0x[0-9A-Fa-f]{8}|-?[0-9]{1,10})\)(?::|\Z)")
+"""A code of the operating system, or of COM, behind a type."""
 # What the compiler makes of an asynchronous method, an iterator, a lambda or a local function.
 _STATES = re.compile(r"^(.{1,400})\.<(\w{1,200})>d(?:__\d{1,9})?\.MoveNext$")
 _INSIDE = re.compile(
@@ -34,11 +36,17 @@ def find(stack: str) -> Trace:
     first = matches[0] if begin == 0 else _CALL.search(text)
     assert first is not None
     heads = text[: first.start()].split(_INNER)
-    trace = Trace([_call(match) for match in matches[:MAX_FOUND]], *told_of(heads[0]))
+    trace = _told(heads[0], [_call(match) for match in matches[:MAX_FOUND]])
     if begin == 0 or len(heads) == 1:
         return trace
     held = [_call(match) for match in islice(_CALL.finditer(text, 0, text.find(_CAUSE)), MAX_FOUND)]
-    return trace._replace(inside=[Trace(held, *told_of(heads[-1]))])
+    return trace._replace(inside=[_told(heads[-1], held)])
+
+
+def _told(head: str, calls: list[TracedCall]) -> Trace:
+    """The exception before its calls, with the code behind its type."""
+    coded = _CODE.match(head.strip().removeprefix("Unhandled exception. "))
+    return Trace(calls, *told_of(head), code=coded and coded[1])
 
 
 def _call(match: re.Match[str]) -> TracedCall:

@@ -22,6 +22,8 @@ _PLATFORM = re.compile(
     r"^(?:java|javax|jdk|sun|com\.sun|com\.oracle|oracle|jakarta|kotlin|kotlinx|scala|groovy|org\.jetbrains)\."
 )
 _ANDROID = re.compile(r"^(?:android|androidx|dalvik|libcore|com\.android|com\.google\.android|clojure)\.")
+_COMMON = re.compile(r"^[ \t]{1,8}\.\.\. ([0-9]{1,4}) (?:more|common frames omitted)\r?$", re.MULTILINE)
+"""Stands for the last calls of a cause, which are those of what it is the cause of."""
 _MOST_CAUSES = 10
 
 
@@ -31,7 +33,23 @@ def find(stack: str) -> Trace:
     trace = _read(reported)
     if not trace.calls:
         return trace
-    return trace._replace(inside=[cause for part in causes[:_MOST_CAUSES] if (cause := _read(part)).type])
+    chain = [trace]
+    for part in causes[:_MOST_CAUSES]:
+        if (cause := _read(part)).type:
+            chain.append(_completed(cause, part, chain[-1]))
+    held = chain[-1]
+    for outer in chain[-2::-1]:
+        held = outer._replace(inside=[held])
+    return held
+
+
+def _completed(cause: Trace, part: str, outer: Trace) -> Trace:
+    """A cause with the calls that its text leaves to the exception around it."""
+    common = _COMMON.search(part)
+    count = 0 if common is None else int(common[1])
+    if not 0 < count <= len(outer.calls):
+        return cause
+    return cause._replace(calls=[*cause.calls, *outer.calls[-count:]][:MAX_FOUND])
 
 
 def find_before(stack: str) -> Trace:

@@ -33,8 +33,8 @@ class Trace(NamedTuple):
     """The calls, the latest first; type and value where the text has them, and the module of the type.
 
     `exact`: the text has the type and the whole value. An attribute beside it may have less of the value, without its
-    quotes or the first argument alone. `inside`: its members or causes. `newer`: it was
-    read otherwise before version 3 of the grouping (G-198).
+    quotes or the first argument alone. `inside`: its members or its cause, each with those of its own. `newer`: it was
+    read otherwise before version 3 of the grouping (G-198). `code` is a number that stands behind the type.
     """
 
     calls: Sequence[TracedCall] = ()
@@ -44,6 +44,7 @@ class Trace(NamedTuple):
     module: str | None = None
     inside: Sequence[Trace] = ()
     newer: bool = False
+    code: str | None = None
 
 
 class Reported(NamedTuple):

@@ -104,15 +104,7 @@ WORST: Mapping[str, Worst] = {
     "machinery._OF_COMPILED": Worst(("<", "std:", "_ZNK"), 500, ask="match"),
     "machinery._PLATFORM": Worst(("java", "com.", "System"), 500, ask="match"),
     "people._PLACEHOLDER": Worst(("{{", "{{ ", "*", "* ", "<null", "[filtered"), ask="fullmatch"),
-    "python._MEMBER": Worst(
-        (
-            "\n  | ",
-            "\n  | Traceback (most recent call last):\n  | a",
-            "\n  | Traceback (most recent call last):\n",
-            "  | ",
-        ),
-        MAX_READ,
-    ),
+    "python._RULE": Worst(("  +-", "  ", "  +-+----", "  +---- 1 -", " +---- 1 ----"), MAX_READ, ask="match"),
     "scripts._LUA": Worst(
         ("\n a", "\n a:1: in ", "\n a:1: in '", "\n a:1: in <", "\n [C]: in ?", "\n a:1: in 'a' (", " \t"), MAX_READ
     ),
@@ -196,6 +188,7 @@ WORST: Mapping[str, Worst] = {
         ('"', "'", "`", "0", "0x", "a", "1.", "aaaaaaaa-", "'a", " 'a", "+", "+1", "1e", "1e+1", "0000-", " 0a"), 8192
     ),
     "dotnet._CALL": Worst(("\n at a", "\n at a(", "\n at a[", "\n at a() in ", "\n at a(" + "a) in " * 99), MAX_READ),
+    "dotnet._CODE": Worst(("a", "a (", "a (0x", "a (1", "a (1)"), MAX_READ, ask="match"),
     "dotnet._INSIDE": Worst((".<", ".<>c", ".<a>", ".<>c.<a>b__"), 500, ask="match"),
     "dotnet._PLATFORM": Worst(("System.", "MS"), 500, ask="match"),
     "dotnet._STATES": Worst((".<", ".<a>d", ".<a>d__1"), 500, ask="match"),
@@ -203,6 +196,9 @@ WORST: Mapping[str, Worst] = {
     "forms.MAY_BE_CARD": Worst(("4", "4000 ", "3000-000000", "2")),
     "forms._ISSUERS": Worst(("4", "6011"), ask="fullmatch"),
     "forms._JSON": Worst(("application/", "a+", "application/a+"), 8192, ask="fullmatch"),
+    "errors._IN_VALUE": Worst(
+        ("[Errno ", "[WinError 1", "Error Domain=", "Error Domain=a Code=1", "SQLSTATE["), ask="match"
+    ),
     "frames._DEBUG_ID": Worst(("a", "a-"), ask="fullmatch"),
     "gate._INTEGER": Worst(("9", "-", "9.", "9" * 15 + "e", "-9")),
     "gate._NUL": Worst(("\\", "\\\\u000", "\\u0000")),
@@ -213,11 +209,12 @@ WORST: Mapping[str, Worst] = {
     "go._PANIC": Worst(("panic", "\npanic:", "fatal error"), MAX_READ),
     "go._RAISED": Worst((" [recovered", "\n\tpanic:", "\n[signal"), MAX_READ),
     "go._STANDARD": Worst(("net", "net/"), 300, ask="match"),
-    "javascript._CAUSE": Worst(("\n ", "\n  [cause]:", "\n" + " " * 9), MAX_READ),
+    "javascript._HELD": Worst(("\n ", "\n  [cause]:", "\n" + " " * 9), MAX_READ),
     "javascript._GECKO": Worst(("@", "\na@", "\n@/", "\n@a:1:", "\n@/" + ":1" * 200, "async*"), MAX_READ),
     "javascript._V8": Worst(("\n at a", "\n at a (", ":1", "\n at " + ":1" * 400, "a:"), MAX_READ),
     "jvm._CALL": Worst(("\n at a", "\n at a(", "\n at a/", " \t", "\n at a(a.a:1) [", "\n at " + "a/" * 99), MAX_READ),
     "jvm._CAUSE": Worst(("\n ", "\n\tCaused by:", "\n" + " " * 9), MAX_READ),
+    "jvm._COMMON": Worst(("\n ", "\n\t... ", "\n\t... 1", "\n\t... 1 more", "\n" + " " * 9), MAX_READ),
     "jvm._PLATFORM": Worst(("java", "java.", "com.sun"), 300, ask="match"),
     "looking._ADDRESS": Worst(("://", "://a", ":", "://@")),
     "looking._ESCAPED_ASCII": Worst(("\\", "\\u00", "\\u")),

@@ -176,7 +176,7 @@ def frames(*functions: str, own: bool = True) -> dict[str, Any]:
         (error("E", "v"), "v3:type+message"),
         (error("E", "v", **frames("f")), "v3:type+frames"),
         (error("E", "v", mechanism={"meta": {"errno": {"number": 7}}}), "v3:type+identity+message"),
-        (error("E", "v", mechanism={"data": {"HResult": "0x80131500"}}, **frames("f")), "v3:type+identity+frames"),
+        (error("E", "v", mechanism={"data": {"HResult": "0x80070020"}}, **frames("f")), "v3:type+identity+frames"),
         (error("SIGSEGV", "v", mechanism={"synthetic": True}, **frames("f")), "v3:frames"),
         ({"logentry": {"message": "Mail to %s", "params": ["a"]}}, "v3:template"),
         ({"message": "m", "stacktrace": frames("f")["stacktrace"]}, "v3:frames"),

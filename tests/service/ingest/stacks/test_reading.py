@@ -89,7 +89,19 @@ def test_what_is_no_stack_has_no_frames(stack: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["    at ", '  File "', " at (", "    at a (" * 9, "\tat a.b(", "Traceback (most recent call last):\n\n\nDuring "],
+    [
+        *(
+            "    at ",
+            '  File "',
+            " at (",
+            "    at a (" * 9,
+            "\tat a.b(",
+            "Traceback (most recent call last):\n\n\nDuring ",
+        ),
+        '  + Exception Group\n  |   File "a", line 1, in a\n  | E: a\n  +-+---- 1 ----\n    | E: a\n    +---- 2 ----',
+        "    at a (b:1:1)\n  [errors]: [\n    a\n    at a (b:1:1),\n    E: a\n        at a (b:1:1),\n  [cause]: E",
+        "E: a\n\tat a.b(C.java:1)\nCaused by: E: a\n\tat a.b(C.java:1)\n\t... 1 more",
+    ],
 )
 def test_hostile_stacks_take_time_in_proportion(line: str) -> None:
     begun = time.process_time()
