@@ -86,6 +86,15 @@ WHOLE = {
 
 PAGE = {"project_id": "p", "at": 1, "id": "x", "limit": 51}
 LISTED = {**PAGE, "status": "open", "since": 1, "trust": "synthetic"}
+LOGS = {
+    **PAGE,
+    **dict.fromkeys(("level", "text", "release", "trace"), "w"),
+    "since": 1,
+    "until": 2,
+    "low": 1,
+    "high": 2,
+    "looked": 500,
+}
 PLANNED: Mapping[str, Mapping[str, Any]] = {
     "cases/count_among": {"project_id": "p", "at": 1, "id": "x", "status": "open", "most": 301},
     "cases/event": {"project_id": "p", "received_at": 1, "id": "x"},
@@ -95,6 +104,8 @@ PLANNED: Mapping[str, Mapping[str, Any]] = {
     "cases/list_found": {**LISTED, "marks": ["p release 1"], "text": "word"},
     "cases/list_ordered": {**LISTED, **dict.fromkeys(("environment", "release", "text", "order"), "w"), "ids": ["c"]},
     "cases/list_walked": {**LISTED, "environment": "e", "release": "1", "text": "word", "walked": 300},
+    "cases/logs": LOGS,
+    "cases/logs_of_user": {**LOGS, "user": "u"},
     "cases/of_words": {"project_id": "p", "text": "word", "most": 2001},
     "runs/decisions": {**PAGE, "case_id": "c", "automation_id": "a", "passed": True},
     "runs/started_effects": {"project_id": "p", "automation_id": "a", "most": 51},

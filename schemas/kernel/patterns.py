@@ -60,6 +60,7 @@ OBJECT_ID = form("[a-z]+_[0-9a-z]{26}", "that is an id as the service made it")
 HTTPS_URL = form(r"https://[^\s/\\?#@]+(/[^\s\\]*)?", "that is an absolute https URL without user information")
 VISIBLE_ASCII = form("[!-~]+", "of visible ASCII characters")
 SHORT_TOKEN = form("[A-Za-z0-9_-]{1,64}", "of 1 to 64 letters, digits, '_' and '-'")
+TRACE_ID = form("[0-9A-Za-z_-]+", "of letters, digits, '_' and '-'")
 HTTPS_HOST = form(
     "https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?",
     "that is an https URL of a host, at most with port and path",

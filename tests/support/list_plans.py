@@ -52,8 +52,8 @@ _SPECIAL: dict[str, str] = {
     "array[{kind}, 'all'] || case when n < 2000 then array['old'] else '{{}}' end, array[{kind}], "
     "n <> {recent} / 2, 1, 0, 1, "
     "case when (n <= {recent}) then {newest} else {newest} - 40000000 + n end from {each}",
-    "log_events": "insert into log_events (project_id, received_at, id, level, message, environment, tags, extra, "
-    "case_id) select project, {newest} - most + n, 'log_' || n, 'error', 'm', {kind}, '{{}}', '{{}}', "
+    "log_events": "insert into log_events (project_id, received_at, id, level, message, environment, user_id, tags, "
+    "extra, case_id) select project, {newest} - most + n, 'log_' || n, 'error', 'm', {kind}, {kind}, '{{}}', '{{}}', "
     "case {kind} when 'rare' then 'case_none' else '{case}' end from {each}",
     # A case has as many as its answer changed; one in seven passed.
     "automation_decisions": "insert into automation_decisions (project_id, id, automation_id, case_id, case_revision, "
@@ -169,7 +169,7 @@ def pages_of(endpoint: Endpoint) -> list[PageQuery]:
         if (one, other) in BOTH_INDEXES:
             continue
         tried += [{one: value, other: beside} for value, beside in product(some[:3], others[:3])]
-    return [query(**values) for values in tried]
+    return [query(**values) for values in tried if values.get("since", 0) <= values.get("until", NEWEST + 3600)]
 
 
 def numbered(query: str, places: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, list[Any]]:
@@ -327,7 +327,7 @@ async def check(store: Watched, operation: str) -> list[str]:
     for page in pages_of(endpoint):
         store.seen.clear()
         await _look(store, endpoint, page)
-        most = max(rows for rows, _ in store.seen)
+        most = max((rows for rows, _ in store.seen), default=0)
         assert most or page != type(page)(), f"{operation}: say what its table is filled with"
         wrong += [f"{page}: {rows} rows looked at, {plan}" for rows, plan in store.seen if rows > MOST_ROWS]
     return wrong

@@ -84,6 +84,11 @@ async def family_of(store: EventStore, project_id: str, case_id: str) -> Family:
     return Family(list(ids), min(first), max(last), any(unmarked))
 
 
+def first_of_days(place: PageEnd, days: int) -> int:
+    """The first second of so many days up to a place."""
+    return place.at - place.at % DAY - (days - 1) * DAY
+
+
 async def newest(
     store: EventStore, project_id: str, family: Family, after: PageEnd, limit: int
 ) -> AsyncGenerator[Sequence[EventRow]]:
@@ -92,7 +97,7 @@ async def newest(
     # The counter of a case is that of the flush that opened it, which another may have come before by a moment.
     floor = max(family.first_seen_at - DAY, 0)
     while limit > 0 and place.at >= floor:
-        low, wanted = place.at - place.at % DAY - (days - 1) * DAY, min(limit, AT_ONCE)
+        low, wanted = first_of_days(place, days), min(limit, AT_ONCE)
         rows = await store.fetch_planned(
             _EVENTS,
             project_id=project_id,

@@ -11,15 +11,14 @@ TELEMETRY: Origin = "untrusted_telemetry"
 PROVIDER: Origin = "provider_read"
 RUNNER: Origin = "runner_output"
 
+_SAID = "level message release environment user tags exception breadcrumbs request adjusted"
+_HELD = "contexts transaction server_name logger platform dist sdk fingerprint extra left_out"
 WRITTEN: Mapping[str, Mapping[Origin, str]] = {
     "AffectedUser": {TELEMETRY: "user_id user_email"},
     "AlertShown": {TELEMETRY: "last_value"},
     "AnalyticsReceipt": {PROVIDER: "observed_properties row_count"},
-    "CaseEvent": {TELEMETRY: "level message release environment user tags exception breadcrumbs request adjusted"},
-    "CaseEventRecord": {
-        TELEMETRY: "level message release environment user tags exception breadcrumbs request adjusted frames "
-        "unmapped_source_urls"
-    },
+    "CaseEvent": {TELEMETRY: _SAID},
+    "CaseEventRecord": {TELEMETRY: f"{_SAID} {_HELD} frames unmapped_source_urls"},
     "CaseItem": {TELEMETRY: "title level environment release"},
     "DeliveryBody": {TELEMETRY: "data"},
     "DeployRecord": {TELEMETRY: "version environment sha branch message source"},
@@ -41,6 +40,7 @@ WRITTEN: Mapping[str, Mapping[Origin, str]] = {
     "ScheduledAlert": {TELEMETRY: "last_value"},
     "SessionRecordingList": {PROVIDER: "session_recordings"},
     "SourceMap": {TELEMETRY: "debug_id release source_url"},
+    "StoredLog": {TELEMETRY: f"{_SAID} {_HELD}"},
     "SurveyList": {PROVIDER: "surveys stats", TELEMETRY: "responses"},
 }
 """The members of a shape from others than the service."""
@@ -64,8 +64,8 @@ ProofLink ProofStream ProvingState PublicQueries Publication PublicationList Que
 ReadinessGap Ready Receipt RelatedOperation RequiredProperties ReviewRequired Root RunProof SatisfiedProofSession
 SchemaDocument SdkFile SdkPackage SdkSettings SdkSnippet SdkVariable SentryNoRelease SentryProject SessionItem
 SessionList SetupEndpoints SetupManifest SetupProject SetupReadiness SetupVariable Signal SignalMap Snapshot
-SourceMapList SourceSnapshot SourceTarget StartedEffect Suggestion Suppression SuppressionList Surface Surfaces
-TopicSchemas TrendBucket Upgrade UpgradeOperation Usage UsageHistory UsageThisMonth UsageTotal VerifiedState
+SourceMapList SourceSnapshot SourceTarget StartedEffect StoredLogList Suggestion Suppression SuppressionList Surface
+Surfaces TopicSchemas TrendBucket Upgrade UpgradeOperation Usage UsageHistory UsageThisMonth UsageTotal VerifiedState
 VerifyReport WebhookDetail WebhookEvent WebhookEventList WebhookHealth WebhookItem WebhookList Window
 """
 OWN = frozenset(_OWN.split())

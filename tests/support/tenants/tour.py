@@ -292,6 +292,7 @@ def work_on_cases(tenant: Tenant) -> None:
         f"{case}/users",
         f"{path}/users",
         f"{path}/users/{tenant.name}-walker/summary",
+        f"{path}/logs",
         f"{path}/suppressions",
     ):
         tenant.call("GET", read, None, owner)

@@ -133,7 +133,7 @@ async def test_no_read_shows_anything_of_the_person(product: Product) -> None:
     )
     ids = {"project_id": product.id, "case_id": case_id, "event_id": event_id}
     before = await showing(product, ids)
-    lists = {"list_case_events", "list_case_users", "list_users"}
+    lists = {"list_case_events", "list_case_users", "list_logs", "list_users"}
     assert before >= {"get_case_event", "get_project_archive", "get_user_summary", "read_case", *lists}
     await product.delete()
     assert await showing(product, ids) == set()

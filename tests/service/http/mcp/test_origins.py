@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from schemas.cases.event import CaseEventRecord
+from schemas.cases.stored_log import StoredLog
 from schemas.kernel.origins import declared_origins
 from service.http.edge.declare.operations import Operation
 from service.http.edge.routes import all_endpoints, bind
@@ -61,6 +63,18 @@ def test_a_read_of_people_and_one_of_runners_tell_the_same() -> None:
     assert one["/agent_runs"] == RUNNER
     assert origins_of(SHOWN["list_surveys"])["/surveys"] == PROVIDER
     assert origins_of(SHOWN["list_surveys"])["/responses"] == TELEMETRY
+
+
+@pytest.mark.parametrize(("name", "at"), [("get_case_event", ""), ("list_logs", "/logs/*")])
+def test_all_that_a_record_holds_is_telemetry(name: str, at: str) -> None:
+    """But what the service itself says of it."""
+    own = {"id", "received_at", "occurred_at", "grouping", "dsn", "case_id", "project_id", "trust", "newer_event_id"}
+    own |= {"older_event_id", "total_frames", "resolved_count", "next_action"}
+    members = {field.encode_name for field in msgspec.structs.fields(StoredLog if at else CaseEventRecord)} - own
+    told = origins_of(SHOWN[name])
+    near = next(told[pointer] for pointer in (at, at.rpartition("/")[0], "") if pointer in told)
+    assert members >= {"message", "contexts", "extra", "transaction"}
+    assert {member: told.get(f"{at}/{member}", near) for member in members} == dict.fromkeys(members, TELEMETRY)
 
 
 def test_the_least_trusted_speaks_for_a_part() -> None:

@@ -1,0 +1,54 @@
+"""The stored records below `error`, for members (G-196, an extension)."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from functools import partial
+
+from schemas.cases.stored_log import StoredLogList, StoredLogQuery
+from service.auth.refusals import InvalidPayload
+from service.cases.reads import logs as reads
+from service.cases.reads.logs import LogFilter
+from service.cases.show import logs as show
+from service.eventstore.declare.commands import Answer
+from service.eventstore.read.pages import PageEnd
+from service.http.edge.answer.paging import encode_cursor, start_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+
+
+@groups.CASES.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/logs",
+    operation_id="list_logs",
+    summary="List the stored records below error",
+    principals=KEY,
+    responses={200: StoredLogList},
+    extension=True,
+)
+async def list_logs(call: Call[None, StoredLogQuery]) -> Answer:
+    """List the records of a project that belong to no case, as they were stored, newest first."""
+    query, end = call.query, start_of(call.query)
+    texts: list[bytes] = []
+    last: PageEnd | None = end
+    async with aclosing(reads.newest(call.services.store, call.project_id, _wanted(query), end)) as pieces:
+        async for piece in pieces:
+            work = partial(show.encoded, piece.logs, query.trace, query.limit - len(texts), sum(map(len, texts)))
+            written = await call.work_on(sum(log.size for log in piece.logs), work)
+            texts += written.texts
+            if written.taken < len(piece.logs):
+                last = piece.logs[written.taken - 1].place if written.taken else last
+                break
+            last = piece.end
+    return Answer(200, show.page(call.project_id, texts, last, encode_cursor(last) if last else None))
+
+
+def _wanted(query: StoredLogQuery) -> LogFilter:
+    """The filter of a page. Raises InvalidPayload when it ends before it begins."""
+    if query.since is not None and query.until is not None and query.until < query.since:
+        raise InvalidPayload("The time ends before it begins.", invalid=[("to", "must not be before `from`")])
+    return LogFilter(query.level, query.q, query.user, query.release, query.trace, since=query.since, until=query.until)
+
+
+ENDPOINTS = [list_logs]
