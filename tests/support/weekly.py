@@ -49,12 +49,7 @@ class Weekly:
             for step, count in enumerate(reached)
             for person in range(count)
         ]
-        with psycopg.connect(self.at.world.url, autocommit=True) as connection, connection.cursor() as cursor:
-            cursor.executemany(
-                "insert into analytics_events (project_id, received_at, id, event, distinct_id, properties) "
-                "values (%s, %s, gen_random_uuid(), %s, %s, '{}')",
-                [(self.at.world.project_id, at, event, person) for event, person, at in people],
-            )
+        keep_events(self.at.world.url, self.at.world.project_id, people)
 
     def run(self) -> dict[str, Any]:
         return self.at.must(self.at.call("GET", self.path, who="owner"), 200)
@@ -80,6 +75,16 @@ class Weekly:
 
     def act(self, what: str, body: dict[str, Any], **how: Any) -> httpx2.Response:
         return self.at.post(f"{self.path}/{what}", self.token() | body, who=AUTOMATION, **how)
+
+
+def keep_events(database_url: str, project_id: str, people: Sequence[tuple[str, str, int]]) -> None:
+    """Store events as if they had come before: the name, the person and the epoch second of each."""
+    with psycopg.connect(database_url, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.executemany(
+            "insert into analytics_events (project_id, received_at, id, event, distinct_id, properties) "
+            "values (%s, %s, gen_random_uuid(), %s, %s, '{}')",
+            [(project_id, at, event, person) for event, person, at in people],
+        )
 
 
 def report_on(source: dict[str, Any], *findings: dict[str, Any], **changes: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ FREE = {
     "branch",
     "business_question",
     "client_name",
+    "closed_by",
     "code",
     "command",
     "context",
@@ -26,6 +27,7 @@ FREE = {
     "destination",
     "diff",
     "environment_name",
+    "expected_impact",
     "file",
     "function",
     "instructions",
@@ -35,8 +37,10 @@ FREE = {
     "message",
     "name",
     "plan_markdown",
+    "rationale",
     "reason",
     "sources",
+    "suggested_human_next_step",
     "summary",
     "summary_md",
     "test_commands",
@@ -65,7 +69,9 @@ ADDED: dict[str, dict[str, Any]] = {
     "create_webhook": {"description": "Our pager"},
     "decide_automation_approval": {"reason": "It looks right."},
     "record_deploy": {"branch": "main", "message": "A release"},
+    "put_implementation_report": {"tests": [{"command": "make test", "passed": True}]},
     "record_report": {"report": {"limitations": ["Nobody was asked."]}},
+    "record_sentry_deploy": {"name": "A release", "url": "https://ci.example/1"},
     "request_automation_approval": {"evidence": {"diff": "-a\n+b", "reason": "It failed."}},
 }
 """Members that the tour leaves out."""
@@ -102,9 +108,12 @@ class Defacer(httpx2.BaseTransport):
             }
             answer = self._send(request, body, sent)
             if answer.status_code not in {400, 413} or not sent:
-                self.taken[operation] |= {_member(place): text for place, text in sent.items()}
+                self._keep(operation, {_member(place): text for place, text in sent.items()})
                 return answer
             self._give_in(answer, levels)
+
+    def _keep(self, operation: str, taken: dict[str, str]) -> None:
+        self.taken[operation] |= taken
 
     def _text(self, _: str, __: Place, text: str, level: int) -> str:
         return text if BEGIN in text else spoilt(text, self.seed, level)

@@ -16,7 +16,7 @@ from tests.support.naughty.defacing import Defacer
 from tests.support.naughty.doors import Filler
 from tests.support.server import ServerHandle
 from tests.support.sessions import open_operator, open_session
-from tests.support.tenants.tour import Tenant, take_tour
+from tests.support.tenants.tour import Tenant, hand_over, take_tour
 
 DOORS = frozenset(
     f"{operation} {member}"
@@ -36,11 +36,14 @@ DOORS = frozenset(
         "plan_install": "business_question",
         "put_automation_contract": "automations.bindings.name automations.policy.escalation.instructions "
         "automations.policy.scope.test_commands automations.policy.execution.hosted_ci.workflow_file",
-        "put_implementation_report": "files.file files.anchor",
+        "put_implementation_report": "files.file files.anchor tests.command",
         "put_signal_map": "business_question plan_markdown milestones.meaning failures.context deploy.targets.anchor",
         "record_deploy": "branch message",
-        "record_log": "message extra.exception.frames.function",
-        "record_report": "report.findings.message report.limitations",
+        "record_log": "message exception.type exception.value extra.exception.frames.function",
+        "record_pr_proof": "closed_by",
+        "record_report": "report.findings.message report.findings.title report.findings.rationale "
+        "report.findings.expected_impact report.findings.suggested_human_next_step report.limitations",
+        "record_sentry_deploy": "name url",
         "record_sentry_event": "message",
         "release_claim": "reason",
         "render_automation_playbook": "bindings.name bindings.escalation.destination",
@@ -49,6 +52,7 @@ DOORS = frozenset(
         "send_feedback": "title",
         "start_device": "client_name",
         "start_onboarding": "plan.business_question plan.plan_markdown plan.milestones.meaning",
+        "update_automation_run": "reason summary_md",
         "upload_source_map": "sources",
     }.items()
     for member in members.split()
@@ -74,7 +78,7 @@ def open_naughty(server: ServerHandle, seed: int) -> Iterator[NaughtyScene]:
     assert server.database_url is not None
     transport = Defacer(seed)
     with Tenant(server, transport, f"naughty-{seed}") as tenant, seen.client(server.base_url, timeout=60) as client:
-        take_tour(tenant)
+        hand_over(tenant, take_tour(tenant))
         filler = Filler(server, client, tenant.owner_key, seed)
         known = filler.fill()
         projects = client.get("/v1/projects?limit=100", headers={"authorization": f"Bearer {tenant.owner_key}"}).json()

@@ -35,7 +35,8 @@ def install(tenant: Tenant) -> None:
     for _ in range(2):
         tenant.call("PUT", f"{path}/implementation-report", report, owner)
     tenant.call("POST", "/v1/analytics/", {"event": "order_paid", "distinct_id": f"{tenant.name}-payer"}, dsn)
-    tenant.call("POST", "/v1/logs/", {"level": "error", "message": "The bank said no."}, dsn)
+    failure = {"type": "BankRefused", "value": "The bank said no."}
+    tenant.call("POST", "/v1/logs/", {"level": "error", "message": "It broke.", "exception": failure}, dsn)
     tenant.call("POST", "/v1/deploys/", {"version": "1", "environment": "production"}, dsn)
     assert tenant.call("POST", f"{path}/install/verify", {}, owner)["ok"]
     for read in ("verify-report", "answer-contracts", "setup"):

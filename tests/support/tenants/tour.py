@@ -44,7 +44,7 @@ from tests.support.playbook_samples import AUTO_MERGE, REVIEW, assertions_of, bi
 from tests.support.server import ServerHandle
 from tests.support.sessions import open_session
 from tests.support.tenants.asking import ask_questions
-from tests.support.weekly import gap, report_on
+from tests.support.weekly import gap, hypothesis, keep_events, report_on
 
 HEAD, MERGED = "e" * 40, "f" * 40
 PROJECT = "/v1/projects/{project_id}"
@@ -241,13 +241,17 @@ def review_week(tenant: Tenant) -> None:
     document = {"policy_version": 2, "automations": [entry]}
     tag = tenant.call("PUT", f"{path}/automation-contract", document, owner)["etag"]
     tenant.call("POST", f"{path}/automation-contract/enable", {}, owner, if_match=tag, idempotency_key="on")
-    issued = tenant.call("POST", f"{path}/automation-triggers/issue", {"automation_id": automation}, runner)
-    begun = {"trigger_receipt_id": issued["trigger_receipts"][0]["receipt_id"]}
+    [receipt] = tenant.call("POST", f"{path}/automation-triggers/issue", {"automation_id": automation}, runner)[
+        "trigger_receipts"
+    ]
+    ends = [receipt["schedule"][name] for name in ("period_start", "period_end")]
+    keep_events(tenant.database_url, project["id"], [(TRAFFIC, "reviewed", end - 3600) for end in ends])
+    begun = {"trigger_receipt_id": receipt["receipt_id"]}
     run = tenant.call("POST", f"{path}/automation-runs", begun, runner, idempotency_key="review")
     fence = {"state_revision": run["state_revision"], "lease_epoch": run["lease_epoch"]}
     source = tenant.call("POST", f"/v1/automation-runs/{run['run_id']}/report-source", fence, runner)
     fence["state_revision"] = source["state_revision"]
-    report = report_on(source, gap()) | {"limitations": []}
+    report = report_on(source, gap(), hypothesis()) | {"limitations": []}
     tenant.call(
         "POST", f"/v1/automation-runs/{run['run_id']}/actions/record-report", fence | {"report": report}, runner
     )
@@ -565,3 +569,15 @@ def leave_under_way(tenant: Tenant, shop: Shop, again: Repair) -> None:
     granted.claim()
     granted.start()
     granted.authorize()
+
+
+def hand_over(tenant: Tenant, shop: Shop) -> None:
+    """Hand one more repair over to people, with the reason and what was tried; they close its pull request."""
+    work = Repair(tenant, shop, "StockLost")
+    work.claim()
+    work.start()
+    work.act("actions/draft-pr/consume", {"grant_id": work.authorize()})
+    work.prove("pr_opened")
+    told = {"status": "escalated", "reason": "No test fails.", "summary_md": "What was tried."}
+    tenant.call("PATCH", work.path, work.token | told, shop.runner)
+    work.prove("closed", merged=False, closed_by="somebody")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -11,10 +13,10 @@ import httpx2
 from msgspec import inspect
 
 from service.http.edge.routes import all_endpoints
-from tests.support.naughty.defacing import Defacer
+from tests.support.naughty.defacing import LAST, Defacer
 from tests.support.naughty.doors import Filler
 from tests.support.tenants.recording import Exchange, Got, Place, Sent, operation_of, texts
-from tests.support.worst.texts import worst
+from tests.support.worst.texts import UNITS, worst
 
 SHORTEST = 200
 """Characters from which on a field may be dear."""
@@ -30,14 +32,23 @@ ADDED = frozenset(
         "create_suppression hint_text",
         "create_suppression reason",
         "disable_automation reason",
+        "open_billing_portal return_url",
         "plan_install notes",
         "preview_alert name",
         "put_implementation_report summary_md",
         "record_automation_usage label",
         "send_feedback body_md",
+        "start_billing_checkout cancel_url",
+        "start_billing_checkout success_url",
     }
 )
 """Texts that the requests of the tour leave out, and might have."""
+ADDRESSES = frozenset(
+    {"open_billing_portal return_url", "start_billing_checkout cancel_url", "start_billing_checkout success_url"}
+)
+"""Addresses: such a text stands after their host."""
+PLAIN = UNITS.index("[")
+HOST = "https://shop.example/?"
 NAMED = frozenset(
     {
         "authorize_draft_pr base_branch",
@@ -120,22 +131,18 @@ def _texts_of(kind: Any, at: tuple[str, ...], inside: tuple[Any, ...]) -> Iterat
 
 
 class Stretcher(Defacer):
-    """Sends requests with their free texts at their longest, and records them."""
+    """Sends requests with their free texts at their longest, and records them.
+
+    The kind of a text depends on its member and on how often that was sent, and never on the other members. A member
+    that refuses it gets one of brackets, and at last a short one.
+    `stretched` holds the members that were taken at their longest.
+    """
 
     def __init__(self) -> None:
         super().__init__(0)
         self.exchanges: list[Exchange] = []
-        self._number = 0
-
-    @property
-    def stretched(self) -> set[str]:
-        """The members that were taken at their longest."""
-        return {
-            f"{operation} {member}"
-            for operation, members in self.taken.items()
-            for member, text in members.items()
-            if len(text) == limits().get(f"{operation} {member}")
-        }
+        self.stretched: set[str] = set()
+        self._turns = Counter[str]()
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         answer = super().handle_request(_with_every_text(request))
@@ -150,8 +157,24 @@ class Stretcher(Defacer):
                 yield place, text
 
     def _text(self, operation: str, place: Place, _: str, level: int) -> str:
-        self._number += 1
-        return worst(self._number, max(1, limits()[_named(operation, place)] >> (2 * level)))
+        name = _named(operation, place)
+        self._turns[name] += level == 0
+        kind, length = zlib.crc32(name.encode()) + self._turns[name], limits()[name]
+        if level == LAST - 2:
+            kind = PLAIN
+        elif level == LAST - 1:
+            length = max(1, length >> 4)
+        return _address(kind, length) if name in ADDRESSES else worst(kind, length)
+
+    def _keep(self, operation: str, taken: dict[str, str]) -> None:
+        super()._keep(operation, taken)
+        names = {f"{operation} {member}": text for member, text in taken.items()}
+        self.stretched |= {name for name, text in names.items() if len(text) == limits()[name]}
+
+
+def _address(kind: int, length: int) -> str:
+    text = "".join(one for one in worst(kind, length) if one.isprintable() and one != " ")
+    return (HOST + text)[:length].ljust(length, "x")
 
 
 def _named(operation: str, place: Place) -> str:
