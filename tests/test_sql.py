@@ -131,7 +131,7 @@ def test_every_file_is_loaded_or_included() -> None:
     for file in FILES:
         for line in map(str.strip, file.read_text(encoding="utf-8").splitlines()):
             if line.startswith(INCLUDE):
-                used.add(file.parent / line.removeprefix(INCLUDE))
+                used.add((file.parent / line.removeprefix(INCLUDE)).resolve())
     assert set(FILES) == used
 
 

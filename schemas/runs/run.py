@@ -217,6 +217,15 @@ class OutputParts(msgspec.Struct, frozen=True, kw_only=True):
     verification: OutputVerification | None
 
 
+class CountedIn(msgspec.Struct, frozen=True, kw_only=True):
+    """The environment of the traffic of a verification. `unnamed`: events without an environment count too."""
+
+    environment: str
+    unnamed: bool
+    looked_at: int
+    named: int
+
+
 FOLLOW_UP_ORIGINS = origins(server="kind grant_id instruction", runner="reference")
 
 
@@ -252,7 +261,7 @@ _PARTS_ORIGINS: dict[str, Origins] = {
 RUN_ORIGINS = origins(
     server="run_id project_id automation_id playbook policy_sha256 trigger_receipt_id case_id case_revision claim_id "
     "runner_id phase status state_revision lease_epoch lease_expires_at started_at deadline_at updated_at finished_at "
-    "limits charges scope_checked report_id idempotent_replay next_action",
+    "limits charges scope_checked counted_in report_id idempotent_replay next_action",
     runner="reason",
     below={
         "pull_request": origins(
@@ -325,6 +334,7 @@ class Run(Told, frozen=True, kw_only=True):
     auto_merge_receipt: RunAutoMergeReceipt | None
     deploy: RunDeploy | None
     verification: Verification | None
+    counted_in: CountedIn | None
     report_id: str | None
     output: Annotated[Any, one_of(SelfHealingOutput, FunnelReviewOutput)]
     output_parts: OutputParts | None

@@ -37,15 +37,17 @@ from service.analytics.local import unread
 from service.analytics.metadata.found import KeysFound, NamesFound
 from service.analytics.metadata.newest import NEWEST, NewestTable, SignalProbe, asked_of, read_errors, seen_in
 from service.analytics.metadata.provided import ALL_KEYS, KEYS, NAMES, KeyTable, NameTable, keys_of, names_of
-from service.analytics.probes import CountedEvents, ErrorProbe, EventProbe, FunnelProbe
+from service.analytics.probes import CountedEvents, ErrorProbe, EventProbe, FunnelProbe, TrafficProbe
 from service.analytics.reads import account_of
 from service.analytics.tokens import TokenKeeper
 from service.eventstore.connect.clock import DAY
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.fairness.not_done import CommandNotDone
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting, carried_markers
 from statemachines.onboarding.questions import SeenSignals
+from statemachines.runs.events import MOST_LOOKED, CountedIn
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -63,18 +65,20 @@ where event in {{events}} and isNotNull(properties.{PROOF_PROPERTY})
 order by created_at desc limit {MAX_ROWS}
 """  # noqa: S608 - put together from constants
 
-_COUNT = """
-select count() from events
-where event = {event} and timestamp >= toDateTime({earliest})
-  and created_at > toDateTime({since}) and created_at <= toDateTime({until})
-limit 1
-"""
+_COUNT = load_sql("analytics", "connected/event_traffic")
+_USUAL = load_sql("analytics", "connected/usual_environment")
 
 
 class _Rows(msgspec.Struct):
     """The provider's own answer to a query."""
 
     results: list[tuple[str, int, str | dict[str, Any]]]
+
+
+class _Pair(msgspec.Struct):
+    """The provider's answer to two counts."""
+
+    results: Annotated[list[tuple[int, int]], msgspec.Meta(min_length=1, max_length=1)]
 
 
 class _Total(msgspec.Struct):
@@ -162,11 +166,22 @@ class ConnectedAnalytics:
             for _, at, properties in rows
         ]
 
-    async def count_events(self, event: str, since: int, until: int) -> CountedEvents | ReadFailed:
-        """Count the events of a name received after `since` and not after `until`."""
-        values = {"event": event, "since": since, "until": until, "earliest": max(0, since - LATE_SECONDS)}
-        answer = await self._query(_COUNT, values, _Total, first=True)
-        return answer if isinstance(answer, ReadFailed) else CountedEvents(answer.results[0][0])
+    async def count_events(self, probe: TrafficProbe) -> CountedEvents | ReadFailed:
+        """Count events of an environment, and unnamed ones where usual."""
+        period = {"since": probe.since, "until": probe.until, "earliest": max(0, probe.since - LATE_SECONDS)}
+        before = {"since": probe.since, "earliest": max(0, probe.since - LONGEST_DAYS * DAY), "looked": MOST_LOOKED}
+        told = {"event": probe.event, "environment": probe.environment}
+        counted, usual = await asyncio.gather(
+            self._query(_COUNT, {**told, **period}, _Pair, first=True),
+            self._query(_USUAL, {"event": probe.event, **before}, _Pair, first=True),
+        )
+        if isinstance(counted, ReadFailed):
+            return counted
+        if isinstance(usual, ReadFailed):
+            return usual
+        [(in_environment, unnamed)], [(looked, named)] = counted.results, usual.results
+        counted_in = CountedIn(probe.environment, looked, named)
+        return CountedEvents(in_environment + (unnamed if counted_in.unnamed else 0), counted_in)
 
     async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
         """Count the people who reached each step of an ordered funnel."""

@@ -25,6 +25,7 @@ from service.analytics.probes import (
     ErrorProbe,
     EventProbe,
     FunnelProbe,
+    TrafficProbe,
 )
 from service.eventstore.connect.clock import DAY
 from service.eventstore.connect.connection import ReadingConnection, Row
@@ -34,6 +35,7 @@ from service.fairness.not_done import CommandNotDone, ReadNotDone
 from statemachines.kernel.readings import Cause, ReadFailed
 from statemachines.onboarding.proof import FAILURE_KEY, ErrorSighting, EventSighting
 from statemachines.onboarding.questions import SeenSignals
+from statemachines.runs.events import MOST_LOOKED, CountedIn
 
 log = structlog.get_logger(__name__)
 
@@ -102,18 +104,27 @@ class LocalAnalytics:
             ErrorSighting(message, at, (marker,), tags, extra, user) for message, at, marker, tags, extra, user in rows
         ]
 
-    async def count_events(self, event: str, since: int, until: int) -> CountedEvents | ReadFailed:
-        """Count the events of a name received after `since` and not after `until`.
+    async def count_events(self, probe: TrafficProbe) -> CountedEvents | ReadFailed:
+        """Count events of an environment, and unnamed ones where usual.
 
         Those by the public DSN count when none came by the server's in the 14 days before (G-184).
         """
-        rows = await self._read(_COUNT, event=event, since=since, until=until, before=since - SERVER_SENT_SECONDS)
+        rows = await self._read(
+            _COUNT,
+            event=probe.event,
+            environment=probe.environment,
+            since=probe.since,
+            until=probe.until,
+            before=probe.since - SERVER_SENT_SECONDS,
+            looked=MOST_LOOKED,
+        )
         if isinstance(rows, ReadFailed):
             return rows
-        [(by_server, by_public, server_sends)] = rows
+        [(by_server, by_public, server_sends, looked, named)] = rows
+        counted_in = CountedIn(probe.environment, looked, named)
         if server_sends or not by_public:
-            return CountedEvents(by_server)
-        return CountedEvents(by_server + by_public, "public")
+            return CountedEvents(by_server, counted_in)
+        return CountedEvents(by_server + by_public, counted_in, "public")
 
     async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
         """Count the people at each step. Rows removed by retention are not guessed."""

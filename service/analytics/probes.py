@@ -16,7 +16,7 @@ from service.analytics.metadata.newest import SignalProbe
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting
 from statemachines.onboarding.questions import SeenSignals
-from statemachines.runs.events import CountedBy
+from statemachines.runs.events import CountedBy, CountedIn
 
 ROWS_PER_EVENT = 200  # rows with the right marker that are looked at, newest first
 STRAY_ROWS = 1000  # rows with another marker that are looked at for the reason why they do not count
@@ -57,10 +57,20 @@ class FunnelProbe(msgspec.Struct, frozen=True):
     until: int
 
 
+class TrafficProbe(msgspec.Struct, frozen=True):
+    """Events of a name in an environment, received after `since` and not after `until` (epoch seconds; G-190)."""
+
+    event: str
+    environment: str
+    since: int
+    until: int
+
+
 class CountedEvents(msgspec.Struct, frozen=True):
-    """How many events came. `counted_by` public: those by the public DSN of the project are among them (G-184)."""
+    """How many events came, and where. `counted_by` public: those by the public DSN are among them (G-184)."""
 
     count: int
+    counted_in: CountedIn
     counted_by: CountedBy | None = None
 
 
@@ -77,8 +87,8 @@ class AnalyticsProvider(Protocol):
     async def proof_errors(self, probe: ErrorProbe) -> Sequence[ErrorSighting] | ReadFailed:
         """Find errors that carry a proof marker and show the failure."""
 
-    async def count_events(self, event: str, since: int, until: int) -> CountedEvents | ReadFailed:
-        """Count the events of a name received after `since` and not after `until` (epoch seconds)."""
+    async def count_events(self, probe: TrafficProbe) -> CountedEvents | ReadFailed:
+        """Count events of an environment, and unnamed ones where usual."""
 
     async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
         """Count the people who reached each step of an ordered funnel: as many numbers as steps, none above the last.

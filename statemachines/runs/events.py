@@ -6,7 +6,7 @@ numbers, hashes, names from the policy, and what a trusted CI observed.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -141,12 +141,33 @@ class Sample(msgspec.Struct, frozen=True):
     counted_by: CountedBy | msgspec.UnsetType = msgspec.UNSET
 
 
+MOST_LOOKED: Final = 200
+"""Events before a deploy whose environments tell what is usual (G-190)."""
+
+
+class CountedIn(msgspec.Struct, frozen=True):
+    """The environment whose events count as traffic, and how many of the newest `looked` before the deploy named one.
+
+    Events without one count where less than half of those named one (G-190).
+    """
+
+    environment: str
+    looked: int
+    named: int
+
+    @property
+    def unnamed(self) -> bool:
+        """Whether events without an environment count. Without any earlier event nothing else is usual."""
+        return 2 * self.named < max(self.looked, 1)
+
+
 class Verdict(msgspec.Struct, frozen=True):
-    """An outcome with its evidence; `passed` is true for `no_recurrence` alone."""
+    """An outcome with its evidence; `passed` is true for `no_recurrence` alone. Older ones do not tell `counted_in`."""
 
     outcome: VerificationOutcome
     sample: Sample
     passed: bool
+    counted_in: CountedIn | msgspec.UnsetType = msgspec.UNSET
 
 
 class RunStarted(Event, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Blueprints that set errors, which are our own records, beside the events of the project's provider (G-032, G-153).
 
-Events carry no environment: they count in the whole project, whichever environment errors are counted in.
+Events count in the whole project and in every environment of it, whichever environment errors are counted in.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Both are counted from the deploy on, and no further than its deadline and than what has settled: a record is received
 before its flush commits, so the latest ones, and all that came since the oldest flush under way began, may not be
-there to count yet (G-134). Traffic, whose records carry no environment, counts in the whole project.
+there to count yet (G-134). Both are counted in the environment of the run (G-190).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.analytics.port import AnalyticsProviders
+from service.analytics.probes import TrafficProbe
 from service.analytics.recurrences import RepairedCase, count_recurrences
 from service.eventstore.declare import names
 from service.eventstore.declare.sqlfiles import load_sql
@@ -39,11 +40,11 @@ async def count(store: EventStore, providers: AnalyticsProviders, project_id: st
     deploy, terms = run.deploy, run.terms.verification
     assert deploy is not None, "only a bound deploy can be verified"
     until = observation_end(terms, deploy.recorded_at, await settled(store, project_id))
+    place = run.terms.environment or deploy.environment
     provider = await providers.for_project(project_id)
-    traffic = await provider.count_events(terms.traffic_sample_event, deploy.recorded_at, until)
+    traffic = await provider.count_events(TrafficProbe(terms.traffic_sample_event, place, deploy.recorded_at, until))
     if isinstance(traffic, ReadFailed):
         return traffic
-    place = run.terms.environment or deploy.environment
     repair = RepairedCase(run.case_id, deploy.deploy_id, deploy.version, place, deploy.recorded_at)
 
     async def ask(query: str, values: Mapping[str, Any]) -> list[Row]:
@@ -54,4 +55,4 @@ async def count(store: EventStore, providers: AnalyticsProviders, project_id: st
     )
     if isinstance(recurrences, ReadFailed):
         return recurrences
-    return Counts(traffic.count, recurrences, until, traffic.counted_by)
+    return Counts(traffic.count, recurrences, until, traffic.counted_by, traffic.counted_in)

@@ -132,6 +132,7 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
         auto_merge_receipt=_auto_merge_receipt(state),
         deploy=None if deploy is None else msgspec.convert(msgspec.structs.asdict(deploy), run_wire.RunDeploy),
         verification=verification(state),
+        counted_in=_counted_in(state.verdict),
         report_id=book.report_id if book.report.status is reports.Status.RECORDED else None,
         output=_review(book) if parts is None else _output(parts, state),
         output_parts=parts,
@@ -224,6 +225,15 @@ def verification(state: Run, verdict: Verdict | None = None) -> run_wire.Verific
     if state.deploy is None:
         return None
     return run_wire.Verification(outcome="pending", sample=None, passed=False)
+
+
+def _counted_in(verdict: Verdict | None) -> run_wire.CountedIn | None:
+    if verdict is None or isinstance(verdict.counted_in, msgspec.UnsetType):
+        return None
+    place = verdict.counted_in
+    return run_wire.CountedIn(
+        environment=place.environment, unnamed=place.unnamed, looked_at=place.looked, named=place.named
+    )
 
 
 def _code_delivery(delivery: Delivery) -> CodeDelivery:

@@ -11,7 +11,7 @@ from statemachines.contracts.policy import VerificationTerms
 from statemachines.kernel.machine import Rejection, allowed_next
 from statemachines.runs import events as e
 from statemachines.runs import run as runs
-from statemachines.runs.events import CountedBy, Sample, Verdict, VerificationOutcome
+from statemachines.runs.events import CountedBy, CountedIn, Sample, Verdict, VerificationOutcome
 from statemachines.runs.run import Run, RunNotFound, RunTerminal
 from statemachines.runs.steps.book import Book, Effects
 from statemachines.runs.steps.end_run import end_run
@@ -20,13 +20,14 @@ from statemachines.runs.steps.end_run import end_run
 class Counts(msgspec.Struct, frozen=True):
     """What a provider counted from the deploy up to `observed_to`: sample events, and errors of the fingerprint.
 
-    `counted_by` as in Sample.
+    `counted_by` as in Sample, `counted_in` as in Verdict.
     """
 
     sample: int
     recurrences: int
     observed_to: int
     counted_by: CountedBy | None = None
+    counted_in: CountedIn | None = None
 
 
 class DeployNotBound(Rejection):
@@ -65,7 +66,8 @@ def decide_verification(terms: VerificationTerms, deployed_at: int, counts: Coun
         outcome = "no_recurrence"
     elif waited >= terms.max_wait_seconds:
         outcome = "insufficient_traffic"
-    return Verdict(outcome, sample, passed=outcome == "no_recurrence")
+    counted_in = counts.counted_in or msgspec.UNSET
+    return Verdict(outcome, sample, passed=outcome == "no_recurrence", counted_in=counted_in)
 
 
 def require_verifiable(run: Run) -> e.BoundDeploy | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
@@ -39,6 +40,79 @@ def test_recurrence_is_this_error_in_this_environment_and_version(
     assert answer.status_code == (200 if recurs else 202)
     assert answer.json()["verification"]["outcome"] == ("recurred" if recurs else "pending")
     assert at.run()["status"] == ("failed" if recurs else "verifying")
+
+
+def capture(at: HttpScene, times: int = 1, **properties: Any) -> None:
+    """Traffic of the product, with what its SDK says of it."""
+    body = {"event": "checkout_completed", "distinct_id": "u1", "properties": properties}
+    for _ in range(times):
+        at.must(at.call("POST", "/v1/analytics/", body, who="dsn"), 202)
+
+
+@pytest.mark.parametrize("name", ["environment", "$environment", "deployment.environment.name"])
+def test_traffic_of_another_environment_verifies_nothing(at: HttpScene, name: str) -> None:
+    """Elsewhere is elsewhere, also for a product whose events usually name no environment (G-190)."""
+    at.delivered()
+    at.must(at.prove(), 201)
+    at.deploy()
+    at.wait(60)
+    capture(at, 5, **{name: "staging"})
+    at.wait(63)
+    pending = at.verify()
+    assert (pending.status_code, pending.json()["verification"]["sample"]["count"]) == (202, 0)
+    assert at.run()["counted_in"] is None, "there is no result yet"
+    capture(at, 1, **{name: "production"})
+    at.traffic(1)
+    at.wait(3)
+    done = at.must(at.verify(), 200)
+    assert (done["verification"]["outcome"], done["verification"]["sample"]["count"]) == ("no_recurrence", 2)
+    found = done["run"]["counted_in"]
+    assert found == {"environment": "production", "unnamed": True, "looked_at": found["looked_at"], "named": 0}
+    assert found["looked_at"] >= 1
+    assert at.run()["counted_in"] == found
+
+
+@pytest.mark.parametrize(("named", "unnamed", "count"), [(1, 1, 0), (1, 2, 2), (3, 2, 0), (0, 0, 2)])
+def test_traffic_without_an_environment_counts_where_that_is_usual(
+    at: HttpScene, named: int, unnamed: int, count: int
+) -> None:
+    """Less than half of the newest events before the deploy name one, wherever those came from (G-190)."""
+    at.delivered()
+    at.must(at.prove(), 201)
+    with psycopg.connect(at.world.url, autocommit=True) as sql:
+        sql.execute("delete from analytics_events where project_id = %s", (at.world.project_id,))
+    capture(at, named, environment="staging")
+    capture(at, unnamed)
+    at.wait(1)
+    at.deploy()
+    at.wait(60)
+    capture(at, 2)
+    at.wait(900)
+    done = at.must(at.verify(), 200)
+    assert done["verification"]["sample"]["count"] == count
+    assert done["verification"]["passed"] is bool(count)
+    found = at.run()["counted_in"]
+    assert (found["unnamed"], found["looked_at"], found["named"]) == (bool(count), named + unnamed, named)
+
+
+def test_the_usual_is_told_by_the_newest_two_hundred(at: HttpScene) -> None:
+    at.delivered()
+    at.must(at.prove(), 201)
+    with psycopg.connect(at.world.url, autocommit=True) as sql:
+        sql.execute(
+            "insert into analytics_events (project_id, received_at, id, event, distinct_id, properties) "
+            "select %s, 1000 + n, 'old_' || n, 'checkout_completed', 'u1', "
+            "case when n > 300 then '{\"environment\": \"production\"}' else '{}' end::jsonb "
+            "from generate_series(1, 401) n",
+            (at.world.project_id,),
+        )
+    at.deploy()
+    at.wait(60)
+    capture(at, 2)
+    at.wait(900)
+    at.must(at.verify(), 200)
+    found = at.run()["counted_in"]
+    assert (found["unnamed"], found["looked_at"]) == (False, 200)
 
 
 def test_silence_fails_at_the_deadline_and_never_verifies(at: HttpScene) -> None:

@@ -50,11 +50,17 @@ def test_the_provider_counts_and_a_failed_read_is_not_silence(at: HttpScene, pro
     at.wait(900)
     assert at.run()["status"] == "verifying", "a provider that cannot be read fails nothing either"
     provider.fail.clear()
+    for seconds in (-3, -2, -1):
+        provider.capture("checkout_completed", deployed + seconds, environment="production")
     for seconds in (1, 2, 2000):
-        provider.capture("checkout_completed", deployed + seconds)
+        provider.capture("checkout_completed", deployed + seconds, **{"$environment": "production"})
+    provider.capture("checkout_completed", deployed + 3, environment="staging")
+    provider.capture("checkout_completed", deployed + 3)
     provider.capture("something_else", deployed + 3)
     while (done := at.verify()).status_code == 503:
         time.sleep(0.2)
     assert done.status_code == 200
     shown = done.json()["verification"]
     assert (shown["outcome"], shown["sample"]["count"]) == ("no_recurrence", 2)
+    place = {"environment": "production", "unnamed": False, "looked_at": 3, "named": 3}
+    assert at.run()["counted_in"] == place, "what is usual is what the provider has"

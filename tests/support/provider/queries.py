@@ -9,6 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+def _environment(event: dict[str, Any]) -> str:
+    """The first text that names the environment of an event."""
+    names = ("environment", "$environment", "deployment.environment.name", "deployment.environment")
+    texts = [event["properties"].get(name) for name in names]
+    return next((text for text in texts if isinstance(text, str) and text), "")
+
+
 @dataclass
 class QueryServer:
     """What the telemetry of a provider project holds."""
@@ -38,11 +45,7 @@ class QueryServer:
         if "window" in values:
             return 200, {"columns": ["level", "count()"], "results": self._levels(values), "hasMore": False}
         if "event" in values:
-            count = sum(
-                event["event"] == values["event"] and values["since"] < event["created_at"] <= values["until"]
-                for event in self.events
-            )
-            return 200, {"columns": ["count()"], "results": [[count]], "hasMore": False}
+            return 200, {"results": [self._traffic(values)], "hasMore": False}
         rows = [
             [event["event"], int(event["created_at"]), json.dumps(event["properties"])]
             for event in self.events
@@ -51,6 +54,16 @@ class QueryServer:
             and event["properties"].get("service_onboarding_proof") is not None
         ]
         return 200, {"columns": ["event", "created_at", "properties"], "results": rows, "hasMore": False}
+
+    def _traffic(self, values: dict[str, Any]) -> list[int]:
+        """Of the newest events before a time how many there are and name an environment; else of which one, or none."""
+        events = sorted((e for e in self.events if e["event"] == values["event"]), key=lambda e: -e["created_at"])
+        if "looked" in values:
+            before = [_environment(event) for event in events if event["created_at"] <= values["since"]]
+            looked = before[: values["looked"]]
+            return [len(looked), len(looked) - looked.count("")]
+        places = [_environment(e) for e in events if values["since"] < e["created_at"] <= values["until"]]
+        return [places.count(values["environment"]), places.count("")]
 
     def _within(self, values: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for event in self.events:
