@@ -70,6 +70,7 @@ class Described(NamedTuple):
     group: str
     flows: frozenset[str]
     extension: bool
+    closed_errors: bool
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -94,6 +95,7 @@ def operations() -> Mapping[str, Described]:
             one.operation.group,
             one.operation.flows,
             one.operation.extension,
+            one.operation.closed_errors,
         )
         for one in bound()
         if one.operation.path != TEST_CLOCK_PATH
@@ -112,6 +114,11 @@ def groups() -> Mapping[str, list[Described]]:
     for one in operations().values():
         found.setdefault(one.group, []).append(one)
     return dict(sorted(found.items()))
+
+
+def of_flow(flow: str, *, closed: bool) -> list[str]:
+    """Ids of the operations of a flow whose errors have the closed, or the standard, envelope (G-018)."""
+    return [name for name, one in operations().items() if flow in one.flows and one.closed_errors is closed]
 
 
 def refusals(flow: str, status: int | None = None) -> list[Remedy]:
@@ -189,6 +196,7 @@ def facts(at: Installation) -> dict[str, Any]:
         "flows": FLOWS,
         "limits": LIMITS,
         "codes": CATALOGUE,
+        "of_flow": of_flow,
         "refusals": refusals,
         "refusals_of": refusals_of,
         "form": form,

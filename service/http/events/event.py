@@ -57,7 +57,6 @@ STREAM = Subject("stream_id", MEMBERSHIPS.table, "not_found", find=_find_stream)
     responses={200: LogPage},
     also_answers=(BATCH, LINES, SENT),
     extension=True,
-    sealed=True,
 )
 async def list_events(call: Call[None, LogQuery]) -> Answer | Outcome | Streamed:
     """Answer events after a position, in the form of the Accept header."""
@@ -75,7 +74,6 @@ async def list_events(call: Call[None, LogQuery]) -> Answer | Outcome | Streamed
     responses={200: LogPage},
     also_answers=(BATCH, LINES, SENT),
     extension=True,
-    sealed=True,
     errors=("not_found",),
 )
 async def list_stream_events(call: Call[None, LogQuery]) -> Answer | Outcome | Streamed:

@@ -122,6 +122,7 @@ def _extensions(operation: Operation) -> Json:
         described["x-credential-scope"] = operation.scope
     if operation.flows:
         described["x-flows"] = sorted(operation.flows)
+        described["x-error-envelope"] = "closed" if operation.closed_errors else "standard"
     if operation.as_of:
         described["x-as-of"] = "owner"
     if operation.extension:

@@ -151,6 +151,23 @@ async def test_an_answer_of_closed_shapes_has_room_for_the_notice(world: World):
     assert "billing_notice" in ok(await owner.get(f"/v1/projects/{made['id']}/onboarding"))
 
 
+async def test_a_page_of_events_has_the_notice_and_other_forms_are_as_they_are(world: World):
+    """Of a project and of a stream; a batch of CloudEvents, lines and the proof of a run are read by programs."""
+    owner = await world.sign_in()
+    await have_used(world, owner, await today(world), CAP)
+    made = await owner.create_project()
+    path = f"/v1/projects/{made['id']}/events"
+    page = ok(await owner.get(path))
+    assert page["billing_notice"]["client_payload"]["kind"] == "quota_over"
+    stream = ok(await owner.get(f"/v1/streams/{page['events'][0]['stream_id']}/events"))
+    assert "billing_notice" in stream
+    assert "billing_notice" in ok(await owner.get(f"{path}?before={page['log_size'] + 1}"))
+    for form in ("application/cloudevents-batch+json", "application/x-ndjson"):
+        answer = await owner.get(path, headers={"accept": form})
+        assert answer.status_code == 200
+        assert "billing_notice" not in answer.text
+
+
 async def test_only_answers_to_keys_carry_it_and_intake_stays_open(world: World):
     owner = await world.sign_in()
     await have_used(world, owner, await today(world), CAP * 3)

@@ -508,6 +508,29 @@ def assert_complete(document: dict[str, Any]) -> None:
     assert held == used
 
 
+async def test_each_operation_of_a_flow_tells_the_envelope_of_its_errors(api: httpx2.AsyncClient) -> None:
+    """In the schema by a name, and in the guide of the flow; a refusal has that form (G-018, R-ERR-02)."""
+    guides = {"onboarding": "/install.md", "automation": "/v1/docs/automation.md"}
+    for flow, guide in guides.items():
+        found = (await api.get("/v1/openapi.json", params={"flow": flow})).json()
+        text = (await api.get(guide)).text
+        rows = {kind: text[text.index(f"| {kind} |") :].partition("\n")[0] for kind in ("closed", "standard")}
+        named = {kind: set(re.findall(r"`([a-z]+_[a-z_]+)`", row.split(" | ")[2])) for kind, row in rows.items()}
+        told: dict[str, set[str]] = {"closed": set(), "standard": set()}
+        for path, method, operation in operations(found):
+            told[operation["x-error-envelope"]].add(operation["operationId"])
+            concrete = re.sub(r"\{[^}]*\}", "nothing_1", path)
+            answer = await api.request(
+                method, concrete, headers={"x-service-dsn": "wrong", "authorization": "Bearer wrong"}
+            )
+            if answer.is_success:
+                continue
+            error = answer.json()["error"]
+            assert ("request_id" not in error) == (operation["x-error-envelope"] == "closed"), (path, error)
+        told["standard"] -= {"connect_provider", "poll_provider"}  # which this installation cannot do
+        assert named == told, flow
+
+
 async def test_filters_over_http(api: httpx2.AsyncClient) -> None:
     """Flow, tag, one operation, without components, and the index (R-DISC-14)."""
     for flow in ("install", "onboarding", "automation", "provider"):
