@@ -1,7 +1,8 @@
 """Making an archive: all that is stored of a project, read in one snapshot and written part by part.
 
 Rows come a few at once, and each few is written in a thread that all archives of a process share. Between two of them
-others have the database and the processor.
+others have the database and the processor. Each row tells the sizes of the next, so a few are bounded in bytes before
+they are read.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -46,9 +47,9 @@ Turn = Callable[[], AbstractAsyncContextManager[Any]]
 PART_BYTES = 64 << 20
 MANIFEST_BYTES = 16 << 20
 FEW_BYTES = 256 << 10
-"""Bytes of the rows that are read at once, about."""
+"""Bytes of the rows that are read at once at most. A row that is larger is read by itself."""
 MOST_ROWS = 16
-"""Rows that are read at once at most: one may have more than a megabyte, and none says so before it is read."""
+"""Rows that are read at once at most, and whose sizes a row tells."""
 REST = 0.5
 """How long is rested after some rows, as a multiple of the time they took."""
 SPANS = 256
@@ -61,8 +62,14 @@ SETTINGS = (
     "jit = off",
     "max_parallel_workers_per_gather = 0",
     "enable_seqscan = off",
+    "work_mem = '64MB'",  # room for MOST_ROWS of the largest: beyond it the database would write all rows to its disk
 )
 
+# The database makes each row once. `offset 0` keeps it from weighing a row again for each of those before it.
+_WEIGHED = (
+    "select w.*, coalesce(array_agg(w.bytes) over (rows between 1 following and {most} following), '{{}}') "
+    "from (select t.*, octet_length(t::text) as bytes from ({query}) t offset 0) w"
+)
 _LOG_SIZE = load_sql("archives", "log_size")
 _MOMENT = load_sql("archives", "moment")
 _EVENTS = load_sql("archives", "events")
@@ -140,20 +147,19 @@ class _Maker:
         return await (await self._connection.execute(query.encode(), self._of_project)).fetchall()
 
     async def rows(self, query: str) -> AsyncIterator[list[Row]]:
-        """Read rows, a few at once, and rest in between."""
+        """Read rows, at most FEW_BYTES or one at once, and rest in between."""
         count = 1
         async with self._connection.cursor(name="archive") as cursor:
             async with self._turn():
-                await cursor.execute(query.encode(), self._of_project)
+                await cursor.execute(_WEIGHED.format(query=query, most=MOST_ROWS).encode(), self._of_project)
             while True:
                 async with self._turn():
                     began = time.monotonic()
                     found = await cursor.fetchmany(count)
                 if not found:
                     return
-                yield found
-                size = sum(len(value) for row in found for value in row if isinstance(value, str | bytes))
-                count = max(1, min(MOST_ROWS, 2 * count, len(found) * FEW_BYTES // max(size, 1)))
+                yield [row[:-2] for row in found]
+                count = max(1, sum(weight <= FEW_BYTES for weight in accumulate(found[-1][-1])))
                 await asyncio.sleep(REST * (time.monotonic() - began))
 
     async def write(self, name: str, query: str, encode: Callable[[Row], bytes], *, may_stop: bool = False) -> None:

@@ -19,8 +19,9 @@ import pytest
 
 from service.archives import archive
 from service.archives.archive import Archive, Archives
-from service.archives.making import make
+from service.archives.making import _ERRORS, FEW_BYTES, MOST_ROWS, SETTINGS, _Maker, make
 from service.archives.spool import Spool
+from service.archives.telling import Contents
 from service.eventstore.store import EventStore
 from service.fairness.not_done import ReadNotDone
 from tests.support import archives
@@ -48,6 +49,11 @@ ERRORS = (
     "insert into log_events (project_id, received_at, id, level, message, environment, tags, extra, case_id, "
     "fingerprint) select %s, (select service_seconds()), 'evt_e' || n, 'error', %s, 'live', '{}', '{}', 'case_1', 'f' "
     "from generate_series(1, %s) n"
+)
+OF_SIZES = (
+    "insert into log_events (project_id, received_at, id, level, message, environment, tags, extra, case_id, "
+    "fingerprint) select %s, (select service_seconds()), 'evt_' || lpad(n::text, 6, '0'), 'error', repeat('x', size), "
+    "'live', '{}', '{}', 'case_1', 'f' from unnest(%s::int[]) with ordinality o(size, n)"
 )
 LONGEST_LINE = 2 << 20
 SESSIONS = "select count(*) from pg_stat_activity where application_name = 'service-archive' and datname = %s"
@@ -440,6 +446,51 @@ async def test_the_purge_of_a_project_breaks_its_archive_off(world: World) -> No
     await until(lambda: no_session(world))
 
 
+async def at_once(piece: Any) -> Any:
+    """Write where it is called."""
+    return piece()
+
+
+async def written_to_disk(connection: psycopg.AsyncConnection[Any]) -> int:
+    """Bytes that the queries of the database had no memory for."""
+    await connection.execute("select pg_stat_force_next_flush()")
+    query = "select temp_bytes from pg_stat_database where datname = current_database()"
+    [[found]] = await (await connection.execute(query)).fetchall()
+    return int(found)
+
+
+async def test_what_is_read_at_once_is_bounded_before_it_is_read(world: World) -> None:  # noqa: F811
+    """Many small rows, then many of the largest, and small ones between large ones: none is left out."""
+    owner = await world.sign_in()
+    project_id = (await owner.create_project())["id"]
+    sizes = [*[10] * 200, *[1_000_000] * 20, *[10, 1_000_000] * 20, *[FEW_BYTES // 4] * 40, *[10] * 100]
+    await world.sql(OF_SIZES, project_id, sizes)
+    messages: list[int] = []
+    counts: list[int] = []
+    async with await psycopg.AsyncConnection.connect(world.server.database_url, autocommit=True) as connection:
+        spool = Spool(None, 1 << 30)
+        for setting in SETTINGS:
+            await connection.execute(f"set {setting}".encode())
+        before = await written_to_disk(connection)
+        maker = _Maker(connection, spool, at_once, Contents(project_id), nullcontext)
+        async with connection.transaction():
+            tracemalloc.start()
+            try:
+                async for rows in maker.rows(_ERRORS):
+                    read = [sum(len(value) for value in row if value) for row in rows]
+                    assert len(read) == 1 or sum(read) <= FEW_BYTES, "fetched before it was known how large it is"
+                    messages += [len(json.loads(text)["message"]) for text, _ in rows]
+                    counts.append(len(rows))
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+        assert await written_to_disk(connection) == before, "the database keeps a few rows, and never all"
+        spool.close()
+    assert messages == sizes
+    assert max(counts) == MOST_ROWS, "small ones come many at once"
+    assert peak < 8_000_000
+
+
 async def test_a_case_with_very_much_below_it_is_made_a_little_at_a_time(world: World) -> None:  # noqa: F811
     """Comments, runs of agents and errors of the largest sizes: each is a line, and few of them are in memory."""
     owner = await world.sign_in()
@@ -450,9 +501,6 @@ async def test_a_case_with_very_much_below_it_is_made_a_little_at_a_time(world: 
     await world.sql(TELEMETRY, project_id, 10, 2000)
     await world.sql(ERRORS, project_id, error, 60)
     spool = Spool(None, 1 << 30)
-
-    async def at_once(piece: Any) -> Any:
-        return piece()
 
     async def no_pin(_: Any) -> None:
         return
