@@ -46,6 +46,7 @@ from service.http.cases.intake.otlp_form import MAX_BYTES as MAX_OTLP_BYTES
 from service.http.edge.admission import pace
 from service.http.edge.body.gate import MAX_DEPTH, MAX_VALUES
 from service.http.edge.reading import MOST_STORED as MOST_KEPT
+from service.ingest.foreign.form_parts import MAX_PARTS
 from service.ingest.grouping.client import MAX_ENTRIES, MAX_ENTRY
 from service.process.sockets import MAX_CONNECTIONS
 from service.provider.exchanges import PER_ACCOUNT, PLACES
@@ -75,6 +76,8 @@ LIMITS: Mapping[str, str] = {
     "`extra` of an error": f"{MAX_EXTRA_BYTES:,} bytes",
     "Batch of errors or events": f"{MAX_BATCH_BYTES:,} bytes, {MAX_BATCH_ITEMS:,} items",
     "Sentry envelope": f"{MAX_ENVELOPE_BYTES:,} bytes sent, {MAX_UNPACKED_BYTES:,} unpacked",
+    "Minidump in its form": f"{MAX_ENVELOPE_BYTES:,} bytes sent, {MAX_UNPACKED_BYTES:,} unpacked, {MAX_PARTS:,} parts",
+    "Security reports": f"{MAX_EVENT_BYTES:,} bytes, {MAX_BATCH_ITEMS:,} reports",
     "Event of an SDK": f"{MAX_EVENT_BYTES:,} bytes",
     "PostHog body": f"{MAX_POSTHOG_BYTES:,} bytes, also unpacked, {MAX_EVENTS:,} events",
     "OTLP export": f"{MAX_OTLP_BYTES:,} bytes sent, {MOST_RECORDS:,} records, {MOST_STORED:,} bytes stored",

@@ -135,6 +135,7 @@ RULED = [
     "query_analytics",
     "read_posthog_flags",
     "record_automation_usage",
+    "record_minidump",
     "record_security_reports",
     "record_sentry_deploy",
     "record_sentry_envelope",

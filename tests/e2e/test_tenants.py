@@ -59,6 +59,7 @@ NAMES_NOTHING = {
     "record_analytics_event",
     "record_deploy",
     "record_log",
+    "record_minidump",
     "record_security_reports",
     "record_sentry_envelope",
     "record_sentry_event",

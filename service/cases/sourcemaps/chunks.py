@@ -6,9 +6,8 @@ They belong to the person whose key was used, whatever the path says: another ca
 from __future__ import annotations
 
 import hashlib
-import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import BinaryIO, NamedTuple
 
@@ -19,15 +18,14 @@ from service.cases.sourcemaps.blobs import Worker
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
+from service.multipart import MOST_HEADER, MalformedForm, boundary_of, place_of
 
 CHUNK_BYTES = 1024 * 1024
 CHUNKS_A_REQUEST = 4
 MOST_REQUEST = CHUNK_BYTES * CHUNKS_A_REQUEST + 64 * 1024  # bytes of a body, with what separates its parts
 MOST_HELD = 256 * 1024 * 1024
 """Bytes of one person's parts that wait to be named."""
-MOST_BOUNDARY = 70  # characters (RFC 2046)
 MOST_PARTS = 64  # of a request, those of other names included
-MOST_HEADER = 1024  # bytes of the headers of one part, and of the Content-Type of a form
 
 _HELD = load_sql("cases", "chunk_bytes")
 _STORE = load_sql("cases", "store_chunk")
@@ -36,13 +34,6 @@ _ONE = load_sql("cases", "chunk")
 _FORGET = load_sql("cases", "forget_chunks")
 
 _BLANK = b"\r\n\r\n"
-# No repetition gives back what it took, so a header is gone over once: a stranger to the form pays for no more (P25).
-_PARAMETER = re.compile(
-    rb"[ \t]*+;[ \t]*+(?:"
-    rb"(?P<name>[!#$%&'*+.^_`|~0-9A-Za-z-]++)[ \t]*+=[ \t]*+"
-    rb'(?:"(?P<quoted>(?:[^"\\\r\n]|\\[^\r\n])*+)"|(?P<plain>[^\x00- ";\x7f]++)))?'
-)
-_ESCAPED = re.compile(rb"\\(.)")
 
 
 class Chunk(NamedTuple):
@@ -69,7 +60,10 @@ def read_form(content_type: str, body: bytes) -> list[Chunk]:
 
     One that comes packed is unpacked no further than a part may be large.
     """
-    return [_chunk(part) for part in _parts(content_type, body)]
+    try:
+        return [_chunk(part) for part in _parts(content_type, body)]
+    except MalformedForm as fault:
+        raise _bad(str(fault)) from None
 
 
 class _Part(NamedTuple):
@@ -99,12 +93,11 @@ def _unpacked(part: bytes) -> bytes:
 
 
 def _parts(content_type: str, body: bytes) -> Iterator[_Part]:
-    """The files of a multipart body (RFC 7578)."""
-    media, parameters = _header(content_type.encode("latin-1", "replace"))
-    boundary = parameters.get("boundary", "")
-    if media != "multipart/form-data" or not 0 < len(boundary) <= MOST_BOUNDARY:
+    """The files of a multipart body (RFC 7578). Raises InvalidPayload, and MalformedForm."""
+    boundary = boundary_of(content_type)
+    if boundary is None:
         raise _bad("must be multipart/form-data")
-    pieces = (b"\r\n" + body).split(b"\r\n--" + boundary.encode("latin-1"), MOST_PARTS + 2)
+    pieces = (b"\r\n" + body).split(boundary, MOST_PARTS + 2)
     if len(pieces) > MOST_PARTS + 1 or len(pieces) < 2 or not pieces[-1].startswith(b"--"):  # noqa: PLR2004
         raise _bad("must be a whole form of few parts")
     for piece in pieces[1:-1]:
@@ -112,36 +105,10 @@ def _parts(content_type: str, body: bytes) -> Iterator[_Part]:
         end = piece.find(_BLANK, begin, begin + MOST_HEADER + len(_BLANK))
         if end < 0:
             raise _bad(f"must have parts whose headers end within {MOST_HEADER} bytes")
-        _, described = _header(_disposition(piece[begin:end]))
+        described = place_of(piece[begin:end])
         field, name = described.get("name"), described.get("filename")
         if field in {"file", "file_gzip"} and name is not None:
             yield _Part(name, field == "file_gzip", piece[end + len(_BLANK) :])
-
-
-def _disposition(headers: bytes) -> bytes:
-    """What the headers of a part say of its place in the form."""
-    for line in headers.split(b"\r\n"):
-        name, _, value = line.partition(b":")
-        if name.strip().lower() == b"content-disposition":
-            return value
-    return b""
-
-
-def _header(value: bytes) -> tuple[str, Mapping[str, str]]:
-    """What a header says, and its parameters (RFC 9110); of two of a name the first. Raises InvalidPayload."""
-    if len(value) > MOST_HEADER:
-        raise _bad(f"must be described in at most {MOST_HEADER} bytes")
-    said, _, _ = value.partition(b";")
-    parameters: dict[str, str] = {}
-    at = len(said)
-    while (found := _PARAMETER.match(value, at)) is not None:
-        at = found.end()
-        if (name := found["name"]) is not None:
-            text = found["plain"] if found["quoted"] is None else _ESCAPED.sub(rb"\1", found["quoted"])
-            parameters.setdefault(name.decode("latin-1").lower(), text.decode("latin-1"))
-    if value[at:].strip(b" \t"):
-        raise _bad("must be described in headers of the form that RFC 7578 gives them")
-    return said.strip().decode("latin-1").lower(), parameters
 
 
 def _bad(reason: str) -> InvalidPayload:

@@ -23,6 +23,7 @@ _TYPES = frozenset(
         "form_data",
         "log",
         "metric_buckets",
+        "minidump",
         "nel",
         "profile",
         "profile_chunk",

@@ -58,7 +58,7 @@ def event_id_of(*candidates: Any) -> str | None:
 
 def read_event(payload: Mapping[str, Any], event_id: str, sent_at: Any = None) -> ForeignEvent:
     """Read an event, which has this id. `sent_at` is the time of its sending as the SDK wrote it."""
-    told = list(_values(payload.get("exception")))
+    told = list(values_of(payload.get("exception")))
     errors = [error_of(value) for value in reversed(told)]
     logged = _logged(payload)
     message = logged.filled
@@ -75,7 +75,7 @@ def read_event(payload: Mapping[str, Any], event_id: str, sent_at: Any = None) -
         "message": message if errors else None,
         "logentry": logged.template,
         **{name: payload.get(name) for name in KEPT},
-        "breadcrumbs": list(_values(payload.get("breadcrumbs")))[-MAX_BREADCRUMBS:] or None,
+        "breadcrumbs": list(values_of(payload.get("breadcrumbs")))[-MAX_BREADCRUMBS:] or None,
     }
     return ForeignEvent(
         level=_LEVELS.get(level, level),
@@ -97,7 +97,7 @@ def _reported(errors: list[ForeignError], payload: Mapping[str, Any]) -> list[Fo
     """The errors with the stack where an SDK puts it when none of them has one: beside them, or in a thread."""
     if (errors and errors[0].frames) or any(error.frames for error in errors):
         return errors
-    threads = list(_values(payload.get("threads")))
+    threads = list(values_of(payload.get("threads")))
     thread = next((one for mark in ("crashed", "current") for one in threads if one.get(mark) is True), {})
     frames = frames_of(payload.get("stacktrace")) or frames_of(thread.get("stacktrace"))
     if not frames:
@@ -110,7 +110,7 @@ def _texts(holder: Mapping[str, Any], *names: str) -> dict[str, str]:
     return {name: holder[name] for name in names if text_of(holder.get(name))}
 
 
-def _values(listed: Any) -> Iterator[Mapping[str, Any]]:
+def values_of(listed: Any) -> Iterator[Mapping[str, Any]]:
     """The objects of an interface: `{"values": […]}`, the bare list, or one object alone."""
     if isinstance(listed, dict):
         listed = listed.get("values", [listed])

@@ -15,6 +15,7 @@ KINDS = {
     "record_sentry_envelope": "logs",
     "record_sentry_event": "logs",
     "record_security_reports": "logs",
+    "record_minidump": "logs",
     "record_analytics_event": "analytics",
     "capture_posthog_batch": "analytics",
     "capture_posthog_event": "analytics",

@@ -15,6 +15,7 @@ import pytest
 
 import service.cases
 import service.ingest
+from service import multipart
 from service.http.cases.intake import otlp_form as otlp
 from service.http.cases.intake import several
 from service.http.edge.body import adjusting
@@ -39,7 +40,7 @@ SECONDS = 4
 
 ROOMS = (service.ingest, service.cases)
 KERNEL = (secret_forms, telling)
-EDGE = (adjusting, body_gate, forms, otlp, several)
+EDGE = (adjusting, body_gate, forms, multipart, otlp, several)
 
 
 class Worst(NamedTuple):
@@ -153,8 +154,8 @@ WORST: Mapping[str, Worst] = {
     "beam._PLATFORM": Worst(("a", "elixir"), 100, ask="match"),
     "beam._TEXT": Worst(('"', '"\\', "\\"), 400),
     "bundles._DEBUG_ID": Worst(("a", "a-", "0" * 8 + "-"), ask="fullmatch"),
-    "chunks._ESCAPED": Worst(("\\",), 1024),
-    "chunks._PARAMETER": Worst((";", ' ;a="', "; ", ';a="\\'), 1024),
+    "multipart._ESCAPED": Worst(("\\",), 1024),
+    "multipart._PARAMETER": Worst((";", ' ;a="', "; ", ';a="\\'), 1024),
     "names._ARGUMENTS": Worst(("a(", "(", ")", "a()", "a() const"), 500),
     "names._COMPILED": Worst((".cold", ".cold.1", ".", "."), 500),
     "names._CONTENT_HASH": Worst((".", "-", ".a", "-aaaaaaaa", "-0aaaaaaa", "a", "0")),

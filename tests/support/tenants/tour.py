@@ -268,6 +268,13 @@ def work_on_cases(tenant: Tenant) -> None:
         tenant.call("POST", f"/api/{project['alias']}/{route}/", body, dsn)
     blocked = {"effective-directive": "script-src-elem", "blocked-uri": "chrome-extension"}
     tenant.call("POST", f"/api/{project['alias']}/security/", {"csp-report": blocked}, dsn)
+    sent = tenant.client.post(
+        f"/api/{project['alias']}/minidump/",
+        data={"sentry": json.dumps({"level": "info"})},
+        files={"upload_file_minidump": ("1.dmp", b"MDMP")},
+        headers={"authorization": f"Bearer {dsn}"},
+    )
+    assert sent.is_success, sent.text
     for door in ("/batch/", "/capture/", "/e/", "/i/v0/e/", "/flags/", "/decide/"):
         tenant.call("POST", door, {"event": "errand begun", "distinct_id": "u1"}, dsn)
     lost, late = tenant.call("GET", f"{path}/cases", None, owner)["cases"]

@@ -22,10 +22,12 @@ def sdk_route(
     unpacked: int,
     piecewise: bool = False,
     media_type: str = "application/octet-stream",
+    content_type: str = "application/json",
 ) -> Callable[[Handler], Endpoint]:
     """Declare a route of an SDK: at most `max_body` bytes sent, and `unpacked` once they are that.
 
-    `piecewise`: the handler reads them a piece at a time. `media_type` is that of the body in the document.
+    `piecewise`: the handler reads them a piece at a time. `media_type` and
+    `content_type` are those of body and answer in the document.
     """
     return groups.INGEST.operation(
         method="POST",
@@ -42,5 +44,6 @@ def sdk_route(
         extension=True,
         sdk=sdk,
         media_type=media_type,
+        content_type=content_type,
         errors=("project_deletion_in_progress",),
     )

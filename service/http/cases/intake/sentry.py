@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -62,7 +62,7 @@ class ArrivingEnvelope:
             else:
                 self._reader.end()
         except envelope.MalformedEnvelope as fault:
-            raise _unacceptable(str(fault)) from None
+            raise unacceptable(str(fault)) from None
         except envelope.TooManyEnvelopeItems:
             raise TooManyItems(envelope.MAX_ITEMS) from None
 
@@ -95,7 +95,7 @@ class ArrivingEnvelope:
         """The event; None without one. Raises InvalidPayload for several, and PayloadTooLarge."""
         events = [item.payload for item in self._reader.items if item.type == _EVENT]
         if len(events) > 1:
-            raise _unacceptable("an envelope must hold at most one event")
+            raise unacceptable("an envelope must hold at most one event")
         if events == [None]:
             raise PayloadTooLarge("The event is larger than this operation accepts.", max_bytes=MAX_EVENT_BYTES)
         return events[0] if events else None
@@ -189,20 +189,22 @@ def _unwrapped(text: bytes) -> bytes:
     try:
         return decompress(packed, "deflate", MAX_EVENT_BYTES)
     except InvalidPayload:
-        raise _unacceptable("an event in base64 must be JSON, or JSON packed by zlib") from None
+        raise unacceptable("an event in base64 must be JSON, or JSON packed by zlib") from None
 
 
 async def _record(call: Call[bytes, None], text: bytes, envelope_id: str | None, sent_at: Any = None) -> str:
     """Store an event, and return its id. Raises InvalidPayload, and as the intake's `submit`."""
-    sender = call.sender
+    variables = call.sender.frame_variables
     try:
-        read = await call.work_on(
-            len(text), partial(_read, text, envelope_id, sent_at, variables=sender.frame_variables)
-        )
+        read = await call.work_on(len(text), partial(_read, text, envelope_id, sent_at, variables=variables))
     except Odd:
-        read = await call.work_apart(
-            partial(_read_adjusted, text, envelope_id, sent_at, variables=sender.frame_variables)
-        )
+        read = await call.work_apart(partial(_read_adjusted, text, envelope_id, sent_at, variables=variables))
+    return await store_event(call, read)
+
+
+async def store_event(call: Call[bytes, None], read: ReadEvent) -> str:
+    """Store an event that is read, once under its own id, and return its id. Raises as the intake's `submit`."""
+    sender = call.sender
     if read.own_id:
         sender = sender._replace(key=read.event_id, request_hash=read.event_id)
     log = read.log
@@ -227,11 +229,18 @@ def _read(
     check_values(text)  # first, for a text of many is dear
     payload = check_body(text)
     if not isinstance(payload, dict):
-        raise _unacceptable("an event must be a JSON object")
+        raise unacceptable("an event must be a JSON object")
     own = sentry_event.event_id_of(payload.get("event_id"), envelope_id)
-    event_id = own or uuid4().hex
+    return read_payload(payload, own, sent_at, adjustments, variables=variables)
+
+
+def read_payload(
+    payload: Mapping[str, Any], own_id: str | None, sent_at: Any, adjustments: Adjustments, *, variables: bool
+) -> ReadEvent:
+    """Read an event whose text is checked, with the id that its SDK has given it. Pure but for a fresh id."""
+    event_id = own_id or uuid4().hex
     log = to_log(sentry_event.read_event(payload, event_id, sent_at), variables=variables)
-    return ReadEvent(event_id, own is not None, log, adjustments)
+    return ReadEvent(event_id, own_id is not None, log, adjustments)
 
 
 def _read_adjusted(text: bytes, envelope_id: str | None, sent_at: Any = None, *, variables: bool) -> ReadEvent:
@@ -239,7 +248,8 @@ def _read_adjusted(text: bytes, envelope_id: str | None, sent_at: Any = None, *,
     return _read(adjusted.raw, envelope_id, sent_at, adjusted.adjustments, variables=variables)
 
 
-def _unacceptable(reason: str) -> InvalidPayload:
+def unacceptable(reason: str) -> InvalidPayload:
+    """The refusal of a body."""
     details: list[Any] = [("", reason)]
     return InvalidPayload("The body does not follow Sentry's protocol.", invalid=details)
 

@@ -347,6 +347,7 @@ BYTES = {
         "application/octet-stream",
     ),
     "record_security_reports": "application/csp-report",
+    "record_minidump": "multipart/form-data",
     "upload_chunks": "multipart/form-data",
     "answer_provider_page": "application/x-www-form-urlencoded",
 }
