@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from typing import Protocol
@@ -134,12 +135,18 @@ async def unpack(operation: Operation, tenant: str, head: Head, raw: bytes, room
     most = max(operation.unpacked, operation.largest_form)
     if not raw or not encoding or not most:
         return raw
-    try:
-        unpacked = decompress(raw, encoding, min(most, LARGE))
-    except PayloadTooLarge:
+    unpacked = _small(raw, encoding, min(most, LARGE))
+    if unpacked is None:  # It waits here for its turn, without the reader of before, which looks back on megabytes.
         unpacked = await apart.run(tenant, partial(decompress, raw, encoding, most))
     room.take(len(unpacked))
     return unpacked
+
+
+def _small(raw: bytes, encoding: str, most: int) -> bytes | None:
+    """Unpack a body. None for one with more than `most` bytes."""
+    with suppress(PayloadTooLarge):
+        return decompress(raw, encoding, most)
+    return None
 
 
 def _plain(source: PackedSource) -> Iterator[bytes]:

@@ -7,8 +7,9 @@ import gc
 import gzip
 import json
 import weakref
-from collections.abc import AsyncIterator, Awaitable
-from functools import partial
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cache, partial
 from typing import Any
 
 import brotli
@@ -18,6 +19,8 @@ import zstandard
 from service.http.cases.intake.sdks import PosthogEvents, PosthogKey
 from service.http.cases.intake.sentry import ArrivingEnvelope
 from service.http.edge.body.upload import Upload
+from service.http.edge.declare.operations import Operation
+from service.http.edge.routes import all_endpoints
 from tests.service.http.cases.test_posthog import TAKEN, large
 from tests.service.http.cases.test_posthog import Sdk as PosthogSdk
 from tests.service.http.cases.test_sentry import ATTACHMENT, envelope, padding
@@ -113,6 +116,44 @@ async def test_many_bombs_at_once(world: World, coding: str) -> None:
     answers = await watch.over(at_once(AT_ONCE, lambda _: sdk.send(bomb, content_encoding=coding)))
     assert {answer.status_code for answer in answers} == {413}
     assert watch.grown < GROWTH, watch.grown
+
+
+DOORS = [one.operation for one in all_endpoints() if one.operation.unpacked]
+CODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "br": partial(brotli.compress, quality=1, lgwin=24),
+    "deflate": zlib.compress,
+    "gzip": gzip.compress,
+    "zstd": zstandard.compress,
+}
+
+
+@cache
+def bomb_of(coding: str, begin: bytes) -> bytes:
+    """What becomes 50 MB, in any coding and with the longest look back."""
+    packed = CODINGS[coding](begin + b" " * 50_000_000)
+    assert len(packed) < 100_000
+    return packed
+
+
+@pytest.mark.parametrize("operation", DOORS, ids=lambda one: one.operation_id)
+async def test_no_door_unpacks_a_bomb(world: World, operation: Operation) -> None:
+    """Each operation that takes a coding takes all of them within its bounds. What a bomb becomes is never there."""
+    owner = await world.sign_in()
+    made = await owner.create_project()
+    path = operation.path.replace("{alias}", str(made["alias"]))
+    begin = b'{}\n{"type":"attachment"}\n' if path.endswith("/envelope/") else b""
+    headers = {"authorization": f"Bearer {made['dsn']}", "content-type": operation.media_type}
+    for coding, pack in CODINGS.items():
+        headers["content-encoding"] = coding
+        send = partial(world.call, operation.method, path, headers=headers)
+        packed, watch = bomb_of(coding, begin), Watch(world)
+        answers = await watch.over(at_once(16, lambda _, send=send, packed=packed: send(content=packed)))
+        assert {answer.status_code for answer in answers} == {413}, (coding, answers[0].text)
+        assert watch.grown < GROWTH, (coding, watch.grown)
+        for broken in (b"not packed", pack(b"{}")[:-1]):
+            answer = await send(content=broken)
+            assert answer.status_code == 400, (coding, answer.text)
+    assert await world.telemetry(made["id"]) == 0
 
 
 async def test_what_is_refused_leaves_nothing(world: World) -> None:
