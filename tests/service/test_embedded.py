@@ -13,16 +13,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from service.embedded import programs
 from service.embedded.attach import Attachment, attached, sole_supervisor
 from service.embedded.cluster import syncs_at_once
 from service.embedded.errors import EmbeddedError
 from service.embedded.layout import SOCKET_DIR_BYTES, Layout
+from service.process import supervisor
+from service.process.supervisor import Revival
 from tests.support.server import clean_environment
 
 HOLD = """
@@ -253,6 +257,44 @@ def test_a_directory_of_another_major_version_is_refused_with_the_way_out(layout
     version.write_text(kept)
     with attached(layout):
         assert answers(layout)
+
+
+def test_a_server_that_does_not_start_is_tried_more_and_more_seldom(layout: Layout, monkeypatch: pytest.MonkeyPatch):
+    """The wait doubles up to thirty seconds. One line tells of the end, one of the first failure, one of the start."""
+    clock, tried = SimpleNamespace(now=0.0), []
+    monkeypatch.setattr(supervisor, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    with attached(layout) as attachment:
+        ensure = attachment.ensure
+        monkeypatch.setattr(attachment, "ensure", lambda: (tried.append(clock.now), ensure()))
+        settings = layout.cluster / "postgresql.conf"
+        kept = settings.read_text()
+        settings.write_text("no_such_setting = on\n")
+        revival = Revival()
+
+        def tend(*, until: float) -> list[str]:
+            with capture_logs() as lines:
+                while clock.now <= until:
+                    revival.tend(attachment)
+                    clock.now += 1
+            return [line["event"] for line in lines]
+
+        end_server(layout)
+        assert tend(until=100) == ["database_ended", "database_not_started"]
+        assert tried == [0, 1, 3, 7, 15, 31, 61, 91]
+        settings.write_text(kept)
+        assert tend(until=130) == ["database_started"]
+        assert tried[8:] == [121]
+        assert answers(layout)
+        end_server(layout)
+        assert tend(until=132) == ["database_ended", "database_started"]
+        assert tried[9:] == [131], "after a success the first wait is none again"
+
+
+def end_server(layout: Layout) -> None:
+    pid = postmaster(layout)
+    assert pid is not None
+    os.kill(pid, signal.SIGQUIT)
+    wait_for(lambda: postmaster(layout) is None)
 
 
 @pytest.mark.parametrize("name", ["d" * (SOCKET_DIR_BYTES + 10), "a, b 'c'"])

@@ -18,7 +18,8 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
-from service.process.beats import BEAT_SECONDS, USUAL, Limits, LoopWatch, standing_of
+from service.process import beats
+from service.process.beats import BEAT_SECONDS, USUAL, Limits, LoopWatch, ProcessStanding, standing_of
 from service.process.measures import DIRECTORY
 from tests.support.rounds import wait_until
 from tests.support.server import ServerFactory
@@ -151,9 +152,9 @@ def test_a_loop_that_beats_is_left(scene: Scene) -> None:
     process = scene.start("nothing")
     scene.let_go(process)
     [path] = scene.directory.glob(f"beat-*-{process.pid}")
-    beats = {path.read_bytes()}
-    while len(beats) * BEAT_SECONDS < 2 * LIMITS.silent:
-        beats.add(path.read_bytes())
+    seen = {path.read_bytes()}
+    while len(seen) * BEAT_SECONDS < 2 * LIMITS.silent:
+        seen.add(path.read_bytes())
         assert scene.look() == []
         time.sleep(0.05)
 
@@ -198,6 +199,40 @@ def test_after_a_pause_of_the_supervisor_silence_is_counted_anew(scene: Scene) -
     assert process.poll() is None
     scene.watch = LoopWatch(scene.directory, LIMITS, scene.clock)
     assert ended(scene, process)["function"].startswith("hang_on_a_lock")
+
+
+def test_after_a_suspend_silence_is_counted_anew(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The monotonic clock stands still meanwhile, so it tells nothing of the pause."""
+    process = scene.start("hang_on_a_lock")
+    scene.let_go(process)
+    scene.await_silence(process)
+    slept = beats._suspended()
+    monkeypatch.setattr(beats, "_suspended", lambda: slept + 60)
+    scene.clock.ahead = LIMITS.gap / 2
+    assert scene.look() == []
+    assert process.poll() is None
+    assert ended(scene, process)["silent_seconds"] >= LIMITS.silent
+
+
+@pytest.mark.parametrize(
+    ("state", "used", "lost"),
+    [("S", 0.0, True), ("R", LIMITS.used, True), ("R", LIMITS.used / 2, False), ("D", 9.0, False), ("T", 9.0, False)],
+)
+def test_a_process_without_a_processor_or_at_a_disk_is_left(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, state: str, used: float, lost: bool
+) -> None:
+    """By what the kernel says of it: runnable, it is ended for the processor time it had. Asleep, for none at all."""
+    process = scene.start("hang_on_a_lock")
+    scene.let_go(process)
+    scene.await_silence(process)
+    before = scene.watch._last[process.pid][1]
+    monkeypatch.setattr(beats, "standing_of", lambda _: ProcessStanding(os.getpid(), state, before + used))
+    scene.clock.ahead = LIMITS.gap / 2
+    with capture_logs():
+        assert scene.look() == ([process.pid] if lost else [])
+    if lost:
+        assert process.wait(5) == -signal.SIGKILL
+    assert (process.poll() is None) != lost
 
 
 def test_the_fourth_in_ten_minutes_is_left(scene: Scene) -> None:

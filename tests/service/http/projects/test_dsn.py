@@ -14,12 +14,15 @@ import httpx2
 import pytest
 
 from projections.projects.project import PUBLIC_DSNS
+from service.auth.principals import PrincipalKind
 from service.eventstore.history.rebuild import rebuild
+from service.http.edge.routes import all_endpoints
 from tests.support.accounts_store import make_project
 from tests.support.api import Person, World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.posthog import CAPTURED
 from tests.support.sentry import PYTHON_EVENT, envelope, of_event
+from tests.support.tenants.recording import operation_of
 
 pytestmark = pytest.mark.shares_server
 
@@ -27,22 +30,29 @@ LOG = {"message": "boom", "level": "error"}
 EVENT = {"event": "order_paid", "distinct_id": "u1"}
 ERROR = {"severityNumber": 17, "body": {"stringValue": "charging failed"}}
 OTLP = {"resourceLogs": [{"scopeLogs": [{"logRecords": [ERROR]}]}]}
-ALL_DOORS = (
+RECORDING = (
     "logs bearer",
     "logs header",
     "logs query",
     "analytics bearer",
     "analytics header",
     "analytics query",
-    "browser-config",
     "sentry envelope",
     "sentry store",
     "sentry query",
     "sentry tunnel",
+    "sentry security",
     "posthog batch",
     "posthog capture",
+    "posthog e",
+    "posthog i/v0/e",
     "otlp",
 )
+ASKING = ("browser-config", "posthog flags", "posthog decide")
+"""Doors of either DSN that store nothing."""
+DEPLOYING = ("deploys bearer", "deploys header")
+"""Doors of the DSN of servers alone."""
+ALL_DOORS = (*RECORDING, *ASKING, *DEPLOYING)
 
 
 def key_of(dsn: str) -> str:
@@ -72,6 +82,9 @@ async def knock(world: World, door: str, dsn: str, alias: int) -> httpx2.Respons
             path = f"/v1/{kind}/" + (f"?dsn={quote(dsn, safe='')}" if place == "query" else "")
             said = {"bearer": {"authorization": f"Bearer {dsn}"}, "header": {"x-service-dsn": dsn}}.get(place, {})
             sent = written(LOG if kind == "logs" else EVENT)
+        case ["deploys", place]:
+            path, sent = "/v1/deploys/", written({"version": uuid4().hex})
+            said = {"authorization": f"Bearer {dsn}"} if place == "bearer" else {"x-service-dsn": dsn}
         case ["browser-config"]:
             method, path = "GET", f"/v1/analytics/browser-config?dsn={quote(dsn, safe='')}"
         case ["sentry", "envelope"]:
@@ -83,10 +96,15 @@ async def knock(world: World, door: str, dsn: str, alias: int) -> httpx2.Respons
         case ["sentry", "tunnel"]:
             header = {"dsn": f"https://{key}@h/{named}"}
             path, sent = f"/api/{named}/envelope/", envelope(({"type": "event"}, written(event)), header=header)
+        case ["sentry", "security"]:
+            report = {"csp-report": {"effective-directive": "img-src", "blocked-uri": "https://evil.example/a.png"}}
+            path, sent = f"/api/{named}/security/?sentry_key={key}", written(report)
         case ["posthog", "batch"]:
             path, sent = "/batch/", written({"api_key": dsn, "batch": [CAPTURED]})
-        case ["posthog", "capture"]:
-            path, sent = "/capture/", written({"api_key": dsn, **CAPTURED})
+        case ["posthog", "flags" | "decide" as asked]:
+            path, sent = f"/{asked}/", written({"token": dsn, "distinct_id": "u1"})
+        case ["posthog", route]:
+            path, sent = f"/{route}/", written({"api_key": dsn, **CAPTURED})
         case _:
             path, said, sent = "/v1/logs", {"authorization": f"Bearer {dsn}"}, written(OTLP)
     headers = {"content-type": "application/json", **said} if sent else said
@@ -95,13 +113,9 @@ async def knock(world: World, door: str, dsn: str, alias: int) -> httpx2.Respons
 
 async def records(world: World, project_id: str) -> int:
     """Records stored of a project."""
-    [[count]] = await world.sql(
-        "select (select count(*) from log_events where project_id = %s)"
-        " + (select count(*) from analytics_events where project_id = %s)",
-        project_id,
-        project_id,
-    )
-    return int(count)
+    tables = ("log_events", "analytics_events", "deploys")
+    counts = [await world.sql(f"select count(*) from {table} where project_id = %s", project_id) for table in tables]
+    return sum(int(count) for [[count]] in counts)
 
 
 @pytest.fixture
@@ -126,6 +140,17 @@ async def test_one_form_wherever_a_dsn_is_shown(world: World, owner: Person) -> 
         assert answer["dsn"].endswith(f"@{world.server.base_url.split('//')[1]}/{made['alias']}")
 
 
+async def test_every_operation_that_takes_a_dsn_is_among_the_doors(world: World, owner: Person) -> None:
+    """So is one that is added later."""
+    made = await owner.create_project()
+    others = [door for door in ALL_DOORS if door != "otlp"]  # It is one form of logs.
+    knocked = [(await knock(world, door, made["dsn"], made["alias"])).request for door in others]
+    reached = {operation_of(one.method, one.url.path)[0].operation_id for one in knocked}
+    takes = {PrincipalKind.DSN, PrincipalKind.PUBLIC_DSN}
+    named = {one.operation.operation_id for one in all_endpoints() if one.operation.principals & takes}
+    assert reached == named
+
+
 @pytest.mark.parametrize("door", ALL_DOORS)
 async def test_every_form_of_a_dsn_opens_every_door(world: World, owner: Person, door: str) -> None:
     """And none opens it for the project that another path names."""
@@ -133,7 +158,7 @@ async def test_every_form_of_a_dsn_opens_every_door(world: World, owner: Person,
     for count, dsn in enumerate(forms(made), 1):
         answer = await knock(world, door, dsn, made["alias"])
         assert answer.status_code in {200, 202}, answer.text
-        assert await records(world, made["id"]) == (0 if door == "browser-config" else count)
+        assert await records(world, made["id"]) == (0 if door in ASKING else count)
     key = key_of(made["dsn"])
     for dsn in (other["dsn"].replace(key_of(other["dsn"]), key), forms(other)[1].replace(key_of(other["dsn"]), key)):
         refused(await knock(world, door, dsn, made["alias"]), 401, "unauthenticated")
@@ -181,7 +206,7 @@ async def test_a_new_project_has_both_dsns_wherever_they_are_shown(world: World,
     assert all(key_of(dsn) not in str((stored, kept)) for dsn in (made["dsn"], public_of(made)))
 
 
-@pytest.mark.parametrize("door", ALL_DOORS)
+@pytest.mark.parametrize("door", [*RECORDING, *ASKING])
 async def test_the_public_dsn_opens_every_door_of_records(world: World, owner: Person, door: str) -> None:
     """And its records say so."""
     made = await owner.create_project()
@@ -190,7 +215,7 @@ async def test_the_public_dsn_opens_every_door_of_records(world: World, owner: P
         assert answer.status_code in {200, 202}, answer.text
     both = "select public from log_events where project_id = %s union all select public from analytics_events"
     rows = await world.sql(f"{both} where project_id = %s", made["id"], made["id"])
-    assert rows == ([] if door == "browser-config" else [(True,)] * 2)
+    assert rows == ([] if door in ASKING else [(True,)] * 2)
 
 
 async def test_the_public_dsn_opens_nothing_else(world: World, owner: Person) -> None:
