@@ -140,7 +140,7 @@ def to_event(record: OtlpRecord, scope: Scope) -> ForeignEvent:
     said = told or _text(record.body) or record.name
     template = attribute_of(record.attributes) if error is None else None
     # Some export the template as the body, and its parameters as attributes.
-    message = filled(template, record.attributes) if template is not None and said in {template, None} else said
+    message = filled(template, record.attributes) if template is not None and (not said or said == template) else said
     older = (said, before) if before is not None or message != said else None
     known = attributes.get("user.id") or attributes.get("enduser.id") or None
     user = known and {"id": known, "email": attributes.get("user.email"), "name": attributes.get("user.name")}

@@ -26,9 +26,15 @@ _CONTAINERS = frozenset(
         ),
         *("undeclaredthrowableexception", "typeinitializationexception", "exceptionininitializererror"),
         *("privilegedactionexception", "nestedservletexception", "uncheckedioexception", "executionerror"),
+        *("withprefix", "withnewmessage", "withsafedetails", "withhint", "withdetail", "withdetails", "withcontext"),
+        *("withissuelink", "withassertionfailure", "withsecondaryerror", "withtelemetry", "withdomain", "withmark"),
+        *("permanenterror", "oopserror"),
     }
 )
 """Types of containers, in lower case and without their module."""
+_OF_GO = frozenset({"multierror.error", "errors.error", "errors.err", "retry.error"})
+"""Containers of Go by their package, too: many have such a name."""
+_TYPE = re.compile(r"[*&]{0,4}[\w$]{1,200}(?:(?:\.|::|\\)[\w$]{1,200}){0,20}\Z")
 _OF_JAVASCRIPT = "AggregateError"
 _CODES = ("domain", "code", "number", "errno", "hresult", "error_code", "errorcode", "nativeerrorcode", "sqlstate")
 _IN_VALUE = re.compile(
@@ -135,7 +141,7 @@ def is_container(error: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
     kind, value = error.get("type"), error.get("value")
     if not isinstance(kind, str):
         return False
-    if bare_type(kind).lower() in _CONTAINERS:
+    if bare_type(kind).lower() in _CONTAINERS or kind.lstrip("*&").lower() in _OF_GO:
         return True
     inner = cause.get("type")
     if not isinstance(value, str) or not isinstance(inner, str):
@@ -143,6 +149,11 @@ def is_container(error: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
     module, said = cause.get("module"), cause.get("value")
     full = f"{module}.{inner}" if isinstance(module, str) else inner
     return value in {f"{name}: {said}" for name in (inner, full)} or (not said and value in {inner, full})
+
+
+def compared_type(kind: str) -> str:
+    """A type in the form of all SDKs: some tell its module apart, and some before it."""
+    return bare_type(kind) if _TYPE.match(kind) is not None else kind
 
 
 def bare_type(kind: str) -> str:

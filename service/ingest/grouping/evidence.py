@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 from service.ingest.grouping.client import MAX_ENTRIES, MAX_ENTRY, NO_NAMES, EventNames, has_variables, resolved
-from service.ingest.grouping.errors import deciding_errors, identity_of, is_synthetic
+from service.ingest.grouping.errors import compared_type, deciding_errors, identity_of, is_synthetic
 from service.ingest.grouping.frames import NOTHING_DECIDES, LedBack, deciding_frames
 from service.ingest.grouping.logged import filled, template_of
 from service.ingest.grouping.names import bare_name, bare_symbol, base_name
@@ -174,7 +174,7 @@ def _third(
             is_led_back = places and exception is not None and frames is exception.get("frames")
             found = deciding_frames(frames, see, places if is_led_back else NO_PLACES)
             minified = minified or found.minified
-        named = see(kind) if isinstance(kind, str) else ""
+        named = see(compared_type(kind)) if isinstance(kind, str) else ""
         identity = "" if exception is None else identity_of(error, said)
         if "mechanism" in error and found.keys and is_synthetic(error):
             named = ""

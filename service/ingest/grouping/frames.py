@@ -46,6 +46,8 @@ _PATHS = ("abs_path", "filename", "file")
 _NO_FILES = frozenset(
     {"", "SourceFile", "Unknown Source", "Native Method", "<unknown>", "unknown", "<Unknown>", "ProGuard"}
 )
+_R8_BUILD = "r8-map-id-"
+"""Begins the hash of a build in the place of a file."""
 _SAYS_NOTHING = frozenset(
     {
         *("value", "next", "apply", "call", "_next", "step", "fn", "cb", "anonymous", "tryCatch", "invoke", "bind"),
@@ -170,7 +172,7 @@ def _key_of(frame: Mapping[str, Any], named: _Named, *, by_place: bool) -> tuple
 def file_name(path: str) -> str:
     """The base name of a file without additions of a build: the hash of its content, the number of a chunk."""
     base = _CONTENT_HASH.sub("", _WASM_FUNCTION.sub("", base_name(path)))
-    return "" if base in _NO_FILES else _CHUNK_NUMBER.sub("#", base)
+    return "" if base in _NO_FILES or base.startswith(_R8_BUILD) else _CHUNK_NUMBER.sub("#", base)
 
 
 def _mapped(place: LedBack) -> tuple[str, str]:
@@ -244,7 +246,8 @@ def _read(symbol: str, module: str, file: str, path: str) -> _Named:
     if name:
         key = f"{base or module}|{name}" if alike or not owner else f"{owner}.{name}"
     short = len(name) <= _SHORT or name in _SAYS_NOTHING
-    return _Named(key, base, library, passed, script, short, name in _ENTRIES, obfuscated, unnamed)
+    is_entry = not _ENTRIES.isdisjoint((name, symbol))
+    return _Named(key, base, library, passed, script, short, is_entry, obfuscated, unnamed)
 
 
 _known = lru_cache(KNOWN)(_read)

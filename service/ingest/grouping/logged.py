@@ -21,7 +21,7 @@ LEFT_OPEN = "…"
 _PLACEHOLDER = re.compile(
     r"%(?:\((?P<named>[^()%\s]{1,100})\)|(?P<at>[0-9]{1,3})\$)?[-+#0 ]{0,4}[0-9*]{0,4}(?:\.[0-9*]{1,4})?"
     r"(?:hh?|ll?|[jztLq])?[@a-zA-Z]|%%|"
-    r"\$?\{(?P<braced>[\w.@$-]{0,100})(?:[,:!][^{}]{0,50})?\}"
+    r"\{\{(?P<doubled>[^{}]{0,100})\}\}|\$?\{(?P<braced>[\w.@$-]{0,100})(?:[,:!][^{}]{0,50})?\}"
 )
 _SAYS = re.compile(r"[^\W\d_]{2}")
 _NUMBERED = re.compile(r"[0-9]{1,3}\Z")
@@ -67,7 +67,9 @@ def filled(template: str, parameters: Parameters | None) -> str:
         nonlocal place
         if found[0] == "%%":
             return "%"
-        name = found["named"] or found["braced"] or ""
+        if found["doubled"] is not None and found["doubled"].strip() not in named:
+            return f"{{{found['doubled']}}}"  # Two brackets stand for one.
+        name = found["named"] or found["braced"] or (found["doubled"] or "").strip()
         if name in named or name.lstrip("@$") in named:
             return shown(named[name] if name in named else named[name.lstrip("@$")])
         at = int(found["at"]) - 1 if found["at"] else int(name) if _NUMBERED.match(name) else None

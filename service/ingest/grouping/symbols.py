@@ -64,9 +64,17 @@ _NAMELESS = re.compile(
 _GENERATED = re.compile(
     r"(?:GeneratedMethodAccessor|GeneratedConstructorAccessor|GeneratedSerializationConstructorAccessor"
     r"|ExternalSyntheticLambda|[$]Proxy|LambdaForm|EnhancerBySpringCGLIB|FastClassBySpringCGLIB|EnhancerByCGLIB"
-    r"|SpringCGLIB|FastClassByGuice|EnhancerByGuice|HibernateProxy|MockitoMock|ByteBuddy|[$]auxiliary[$]|WeldClientProxy"
+    r"|SpringCGLIB|Castle\.Proxies\.|FastClassByGuice|EnhancerByGuice|HibernateProxy|MockitoMock|ByteBuddy|[$]auxiliary[$]|WeldClientProxy"
     r"|_jvst|[$]{2}Lambda)[\w$/]*"
 )
+_EXPRESSION = re.compile(r"(?:DynamicClass\.)?lambda_method[0-9]{0,9}(?:\(|\Z)")
+"""What .NET compiles of an expression while a program runs."""
+_TEMPLATE = re.compile(r"(_(?:erb|haml|slim|builder|jbuilder|ruby|rabl|rhtml))_{1,3}[0-9]{1,20}_[0-9]{1,20}\Z")
+"""Ends the function that Rails makes of a template."""
+_VALUE_CLASS = re.compile(r"-[A-Za-z0-9_-]{7}\Z")
+"""Stands behind functions of Kotlin with value classes among their arguments."""
+_RUST_CRATE = re.compile(r"Cs[0-9A-Za-z]{1,16}_(?=[0-9])")
+_RUST = ("_RNv", "_RNC", "_RINv", "_RINC")
 _INVOKERS = frozenset(
     {*("invoke", "invokeSuspend", "invokeStatic", "doInvoke", "applyTo", "doCall", "call", "run", "apply", "accept")}
     | {*("test", "emit", "execute", "get", "create", "invokePrim")}
@@ -108,11 +116,19 @@ def _shown(symbol: str) -> str:
 
 def is_generated(module: str, function: str) -> bool:
     """Whether a call only leads to another: its class or function is made while a program runs."""
-    return _GENERATED.search(module) is not None or _GENERATED.search(function) is not None
+    return (
+        _GENERATED.search(module) is not None
+        or _GENERATED.search(function) is not None
+        or _EXPRESSION.match(function) is not None
+    )
 
 
 def _read(symbol: str, module: str) -> Symbol:
     text = symbol.strip()
+    if text[-1:].isdigit() and "_" in text:
+        text = _TEMPLATE.sub(r"\1", text)
+    if text.startswith(_RUST):
+        text = _RUST_CRATE.sub("C", text)
     if _PLAIN.match(text) and "$" not in module and "<" not in module and not text.startswith(_MANGLED):
         return Symbol(module, "" if _NAMELESS.fullmatch(text) else text)
     module = module.removeprefix("Elixir.")
@@ -135,7 +151,8 @@ def _simplified(text: str) -> str:
         text = _demangled(text)
     text = _CLONE.sub("", _RUST_HASH.sub("", text))
     text = _ALIAS.sub("", text.removesuffix(" { <lambda> }"))
-    text = _CLOSURE_OF.sub(r"\1::{closure}", text) if "{closure:" in text else text
+    if "{closure:" in text and (found := _CLOSURE_OF.search(text)) is not None:
+        text = f"{found[1]}::{{closure}}"
     if "@anonymous" in text:
         text = _PHP_CLASS.sub("@anonymous", text)
     if "operator" in text:
@@ -214,6 +231,8 @@ def _of_classes(module: str, owner: str, name: str) -> Symbol:
     if "$" in name:
         parts = [part for part in name.split("$") if part and _NAMELESS.fullmatch(part) is None]
         name = next((part for part in parts if part not in {"access", "default"}), "")
+    if "-" in name and "." in module:
+        name = _VALUE_CLASS.sub("", name)
     held = owner if owner.startswith(module) else ".".join(filter(None, (module, owner)))
     if "$" not in held:
         return Symbol(held, name)

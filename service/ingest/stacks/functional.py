@@ -25,7 +25,9 @@ _OCAML = re.compile(
     r"(?: ([^\s\"]{1,300}))?(?: in)? file \"([^\"\n]{1,300})\"(?: \(inlined\))?, lines? ([0-9]{1,9})[^\n]{0,60}$",
     re.MULTILINE,
 )
-_OCAML_LIBRARY = re.compile(r"(?:Stdlib|CamlinternalOO|Lwt|Base|Core|Async_kernel|Dune)(?:__|\.|\Z)")
+_OCAML_LIBRARY = re.compile(
+    r"(?:Stdlib|Camlinternal\w{1,20}|Printexc|Lwt\w{0,20}|Base|Core|Async\w{0,20}|Eio\w{0,20}|Cohttp\w{0,20})(?:__|\.|\Z)"
+)
 _CLOJURE = re.compile(r'\[([\w.$!?*<>+=/-]{1,300}) ([\w$<>]{1,100}) "([^"\n]{1,200})" (-?[0-9]{1,9})\]')
 _CLOJURE_TRACE = ":trace"
 _CLOJURE_LIBRARY = re.compile(r"(?:clojure|java|javax|jdk|nrepl|leiningen|sun)\.")

@@ -10,10 +10,16 @@ import re
 
 from service.ingest.stacks.trace import MAX_FOUND, MAX_READ, Trace, TracedCall, number, told_of
 
-_CALL = re.compile(
-    r"^#\d{1,4} (?:(\[internal function\])|([^\n]{1,500}?)\((\d{1,9})\)): ([^\n(]{1,300})\(|^#\d{1,4} (\{main\})$",
-    re.MULTILINE,
-)
+_CALL_BEFORE, _CALL = [
+    re.compile(
+        r"^#\d{1,4} (?:(\[internal function\])|([^\n]{1,500}?)\((\d{1,9})\)): "
+        rf"({closure}[^\n(]{{1,300}})\(|^#\d{{1,4}} (\{{main\}})$",
+        re.MULTILINE,
+    )
+    for closure in ("", r"[^\n({]{0,300}\{closure:[^\n]{1,400}?\}(?=\()|")
+]
+_CLOSURE = "{closure:"
+"""Begins the name of a closure, with the function around it and its line."""
 _HEAD = re.compile(
     r"(?:\A|\n)(?:PHP )?(?:Fatal error: {1,2}Uncaught )?([^\n]{0,300}(?:\n[^#\n][^\n]{0,300}){0,20}?)"
     r" in ([^\n]{1,300}):(\d{1,9})\Z"
@@ -31,17 +37,28 @@ _MAIN = "{main}"
 
 def find(stack: str) -> Trace:
     """Read the reported exception, not its causes."""
+    if _CLOSURE in stack:
+        return _find(stack, _CALL)._replace(newer=True)
+    return _find(stack, _CALL_BEFORE)
+
+
+def find_before(stack: str) -> Trace:
+    """The same with closures cut at their first bracket, as before version 3 of the grouping (G-198)."""
+    return _find(stack, _CALL_BEFORE)
+
+
+def _find(stack: str, call: re.Pattern[str]) -> Trace:
     if ".php" not in stack and _MAIN not in stack:
         return Trace()
-    native = _native(stack)
+    native = _native(stack, call)
     return native if native.calls else _as_java(stack)
 
 
-def _native(stack: str) -> Trace:
+def _native(stack: str, call: re.Pattern[str]) -> Trace:
     """Causes come first. Text before the calls is `Type: value in file:line`, unless it is left out."""
     text = stack[:MAX_READ].rpartition(_NEXT)[2]
     told, _, after = text.rpartition(_TRACE)
-    matches = list(_CALL.finditer(after))
+    matches = list(call.finditer(after))
     if not matches:
         return Trace()
     head = _HEAD.search(told.rstrip())

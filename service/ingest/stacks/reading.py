@@ -57,6 +57,7 @@ _NEWER: Sequence[Callable[[str], Trace]] = (
 _BEFORE: Mapping[Callable[[str], Trace], Callable[[str], Trace]] = {
     javascript.find: javascript.find_before,
     jvm.find: jvm.find_before,
+    php.find: php.find_before,
 }
 
 

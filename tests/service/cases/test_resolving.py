@@ -176,3 +176,33 @@ def test_no_name_at_all_leads_outside(source: str):
     name = inside(source)
     assert ".." not in name.replace("\\", "/").split("/")
     assert not name.startswith(("/", "\\"))
+
+
+TWO_SOURCES: dict[str, Any] = {
+    "version": 3, "sources": ["src/cart.js", "lib/a.js"], "names": [], "mappings": "AAAA,oGCAA,oGDAA",
+}  # fmt: skip
+"""A map with columns 1 and 201 of its first source, and column 101 of its second."""
+
+
+@pytest.mark.parametrize(
+    ("more", "library"),
+    [
+        ({"ignoreList": [1]}, [False, True, False]),
+        ({"x_google_ignoreList": [1]}, [False, True, False]),
+        ({"ignoreList": [0], "x_google_ignoreList": [1]}, [True, True, True]),
+        ({"ignoreList": [1], "sourceRoot": "webpack:///"}, [False, True, False]),
+        ({"ignoreList": [1], "sourceRoot": "/app"}, [False, True, False]),
+        ({"ignoreList": [1], "sourceRoot": "webpack://"}, [False, True, False]),
+        ({"ignoreList": [1], "sources": [None, "lib/a.js"]}, [False, True, False]),
+        ({"ignoreList": [0], "sources": ["../lib/./a.js", "src/cart.js"]}, [True, False, True]),
+        ({"ignoreList": []}, [False, False, False]),
+        ({"ignoreList": [7]}, [False, False, False]),
+    ],
+)
+def test_a_map_lists_its_sources_of_third_parties(more: dict[str, Any], library: list[bool]) -> None:
+    """Under either name, and below any root (G-198). A number of no source lists nothing."""
+    told = {**TWO_SOURCES, **more}
+    for sent in (told, {"version": 3, "sections": [{"offset": {"line": 0, "column": 0}, "map": told}]}):
+        ready = ReadyMap(json.dumps(sent).encode(), b"")
+        found = [ready.look_up(1, column) for column in (1, 101, 201)]
+        assert [isinstance(place, SourcePlace) and place.library for place in found] == library

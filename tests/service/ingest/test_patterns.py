@@ -70,7 +70,11 @@ WORST: Mapping[str, Worst] = {
     "apps._APPLE_CALL": Worst(
         ("\n0 a", "\n0 a ", "\n0 a  0x0 ", "\n0  a 0x0 a + 1", "\n0 a 0x0 a (", " \t", "\n0" + " " * 99), MAX_READ
     ),
-    "apps._APPLE_SYSTEM": Worst(("lib", "Kit", "Core", "Foundation", "a"), 100, ask="match"),
+    "apps._APPLE_IMAGE": Worst(
+        ("\n0x0 - 0x0 ", "\n0x0 - 0x0 a", "\n0x0 - 0x0 a <" + "0" * 32 + "> /", "<", "\n 0x0"), MAX_READ
+    ),
+    "apps._APPLE_LIBRARY": Worst(("lib", "libGL", "com.", "dyld"), 100, ask="match"),
+    "apps._APPLE_PATH": Worst(("/", "/a", "/System", "/Xcode", "/usr/lib"), 400, ask="match"),
     "client._DEFAULT": Worst(("{{ ", "{{ default "), ask="fullmatch"),
     "client._VARIABLE": Worst(("{{ ", "{{", "{{ a", "{{ a }", "a."), 200),
     "apps._DART_CALL": Worst(("\n#0 a", "\n#0  a (", "\n#0 a (package:", "\n#0 a (dart:a:1", "#1 ", " ("), MAX_READ),
@@ -143,6 +147,10 @@ WORST: Mapping[str, Worst] = {
     "symbols._PLAIN": Worst(("a", "1", "a."), 500, ask="match"),
     "symbols._RUST_HASH": Worst(("::h", "::h0000000000000000"), 500),
     "symbols._SEPARATOR": Worst((":", "::", "->", "."), 500),
+    "symbols._EXPRESSION": Worst(("lambda_method", "lambda_method1", "DynamicClass."), 500, ask="match"),
+    "symbols._TEMPLATE": Worst(("_", "_erb", "_erb_1", "_erb__1_1", "1"), 500, ask="search"),
+    "symbols._VALUE_CLASS": Worst(("-", "-a", "-aaaaaaa"), 500, ask="search"),
+    "symbols._RUST_CRATE": Worst(("Cs", "Csa", "Csa_", "C"), 500),
     "symbols._STATES": Worst(("<", "<a", "<a>g__", "<a>b__|"), 500),
     "apps._UNITY_CALL": Worst(
         ("\na", "\na(", "\na:a (", "\na () (at ", "\na () [0x0] in ", "\na () (at a:1", "a ", " \t"), MAX_READ
@@ -197,6 +205,7 @@ WORST: Mapping[str, Worst] = {
     "forms.MAY_BE_CARD": Worst(("4", "4000 ", "3000-000000", "2")),
     "forms._ISSUERS": Worst(("4", "6011"), ask="fullmatch"),
     "forms._JSON": Worst(("application/", "a+", "application/a+"), 8192, ask="fullmatch"),
+    "errors._TYPE": Worst(("a.", "a::", "*&", "a\\"), ask="match"),
     "errors._IN_VALUE": Worst(
         ("[Errno ", "[WinError 1", "Error Domain=", "Error Domain=a Code=1", "SQLSTATE["), ask="match"
     ),
@@ -228,8 +237,18 @@ WORST: Mapping[str, Worst] = {
     "native._PLATFORM": Worst(("a ", "a:", "std:", "* "), 400, ask="match"),
     "otlp_form.OTLP_JSON": Worst((" ", "{ "), ask="match"),
     "php._AS_JAVA": Worst(("\nat a", "\n at a(", "\n at a(a:1", "\t"), MAX_READ),
+    "php._CALL_BEFORE": Worst(("\n#0 a(1): a", "\n#0 a(1", "\n#0 a" + "(1): " * 99, "\n#0 {main}"), MAX_READ),
     "php._CALL": Worst(
-        ("\n#0 ", "\n#0 a(1", "\n#0 a(1): ", "\n#0 " + "(1" * 200, "\n#0 [internal function]: "), MAX_READ
+        (
+            "\n#0 ",
+            "\n#0 a(1",
+            "\n#0 a(1): ",
+            "\n#0 " + "(1" * 200,
+            "\n#0 a(1): {closure:",
+            "\n#0 " + "(1): {closure:}" * 60,
+            "\n#0 [internal function]: ",
+        ),
+        MAX_READ,
     ),
     "php._CAUSE": Worst(("\n ", "\n\tCaused by:"), MAX_READ),
     "php._HEAD": Worst(("\n", "\na", " in a", " in a:1", "PHP Fatal error: ", "\n a in a:1\n"), MAX_READ, ask="search"),

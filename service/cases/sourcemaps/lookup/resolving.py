@@ -143,7 +143,7 @@ def _ignored_sources(content: bytes) -> frozenset[str]:
         return frozenset()
     found = set()
     for part in parts:
-        root = (part.sourceRoot or "").rstrip("/")
+        root = (part.sourceRoot or "").removesuffix("/")
         for number in {*part.ignoreList, *part.x_google_ignoreList}:
             source = part.sources[number] if 0 <= number < len(part.sources) else None
             if source:
