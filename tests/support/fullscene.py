@@ -94,6 +94,12 @@ PLACES: Mapping[str, Sequence[str]] = {
     "projects/{project_id}/credentials": ["projects/{project_id}/credentials", "projects/{none_id}/credentials"],
     "projects/{project_id}/delete": ["projects/{project_id}/delete"],
     "projects/{project_id}/log": ["projects/{project_id}/log"],
+    "projects/{project_id}/logs": [
+        "projects/{project_id}/logs",
+        "projects/{project_id}/logs?level=warning&user={distinct_id}&from=1&to=4000000000",
+        "projects/{project_id}/logs?q=nothing&when=day",
+        "projects/{none_id}/logs",
+    ],
     "projects/{project_id}/members": ["projects/{project_id}/members", "projects/{none_id}/members"],
     "projects/{project_id}/onboarding": [f"projects/{{{state}_id}}/onboarding" for state in STATES],
     "projects/{project_id}/people": ["projects/{project_id}/people", "projects/{none_id}/people"],
@@ -281,6 +287,17 @@ class FullScene:
                 extra={"exception": exception, "breadcrumbs": crumbs, "request": sent},
             )
         self.ids["case_id"] = at.case_id
+        contexts = {"runtime": {"name": "CPython"}, "trace": {"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736"}}
+        for level in ("debug", "info", "warning"):
+            log = {
+                "level": level,
+                "message": "The bank answers slowly",
+                "release": "r1",
+                "tags": {"region": "eu"},
+                "user": {"id": self.ids["distinct_id"]},
+                "extra": {"exception": exception, "breadcrumbs": crumbs, "request": sent, "contexts": contexts},
+            }
+            at.must(at.call("POST", "/v1/logs/", log, who="dsn"), 202)
         case = at.must(at.call("GET", f"/v1/cases/{at.case_id}", who="owner"))
         self.ids["event_id"] = case["latest_event"]["id"]
         deed = {"case_revision": case["revision"], "text": "I look after it.\n\n```\nselect 1\n```"}

@@ -11,6 +11,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
         "Observe",
         (
             ("cases", "Cases", "cases"),
+            ("logs", "Logs", "logs"),
             ("people", "People", "people"),
             ("suppressions", "Suppressions", "suppressions"),
             ("source-maps", "Source maps", "source-maps"),

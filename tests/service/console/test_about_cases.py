@@ -1,8 +1,9 @@
-"""People, suppression rules and source maps in the console, over HTTP."""
+"""People, logs, suppression rules and source maps in the console, over HTTP."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -11,12 +12,14 @@ from statemachines.accounts.membership import Role
 from tests.support import mappings
 from tests.support.api import World, ok
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.console import Shown
 from tests.support.erring import BIDI, HOSTILE, SCRIPT, ErringShop, erring_shop
 from tests.support.mappings import Segment
 
 pytestmark = pytest.mark.shares_server
 
 HOSTILE_ID = f"<script>alert(1)<x?y#z&%2F{BIDI}"
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 UNNAMED_ID = f"{SCRIPT}/../x"
 
 
@@ -93,6 +96,117 @@ async def test_an_owner_deletes_a_person(world: World):
     assert "No event of this project names this person" in (await shop.browser.open(place)).text
 
 
+async def _log(shop: ErringShop, message: str, level: str = "info", **members: Any) -> None:
+    ok(await shop.dsn.post("/v1/logs/", {"level": level, "message": message, **members}), 202)
+
+
+def _messages(page: Shown) -> list[str]:
+    """The messages of the logs on a page."""
+    return re.findall(r'<th scope="row" data-label="Message"><bdi>([^<]*)</bdi>', page.html)
+
+
+def _onward(page: Shown) -> str:
+    """The query of the next page; empty for none."""
+    found = re.search(r'class="button" href="(\?[^"]*)">Next page', page.html)
+    return found[1].replace("&amp;", "&") if found else ""
+
+
+async def test_logs_are_shown_by_filters(world: World):
+    """Each with all that is stored of it, as text, and no error among them."""
+    shop = await erring_shop(world)
+    place = f"projects/{shop.id}/logs"
+    assert "No record below error is stored" in (await shop.browser.open(place)).text
+    assert f'href="/console/{place}" aria-current="page"' in (await shop.browser.open(place)).html
+    held = {
+        "exception": {"type": "Slow", "value": HOSTILE, "frames": [{"function": "pay", "filename": "pay.py"}]},
+        "breadcrumbs": [{"message": HOSTILE}],
+        "contexts": {"runtime": {"name": "CPython"}, "trace": {"trace_id": TRACE}, SCRIPT: {SCRIPT: [HOSTILE]}},
+        "request": {"method": "POST"},
+        "logger": "pay",
+        "more": "z" * 2100,
+    }
+    await _log(shop, f"Cart {HOSTILE}", "warning", release="1.0", user={"id": HOSTILE_ID, "email": SCRIPT}, extra=held)
+    await world.wait(2)
+    await _log(shop, "Cart opened", release="1.1", user={"id": "u-2"}, tags={SCRIPT: SCRIPT})
+    await shop.err("Cart broke", user={"id": "u-2"})
+    page = await shop.browser.open(place)
+    assert "<script>alert" not in page.html
+    [opened, hostile] = _messages(page)
+    assert (opened, "Cart &lt;script&gt;" in hostile) == ("Cart opened", True)
+    for text in ("Slow: ", "at pay (pay.py)", "CPython", "Breadcrumbs", "POST", "Logger", "and 100 more characters"):
+        assert text in page.text, text
+    for query, expected in (
+        ("level=warning", [hostile]),
+        ("q=OPENED", [opened]),
+        ("user=u-2", [opened]),
+        (f"user={quote(HOSTILE_ID)}", [hostile]),
+        ("release=1.0", [hostile]),
+        (f"trace={TRACE}", [hostile]),
+        ("when=hour", [opened, hostile]),
+        ("from=1&to=2", []),
+        ("when=&from=1&to=2", [opened, hostile]),
+        ("when=day&from=1&to=x", [opened, hostile]),
+        ("level=debug", []),
+    ):
+        shown = await shop.browser.open(f"{place}?{query}")
+        assert _messages(shown) == expected, query
+        assert ("fits these filters" in shown.text) == (not expected)
+    links = re.findall(r'href="/console/([^"]*/logs\?[^"]*)"', page.html)
+    led_to = [_messages(await shop.browser.open(link.replace("&amp;", "&"))) for link in links]
+    assert led_to == [[opened], [hostile], [hostile]]
+    [filters] = [form for form in (await shop.browser.open(f"{place}?from=1&to=2")).forms if form.method == "get"]
+    assert [filters.value(name) for name in ("when", "from", "to")] == ["given", "1", "2"]
+    for query in ("level=error", "from=x", "trace=a%20b", "cursor=x", "from=2&to=1"):
+        assert "Not to be shown" in (await shop.browser.open(f"{place}?{query}", 400)).text
+
+
+async def test_logs_are_shown_in_pages(world: World):
+    """A page tells how far it looked, where it ends early or has nothing."""
+    shop = await erring_shop(world)
+    await _log(shop, "first")
+    await world.sql(
+        "insert into log_events (project_id, received_at, id, level, message, environment, tags, extra, case_id) "
+        "select project_id, received_at, 'log_' || n, 'info', 'm', 'e', '{}', '{}', "
+        "case when n > 10 then 'case_none' end from log_events, generate_series(1, 10030) n where project_id = %s",
+        shop.id,
+    )
+    place = f"projects/{shop.id}/logs"
+    early = await shop.browser.open(place)
+    assert "This page ends before it is full: it looked at records back to" in early.text
+    nothing = await shop.browser.open(f"{place}?q=nothing")
+    assert "No record matches among those looked at, back to" in nothing.text
+    last = [await shop.browser.open(place + _onward(page)) for page in (early, nothing)]
+    assert [_onward(page) for page in last] == ["", ""]
+    assert "fits these filters" in last[1].text
+    assert sorted(_messages(early) + _messages(last[0])) == ["first", *["m"] * 10]
+
+
+async def test_an_error_leads_to_the_logs_around_it(world: World):
+    """Of its trace, of its person and of everybody, and to none from another time."""
+    shop = await erring_shop(world)
+    traced = {"contexts": {"trace": {"trace_id": TRACE}}}
+    await _log(shop, "of the trace", extra=traced)
+    await _log(shop, "of the person", user={"id": HOSTILE_ID})
+    await _log(shop, "of another", user={"id": "u-2"})
+    await _log(shop, "of before", user={"id": HOSTILE_ID}, extra=traced)
+    await world.sql("update log_events set occurred_at = received_at - 3700 where message = 'of before'")
+    case_id = await shop.err("Card refused", user={"id": HOSTILE_ID}, extra=traced)
+    case = await shop.browser.open(f"cases/{case_id}")
+    [event_id] = re.findall(rf'href="/console/cases/{case_id}/errors/(log_\w+)"', case.html)
+    for page in (case, await shop.browser.open(f"cases/{case_id}/errors/{event_id}")):
+        around = page.html.partition("Logs around it:")[2].partition("</p>")[0]
+        links = re.findall(r'href="/console/([^"]*)">([^<]*)<', around)
+        found = {words: set(_messages(await shop.browser.open(link.replace("&amp;", "&")))) for link, words in links}
+        assert found == {
+            "of the same trace": {"of the trace"},
+            "of the same person": {"of the person"},
+            "of everybody": {"of the trace", "of the person", "of another"},
+        }
+    plain = await shop.browser.open(f"cases/{await shop.err('No trace', extra={'contexts': {'trace': [TRACE]}})}")
+    around = plain.html.partition("Logs around it:")[2].partition("</p>")[0]
+    assert re.findall(r'">([^<]*)</a>', around) == ["of everybody"]
+
+
 async def test_a_rule_is_tried_made_and_removed(world: World):
     shop = await erring_shop(world)
     case_id = await shop.err()
@@ -152,7 +266,7 @@ async def test_pages_about_cases_keep_to_their_project_and_role(world: World):
     await other.err(user={"id": "u-1"})
     await _upload(other, "r1")
     _, auditor = await other.join(Role.AUDITOR)
-    for name in ("people", "people/person?id=u-1", "suppressions?pattern=*", "source-maps"):
+    for name in ("people", "people/person?id=u-1", "logs", "suppressions?pattern=*", "source-maps"):
         foreign = await shop.browser.open(f"projects/{other.id}/{name}", 404)
         assert foreign.text == (await shop.browser.open(f"projects/proj_none1/{name}", 404)).text
         page = await auditor.open(f"projects/{other.id}/{name}")

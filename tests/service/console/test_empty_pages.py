@@ -74,7 +74,7 @@ async def test_the_command_of_the_first_page_creates_a_project(world: World) -> 
 
 
 @pytest.mark.parametrize(
-    "place", ["cases", "people", "automation", "onboarding", "runs", "receipts", "reports", "source-maps"]
+    "place", ["cases", "logs", "people", "automation", "onboarding", "runs", "receipts", "reports", "source-maps"]
 )
 async def test_every_other_empty_page_has_a_command(world: World, place: str) -> None:
     owner = await world.sign_in()

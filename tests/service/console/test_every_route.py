@@ -42,6 +42,7 @@ RULES = {
     "projects/{project_id}/credentials": "list_credentials",
     "projects/{project_id}/delete": "get_setup",
     "projects/{project_id}/log": "list_events",
+    "projects/{project_id}/logs": "list_logs",
     "projects/{project_id}/members": "list_members",
     "projects/{project_id}/onboarding": "get_setup",
     "projects/{project_id}/people": "list_users",

@@ -189,6 +189,7 @@ async def test_an_odd_address_is_no_failure(world: World):
         f"{project}": "done days",
         f"{project}/cases": "status environment release search order cursor",
         f"{project}/log": "before",
+        f"{project}/logs": "level q user release trace when from to cursor",
         f"{project}/people": "search cursor",
         f"{project}/people/person": "id cursor",
         f"{project}/alerts": "blueprint",

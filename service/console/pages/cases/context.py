@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
+from schemas.kernel.patterns import TRACE_ID
 from service.console.kit.rendering import pretty
 from service.console.pages.cases import frames
 from service.console.pages.cases.frames import Cause
@@ -12,6 +15,8 @@ from service.console.pages.cases.frames import Cause
 Json = Mapping[str, Any]
 _LATEST = 4_102_444_800  # a moment after this one is no time of an error
 _HEADS = ("method", "url")
+_NEAR, _NEAR_OF_TRACE = 300, 3_600  # seconds before and after an error to look for its logs
+_LONGEST_ID, _LONGEST_TRACE = 200, 64
 _FACTS = {
     "transaction": "Transaction",
     "server_name": "Server",
@@ -58,7 +63,10 @@ class SentRequest(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """All of an error for its page. `stack` is its stack as text."""
+    """All of an error for its page.
+
+    `stack` is its stack as text. `logs` are the words and queries of links to the logs around it.
+    """
 
     event: Json
     causes: Sequence[Cause]
@@ -70,6 +78,7 @@ class Evidence(NamedTuple):
     heads: Sequence[tuple[str, str]]
     contexts: Sequence[tuple[str, Sequence[tuple[str, str]]]]
     extra: Sequence[tuple[str, str]]
+    logs: Sequence[tuple[str, str]]
 
 
 def evidence_of(event: Json) -> Evidence:
@@ -83,10 +92,45 @@ def evidence_of(event: Json) -> Evidence:
         request(event),
         _pairs(event["user"] or {}),
         _pairs(event["tags"]),
-        [(title, told(event[name])) for name, title in _FACTS.items() if event.get(name)],
+        facts_of(event),
         contexts(event),
         _pairs(event.get("extra") or {}),
+        _logs_around(event),
     )
+
+
+def facts_of(event: Json) -> list[tuple[str, str]]:
+    """The facts of an error that have one value each, those that were sent."""
+    return [(title, told(event[name])) for name, title in _FACTS.items() if event.get(name)]
+
+
+def person_of(event: Json) -> str:
+    """The id of the person whom an error names, as lists take it. Empty for none."""
+    person = str((event["user"] or {}).get("id") or "")
+    return person if len(person) <= _LONGEST_ID else ""
+
+
+def trace_of(event: Json) -> str:
+    """The id of the trace of an error, as lists take it. Empty for none."""
+    trace = (event.get("contexts") or {}).get("trace")
+    found = trace.get("trace_id") if isinstance(trace, dict) else None
+    is_id = isinstance(found, str) and len(found) <= _LONGEST_TRACE and re.match(TRACE_ID, found)
+    return str(found) if is_id else ""
+
+
+def _logs_around(event: Json) -> list[tuple[str, str]]:
+    """Links to the logs around an error: of its trace, of its person, and of everybody."""
+    near = [
+        ("of the same trace", {"trace": trace_of(event)}, _NEAR_OF_TRACE),
+        ("of the same person", {"user": person_of(event)}, _NEAR),
+        ("of everybody", {}, _NEAR),
+    ]
+    at = event["occurred_at"]
+    return [
+        (words, urlencode({**by, "from": max(at - seconds, 0), "to": at + seconds}))
+        for words, by, seconds in near
+        if all(by.values())
+    ]
 
 
 def contexts(event: Json) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -68,11 +68,12 @@ def chain(event: Json) -> list[Cause]:
     resolved = event.get("frames", ())
     frames = [_resolved(frame, raw) for frame, raw in zip(resolved, _as_sent(sent, len(resolved)), strict=True)]
     causes = [Cause(sent.get("type"), sent.get("value"), groups_of(frames))]
-    causes += [
-        Cause(cause["type"], cause["value"], groups_of([_sent(frame) for frame in cause["frames"]]))
-        for cause in sent.get("causes") or ()
-    ]
-    return causes
+    return [*causes, *(sent_cause(cause) for cause in sent.get("causes") or ())]
+
+
+def sent_cause(cause: Json) -> Cause:
+    """An exception with its frames as they were sent."""
+    return Cause(cause["type"], cause["value"], groups_of([_sent(frame) for frame in cause["frames"]]))
 
 
 def groups_of(frames: Sequence[ShownFrame]) -> list[FrameGroup]:
