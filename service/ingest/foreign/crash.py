@@ -82,19 +82,24 @@ def to_payload(event: Mapping[str, Any], form: CrashForm, *, unread: bool) -> di
 
 
 def with_dump(event: Mapping[str, Any], raw: Raw) -> dict[str, Any]:
-    """An event with the facts of its dump. Its own members win, its exception first of all."""
+    """An event with the facts of its dump. Its own members win, its exception first of all.
+
+    So does its message, where the dump is unreadable.
+    """
     payload = dict(event)
+    tells = any(values_of(event.get("exception")))
     try:
         dump = read_dump(raw, MAX_LISTED)
     except UnreadableDump as fault:
         contexts: dict[str, Any] = {"minidump": {"bytes": len(raw), "unreadable": str(fault)}}
         found = _Exception("Minidump, unreadable", ["unreadable"], [])
+        tells = tells or bool(event.get("message") or event.get("logentry"))
     else:
         contexts = _contexts_of(dump, len(raw))
         found = _exception_of(dump)
         if dump.time:
             payload.setdefault("timestamp", dump.time)
-    if not any(values_of(payload.get("exception"))):
+    if not tells:
         error = {"value": found.value, "mechanism": {"type": "minidump", "handled": False}}
         payload["exception"] = {"values": [{**error, "stacktrace": {"frames": found.frames}}]}
         if not payload.get("fingerprint"):

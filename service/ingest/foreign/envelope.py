@@ -19,6 +19,11 @@ from service.ingest.foreign.surrogates import FAULTS, decode_any
 
 MAX_ITEMS = 1000
 MAX_HEADER = 16 * 1024  # bytes of one line of headers
+MINIDUMP = "minidump"
+"""Type of an attachment that is the minidump of a crash."""
+_ATTACHED_DUMP = "event.minidump"
+MAX_DUMP = 20 * 1024 * 1024
+"""Bytes of the begin of a minidump that are read."""
 _LINE = b"\n"
 _ENDLESS = 2**62  # more than any body has
 
@@ -42,14 +47,24 @@ class Header(msgspec.Struct, frozen=True):
 class _ItemHeader(msgspec.Struct, frozen=True):
     type: str
     length: Annotated[int, Meta(ge=0)] | None = None
+    attachment_type: Any = None
+
+    @property
+    def kind(self) -> str:
+        """The type, and for a minidump that."""
+        return MINIDUMP if self.attachment_type == _ATTACHED_DUMP else self.type
 
 
 class EnvelopeItem(NamedTuple):
-    """An item of an envelope: its type, its bytes, and its payload as it came, None for one that is not kept."""
+    """An item of an envelope: its type, its bytes, and its payload as it came, None for one that is not kept.
+
+    `begin` has the first bytes of a minidump.
+    """
 
     type: str
     size: int
     payload: bytes | None
+    begin: bytearray | None = None
 
 
 _header = msgspec.json.Decoder(Header).decode
@@ -108,9 +123,13 @@ class EnvelopeReader(PieceReader):
                 raise TooManyEnvelopeItems
             line = b"" if empty else (yield from self._line(whose))
             said: _ItemHeader = _decoded(_item_header, line, whose)
-            pieces.begin(NOTHING if (most := self._keep(said.type)) is None else most)
-            size = yield from self._payload(said.length, whose)
-            self.items.append(EnvelopeItem(said.type, size, pieces.taken()))
+            kind, begin = said.kind, None
+            most = self._keep(kind)
+            if kind == MINIDUMP and most is not None:
+                begin, most = bytearray(), None
+            pieces.begin(NOTHING if most is None else most)
+            size = yield from self._payload(said.length, whose, begin)
+            self.items.append(EnvelopeItem(kind, size, pieces.taken(), begin))
             if pieces.here or not (yield from pieces.ended()):
                 if pieces.text[pieces.at] != _LINE[0]:
                     raise MalformedEnvelope(f"{whose} must be as long as it says: it goes on")
@@ -143,7 +162,8 @@ class EnvelopeReader(PieceReader):
                 break
         return size
 
-    def _payload(self, length: int | None, whose: str) -> Generator[None, None, int]:
+    def _payload(self, length: int | None, whose: str, begin: bytearray | None) -> Generator[None, None, int]:
+        """Go behind a payload. The first MAX_DUMP bytes of a known length come into `begin`. Returns its bytes."""
         if length is None:
             return (yield from self._to_line_end(_ENDLESS))
         pieces, left = self._pieces, length
@@ -151,6 +171,8 @@ class EnvelopeReader(PieceReader):
             if not pieces.here and (yield from pieces.ended()):
                 raise MalformedEnvelope(f"{whose} must be as long as it says: it ends early")
             step = min(left, len(pieces.text) - pieces.at)
+            if begin is not None:
+                begin += pieces.text[pieces.at : pieces.at + min(step, MAX_DUMP - len(begin))]
             pieces.at += step
             left -= step
         return length

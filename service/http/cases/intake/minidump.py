@@ -36,6 +36,7 @@ from service.ingest.foreign.crash import (
     event_text,
     to_payload,
 )
+from service.ingest.foreign.envelope import MAX_DUMP, MINIDUMP
 from service.ingest.foreign.form_parts import FormPart, FormReader
 from service.ingest.foreign.members import FRAMES
 from service.ingest.foreign.sentry_event import event_id_of
@@ -43,13 +44,10 @@ from service.ingest.kept.kinds import NOT_KEPT, Kind
 from service.ingest.queue.items import AS_SENT, Adjustments
 from service.multipart import FORM, MalformedForm, boundary_of
 
-MAX_DUMP = MAX_ENVELOPE_BYTES
-"""Bytes of the begin of a dump that are looked at."""
 BARE = ("application/octet-stream", "application/x-dmp")
 """Types of a dump without a form around it."""
 PLAIN = "text/plain; charset=utf-8"
 _ATTACHMENT = "attachment"
-_MINIDUMP = "minidump"
 
 
 class ArrivingCrash:
@@ -200,7 +198,7 @@ def _count(call: Call[bytes, None], arriving: ArrivingCrash) -> None:
     """Count the dump, and the other files as attachments that are not kept."""
     intake = call.services.intake
     others = sum(part.is_file and part.name not in {DUMP, PACKED_EVENT} for part in arriving.parts)
-    intake.sdks.items[SENTRY, _MINIDUMP] += 1
+    intake.sdks.items[SENTRY, MINIDUMP] += 1
     intake.sdks.items[SENTRY, _ATTACHMENT] += others
     intake.kinds.note(Kind(call.project_id, SENTRY, _ATTACHMENT, NOT_KEPT), others)
 

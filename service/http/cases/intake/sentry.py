@@ -29,7 +29,8 @@ from service.http.edge.body.unpacking import decompress
 from service.http.edge.declare.call import Call
 from service.ingest.foreign import envelope, sentry_event
 from service.ingest.foreign.common import TakenLog, to_log
-from service.ingest.foreign.envelope import EnvelopeReader
+from service.ingest.foreign.crash import with_dump
+from service.ingest.foreign.envelope import MAX_DUMP, MINIDUMP, EnvelopeReader
 from service.ingest.foreign.members import FRAMES
 from service.ingest.foreign.reports import known_type, read_report
 from service.ingest.kept.kinds import LOST, NOT_KEPT, Kind
@@ -42,17 +43,17 @@ _EVENT = "event"
 _REPORT = "client_report"
 _TAKEN = 202  # as a log event is answered that comes alone
 _BEGIN = 64  # bytes of an event with its first brace
-_MOST_REPORTS = 16  # of one envelope that are read, each of
-_REPORT_BYTES = 16 * 1024  # at most
+_MOST_KEPT = {_EVENT: 1, _REPORT: 16, MINIDUMP: 1}  # items of one envelope
+_MOST_BYTES = {_EVENT: MAX_EVENT_BYTES, _REPORT: 16 * 1024, MINIDUMP: MAX_DUMP}  # of each
 _route = partial(sdk_route, sdks.SENTRY, max_body=MAX_ENVELOPE_BYTES, unpacked=MAX_UNPACKED_BYTES, piecewise=True)
 _store_route = partial(sdk_route, sdks.SENTRY, max_body=MAX_EVENT_BYTES, unpacked=MAX_EVENT_BYTES)
 
 
 class ArrivingEnvelope:
-    """An arriving envelope. The event and the reports of the SDK are kept, and all else is passed over."""
+    """An arriving envelope. The event, its dump and the reports of the SDK are kept, and all else is passed over."""
 
     def __init__(self) -> None:
-        self._reader = EnvelopeReader(partial(_room, {_EVENT: 1, _REPORT: _MOST_REPORTS}))
+        self._reader = EnvelopeReader(partial(_room, dict(_MOST_KEPT)))
 
     def feed(self, piece: bytes) -> None:
         """Read a piece, an empty one at the end. Raises InvalidPayload, and TooManyItems. Pure."""
@@ -91,6 +92,11 @@ class ArrivingEnvelope:
         return (item.payload for item in self._reader.items if item.type == _REPORT and item.payload is not None)
 
     @property
+    def dump(self) -> bytearray | None:
+        """The begin of the first minidump. None without one."""
+        return next((item.begin for item in self._reader.items if item.begin), None)
+
+    @property
     def event(self) -> bytes | None:
         """The event; None without one. Raises InvalidPayload for several, and PayloadTooLarge."""
         events = [item.payload for item in self._reader.items if item.type == _EVENT]
@@ -106,7 +112,7 @@ def _room(left: dict[str, int], kind: str) -> int | None:
     if not left.get(kind):
         return None
     left[kind] -= 1
-    return MAX_EVENT_BYTES if kind == _EVENT else _REPORT_BYTES
+    return _MOST_BYTES[kind]
 
 
 class ReadEvent(NamedTuple):
@@ -132,24 +138,23 @@ async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
         fault = refused
     event, event_id = opened.event if fault is None else _event_before(opened), None
     if event is not None:
-        event_id = await _record(call, event, opened.event_id, opened.sent_at)
+        event_id = await _record(call, event, opened.event_id, opened.sent_at, opened.dump)
         call.records = Counter({("logs", _TAKEN): 1})
     if fault is not None:
         raise fault
     if event is None:
         call.records = Counter()
-    _count(call, opened)
+    _count(call, opened, read=Counter([_EVENT, *([MINIDUMP] if event is not None and opened.dump else [])]))
     return Answer(200, SentryAccepted() if event_id is None else SentryAccepted(event_id))
 
 
-def _count(call: Call[bytes, None], opened: ArrivingEnvelope) -> None:
-    """Count the items of an envelope, the unkept ones by name, and the losses reported by the SDK."""
+def _count(call: Call[bytes, None], opened: ArrivingEnvelope, read: Mapping[str, int]) -> None:
+    """Count the items of an envelope, by name those without a use, and the losses reported by the SDK."""
     intake, project_id = call.services.intake, call.project_id
     for kind, count in opened.types.items():
         name = known_type(kind)
         intake.sdks.items[SENTRY, name] += count
-        if name != _EVENT:
-            intake.kinds.note(Kind(project_id, SENTRY, name, NOT_KEPT), count)
+        intake.kinds.note(Kind(project_id, SENTRY, name, NOT_KEPT), count - read.get(name, 0))
     for report in opened.reports:
         for (reason, category), count in read_report(report).items():
             intake.sdks.discarded[SENTRY, reason, category] += count
@@ -192,13 +197,20 @@ def _unwrapped(text: bytes) -> bytes:
         raise unacceptable("an event in base64 must be JSON, or JSON packed by zlib") from None
 
 
-async def _record(call: Call[bytes, None], text: bytes, envelope_id: str | None, sent_at: Any = None) -> str:
+async def _record(
+    call: Call[bytes, None],
+    text: bytes,
+    envelope_id: str | None,
+    sent_at: Any = None,
+    dump: bytearray | None = None,
+) -> str:
     """Store an event, and return its id. Raises InvalidPayload, and as the intake's `submit`."""
-    variables = call.sender.frame_variables
+    variables, size = call.sender.frame_variables, len(text) + len(dump or b"")
     try:
-        read = await call.work_on(len(text), partial(_read, text, envelope_id, sent_at, variables=variables))
+        read = await call.work_on(size, partial(_read, text, envelope_id, sent_at, variables=variables, dump=dump))
     except Odd:
-        read = await call.work_apart(partial(_read_adjusted, text, envelope_id, sent_at, variables=variables))
+        work = partial(_read_adjusted, text, envelope_id, sent_at, variables=variables, dump=dump)
+        read = await call.work_apart(work)
     return await store_event(call, read)
 
 
@@ -223,14 +235,25 @@ async def store_event(call: Call[bytes, None], read: ReadEvent) -> str:
 
 
 def _read(
-    text: bytes, envelope_id: str | None, sent_at: Any = None, adjustments: Adjustments = AS_SENT, *, variables: bool
+    text: bytes,
+    envelope_id: str | None,
+    sent_at: Any = None,
+    adjustments: Adjustments = AS_SENT,
+    *,
+    variables: bool,
+    dump: bytearray | None = None,
 ) -> ReadEvent:
-    """Read an event. Raises Odd when it has to be adjusted first, and InvalidPayload. Pure but for a fresh id."""
+    """Read an event, with the facts of its minidump. Pure but for a fresh id.
+
+    Raises Odd when it has to be adjusted first, and InvalidPayload.
+    """
     check_values(text)  # first, for a text of many is dear
     payload = check_body(text)
     if not isinstance(payload, dict):
         raise unacceptable("an event must be a JSON object")
     own = sentry_event.event_id_of(payload.get("event_id"), envelope_id)
+    if dump is not None:
+        payload = with_dump(payload, dump)
     return read_payload(payload, own, sent_at, adjustments, variables=variables)
 
 
@@ -243,9 +266,11 @@ def read_payload(
     return ReadEvent(event_id, own_id is not None, log, adjustments)
 
 
-def _read_adjusted(text: bytes, envelope_id: str | None, sent_at: Any = None, *, variables: bool) -> ReadEvent:
+def _read_adjusted(
+    text: bytes, envelope_id: str | None, sent_at: Any = None, *, variables: bool, dump: bytearray | None = None
+) -> ReadEvent:
     adjusted = adjust(text, FRAMES)
-    return _read(adjusted.raw, envelope_id, sent_at, adjusted.adjustments, variables=variables)
+    return _read(adjusted.raw, envelope_id, sent_at, adjusted.adjustments, variables=variables, dump=dump)
 
 
 def unacceptable(reason: str) -> InvalidPayload:

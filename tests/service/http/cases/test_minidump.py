@@ -153,6 +153,44 @@ async def test_a_large_dump_is_read_wherever_its_streams_are(program: Program, p
     assert await program.cases() == {TITLE: 1}
 
 
+async def send(program: Program, event: Any, *dumps: bytes, place: str = "behind") -> None:
+    """Send an envelope as the SDK for native programs does."""
+    told = {"type": "attachment", "attachment_type": "event.minidump", "filename": "1.dmp"}
+    items = [(told, dump) for dump in dumps]
+    beside = ({"type": "event"}, json.dumps(event).encode())
+    ok(await program.sentry(*([*items, beside] if place == "before" else [beside, *items])))
+
+
+@pytest.mark.parametrize("place", ["before", "behind"])
+async def test_a_dump_beside_an_event_gives_it_its_facts(program: Program, place: str) -> None:
+    """Small or large, before or behind: the case is that of the same crash by the other door."""
+    id_of(await program.upload(form(minidump())))
+    await send(program, {"event_id": uuid4().hex, "release": "shop@1"}, minidump(), place=place)
+    await send(program, {"event_id": uuid4().hex}, minidump() + padding(3_000_000), place=place)
+    assert await program.cases() == {TITLE: 3}
+
+
+async def test_an_exception_of_an_event_counts_more_than_its_dump(program: Program) -> None:
+    """The facts of the dump stand beside it, those of a second one are counted."""
+    await send(program, {"exception": {"values": [{"type": "Lost", "value": "late"}]}}, minidump(), b"second")
+    assert await program.cases() == {"Lost: late": 1}
+    assert (await program.shown())["contexts"]["minidump"]["module"] == APP.path
+    assert await program.not_kept(1) == {("sentry", "minidump", "not_kept"): 1}
+
+
+async def test_an_unreadable_dump_beside_an_event_costs_nothing_of_it(program: Program) -> None:
+    await send(program, {"message": "the game froze", "level": "error"}, b"MDMP\0")
+    [title] = await program.cases()
+    assert title == "the game froze"
+
+
+async def test_a_dump_without_an_event_is_counted_by_name(program: Program) -> None:
+    told = {"type": "attachment", "attachment_type": "event.minidump"}
+    ok(await program.sentry((told, minidump())))
+    assert await program.cases() == {}
+    assert await program.not_kept(1) == {("sentry", "minidump", "not_kept"): 1}
+
+
 async def test_who_is_refused(world: World, program: Program) -> None:
     """A wrong key, none, another project's: nothing is stored, and nothing is told apart."""
     other = Program(world, program.owner, await program.owner.create_project("other"))

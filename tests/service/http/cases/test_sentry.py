@@ -301,7 +301,7 @@ async def test_an_attachment_costs_no_error(sdk: Sdk, packed: str, sized: bool, 
     coding, pack = PACKERS[packed]
     sent = event()
     content = padding(6_000_000)
-    attached = MINIDUMP | ({} if sized else {"length": None})
+    attached = ATTACHMENT | ({} if sized else {"length": None})
     items = [(attached, content), ({"type": "event"}, json.dumps(sent).encode()), (ATTACHMENT, b"a log")]
     if place == "behind":
         items[:2] = reversed(items[:2])
