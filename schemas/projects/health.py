@@ -94,4 +94,5 @@ class ProjectHealth(msgspec.Struct, frozen=True, kw_only=True):
     webhooks: list[WebhookHealth]
     not_kept: list[NotKept]
     default_level: DefaultLevel
+    last_log_without_level_at: Epoch | None
     next_action: str

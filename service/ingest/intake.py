@@ -33,7 +33,7 @@ from service.ingest.flush.decider import DOUBT_DEADLINE, Decider
 from service.ingest.flush.settlement import Settlement
 from service.ingest.flush.transaction import Flush
 from service.ingest.foreign.reports import SdkCounts
-from service.ingest.kept.kinds import KindCounts
+from service.ingest.kept.kinds import KindCounts, without_level
 from service.ingest.queue.items import Item
 from service.ingest.queue.together import Result, Together
 from service.ingest.scrub.scrubbing import Scrubber
@@ -221,6 +221,8 @@ class Intake:
         size = 0
         for item in batch:
             size += item.size
+            if item.names_no_level:
+                self.kinds.note(without_level(item.sender.project_id))
             try:
                 item.prepare(self.scrubber)
             except Exception as bug:  # noqa: BLE001 - whatever it is, it costs nobody else an answer

@@ -1,6 +1,7 @@
 """Telemetry that a door answers and does not keep, or refuses for what it is: counted by project, kind and day.
 
-Nothing that a product sends is dropped silently: the health of its project names it (G-194, G-195). A door notes the
+Nothing that a product sends is dropped silently: the health of its project names it (G-194, G-195). Native records
+without a level are kept, and counted beside: health names their project (G-191). A door notes the
 amounts in memory, and a task writes them every second. A crash loses the last second of these counts. A database that
 is not there loses nothing, as long as the names are no more than MOST_NAMES.
 """
@@ -25,6 +26,8 @@ REFUSED = "refused"
 """Refused in the answer."""
 LOST = "lost_by_sdk"
 """Dropped by the SDK before it was sent."""
+WITHOUT_LEVEL = "without_level"
+"""Kept with a level that its sender did not name."""
 
 WRITE_SECONDS = 1.0
 LAST_SECONDS = 1.0  # for the amounts of a process that ends
@@ -40,6 +43,11 @@ class Kind(NamedTuple):
     protocol: str
     kind: str
     outcome: str
+
+
+def without_level(project_id: str) -> Kind:
+    """Native records of a project without a level."""
+    return Kind(project_id, "native", "log", WITHOUT_LEVEL)
 
 
 class KindCounts:

@@ -222,6 +222,11 @@ class Item:
             self.minified = minified_frames(body.extra, body.release)
         return self.minified
 
+    @property
+    def names_no_level(self) -> bool:
+        """Whether it is an unprepared native record without a level. SDK doors always name one."""
+        return isinstance(self.body, LogEvent) and self.body.level is None
+
     def _level_of(self, body: LogEvent) -> Level:
         """The level of a record as sent, else that of an error or of the project's setting (G-191)."""
         if body.level is not None:

@@ -44,7 +44,7 @@ class Health(NamedTuple):
     deleted.
     `total` is the project's in the `month`, `account_total` that of the paying account. `by_day` are the last
     days of the project, oldest first, also empty ones. `not_kept` is of the last NOT_KEPT_DAYS.
-    `default_level` is that of native records without one.
+    `default_level` is that of native records without one, `without_level_at` when the last of them came within a day.
     """
 
     now: int
@@ -64,6 +64,7 @@ class Health(NamedTuple):
     fenced: bool
     not_kept: list[NotKeptRow]
     default_level: DefaultLevel
+    without_level_at: int | None
 
 
 async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health:
@@ -79,8 +80,8 @@ async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health
     hour = now - now % HOUR
     overflow_id = case.case_id(project_id, case.overflow_fingerprint(hour))
     [
-        [last_deploy_at, open_cases, opened, opened_public, overflow_case_id, overflow_open, fenced, level]
-    ] = await store.fetch(_STANDING, project_id=project_id, hour=hour, overflow_id=overflow_id)
+        [last_deploy_at, open_cases, opened, opened_public, overflow_case_id, overflow_open, fenced, level, no_level_at]
+    ] = await store.fetch(_STANDING, project_id=project_id, hour=hour, overflow_id=overflow_id, a_day_ago=now - DAY)
     return Health(
         now=now,
         month=month,
@@ -98,6 +99,7 @@ async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health
         overflow_open=overflow_open,
         fenced=fenced,
         default_level=level,
+        without_level_at=no_level_at,
         not_kept=[
             NotKeptRow(*row)
             for row in await store.fetch(_NOT_KEPT, project_id=project_id, since=today - (NOT_KEPT_DAYS - 1) * DAY)

@@ -44,6 +44,7 @@ def project_health(
             for row in health.not_kept
         ],
         default_level=health.default_level,
+        last_log_without_level_at=health.without_level_at,
         next_action=_advice(health),
     )
 
@@ -87,5 +88,10 @@ def _advice(health: Health) -> str:
         return (
             "List the open cases and start with the one that affects the most people. Resolve "
             "fixed cases, and ignore those without need for a fix."
+        )
+    if health.without_level_at is not None:
+        return (
+            "Name the level of each record of POST /v1/logs/. Without a level, an exception and a stack it is "
+            f"{health.default_level}, as default_level says."
         )
     return "Nothing needs attention."

@@ -1,6 +1,6 @@
 -- What waits for attention in a project: its last deploy, its open cases but for those of an onboarding proof alone,
 -- the cases that it opened in this hour and those of them by the public DSN, the hour's overflow case, and whether the
--- project is being deleted, and the level of its records without any.
+-- project is being deleted, the level of its records without any, and when the last of those came within a day.
 select (select max(d.recorded_at) from deploys d where d.project_id = %(project_id)s),
     (select count(*) from cases c where c.project_id = %(project_id)s and c.status = 'open')
         + (select count(*) from cases c where c.project_id = %(project_id)s and c.status = 'overflow')
@@ -17,6 +17,8 @@ select (select max(d.recorded_at) from deploys d where d.project_id = %(project_
     coalesce(
         (select s.default_level from project_settings s where s.project_id = %(project_id)s),
         (select d.default_level from public_dsns d where d.project_id = %(project_id)s and d.id = %(project_id)s),
-        'error')
+        'error'),
+    (select max(k.last_at) from kinds_not_kept k where k.project_id = %(project_id)s and k.day >= %(a_day_ago)s - 86400
+        and k.outcome = 'without_level' and k.last_at >= %(a_day_ago)s)
 from (values (%(project_id)s, %(overflow_id)s)) wanted(project_id, id)
 left join cases c on c.project_id = wanted.project_id and c.id = wanted.id

@@ -19,6 +19,8 @@ from tests.support.sentry import PYTHON_EVENT, envelope
 
 pytestmark = pytest.mark.shares_server
 
+DAY = 86_400
+
 
 class Product:
     """A project and everything that reports to it."""
@@ -36,10 +38,17 @@ class Product:
     async def posthog(self, *events: Any) -> httpx2.Response:
         return await self.world.call("POST", "/batch/", content=batch(self.posthog_key, *events))
 
+    async def log(self, *records: Any) -> httpx2.Response:
+        headers = {"authorization": f"Bearer {self.dsn}", "content-type": "application/x-ndjson"}
+        return await self.world.call("POST", "/v1/logs/", content="\n".join(map(json.dumps, records)), headers=headers)
+
+    async def health(self) -> dict[str, Any]:
+        return ok(await self.owner.get(f"/v1/projects/{self.id}/health"))
+
     async def not_kept(self, number: int) -> dict[tuple[str, str, str], int]:
         """What health names, once it names so many."""
         for _ in range(200):
-            found = ok(await self.owner.get(f"/v1/projects/{self.id}/health"))["not_kept"]
+            found = (await self.health())["not_kept"]
             if sum(one["count"] for one in found) >= number:
                 assert all(one["last_at"] > 0 for one in found)
                 return {(one["protocol"], one["kind"], one["outcome"]): one["count"] for one in found}
@@ -106,6 +115,40 @@ async def test_refused_records_of_opentelemetry_have_a_name(product: Product) ->
     headers = {**AS_PROTOBUF, "authorization": f"Bearer {product.dsn}"}
     assert (await product.world.call("POST", "/v1/logs", content=raw, headers=headers)).status_code == 200
     assert await product.not_kept(1) == {("opentelemetry", "malformed_record", "refused"): 1}
+
+
+async def test_native_records_without_a_level_are_named_for_a_day(product: Product) -> None:
+    """Whatever level they got, alone or among others; no record that names one, and none of an SDK (G-191)."""
+    bare = {key: value for key, value in PYTHON_EVENT.items() if key != "level"}
+    ok(await product.sentry(item("event", json.dumps(bare).encode()), item("session")))
+    ok(await product.log({"message": "named", "level": "info"}), 202)
+    await product.not_kept(1)
+    assert (await product.health())["last_log_without_level_at"] is None
+    for sent in (
+        [{"message": "plain"}],
+        [{"message": "broke", "level": None, "extra": {"exception": {"type": "E", "value": "v"}}}],
+        [{"message": "named", "level": "info"}, {"message": "among others"}],
+    ):
+        ok(await product.log(*sent), 202)
+        await named_without_level(product)
+        await product.world.wait(DAY + 2)
+        assert (await product.health())["last_log_without_level_at"] is None
+    assert await product.not_kept(1) == {("sentry", "session", NOT_KEPT): 1}
+    other = Product(product.world, product.owner, await product.owner.create_project("other"))
+    assert (await other.health())["last_log_without_level_at"] is None
+    ok(await other.log({"message": "plain"}), 202)
+    health = await named_without_level(other)
+    assert health["last_log_without_level_at"] >= health["last_event_received_at"]
+    assert health["next_action"].startswith("Name the level of each record")
+
+
+async def named_without_level(product: Product) -> dict[str, Any]:
+    """The health of a project once it names records without a level."""
+    for _ in range(200):
+        if (health := await product.health())["last_log_without_level_at"] is not None:
+            return health
+        await asyncio.sleep(0.1)
+    raise AssertionError(health)
 
 
 async def test_another_project_is_not_shown(product: Product) -> None:
