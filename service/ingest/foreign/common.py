@@ -32,7 +32,7 @@ from service.ingest.grouping.names import MAX_TEXT, bare_name, base_name, is_lib
 from service.ingest.grouping.symbols import shown_name
 from service.ingest.queue.people import is_placeholder
 from service.ingest.queue.times import NO_CLOCK, SdkClock
-from service.ingest.scrub.requests import bounded_variables
+from service.ingest.scrub.bounds import MOST_OF_TAGS, bounded_variables, cut, cut_texts, most_of
 
 MAX_MESSAGE = 8192
 MAX_NAME = 200
@@ -44,10 +44,12 @@ MAX_ADDRESS = 40
 MAX_FRAMES = 100  # of one exception
 MAX_CAUSES = 10
 MAX_AROUND = 5  # lines of source before that of a frame, and after it
+SURELY_FITTING_TAGS = MOST_OF_TAGS // (6 * (MAX_NAME + MAX_TAG))  # a character takes six bytes of JSON at most
 CAUSES_FRAMES = 4  # a cause has so many times fewer frames
 KNOWN_FRAMES = 4096  # remembered: some megabytes
 SURELY_FITS = MAX_EXTRA_BYTES // 4
 """Bytes of which so much is certain that there is room for all."""
+NEWEST_LAST = "breadcrumbs"
 NO_MESSAGE = "(no message)"
 
 _encode = msgspec.json.Encoder().encode
@@ -141,7 +143,9 @@ def to_log(event: ForeignEvent, *, variables: bool = False) -> TakenLog:
     Its frames keep their `variables` only if asked for (G-202).
     """
     user = _user(event.user)
-    extra, written = _extra(event)
+    tags, whole = _tags(event.tags)
+    # PostHog's properties, of which the short ones are tags as well, say it all.
+    extra, written = _extra(event, [] if whole or "properties" in event.more else ["tags"])
     if variables and event.errors and _add_variables(extra, event.errors, MAX_EXTRA_BYTES - len(written)):
         written = _encode(extra)
     body = LogEvent(
@@ -150,7 +154,7 @@ def to_log(event: ForeignEvent, *, variables: bool = False) -> TakenLog:
         (event.environment or "")[:MAX_ENVIRONMENT] or None,
         (event.release or "")[:MAX_NAME] or None,
         None if user is None else LogUser(user["id"], user.get("email")),
-        _tags(event.tags),
+        tags,
         extra,
     )
     text = _Text(body.message, body.level, msgspec.Raw(written), body.tags, body.environment, body.release, user)
@@ -210,51 +214,65 @@ def _named(value: Any) -> str | None:
     return None if not text or is_placeholder(text) else text
 
 
-def _tags(tags: Mapping[str, Any]) -> dict[str, str | None]:
-    """At most MAX_TAGS; the marker of a proof is always among them."""
+def _tags(tags: Mapping[str, Any]) -> tuple[dict[str, str | None], bool]:
+    """At most MAX_TAGS within MOST_OF_TAGS, and whether these are all. The marker of a proof is always among them."""
     kept: dict[str, str | None] = {}
+    whole = True
     names = sorted(tags, key=lambda name: name != PROOF_PROPERTY) if PROOF_PROPERTY in tags else tags
     for name in names:
         value = tags[name]
         text = value if isinstance(value, str) else _encode(value).decode() if value is not None else None
-        if name and text is not None and len(kept) < MAX_TAGS:
-            kept[name[:MAX_NAME]] = text[:MAX_TAG]
-    return kept
+        if not name or text is None:
+            continue
+        if len(kept) == MAX_TAGS:
+            return kept, False
+        kept[name[:MAX_NAME]] = text[:MAX_TAG]
+        whole = whole and len(name) <= MAX_NAME and len(text) <= MAX_TAG
+    fitting = cut(kept, MOST_OF_TAGS) if len(kept) > SURELY_FITTING_TAGS else kept
+    return fitting, whole and fitting is kept
 
 
-def _extra(event: ForeignEvent) -> tuple[dict[str, Any], bytes]:
+def _extra(event: ForeignEvent, left_out: Sequence[str]) -> tuple[dict[str, Any], bytes]:
     """What is kept beside the message, the most important first, as long as there is room; and its text."""
+    more, short = cut_texts(event.more)
+    left_out = [*event.left_out, *left_out, *short]
     whole: dict[str, Any] = {"exception": _shown(event.errors, MAX_FRAMES, lines=True)} if event.errors else {}
     if event.images:
         whole["debug_meta"] = {"images": list(event.images)}
-    whole.update({name: value for name, value in event.more.items() if value is not None})
-    if event.left_out:
-        whole["left_out"] = list(event.left_out)
+    whole.update(more)
+    if left_out:
+        whole["left_out"] = left_out
     written = _encode(whole)
     if len(written) <= SURELY_FITS:
         return whole, written
-    fitting = _fitting_extra(event)
+    fitting = _fitting_extra(event, more, left_out)
     return fitting, _encode(fitting)
 
 
-def _fitting_extra(event: ForeignEvent) -> dict[str, Any]:
-    """As much of it as there is room for."""
+def _fitting_extra(event: ForeignEvent, more: Mapping[str, Any], left_out: list[str]) -> dict[str, Any]:
+    """As much of it as there is room for, each member within its bound, the cut ones last."""
     extra: dict[str, Any] = {}
-    left_out = list(event.left_out)
-    room = MAX_EXTRA_BYTES - len(_encode({"left_out": [*left_out, *event.more]})) - len('{"frames_left_out":100}')
+    names = [*left_out, "debug_meta", *more]
+    room = MAX_EXTRA_BYTES - len(_encode({"left_out": names})) - len('{"frames_left_out":100}')
     if event.errors:
         extra["exception"] = _fitting(event.errors, room * 3 // 4)
         room -= len(_encode(extra["exception"])) + len('"exception":,')
-    parts = {"debug_meta": {"images": list(event.images)} if event.images else None, **event.more}
-    for name, value in parts.items():
-        if value is None:
-            continue
+    images = {"debug_meta": {"images": list(event.images)}} if event.images else {}
+    large = {}
+    for name, value in {**images, **more}.items():
         size = len(_encode({name: value}))
-        if size > room:
-            left_out.append(name)
+        if size > room or size > most_of(name, value):
+            large[name] = value
             continue
         extra[name] = value
         room -= size
+    for name, value in large.items():
+        beside = len(_encode(name)) + len(":,")
+        if name not in left_out:
+            left_out.append(name)
+        if (kept := cut(value, min(room - beside, most_of(name, value)), newest=name == NEWEST_LAST)) is not None:
+            extra[name] = kept
+            room -= len(_encode(kept)) + beside
     if event.errors:
         _add_lines(extra["exception"], event.errors, room)
     return {**extra, "left_out": left_out} if left_out else extra

@@ -34,6 +34,7 @@ from service.ingest.grouping.names import bare_symbol, base_name, is_library
 from service.ingest.queue import people
 from service.ingest.queue.people import PersonTold
 from service.ingest.queue.times import NO_CLOCK, SdkClock
+from service.ingest.scrub.bounds import SURELY_FITS, cut_event
 from service.ingest.scrub.requests import drop_variables, keep_variables, tells_of_error, tidy
 from service.ingest.scrub.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Findings, Scrubber, without_own
 from service.packing import PACKED_FROM, pack
@@ -290,8 +291,18 @@ class Item:
             self.sender.public,
         )
         self.row.happened, self.row.sent = self.clock
-        if len(self.raw) >= PACKED_FROM and marker is None and (packed := pack(extra)) is not None:
+        if len(self.raw) > SURELY_FITS:
+            self._bound(self.row)
+        if len(self.raw) >= PACKED_FROM and marker is None and (packed := pack(self.row.extra)) is not None:
             self.row.extra, self.row.packed = {}, packed
+
+    def _bound(self, row: LogRow) -> None:
+        """Cut an event with marks longer than their texts, after its scrubbing."""
+        parts: dict[str, Any] = {"tags": row.tags}
+        if row.user_data is not None:
+            parts["user_data"] = {"id": row.user_data["id"], **row.user_data}
+        row.extra = cut_event(parts, dict(row.extra), len(_encode((row.message, row.environment, row.release))))
+        row.tags, row.user_data = parts["tags"], parts.get("user_data")
 
     def _gather(
         self, message: str, extra: Mapping[str, Any], see: Callable[[str], str], names: EventNames

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from service.ingest.scrub.bounds import bounded_variables
 from service.ingest.stacks.reading import read_trace
 
 MOST_PARAMETERS = 200
@@ -19,10 +20,6 @@ LEFT_OUT = "[left out]"
 """Stands for a text of names and values in no readable form."""
 _DROPPED = frozenset({"cookie", "cookie2", "cookies", "setcookie", "authorization", "proxyauthorization"})
 _VARIABLES = ("vars", "code_variables", "local_variables", "locals")
-MOST_VARIABLES = 4096
-"""Bytes of JSON of the variables of a frame."""
-MOST_VARIABLE = 1024
-"""Bytes of JSON of one of them."""
 _ERRORS = ("error", "err")
 _OF_ERROR = ("exception", "stack", "stacktrace", "stack_trace", "raw_stack", "traceback", "frames")
 _NAME_AND_VALUE = 2
@@ -50,19 +47,6 @@ def keep_variables(extra: Mapping[str, Any]) -> list[dict[str, Any]]:
             frame.update(bounded_variables(held))
             kept.append(frame["vars"])
     return kept
-
-
-def bounded_variables(held: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of a frame with room for them, whole, as `vars`. `vars_left_out` is the number of the others."""
-    kept: dict[str, Any] = {}
-    room = MOST_VARIABLES
-    for name, value in held.items():
-        size = len(_encode({name: value}))
-        if size <= MOST_VARIABLE and size <= room:
-            kept[name] = value
-            room -= size
-    left_out = len(held) - len(kept)
-    return {"vars": kept, **({"vars_left_out": left_out} if left_out else {})}
 
 
 def tells_of_error(message: str, extra: Mapping[str, Any] | None) -> bool:

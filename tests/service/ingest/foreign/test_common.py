@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.cases.log import MAX_EXTRA_BYTES, LogEvent
+from schemas.cases.log import MAX_EXTRA_BYTES, MAX_INGEST_BYTES, LogEvent
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.ingest.foreign.common import (
     MAX_FRAMES,
@@ -22,8 +22,13 @@ from service.ingest.foreign.common import (
     is_own,
     to_log,
 )
+from service.ingest.foreign.sentry_event import KEPT
 from service.ingest.grouping.evidence import gather
 from service.ingest.grouping.fingerprint import group
+from service.ingest.queue.items import Item, LogRow, Sender, take_log
+from service.ingest.scrub.bounds import MOST_OF_EVENT, MOST_OF_TAGS, MOST_OF_TEXT, most_of
+from service.ingest.scrub.scrubbing import Scrubber
+from service.packing import unpack
 
 NATIVE = {
     "type": "PaymentError",
@@ -110,12 +115,98 @@ def test_what_does_not_fit_is_cut_or_left_out() -> None:
     assert log.tags is not None
     assert (len(log.tags), log.tags[PROOF_PROPERTY]) == (50, "marker")
     assert log.extra is not None
-    assert (log.extra["left_out"], log.extra["breadcrumbs"]) == (["contexts"], [1])
+    assert (log.extra["left_out"], log.extra["breadcrumbs"]) == (["tags", "contexts"], [1])
     assert len(msgspec.json.encode(log.extra)) <= MAX_EXTRA_BYTES
     exception = log.extra["exception"]
     assert 0 < len(exception["frames"]) <= MAX_FRAMES
     assert exception["frames_left_out"] == 5000 - len(exception["frames"])
     assert exception["frames"][0]["lineno"] == 0
+
+
+# Texts that grow as they are written, and that a name or a form has hidden behind a longer mark.
+UNITS = st.sampled_from(["x", "\u0001", '"', "\u6f22", "pin", "Basic dXNlcjpwYXNzd29yZDEyMw== "])
+LARGE = st.builds(lambda unit, count: unit * count, UNITS, st.sampled_from([1, 400, 9_000, 40_000]))
+MANY = st.builds(lambda name, count: {f"{name}{n}": [name] for n in range(count)}, UNITS, st.sampled_from([1, 4_000]))
+PINS = st.builds(lambda count: {"pin": ["1"] * count, "note": "n"}, st.sampled_from([1, 4_900]))
+VALUES = st.recursive(
+    LARGE | MANY | PINS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(UNITS, inner, max_size=4),
+    max_leaves=6,
+)
+SENT = dict.fromkeys((*KEPT, "breadcrumbs", "message"), VALUES)
+
+
+def size_of(value: Any) -> int:
+    return len(msgspec.json.encode(value))
+
+
+@given(
+    more=st.fixed_dictionaries({}, optional=SENT),
+    tags=st.dictionaries(LARGE, LARGE, max_size=60),
+    said=LARGE,
+    frames=st.sampled_from([0, 2, 300]),
+)
+def test_each_member_and_all_of_an_event_are_bounded_in_bytes(
+    more: dict[str, Any], tags: dict[str, str], said: str, frames: int
+) -> None:
+    """Whatever is not as it was sent is named. Nothing that has room goes for what has none."""
+    frame = Frame("a.py", "f", in_app=True, variables={f"v{n}": said for n in range(9)}, pre_context=(said,) * 5)
+    errors = [ForeignError("E", said, [frame] * frames)]
+    taken = to_log(ForeignEvent("error", said, errors, user={"id": said}, tags=tags, more=more), variables=True)
+    extra = taken.body.extra
+    assert extra is not None
+    told = extra.get("left_out", [])
+    for name, sent in more.items():
+        assert extra.get(name) == sent or name in told
+        assert size_of(extra.get(name)) <= most_of(name, sent)
+    assert size_of(extra) <= MAX_EXTRA_BYTES
+    assert size_of(taken.body.tags) <= MOST_OF_TAGS
+    assert taken.body.tags == {name: value for name, value in tags.items() if name} or "tags" in told
+    sender = Sender("proj_1", "hash", "req_1", None, "", frame_variables=True)
+    item = Item("op", sender, taken.body, taken.raw)
+    item.prepare(Scrubber())
+    assert stored_size(item) <= MOST_OF_EVENT
+
+
+def stored_size(item: Item) -> int:
+    """The bytes of an error as it is stored."""
+    row = item.row
+    assert isinstance(row, LogRow)
+    extra = row.extra if row.packed is None else unpack(row.packed)
+    return size_of((row.message, row.environment, row.release, row.user_data, row.tags, extra))
+
+
+@pytest.mark.parametrize("count", [100, 4_600])
+def test_a_native_event_is_cut_where_its_marks_are_longer_than_its_secrets(count: int) -> None:
+    """One that is within its bound as it is sent, and is not once it is scrubbed; the person stays."""
+    user = {"pin": ["1"] * count, "note": "\u6f22" * 60_000, "id": "u1"}
+    body = {"message": "m", "level": "error", "user": user, "tags": {"a": "b"}, "extra": {"c": "x" * 60_000}}
+    raw = msgspec.json.encode(body)
+    assert len(raw) <= MAX_INGEST_BYTES
+    item = take_log(Sender("proj_1", "hash", "req_1", None, ""), msgspec.json.decode(raw, type=LogEvent), raw)
+    item.prepare(Scrubber())
+    row = item.row
+    assert isinstance(row, LogRow)
+    extra = row.extra if row.packed is None else unpack(row.packed)
+    assert stored_size(item) <= MOST_OF_EVENT
+    assert (row.user_id, row.tags, row.user_data and row.user_data["id"]) == ("u1", {"a": "b"}, "u1")
+    assert extra.get("left_out") == (["user_data"] if count > 100 else None)
+
+
+def test_of_what_is_too_large_the_begin_stays() -> None:
+    """Of breadcrumbs the end, which is nearest to the error."""
+    crumbs = [{"message": f"{number} {'x' * 3_000}"} for number in range(30)]
+    contexts = {"runtime": {"name": "go"}, "os": {"kernel": "k" * 50_000}, "app": {"name": "shop"}}
+    event = ForeignEvent("error", "m", more={"transaction": "t" * 9_000, "contexts": contexts, "breadcrumbs": crumbs})
+    extra = to_log(event).body.extra
+    assert extra is not None
+    assert extra["left_out"] == ["transaction", "contexts", "breadcrumbs"]
+    assert extra["contexts"]["runtime"] == {"name": "go"}
+    assert 30_000 < len(extra["contexts"]["os"]["kernel"]) < 50_000
+    whole = extra["breadcrumbs"][1:]
+    assert whole == crumbs[-len(whole) :]
+    assert len(whole) >= 5
+    assert extra["transaction"] == "t" * (MOST_OF_TEXT - 2)
 
 
 @pytest.mark.parametrize(
