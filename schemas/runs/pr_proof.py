@@ -40,6 +40,7 @@ class RecordPrProof(Closed, frozen=True, kw_only=True):
     merge_commit_sha: HeadSha | UnsetType = UNSET
     merged: bool | UnsetType = UNSET
     closed_by: Annotated[str, Meta(min_length=1, max_length=200)] | UnsetType = UNSET
+    commits: Annotated[list[HeadSha], Meta(max_length=50)] | UnsetType = UNSET
     files_changed: (
         Annotated[
             list[Path], Meta(min_length=1, max_length=1000, description="Every file that the pull request changes.")

@@ -160,6 +160,8 @@ class RunProviderProof(msgspec.Struct, frozen=True, kw_only=True):
     bypass_used: bool | None
     auto_merge_enabled: bool | None
     closed_by: str | None
+    changed_by_person: bool
+    commits: list[str] | None
     recorded_at: int
 
 
@@ -270,9 +272,9 @@ RUN_ORIGINS = origins(
             runner="number url head_branch head_sha",
         ),
         "provider_proof": origins(
-            server="proof_id trusted recorded_at",
+            server="proof_id trusted changed_by_person recorded_at",
             provider="observation pr_number head_sha draft required_status_checks branch_protection_enforced "
-            "bypass_used auto_merge_enabled closed_by",
+            "bypass_used auto_merge_enabled closed_by commits",
         ),
         "auto_merge_receipt": origins(
             server="grant_id proof_id recorded_at", provider="pr_number head_sha merge_method"

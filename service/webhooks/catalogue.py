@@ -44,6 +44,8 @@ TOPICS: Mapping[str, tuple[str, ...]] = {
         runs.RunFailedOutside.TOPIC,
         runs.RunClosedUnmerged.TOPIC,
         runs.RunClosedDeployed.TOPIC,
+        runs.RunMergedChanged.TOPIC,
+        runs.RunMergedChangedDeployed.TOPIC,
         runs.RunEscalated.TOPIC,
         runs.RunEscalatedOutside.TOPIC,
         runs.RunCancelled.TOPIC,

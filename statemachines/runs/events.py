@@ -19,7 +19,7 @@ Action = Literal["draft_pr", "auto_merge", "escalate"]
 GrantKind = Literal["draft_pr", "auto_merge"]
 ApprovalOutcome = Literal["pending", "approved", "rejected", "expired", "cancelled"]
 Observation = Literal["pr_opened", "checks_passed", "auto_merge_enabled", "merged"]
-Sight = Literal["closed", "reopened"]
+Sight = Literal["closed", "reopened", "merged"]
 FollowUpKind = Literal["inspect_pull_request", "inspect_ci", "inspect_auto_merge", "inspect_deploy"]
 OverdueCause = Literal["deadline_exceeded", "lease_expired", "claim_not_active", "deploy_overdue"]
 VerificationOutcome = Literal["pending", "no_recurrence", "recurred", "insufficient_traffic"]
@@ -86,9 +86,10 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """The closing or reopening of the pull request by a person, as CI saw it (G-187).
+    """The closing, reopening or changed merge of the pull request by a person, as CI saw it (G-186, G-187).
 
-    People may have pushed to it: `head_sha` is the head of that moment. `closed_by` is a name at the code host.
+    People may have pushed to it: `head_sha` is the head of that moment, `commits` are the ones added to the granted
+    head. `closed_by` is a name at the code host. Later members are absent unless it was merged with another head.
     """
 
     proof_id: str
@@ -100,6 +101,11 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     draft: bool
     closed_by: str | None = None
     recorded_at: int
+    changed_by_person: bool | UnsetType = UNSET
+    merge_commit_sha: str | UnsetType = UNSET
+    commits: list[str] | UnsetType = UNSET
+    branch_protection_enforced: bool | UnsetType = UNSET
+    bypass_used: bool | UnsetType = UNSET
 
 
 class BoundDeploy(msgspec.Struct, frozen=True, kw_only=True):
@@ -453,7 +459,7 @@ class RunFenced(RunEnd, frozen=True):
 
 
 class RunClosed(RunEnd, frozen=True, kw_only=True):
-    """A person closed the pull request without a merge (G-187)."""
+    """A person closed the pull request: without a merge (G-187), or by one with commits of others (G-186)."""
 
     seen: Seen
 
@@ -468,6 +474,18 @@ class RunClosedDeployed(RunClosed, frozen=True, kw_only=True):
     """It was closed while a deploy of its head was verified. The deploy is left to follow up."""
 
     TOPIC = "run.closed_deployed.v1"
+
+
+class RunMergedChanged(RunClosed, frozen=True, kw_only=True):
+    """It was merged with another head than the granted one, before any deploy."""
+
+    TOPIC = "run.merged_changed.v1"
+
+
+class RunMergedChangedDeployed(RunClosed, frozen=True, kw_only=True):
+    """It was merged with another head while a deploy was verified. The deploy is left to follow up."""
+
+    TOPIC = "run.merged_changed_deployed.v1"
 
 
 class LateProof(Event, frozen=True):
@@ -516,7 +534,7 @@ class RunSettledAfterCancel(LateProof, frozen=True):
 
 
 class LateSight(Event, frozen=True):
-    """People closed or reopened the pull request of a run after its end (G-187). `follow_ups` are still open."""
+    """People closed, merged or reopened the pull request after the end of its run. `follow_ups` are still open."""
 
     seen: Seen
     follow_ups: list[FollowUp]
@@ -530,18 +548,18 @@ class RunSeenAfterEnd(LateSight, frozen=True):
 
 
 class RunClosedAfterFailure(LateSight, frozen=True):
-    """It was closed, and nothing is left to follow up."""
+    """It was closed or merged by people, and nothing is left to follow up."""
 
     TOPIC = "run.closed_after_failure.v1"
 
 
 class RunClosedAfterEscalation(LateSight, frozen=True):
-    """It was closed, and nothing is left to follow up."""
+    """It was closed or merged by people, and nothing is left to follow up."""
 
     TOPIC = "run.closed_after_escalation.v1"
 
 
 class RunClosedAfterCancel(LateSight, frozen=True):
-    """It was closed, and nothing is left to follow up."""
+    """It was closed or merged by people, and nothing is left to follow up."""
 
     TOPIC = "run.closed_after_cancel.v1"

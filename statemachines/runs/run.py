@@ -132,6 +132,8 @@ TABLE = transition_table(
         [e.RunSettledAfterCancel.TOPIC, Status.CANCELLED_OUTSIDE, Status.CANCELLED],
         *_rows(e.RunClosedUnmerged.TOPIC, AWAITING_DEPLOY, Status.FAILED),
         [e.RunClosedDeployed.TOPIC, Status.VERIFYING, Status.FAILED_OUTSIDE],
+        *_rows(e.RunMergedChanged.TOPIC, AWAITING_DEPLOY, Status.ESCALATED),
+        [e.RunMergedChangedDeployed.TOPIC, Status.VERIFYING, Status.ESCALATED_OUTSIDE],
         [e.RunClosedAfterFailure.TOPIC, Status.FAILED_OUTSIDE, Status.FAILED],
         [e.RunClosedAfterEscalation.TOPIC, Status.ESCALATED_OUTSIDE, Status.ESCALATED],
         [e.RunClosedAfterCancel.TOPIC, Status.CANCELLED_OUTSIDE, Status.CANCELLED],
@@ -227,7 +229,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return next((proof for proof in self.proofs if proof.observation == observation), None)
 
     def sight(self, observation: e.Sight) -> e.Seen | None:
-        """Return the closing or the reopening by people, if CI saw one."""
+        """Return what CI saw of the kind that people do, if it did."""
         return next((seen for seen in self.sights if seen.observation == observation), None)
 
     @property
@@ -292,6 +294,15 @@ def _proven(state: Run, proof: e.Proof, pull_request: e.PullRequest | None) -> d
     return changes
 
 
+def _seen(state: Run, seen: e.Seen) -> dict[str, Any]:
+    """What a sight changes: the sight itself, the merge commit it names."""
+    changes: dict[str, Any] = {"sights": [*state.sights, seen]}
+    if isinstance(seen.merge_commit_sha, str) and state.pull_request is not None:
+        merged = msgspec.structs.replace(state.pull_request, merge_commit_sha=seen.merge_commit_sha)
+        changes["pull_request"] = merged
+    return changes
+
+
 def _began(event: e.RunStarted) -> dict[str, Any]:
     names = ("automation_id", "policy_sha256", "terms", "receipt_id", "case_id", "case_revision", "claim_id")
     changes = {name: getattr(event, name) for name in (*names, "runner_id", "lease_epoch", "started_at", "deadline_at")}
@@ -338,11 +349,11 @@ def _of_effects(state: Run, event: Event) -> dict[str, Any]:
             changes = _proven(state, event.proof, event.pull_request or state.pull_request)
             changes["follow_ups"] = event.follow_ups
         case e.RunClosed():
-            changes = {"sights": [*state.sights, event.seen]}
+            changes = _seen(state, event.seen)
             if state.draft_grant is not None and state.draft_grant.settled_at is None:
                 changes |= _mark(state, "draft_pr", settled_at=event.seen.recorded_at)
         case e.LateSight():
-            changes = {"sights": [*state.sights, event.seen], "follow_ups": event.follow_ups}
+            changes = _seen(state, event.seen) | {"follow_ups": event.follow_ups}
         case e.RunDeployBound():
             changes = {"deploy": event.deploy, "verify_until": event.verify_until}
         case e.RunReportSourceIntended():

@@ -57,6 +57,8 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "run.settled_after_cancel.v1": _PROVEN,
     "run.closed_unmerged.v1": _PROVEN,
     "run.closed_deployed.v1": _PROVEN,
+    "run.merged_changed.v1": _PROVEN,
+    "run.merged_changed_deployed.v1": _PROVEN,
     "run.closed_after_failure.v1": _PROVEN,
     "run.closed_after_escalation.v1": _PROVEN,
     "run.closed_after_cancel.v1": _PROVEN,

@@ -67,6 +67,7 @@ def _observed(body: RecordPrProof) -> ObservedPr:
         files_changed=body.files_changed,
         merged=body.merged,
         closed_by=body.closed_by,
+        commits=body.commits,
     )
 
 

@@ -81,13 +81,14 @@ def issue_for_cases(
     observed = {case.case_id: case.observed_in for case in considered}
     chains = {case.case_id: ChainScope.of(project_id, case.case_id, case.lease) for case in considered}
     last = {case.case_id: case.last for case in considered}
+    deployed = {case.case_id: case.deployed_at for case in considered}
     rules = suppressions.stream(project_id)
     new = {case.case_id: _new_receipt(project_id, automation_id, case) for case in considered}
 
     def issue_one(unit: Unit, contract: Contract, counted: _Counted) -> str | None:
         """Issue a receipt for one case, or say why not. Raises Moved."""
         case_id = counted.case.case_id
-        chain = chains[case_id].open(unit)
+        chain = chains[case_id].open(unit)._replace(deployed_at=deployed[case_id])
         place = require_listed(authority_of(contract, automation_id)).place(read_mapped(unit, project_id))
         if place != observed[case_id]:
             raise Moved  # The look asked for another environment than the one of now.

@@ -12,7 +12,7 @@ from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.read.pages import PageEnd
 from service.eventstore.store import EventStore
 from service.runs.reads.bundles import contract_of
-from service.runs.reads.look_for_work import ENVIRONMENTS_KEPT, CaseFound, observed_in
+from service.runs.reads.look_for_work import ENVIRONMENTS_KEPT, CaseFound, deployed_since, observed_in
 from service.runs.reads.recording import outcome_of
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
@@ -69,7 +69,8 @@ class CaseStanding(msgspec.Struct, frozen=True):
     """A case with its chain, the contract and the last records, as of one statement. `fenced`: being deleted.
 
     `mapped` is the environment of the signal map, `environments` those that are kept of the case; `observed` are those,
-    of all that automations heal, in which the case had errors.
+    of all that automations heal, in which the case had errors. `deployed` are the first deploys after a merge to each
+    of them, as in a Chain.
     """
 
     now: int
@@ -80,6 +81,7 @@ class CaseStanding(msgspec.Struct, frozen=True):
     environments: list[str]
     last: list[LastRecord]
     observed: frozenset[str] = frozenset()
+    deployed: dict[str | None, int] = {}
 
     @property
     def contract(self) -> Contract:
@@ -87,10 +89,10 @@ class CaseStanding(msgspec.Struct, frozen=True):
         return contract_of(self.contract_row)
 
     @property
-    def places(self) -> set[str]:
-        """The environments that automations heal (G-134)."""
+    def places(self) -> set[str | None]:
+        """The environments that automations heal (G-134). None: one heals any."""
         policies = (authority_of(self.contract, one.saved.automation_id).policy for one in self.contract.automations)
-        return {place for policy in policies if policy and (place := policy.place(self.mapped)) is not None}
+        return {policy.place(self.mapped) for policy in policies if policy}
 
     def held(self) -> str | None:
         """What holds the case now: an open receipt, a claim or a live run, by its code; nothing once it is fenced."""
@@ -121,7 +123,7 @@ class CaseStanding(msgspec.Struct, frozen=True):
         assert policy is not None, "an automation of the contract has a policy"
         place = policy.place(self.mapped)
         judgement = issue_receipt.judge_case(
-            self.case.chain,
+            self.case.chain._replace(deployed_at=self.deployed.get(place)),
             lambda one: authority_of(contract, one),
             automation_id,
             self.case.facts,
@@ -155,8 +157,13 @@ async def decisions(
 async def standing_of(store: EventStore, project_id: str, read: str) -> CaseStanding:
     """Make out where a case stands with automation, of what STANDING read of it."""
     standing = msgspec.json.decode(read, type=CaseStanding)
-    places = [place for place in standing.places if await _seen_in(store, project_id, standing, place)]
-    return msgspec.structs.replace(standing, observed=frozenset(places))
+    observed, deployed = set[str](), dict[str | None, int]()
+    for place in standing.places:
+        if place is not None and await _seen_in(store, project_id, standing, place):
+            observed.add(place)
+        for at in (await deployed_since(store, project_id, [standing.case], place)).values():
+            deployed[place] = at
+    return msgspec.structs.replace(standing, observed=frozenset(observed), deployed=deployed)
 
 
 async def _seen_in(store: EventStore, project_id: str, standing: CaseStanding, place: str) -> bool:

@@ -5,6 +5,7 @@ The judgment is made again under the locks for those that pass; for the others i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -37,13 +38,15 @@ ENVIRONMENTS_KEPT = 100
 """Of a case; past that many its latest errors tell in what others it had any."""
 _LOOK = load_sql("runs", "look")
 _OBSERVED_IN = load_sql("runs", "observed_in")
+_DEPLOYED = load_sql("runs", "deployed_since")
 
 
 class ConsideredCase(NamedTuple):
     """A case that may get a receipt, with its revision and lease as read before the locks (None: never had one).
 
     `observed_in` is the environment in which it was seen to have errors: the one that its automation heals, None when
-    that names none. What was observed stays so. `last` is the automation's last record of the case.
+    that names none. What was observed stays so, as does the deploy after a merge (see Chain). `last` is the
+    automation's last record of the case.
     """
 
     case_id: str
@@ -51,10 +54,14 @@ class ConsideredCase(NamedTuple):
     lease: LeaseRow | None
     observed_in: str | None = None
     last: LastDecision | None = None
+    deployed_at: int | None = None
 
 
 class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
-    """A case with what is counted of it, without its texts, and the latest chain of its lease."""
+    """A case with what is counted of it, without its texts, and the latest chain of its lease.
+
+    `deployed_at` is read after the rest, see Chain.
+    """
 
     id: str
     revision: int
@@ -67,6 +74,7 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
     receipt: ReceiptState | None
     claim: Claim | None
     run: Run | None
+    deployed_at: int | None = None
 
     @property
     def facts(self) -> CaseFacts:
@@ -85,7 +93,8 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
     def chain(self) -> Chain:
         """The latest chain of the case."""
         lease = Lease() if self.lease is None else self.lease.state
-        return Chain(lease, self.receipt or ReceiptState(), self.claim or Claim(), self.run or Run())
+        run = self.run or Run()
+        return Chain(lease, self.receipt or ReceiptState(), self.claim or Claim(), run, self.deployed_at)
 
 
 class OpenCase(CaseFound, frozen=True, kw_only=True):
@@ -140,7 +149,9 @@ class Look(msgspec.Struct, frozen=True):
             if judgement.code is None and len(result.cases) == limit:
                 judgement = issue_receipt.pass_over(judgement, limit)
             if judgement.code is None:
-                result.cases.append(ConsideredCase(case.id, case.revision, case.lease, place, case.last))
+                result.cases.append(
+                    ConsideredCase(case.id, case.revision, case.lease, place, case.last, case.deployed_at)
+                )
             else:
                 result.passed_over.append(PassedOver(case, judgement))
         return result
@@ -179,6 +190,10 @@ async def look_for_work(store: EventStore, project_id: str, automation_id: str) 
     )
     look = msgspec.json.decode(text, type=Look)
     place = look.place(automation_id)
+    deployed = await deployed_since(store, project_id, look.cases, place)
+    if deployed:
+        cases = [msgspec.structs.replace(case, deployed_at=deployed.get(case.id)) for case in look.cases]
+        look = msgspec.structs.replace(look, cases=cases)
     if place is None or not look.cases:
         return look
     if place == look.mapped:
@@ -201,3 +216,23 @@ async def observed_in(store: EventStore, project_id: str, case_ids: list[str], p
         environments_kept=ENVIRONMENTS_KEPT,
     )
     return frozenset(case_id for (case_id,) in found)
+
+
+async def deployed_since(
+    store: EventStore, project_id: str, cases: Sequence[CaseFound], place: str | None
+) -> dict[str, int]:
+    """Find the first deploy by CI to an environment (None: any) since people merged the pull request of each case.
+
+    Cases with no such merge, or no deploy since, are left out (G-186).
+    """
+    merged = [(case.id, at) for case in cases if (at := case.chain.merged_at) is not None]
+    if not merged:
+        return {}
+    found = await store.fetch(
+        _DEPLOYED,
+        project_id=project_id,
+        case_ids=[case_id for case_id, _ in merged],
+        moments=[at for _, at in merged],
+        environment=place,
+    )
+    return dict(found)

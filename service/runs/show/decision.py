@@ -17,6 +17,7 @@ _REASONS = {
     "receipt_open": "A receipt offers the case, and no runner has claimed it yet.",
     "case_already_claimed": "A runner has claimed the case.",
     "run_live": "A run works on the case.",
+    "merged_waits_for_deploy": "People merged it with changes. A deploy by CI and an error after it must come first.",
     "cooldown": "A runner had the case recently. The policy's cooldown must pass first.",
     "budget_exhausted": "The policy allows no further attempt on this revision of the case.",
     "suppressed": "A suppression rule matches the case and will take effect soon.",

@@ -179,7 +179,7 @@ def _provider_proof(state: Run) -> run_wire.RunProviderProof | None:
     found: list[Proof | Seen] = [*state.proofs, *state.sights]
     if not found:
         return None
-    latest, closed = found[-1], state.sight("closed")
+    latest, closed, merged = found[-1], state.sight("closed"), state.sight("merged")
     ready = state.proof("checks_passed") or (state.proofs[-1] if state.proofs else None)
     return run_wire.RunProviderProof(
         proof_id=latest.proof_id,
@@ -190,12 +190,20 @@ def _provider_proof(state: Run) -> run_wire.RunProviderProof | None:
         required_status_checks=[]
         if ready is None
         else [run_wire.RunCheck(item.name, item.conclusion) for item in ready.required_status_checks],
-        branch_protection_enforced=None if ready is None else ready.branch_protection_enforced,
-        bypass_used=None if ready is None else ready.bypass_used,
+        branch_protection_enforced=_told("branch_protection_enforced", merged, ready),
+        bypass_used=_told("bypass_used", merged, ready),
         auto_merge_enabled=None if ready is None else ready.auto_merge_enabled,
         closed_by=None if closed is None else closed.closed_by,
+        changed_by_person=merged is not None,
+        commits=merged.commits if merged is not None and isinstance(merged.commits, list) else None,
         recorded_at=latest.recorded_at,
     )
+
+
+def _told(fact: str, merged: Seen | None, ready: Proof | None) -> bool | None:
+    """A fact of a changed merge, or else the one known before."""
+    told = (getattr(source, fact) for source in (merged, ready) if source is not None)
+    return next((value for value in told if isinstance(value, bool)), None)
 
 
 def _auto_merge_receipt(state: Run) -> run_wire.RunAutoMergeReceipt | None:

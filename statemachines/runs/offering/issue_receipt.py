@@ -32,6 +32,7 @@ SkipCode = Literal[
     "receipt_open",
     "case_already_claimed",
     "run_live",
+    "merged_waits_for_deploy",
     "cooldown",
     "budget_exhausted",
     "max_cases_per_sweep",
@@ -42,12 +43,23 @@ FREE = "free"
 
 
 class Chain(NamedTuple):
-    """The latest chain of a case as its lease points to it: initial states where there is none."""
+    """The latest chain of a case as its lease points to it: initial states where there is none.
+
+    `deployed_at` is the first trusted deploy to where the automation heals since people merged its pull request with
+    commits of their own, if any (G-186).
+    """
 
     lease: Lease
     receipt: ReceiptState
     claim: Claim
     run: Run
+    deployed_at: int | None = None
+
+    @property
+    def merged_at(self) -> int | None:
+        """When such a merge was recorded."""
+        merged = self.run.sight("merged")
+        return None if merged is None else merged.recorded_at
 
 
 class Evidence(NamedTuple):
@@ -129,6 +141,14 @@ def _check_chain(
     """What a case that matters is asked next, each with the code of its failure; ask no further after the first."""
     held = occupied(chain, authority_of, case, now)
     yield held or "run_live", Check("case_free", held is None, held or FREE, FREE)
+    if chain.merged_at is not None:
+        seen, deployed = case.last_seen_at, chain.deployed_at
+        over = seen is not None and deployed is not None and seen > deployed
+        required = "deployed" if deployed is None else f">{deployed}"
+        yield (
+            "merged_waits_for_deploy",
+            Check("error_after_deploy", over, None if seen is None else str(seen), required),
+        )
     cooldown, worked_at = case_trigger(policy).cooldown_seconds, worked_until(chain, now)
     since = None if worked_at is None else now - worked_at
     over = since is None or since >= cooldown

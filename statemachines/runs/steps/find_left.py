@@ -79,6 +79,8 @@ def _groundless(book: Book) -> set[str]:
     opened, ready = run.proof("pr_opened") is not None, run.proof("checks_passed") is not None
     on, merged = run.proof("auto_merge_enabled") is not None, run.proof("merged") is not None
     closed, reopened = run.sight("closed") is not None, run.sight("reopened") is not None
+    settles = any(item.settled_by is not None for item in run.follow_ups)
+    stays = any(item.settled_by is None for item in run.follow_ups)
     spent = run.merge_grant is not None and run.merge_grant.consumed_at is not None
     granted, merge_granted = _stands(book, "draft_pr"), _stands(book, "auto_merge")
     askable: tuple[e.Action, ...] = ("escalate",) if weekly else get_args(e.Action)
@@ -96,10 +98,12 @@ def _groundless(book: Book) -> set[str]:
         e.RunMergeProvenLater.TOPIC: merged,
         e.RunClosedUnmerged.TOPIC: merged,
         e.RunClosedDeployed.TOPIC: merged,
-        e.RunClosedAfterFailure.TOPIC: closed or merged,
-        e.RunClosedAfterEscalation.TOPIC: closed or merged,
-        e.RunClosedAfterCancel.TOPIC: closed or merged,
-        e.RunSeenAfterEnd.TOPIC: not closed or reopened,
+        e.RunMergedChanged.TOPIC: merged,
+        e.RunMergedChangedDeployed.TOPIC: merged,
+        e.RunClosedAfterFailure.TOPIC: not settles or stays,
+        e.RunClosedAfterEscalation.TOPIC: not settles or stays,
+        e.RunClosedAfterCancel.TOPIC: not settles or stays,
+        e.RunSeenAfterEnd.TOPIC: (not closed or reopened) and not (settles and stays),
         e.RunDeployBound.TOPIC: run.proven_commit is None,
         e.RunReportSourceIntended.TOPIC: not weekly or has_source,
         e.RunReported.TOPIC: not (weekly and has_source),

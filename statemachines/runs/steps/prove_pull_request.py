@@ -26,7 +26,7 @@ class ObservedPr(msgspec.Struct, frozen=True, kw_only=True):
     """What a CI saw of a pull request. It carries no times: those are the server's.
 
     Later members are left out of the digest unless given, and so an older proof is repeated as it was. `merged` is told
-    of a closed pull request, and `closed_by` is a name at the code host.
+    of a closed pull request, `commits` of a merged one, oldest first. `closed_by` is a name at the code host.
     """
 
     observation: e.Observation | e.Sight
@@ -46,6 +46,7 @@ class ObservedPr(msgspec.Struct, frozen=True, kw_only=True):
     files_changed: list[str] | UnsetType = UNSET
     merged: bool | UnsetType = UNSET
     closed_by: str | UnsetType = UNSET
+    commits: list[str] | UnsetType = UNSET
 
     @property
     def files_sha256(self) -> str | UnsetType:
@@ -71,6 +72,7 @@ _CLOSED_AFTER: dict[runs.Status, type[e.LateSight]] = {
     runs.Status.CANCELLED_OUTSIDE: e.RunClosedAfterCancel,
 }
 CLOSED_UNMERGED = "closed_unmerged"
+MERGED_CHANGED = "merged_changed_by_person"
 
 _NOT_GRANTED = "The pull request is not the one that was granted."
 _NOT_OPENED = "The pull request is not the one that was proven open."
@@ -96,6 +98,8 @@ def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
     match observation:
         case "closed" | "reopened":
             return _see(book, observed, observation, now)
+        case "merged" if _is_changed(run, observed):
+            return _see(book, observed, observation, now)
     sha256, this_id = digest(observed), proof_id(book.run_id, observation)
     known = run.proof(observation)
     if known is not None and known.body_sha256 == sha256:
@@ -109,7 +113,8 @@ def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
         _require_repeat(known, observed)
     _require_match(run, observed, observation)
     _require_files_within(book, observed)
-    assert known is None, "a repeat that differs in nothing has the same digest"
+    if known is not None:
+        return Settled(this_id, {})  # It differs in nothing that a proof keeps.
     proof = e.Proof(
         proof_id=this_id,
         observation=observation,
@@ -133,13 +138,15 @@ def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
 
 
 def _see(book: Book, observed: ObservedPr, observation: e.Sight, now: int) -> Settled:
-    """Take in a closing or reopening by people: it may have another head, and is recorded once (G-187)."""
+    """Take in what people do: it may have another head, and is recorded once (G-186, G-187)."""
     lapsed = {} if is_open(book, now) else settle_run(book, now)
     book = carried(book, lapsed)
     run, this_id = book.run, proof_id(book.run_id, observation)
-    _require_granted(run, observed)
+    grant = _require_granted(run, observed)
     _require_same(run, observed)
-    if run.sight(observation) is not None:
+    if (known := run.sight(observation)) is not None:
+        if observation == "merged":
+            _require(_OTHERWISE, "head_sha", known.head_sha, observed.head_sha)
         return Settled(this_id, {})
     seen = e.Seen(
         proof_id=this_id,
@@ -152,10 +159,33 @@ def _see(book: Book, observed: ObservedPr, observation: e.Sight, now: int) -> Se
         closed_by=None if isinstance(observed.closed_by, UnsetType) else observed.closed_by,
         recorded_at=now,
     )
-    if observation == "closed" and run.live:
+    if observation == "merged":
+        seen = _with_merge(seen, observed, grant)
+    if observation != "reopened" and run.live:
         return Settled(this_id, merge(lapsed, _end_closed(book, seen, now)))
-    event = _see_closed(run, seen, now) if observation == "closed" else _see_reopened(run, seen, now)
+    event = _see_reopened(run, seen, now) if observation == "reopened" else _see_closed(run, seen, now)
     return Settled(this_id, merge(lapsed, {book.run_id: [event]}))
+
+
+def _is_changed(run: Run, observed: ObservedPr) -> bool:
+    """Whether a merge is of another head than the granted one: people had pushed to it (G-186)."""
+    grant = run.draft_grant
+    return grant is not None and observed.head_sha != grant.head_sha and run.proof("merged") is None
+
+
+def _with_merge(seen: e.Seen, observed: ObservedPr, grant: GrantRef) -> e.Seen:
+    """Add the facts of a merge. Of the commits only those after the granted head were added by people."""
+    commits, known = observed.commits, observed.branch_protection_enforced
+    if not isinstance(commits, UnsetType) and grant.head_sha in commits:
+        commits = commits[commits.index(grant.head_sha) + 1 :]
+    return msgspec.structs.replace(
+        seen,
+        changed_by_person=True,
+        merge_commit_sha=observed.merge_commit_sha or UNSET,
+        commits=commits,
+        branch_protection_enforced=UNSET if known is None else known,
+        bypass_used=UNSET if observed.bypass_used is None else observed.bypass_used,
+    )
 
 
 def _see_closed(run: Run, seen: e.Seen, now: int) -> Event:
@@ -185,14 +215,17 @@ def _settle_grant(book: Book, observation: e.Observation, this_id: str, now: int
 
 
 def _end_closed(book: Book, seen: e.Seen, now: int) -> Effects:
-    """End the run as failed: a person did not want its change (G-187). A grant that was spent has its answer now."""
+    """End the run: its change was not wanted (G-187), or not alone (G-186). A spent grant has its answer now."""
     run, settled = book.run, {}
     ref = run.draft_grant
     if ref is not None and ref.settled_at is None:
         settled = {ref.grant_id: grants.decide_settle(book.grant(ref.grant_id), seen.proof_id, now)}
     left = [item for item in find_follow_ups(run) if item.settled_by is None]
-    kind = e.RunClosedDeployed if run.status is runs.Status.VERIFYING else e.RunClosedUnmerged
-    event = kind(reason=CLOSED_UNMERGED, cause=None, command_key_sha256=None, follow_ups=left, at=now, seen=seen)
+    deployed, reason = run.status is runs.Status.VERIFYING, CLOSED_UNMERGED
+    kind: type[e.RunClosed] = e.RunClosedDeployed if deployed else e.RunClosedUnmerged
+    if seen.observation == "merged":
+        kind, reason = (e.RunMergedChangedDeployed if deployed else e.RunMergedChanged), MERGED_CHANGED
+    event = kind(reason=reason, cause=None, command_key_sha256=None, follow_ups=left, at=now, seen=seen)
     return merge(settled, end_run(carried(book, settled), event, now, revoke_claim=False))
 
 
@@ -253,11 +286,18 @@ def _require_same(run: Run, observed: ObservedPr) -> None:
     if run.pull_request is not None:
         _require(_NOT_OPENED, "pr_number", run.pull_request.number, observed.pr_number)
         _require(_NOT_OPENED, "pr_url", run.pull_request.url, observed.pr_url)
+    if observed.observation == "merged":
+        _require_commit(observed)
     if observed.observation == "closed":
         told = None if isinstance(observed.merged, UnsetType) else observed.merged
         _require("The pull request was merged, or CI did not say.", "merged", False, told)
         if run.proof("merged") is not None:
             raise PrProofMismatch("The pull request was merged, or CI did not say.", next_action=_NAMED, field="merged")
+
+
+def _require_commit(observed: ObservedPr) -> None:
+    given = observed.merge_commit_sha is not None
+    _require("The merge commit is missing.", "merge_commit_sha", "given", "given" if given else None)
 
 
 def _require_files_within(book: Book, observed: ObservedPr) -> None:
@@ -343,8 +383,7 @@ def _require_merged(run: Run, observed: ObservedPr) -> None:
             method = delivery.merge_method
             _require("The merge method is not the granted one.", "merge_method", method, observed.merge_method)
         _require_unbroken(observed)
-    given = observed.merge_commit_sha is not None
-    _require("The merge commit is missing.", "merge_commit_sha", "given", "given" if given else None)
+    _require_commit(observed)
     if observed.bypass_used is not None:
         _require("Protection was bypassed.", "bypass_used", False, observed.bypass_used)
 

@@ -71,6 +71,28 @@ def test_a_run_is_shown_in_each_step_of_its_life(at: HttpScene, people: People) 
         assert f"/console/download/{name}?run_id={at.run_id}" in over.html
 
 
+def test_a_run_tells_what_people_did_to_its_pull_request(at: HttpScene, people: People) -> None:
+    """A merge with commits of people names them, and its case says what it waits for (G-186, G-187)."""
+    at.delivered()
+    at.must(at.prove(), 201)
+    at.must(at.prove("merged", head_sha="8" * 40, commits=["b" * 40, "8" * 40]), 201)
+    page = people.member.open(f"runs/{at.run_id}")
+    assert "Reason: merged_changed_by_person" in page.text
+    assert "People changed it before the merge" in page.text
+    assert "88888888" in page.text
+    assert "People merged it with changes" in people.member.open(f"cases/{at.case_id}").text
+
+
+def test_a_closed_pull_request_names_who_closed_it(at: HttpScene, people: People) -> None:
+    at.delivered()
+    at.must(at.prove("closed", merged=False, closed_by=HOSTILE), 201)
+    page = people.member.open(f"runs/{at.run_id}")
+    assert "Reason: closed_unmerged" in page.text
+    assert "Closed by" in page.text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.html
+    assert "<script>alert" not in page.html
+
+
 def test_a_proof_is_a_file_and_nothing_else_is(at: HttpScene, people: People) -> None:
     at.running()
     place = f"download/get_automation_run_proof?run_id={at.run_id}"

@@ -93,6 +93,9 @@ def test_a_proof_without_a_list_of_files_stands(at: HttpScene) -> None:
     assert at.must(at.prove("merged", files_changed=["src/cart.py"]), 201)["run"]["scope_checked"] is True
 
 
+OTHERS = ["7" * 40, "8" * 40]
+CHANGED = {"head_sha": "8" * 40, "commits": [HEAD, *OTHERS]}
+"""A person pushed two commits to it, and merged."""
 CLOSED = {"merged": False, "closed_by": "ada", "head_sha": "8" * 40}
 """A person pushed a commit, and closed the pull request without a merge."""
 
@@ -140,8 +143,9 @@ def test_a_closing_takes_ci_the_right_pull_request_and_a_word_on_the_merge(at: H
     closed(at.prove("closed", **CLOSED), 404, "run_not_found")
 
 
-def test_a_closing_and_a_merge_at_once_have_one_winner(at: HttpScene) -> None:
-    """Whichever the service hears first stands, and the other is refused (G-187)."""
+@pytest.mark.parametrize("changes", [{}, CHANGED], ids=["as granted", "with commits of people"])
+def test_a_closing_and_a_merge_at_once_have_one_winner(at: HttpScene, changes: dict[str, object]) -> None:
+    """Whichever the service hears first stands, and the other is refused (G-186, G-187)."""
     at.delivered()
     at.must(at.prove(), 201)
     ready = threading.Barrier(2)
@@ -153,7 +157,7 @@ def test_a_closing_and_a_merge_at_once_have_one_winner(at: HttpScene) -> None:
 
     told = [
         threading.Thread(target=tell, args=("closed",), kwargs=CLOSED),
-        threading.Thread(target=tell, args=("merged",)),
+        threading.Thread(target=tell, args=("merged",), kwargs=changes),
     ]
     for one in told:
         one.start()
@@ -164,6 +168,9 @@ def test_a_closing_and_a_merge_at_once_have_one_winner(at: HttpScene) -> None:
     if won == ["closed"]:
         closed(answers["merged"], 409, "run_terminal")
         assert (at.run()["status"], at.deploy(MERGED)) == ("failed", None)
+    elif changes:
+        closed(answers["closed"], 409, "run_terminal")
+        assert (at.run()["status"], at.deploy(MERGED)) == ("escalated", None)
     else:
         closed(answers["closed"], 409, "pr_proof_mismatch")
         assert at.deploy(MERGED) == at.run_id
@@ -172,3 +179,48 @@ def test_a_closing_and_a_merge_at_once_have_one_winner(at: HttpScene) -> None:
     port.close()
     Rules().check(log)
     assert sum(isinstance(one.event, e.RunClosed | e.RunMergeProven) for one in log) == 1
+
+
+def test_a_merge_with_other_commits_escalates_the_run_and_its_case_waits_for_a_deploy(at: HttpScene) -> None:
+    """The runner that was at work is told that the run is over; each credential but CI's is refused (G-186)."""
+    at.delivered(cooldown_seconds=600)
+    stale = at.token()
+    at.must(at.prove(), 201)
+    for who in ("owner", "member", "heal"):
+        closed(at.prove("merged", who=who, **CHANGED), 403, "principal_not_allowed")
+    foreign_ci(at)
+    closed(at.prove("merged", who="foreign", **CHANGED), 404, "run_not_found")
+    for wrong in (["7" * 39], ["x" * 40], "7" * 40, ["7" * 40] * 51):
+        closed(at.prove("merged", **CHANGED | {"commits": wrong}), 400, "invalid_payload")
+    first = at.must(at.prove("merged", key="merged", **CHANGED), 201)
+    run = first["run"]
+    assert (run["phase"], run["status"], run["reason"]) == ("stopped", "escalated", "merged_changed_by_person")
+    proof = run["provider_proof"]
+    assert (proof["changed_by_person"], proof["commits"], proof["head_sha"]) == (True, OTHERS, OTHERS[-1])
+    again = at.prove("merged", key="merged", **CHANGED)
+    assert (again.status_code, again.headers["idempotent-replayed"]) == (201, "true")
+    assert at.must(at.prove("merged", **CHANGED), 200)["proof_id"] == first["proof_id"]
+    closed(at.call("PATCH", at.path, stale | {"status": "escalated", "reason": "r"}), 409, "run_terminal")
+    closed(at.call("GET", f"/v1/cases/{at.case_id}/claims/active"), 404, "claim_not_found")
+
+    def code() -> str:
+        [item] = at.issue()["skipped"]
+        [shown] = at.must(at.call("GET", f"/v1/cases/{at.case_id}", who="owner"), 200)["work"]["automations"]
+        assert (item["case_id"], shown["code"]) == (at.case_id, item["code"])
+        return str(item["code"])
+
+    at.wait(2)
+    at.error()
+    assert code() == "merged_waits_for_deploy"
+    assert at.deploy(MERGED, who="dsn") is None
+    assert at.deploy(MERGED, environment="staging") is None
+    at.wait(2)
+    at.error()
+    assert code() == "merged_waits_for_deploy", "neither was a deploy by CI to where the automation heals"
+    assert at.deploy(MERGED) is None, "no deploy binds to it"
+    assert code() == "merged_waits_for_deploy"
+    at.wait(2)
+    at.error()
+    assert code() == "cooldown"
+    at.wait(600)
+    assert len(at.issue()["trigger_receipts"]) == 1

@@ -385,3 +385,113 @@ def test_a_late_closing_settles_what_the_end_left_open():
     assert at.standing() == ("stopped", "cancelled")
     assert at.prove(at.observed("reopened")).status == 201
     assert at.standing() == ("stopped", "cancelled")
+
+
+OTHERS = ["7" * 40, "8" * 40]
+CHANGED = {"merge_commit_sha": MERGED, "head_sha": "8" * 40, "commits": ["6" * 40, HEAD, *OTHERS]}
+"""A person pushed two commits, and merged."""
+
+
+@pytest.mark.parametrize("mode", ["review_required", "auto_merge"])
+@pytest.mark.parametrize("upto", ["delivered", "opened"])
+def test_a_merge_with_other_commits_escalates_its_run(mode: str, upto: str):
+    """Whether CI had proven it open or not; the commits of people are named (G-186)."""
+    at = getattr(scene(make(mode, cooldown_seconds=600)), upto)()
+    assert at.prove(at.observed("merged", **CHANGED, **PROTECTED)).status == 201
+    run = at.run()
+    assert (run["phase"], run["status"], run["reason"]) == ("stopped", "escalated", "merged_changed_by_person")
+    proof = run["provider_proof"]
+    assert (proof["observation"], proof["changed_by_person"], proof["commits"]) == ("merged", True, OTHERS)
+    assert (proof["head_sha"], proof["branch_protection_enforced"], proof["bypass_used"]) == ("8" * 40, True, False)
+    assert (run["external_follow_ups"], run["output"], run["grants"][0]["status"]) == ([], None, "settled")
+    assert at.deploy(MERGED) is None
+    assert at.deploy("8" * 40) is None
+
+
+PROTECTED = {"branch_protection_enforced": True, "bypass_used": False}
+
+
+def test_its_case_waits_for_a_deploy_an_error_after_it_and_the_cooldown():
+    at = scene(make("review_required", cooldown_seconds=600)).opened()
+    at.deploy("9" * 40)
+    at.wait(5)
+    at.prove(at.observed("merged", **CHANGED))
+
+    def skipped() -> str:
+        return str(at.must("issue", {"automation_id": "heal"})["skipped"][0][1])
+
+    at.wait(5)
+    at.error()
+    assert skipped() == "merged_waits_for_deploy", "no deploy since the merge"
+    at.deploy("9" * 40)
+    assert skipped() == "merged_waits_for_deploy", "no error since the deploy"
+    at.wait(5)
+    assert skipped() == "merged_waits_for_deploy"
+    at.error()
+    assert skipped() == "cooldown"
+    at.wait(589)
+    assert skipped() == "cooldown"
+    at.wait(1)
+    at.issue()
+
+
+def test_a_changed_merge_is_told_once():
+    at = scene().opened()
+    first = at.prove(at.observed("merged", **CHANGED))
+    assert (first.status, at.prove(at.observed("merged", **CHANGED)).body) == (201, first.body)
+    less = {name: value for name, value in CHANGED.items() if name != "commits"}
+    assert at.prove(at.observed("merged", **less)).status == 200
+    assert named(at.prove(at.observed("merged", **CHANGED | {"head_sha": "5" * 40})))[0] == "head_sha"
+    assert at.prove(at.observed("merged", merge_commit_sha=MERGED)).code == "run_terminal"
+    assert at.prove(at.observed("closed", **CLOSED)).code == "run_terminal"
+    assert at.prove(at.observed("reopened")).code == "pr_proof_required"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"merge_commit_sha": None}, {"pr_number": 8}, {"head_branch": "heal/2"},
+        {"repository": "https://x.example/a"},
+    ],
+)  # fmt: skip
+def test_another_merge_ends_nothing(change):
+    at = scene().opened()
+    assert at.prove(at.observed("merged", **CHANGED | change)).code == "pr_proof_mismatch"
+    assert at.prove(at.observed("merged", merge_commit_sha=MERGED)).ok
+    assert at.prove(at.observed("merged", **CHANGED)).code == "pr_proof_mismatch", "it was merged as granted"
+    assert at.run()["provider_proof"]["changed_by_person"] is False
+    assert at.deploy(MERGED) == at.run_id
+
+
+def test_commits_are_those_after_the_granted_head_and_all_of_a_history_that_was_rewritten():
+    at = scene().opened()
+    at.prove(at.observed("merged", **CHANGED | {"commits": OTHERS}))
+    assert at.run()["provider_proof"]["commits"] == OTHERS
+    at = scene().opened()
+    at.prove(at.observed("merged", **{name: value for name, value in CHANGED.items() if name != "commits"}))
+    assert at.run()["provider_proof"]["commits"] is None
+
+
+def test_a_changed_merge_leaves_a_deploy_that_was_verified_to_follow_up():
+    at = scene().deployed()
+    assert at.prove(at.observed("merged", **CHANGED)).ok
+    run = at.run()
+    assert (run["phase"], run["status"]) == ("external_follow_up_required", "escalated")
+    assert [item["kind"] for item in run["external_follow_ups"]] == ["inspect_deploy"]
+
+
+def test_a_late_changed_merge_settles_what_the_end_left_open():
+    at = scene().opened()
+    at.must("cancel", who="canceller", key="c", run_id=at.run_id)
+    assert at.prove(at.observed("merged", **CHANGED)).status == 201
+    assert at.standing() == ("stopped", "cancelled")
+    run = at.run()
+    assert (run["provider_proof"]["changed_by_person"], run["pull_request"]["merge_commit_sha"]) == (True, MERGED)
+
+
+def test_a_repeat_that_differs_in_nothing_that_is_kept_is_the_first():
+    """What belongs to other observations is not held against it."""
+    at = scene().delivered()
+    first = at.prove(at.observed())
+    for aside in ({"closed_by": "ada"}, {"merged": False}, {"commits": OTHERS}):
+        assert (at.prove(at.observed(**aside)).status, at.prove(at.observed(**aside)).body) == (200, first.body)

@@ -61,6 +61,8 @@ ROWS = [
     (e.RunSettledAfterCancel, [Status.CANCELLED_OUTSIDE], Status.CANCELLED),
     (e.RunClosedUnmerged, [PENDING, OPENED], Status.FAILED),
     (e.RunClosedDeployed, [VERIFYING], Status.FAILED_OUTSIDE),
+    (e.RunMergedChanged, [PENDING, OPENED], Status.ESCALATED),
+    (e.RunMergedChangedDeployed, [VERIFYING], Status.ESCALATED_OUTSIDE),
     (e.RunClosedAfterFailure, [Status.FAILED_OUTSIDE], Status.FAILED),
     (e.RunClosedAfterEscalation, [Status.ESCALATED_OUTSIDE], Status.ESCALATED),
     (e.RunClosedAfterCancel, [Status.CANCELLED_OUTSIDE], Status.CANCELLED),

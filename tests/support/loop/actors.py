@@ -221,6 +221,8 @@ class Ci(Actor):
             body |= {"auto_merge_enabled": True, "merge_method": "squash"}
         if observation == "merged":
             body |= {"merge_commit_sha": merge_sha(opened), "bypass_used": False}
+            if self.chance(0.4):
+                body |= {"head_sha": "7" * 40, "commits": [opened["head_sha"], "7" * 40]}
         if observation == "closed":
             body |= {"merged": self.chance(0.05), "head_sha": self.rng.choice([opened["head_sha"], "8" * 40])}
         return body

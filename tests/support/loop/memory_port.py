@@ -70,6 +70,7 @@ class MemoryPort:
         self.answers: dict[tuple[str, str, str, str], tuple[Request, Reply]] = {}
         self.traffic: list[int] = []  # times of sample events
         self.errors: dict[str, list[int]] = {}  # times of errors by case
+        self.deploys: list[int] = []
 
     # ---- the protocol
 
@@ -248,10 +249,21 @@ class MemoryPort:
 
     def _issue(self, request: Request, interleave: Callable[[], None]) -> Any:
         automation_id = request.body["automation_id"]
-        cases = [ConsideredCase(row.id, row.case_revision, self._lease(row.id)) for row in self.store.all(CASES.table)]
+        rows = self.store.all(CASES.table)
+        cases = [
+            ConsideredCase(row.id, row.case_revision, self._lease(row.id), deployed_at=self._deployed_at(row.id))
+            for row in rows
+        ]
         intent = commands.receipt.issue_for_cases(PROJECT, automation_id, cases, SWEPT)
         issued = self._execute(request, intent, interleave)
         return 200, {"receipt_ids": issued.receipt_ids, "skipped": issued.skipped_cases}
+
+    def _deployed_at(self, case_id: str) -> int | None:
+        """The first deploy since people merged the pull request of the case's latest run with changes."""
+        lease = self._lease(case_id)
+        run = None if lease is None or lease.run_id is None else self.store.row(RUNS.table, PROJECT, lease.run_id)
+        merged = None if run is None else run.state.sight("merged")
+        return None if merged is None else next((at for at in self.deploys if at >= merged.recorded_at), None)
 
     def _receipts(self, request: Request, interleave: Callable[[], None]) -> Any:
         rows = self.store.all(RECEIPTS.table)
@@ -368,6 +380,7 @@ class MemoryPort:
     def _deploy(self, request: Request, interleave: Callable[[], None]) -> Any:
         """Record a trusted deploy: it binds to a run that waits for the commit, if one does."""
         sha = request.body["sha"]
+        self.deploys.append(self.store.now)
         waiting = [row for row in self.store.all(RUNS.table) if row.proven_commit == sha]
         deploy_id = f"dep_{hashlib.sha256((request.key or '').encode()).hexdigest()[:26]}"
         for row in waiting:

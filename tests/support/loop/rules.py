@@ -30,6 +30,7 @@ AUTHORITY = (
 )  # fmt: skip
 """Events that only an enabled automation may cause (G-114)."""
 
+MERGED_CHANGED = (run_events.RunMergedChanged, run_events.RunMergedChangedDeployed)
 ENDS = (run_events.RunEnd, run_events.RunVerified, run_events.RunVerificationFailed)
 
 
@@ -59,6 +60,7 @@ class Rules:
         self.used: dict[str, list[Decimal]] = defaultdict(lambda: [Decimal(0)] * 3)
         self.open: dict[tuple[str, int, int], tuple[str, int]] = {}  # unclaimed receipts by case, revision, generation
         self.worked: dict[str, int] = {}  # cases: their last claim, or the end of its run
+        self.merged: dict[str, int] = {}  # cases: when people merged the pull request of the last run with changes
         self.clock = 0
 
     def check(self, log: Sequence[Entry]) -> None:
@@ -136,6 +138,8 @@ class Rules:
                 assert trigger is not None
                 worked = self.worked.get(case.case_id)
                 assert worked is None or event.issued_at - worked >= trigger.cooldown_seconds, f"{entry} too early"
+                merged = self.merged.pop(case.case_id, None)
+                assert merged is None or (case.last_seen_at or 0) > merged, f"{entry} without an error since the merge"
             case trigger_receipt.ReceiptClaimed() | trigger_receipt.ReceiptInvalidated():
                 self.open = {key: known for key, known in self.open.items() if known[0] != entry.stream_id}
             case claim.ClaimCreated() as event:
@@ -144,6 +148,8 @@ class Rules:
                 case_id = self.runs[entry.stream_id].case_id
                 if case_id is not None:
                     self.worked[case_id] = max(entry.event.at, self.worked[case_id])
+                    if isinstance(entry.event, MERGED_CHANGED):
+                        self.merged[case_id] = entry.event.at
 
     def _claims(self, entry: Entry) -> None:
         """One live lease a case, in rising epochs (G-105)."""

@@ -1,6 +1,6 @@
 -- The members of a case `c` that is counted in `s`, with its chain (chain.sql). Of a chain only the states count: of a
 -- receipt whose run has begun only that it has, of a run only what ends it with time, and of one that is over when it
--- ended. The rest of them is most of what a look would read.
+-- ended, and what people did to its pull request. The rest of them is most of what a look would read.
 'id', c.id, 'revision', c.case_revision, 'status', c.status, 'unmarked', s.unmarked,
 'event_count', s.event_count, 'first_seen_at', s.first_seen_at, 'last_seen_at', s.last_seen_at,
 'lease', row_to_json(l),
@@ -10,5 +10,7 @@
 'run', case when r.live then json_build_object(
     'status', r.state -> 'status', 'deadline_at', r.deadline_at, 'claim_id', r.claim_id,
     'grants', r.state -> 'grants')
-    when r.id is not null then json_build_object('status', r.state -> 'status', 'finished_at', r.state -> 'finished_at')
+    when r.id is not null then json_build_object(
+        'status', r.state -> 'status', 'finished_at', r.state -> 'finished_at',
+        'sights', coalesce(r.state -> 'sights', '[]'))
     end
