@@ -18,6 +18,7 @@ from service.events.feeds import Feeds
 from service.eventstore.follow.follower import Follower
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
+from service.ingest.kept.feedback import FeedbackReports
 from service.provider.exchanges import Exchanges
 from service.provider.operator import OperatorProvider
 from service.provider.sources import ProviderSources
@@ -42,6 +43,7 @@ class Services:
     archives: Archives
     tree: SignedTree
     intake: Intake
+    feedback: FeedbackReports
     providers: AnalyticsProviders
     queries: BoundedQueries
     public_answers: PublicAnswers

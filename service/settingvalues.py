@@ -24,11 +24,14 @@ FREE_PLAN = "free"
 SELF_HOSTED = "self_hosted"
 """The plan of every account where nothing is sold and no plans are set (G-203)."""
 
+FEEDBACK = "feedback"
+"""The class of feedback, by DSN: beside that of all records."""
 RATE_LIMITS: Mapping[str, int] = {  # requests a minute by class of principal or route (G-012)
     "key": 600,
     "project_credential": 300,
     "ingest": 60_000,
     "public_ingest": 12_000,
+    FEEDBACK: 60,
     "public_query": 60,
     "log": 600,
     "device_start": 10,

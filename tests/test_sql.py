@@ -108,6 +108,7 @@ PLANNED: Mapping[str, Mapping[str, Any]] = {
     "cases/logs": LOGS,
     "cases/logs_of_user": {**LOGS, "user": "u"},
     "cases/of_words": {"project_id": "p", "text": "word", "most": 2001},
+    "cases/feedback": {**PAGE, "case_ids": ["c"], "without_case": False},
     "runs/decisions": {**PAGE, "case_id": "c", "automation_id": "a", "passed": True},
     "runs/started_effects": {"project_id": "p", "automation_id": "a", "most": 51},
     "runs/waiting": {"step": "runs", "longest": 400, "most": 500, "deploy_wait": 60},

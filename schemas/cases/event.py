@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from schemas.cases.feedback import FeedbackReport
 from schemas.cases.log import Level, Trust
 from schemas.cases.unmangle import UnmangledFrame
 from schemas.kernel.paging import PageQuery
@@ -108,7 +109,7 @@ class CaseEventRecord(CaseEvent, frozen=True, kw_only=True):
 
     All else that is stored of the error has a member, absent if nothing was sent. `contexts` has `runtime`, `os`,
     `browser`, `device`, `app`, `trace` and those of the product's own. `extra` has what belongs to no other member.
-    `left_out` names the members that were cut or left out for their size.
+    `left_out` names the members that were cut or left out for their size. `feedback` has the texts of people about it.
     """
 
     case_id: str
@@ -130,4 +131,5 @@ class CaseEventRecord(CaseEvent, frozen=True, kw_only=True):
     fingerprint: list[str] | msgspec.UnsetType = msgspec.UNSET
     extra: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     left_out: list[str] | msgspec.UnsetType = msgspec.UNSET
+    feedback: list[FeedbackReport] | msgspec.UnsetType = msgspec.UNSET
     next_action: str

@@ -82,6 +82,7 @@ _ERRORS = load_sql("archives", "errors")
 _ANALYTICS = load_sql("archives", "analytics")
 _DEPLOYS = load_sql("archives", "deploys")
 _PEOPLE = load_sql("archives", "people")
+_FEEDBACK = load_sql("archives", "feedback")
 
 
 async def make(connection: Connection, project_id: str, spool: Spool, work: Work, pin: Pin, turn: Turn) -> None:
@@ -114,6 +115,7 @@ async def make(connection: Connection, project_id: str, spool: Spool, work: Work
             ("telemetry/errors", _ERRORS, _error),
             ("telemetry/analytics", _ANALYTICS, _line),
             ("telemetry/people", _PEOPLE, _line),
+            ("telemetry/feedback", _FEEDBACK, _line),
         ):
             await maker.write(name, query, encode, may_stop=True)
     spool.most += MANIFEST_BYTES

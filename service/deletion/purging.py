@@ -54,6 +54,7 @@ FACTS = (
     "event_key_days",
     "deploy_notes",
     "kinds_not_kept",
+    "feedback_reports",
     "dsn_copies",
     "provider_grants",
     "provider_sightings",

@@ -9,6 +9,7 @@ import procrastinate
 import psycopg
 
 from service.billing.plans import retention
+from service.ingest.kept import feedback
 from service.ingest.kept.partitions import ensure_partitions
 from service.ingest.kept.retention import purge
 from service.runs.background.forgetting import forget_decisions
@@ -36,9 +37,16 @@ async def purge_telemetry(services: Services, _: Mapping[str, Any]) -> None:
         await forget_decisions(connection, kept.days)
 
 
+async def settle_feedback(services: Services, _: Mapping[str, Any]) -> None:
+    """Find the errors of earlier feedback."""
+    async with await _connect(services) as connection:
+        await feedback.settle(connection)
+
+
 _AGAIN = procrastinate.RetryStrategy(max_attempts=3, wait=60)
 
 TASKS = [
     Task("ingest.partitions", make_partitions, retry=_AGAIN, cron="7 * * * *"),
     Task("ingest.retention", purge_telemetry, retry=_AGAIN, cron="23 3 * * *"),
+    Task("ingest.feedback", settle_feedback, cron="* * * * *"),
 ]

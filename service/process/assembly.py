@@ -22,6 +22,7 @@ from service.eventstore.connect.fulldisk import FULL_DISK
 from service.eventstore.follow.follower import Follower
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
+from service.ingest.kept.feedback import FeedbackReports
 from service.ingest.scrub.scrubbing import Scrubber
 from service.process.measures import DIRECTORY
 from service.provider.exchanges import Exchanges
@@ -60,6 +61,7 @@ def make_services(settings: Settings) -> Services:
             new_cases_per_hour=settings.new_cases_per_hour,
             frames=DecidingFrames(store, unmangler),
         ),
+        feedback=FeedbackReports(settings.database_url),
         providers=providers,
         queries=queries,
         public_answers=PublicAnswers(store, queries),

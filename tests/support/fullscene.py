@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -93,6 +94,11 @@ PLACES: Mapping[str, Sequence[str]] = {
     ],
     "projects/{project_id}/credentials": ["projects/{project_id}/credentials", "projects/{none_id}/credentials"],
     "projects/{project_id}/delete": ["projects/{project_id}/delete"],
+    "projects/{project_id}/feedback": [
+        "projects/{project_id}/feedback",
+        "projects/{project_id}/feedback?about=none",
+        "projects/{none_id}/feedback",
+    ],
     "projects/{project_id}/log": ["projects/{project_id}/log"],
     "projects/{project_id}/logs": [
         "projects/{project_id}/logs",
@@ -311,9 +317,20 @@ class FullScene:
         merged = at.must(at.call("GET", f"/v1/cases/{self.ids['merged_case_id']}", who="owner"))
         wish = {"case_revision": merged["revision"], "into_case_id": self.ids["into_case_id"]}
         at.must(at.call("POST", f"/v1/cases/{self.ids['merged_case_id']}/merge", wish, who="owner"))
+        self._hear()
         for message, does in (("Gamma broke", "resolve"), ("Delta broke", "ignore")):
             at.error(message=message)
             at.must(at.call("POST", f"/v1/cases/{at.case_id}/{does}", {"case_revision": 1}, who="owner"))
+
+    def _hear(self) -> None:
+        """Texts of people."""
+        at = self.at
+        alias = at.must(at.call("GET", f"{at.project}/dsn", who="owner"))["alias"]
+        for text in ("I like it.", "I waited for\na minute."):
+            said = {"comments": text, "name": "Anna", "email": "anna@example.com"}
+            items = b'{}\n{"type":"user_report"}\n' + json.dumps(said).encode()
+            headers = {"authorization": f"Bearer {self.world.secrets['dsn']}"}
+            at.must(self.world.client.post(f"/api/{alias}/envelope/", content=items, headers=headers))
 
     def _tell(self) -> None:
         """A webhook whose receiver is gone, an alert, a public query, and a device that signs in."""

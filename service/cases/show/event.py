@@ -20,6 +20,8 @@ from schemas.cases.event import (
     EventGrouping,
 )
 from service.cases.reads.event import Beside, EventRow, Family
+from service.cases.reads.feedback import WrittenRow
+from service.cases.show import feedback
 from service.cases.show.held import Held, request_of
 from service.cases.sourcemaps.lookup import show
 from service.cases.sourcemaps.lookup.frames import RecordedFrame, listed_frames, stack_of
@@ -89,9 +91,15 @@ def page(project_id: str, family: Family, texts: Sequence[bytes], next_cursor: s
 
 
 def record(
-    project_id: str, family: Family, shown: CaseEvent, held: Held, found: Unmangled, beside: Beside
+    project_id: str,
+    family: Family,
+    shown: CaseEvent,
+    held: Held,
+    found: Unmangled,
+    beside: Beside,
+    written: Sequence[WrittenRow],
 ) -> CaseEventRecord:
-    """Show one error with all that is stored of it, its frames resolved, and its neighbours."""
+    """Show one error with all that is stored of it, its frames resolved, its neighbours and its feedback."""
     case_id = family.case_ids[0]
     resolved = show.unmangled(case_id, found)
     return CaseEventRecord(
@@ -119,6 +127,7 @@ def record(
         total_frames=resolved.total_frames,
         resolved_count=resolved.resolved_count,
         unmapped_source_urls=resolved.unmapped_source_urls,
+        feedback=[feedback.report(row) for row in written] or msgspec.UNSET,
         next_action=resolved.next_action if found.frames else _NO_FRAMES,
     )
 

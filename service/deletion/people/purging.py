@@ -1,4 +1,4 @@
-"""The purge of one person: links, records, counts by case, in small steps (G-197).
+"""The purge of one person: links, feedback, records, counts by case, in small steps (G-197).
 
 After every stop it begins anew: only the database knows its progress. A removed record leaves a row without a name, for
 recurrences and traffic to count. Records after the second of the fence stay.
@@ -22,12 +22,16 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 BATCH = 1_000
 """Records that one transaction removes."""
+REMEMBERED = 25 * 3600
+"""Seconds for which the id of an event is known, so that feedback finds it."""
 PAIRS = 500
 """Pairs of a case and a name in one transaction. It holds the gate, so nothing of the project is stored meanwhile."""
 
 _GOING = load_sql("deletion", "going")
 _GATE = load_sql("deletion", "hold_gate")
 _CUT = load_sql("deletion", "cut_person")
+_SETTLE_FEEDBACK = load_sql("deletion", "settle_feedback")
+_ERASE_FEEDBACK = load_sql("deletion", "erase_feedback")
 _ERASE: Final[Mapping[str, str]] = {
     "log_events": load_sql("deletion", "erase_logs"),
     "analytics_events": load_sql("deletion", "erase_analytics"),
@@ -65,20 +69,18 @@ async def _pass(connection: Connection, row: ErasureRow, until: float) -> bool:
     erasure = {"project_id": row.project_id, "id": row.id}
     if await _cut(connection, row, 0) is None:
         return False
+    # First, as the rows that say whose error somebody wrote about are about to go.
+    await connection.execute(_SETTLE_FEEDBACK.encode(), {"project_id": row.project_id, "seconds": REMEMBERED})
+    if not await _empty(connection, _ERASE_FEEDBACK, erasure, until):
+        return False
     for telemetry, query in _ERASE.items():
         looked: list[str] = []
         # A row of the default partition, which comes last, moves to that of its day once there is one.
         while (tables := await partitions_of(connection, telemetry)) != looked:
             looked = tables
             for table in tables:
-                gone = BATCH
-                while gone == BATCH:
-                    began = time.monotonic()
-                    statement = on_table(query, table).encode()
-                    [[gone]] = await (await connection.execute(statement, {**erasure, "most": BATCH})).fetchall()
-                    await leave_room(began)
-                    if gone == BATCH and time.monotonic() >= until:
-                        return False
+                if not await _empty(connection, on_table(query, table), erasure, until):
+                    return False
     # Last, as retention makes samples of records: nothing is left to make one of.
     pairs: int | None = PAIRS
     while pairs == PAIRS:
@@ -86,6 +88,18 @@ async def _pass(connection: Connection, row: ErasureRow, until: float) -> bool:
         pairs = await _cut(connection, row, PAIRS)
         await leave_room(began)
         if pairs == PAIRS and time.monotonic() >= until:
+            return False
+    return True
+
+
+async def _empty(connection: Connection, query: str, erasure: Mapping[str, str], until: float) -> bool:
+    """Erase rows by a query, step by step. Returns False when the time is over before the last one."""
+    gone = BATCH
+    while gone == BATCH:
+        began = time.monotonic()
+        [[gone]] = await (await connection.execute(query.encode(), {**erasure, "most": BATCH})).fetchall()
+        await leave_room(began)
+        if gone == BATCH and time.monotonic() >= until:
             return False
     return True
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from functools import partial
+from typing import Any
 
 from schemas.cases.event import CaseEvent, CaseEventList, CaseEventQuery, CaseEventRecord
 from service.cases.reads import event as reads
+from service.cases.reads import feedback
 from service.cases.reads.event import EventRow
 from service.cases.show import event as show
 from service.cases.show.held import Held, held_in
@@ -65,16 +67,17 @@ async def get_case_event(call: Call[None, None]) -> Answer:
     store, project_id = call.services.store, call.project_id
     family = await reads.family_of(store, project_id, call.subject.id)
     stored = await reads.event_of(store, project_id, family, call.path["event_id"])
-    shown, held, frames = await call.work_on(stored.size, partial(_take_apart, stored))
+    shown, held, frames, said = await call.work_on(stored.size, partial(_take_apart, stored))
     found = await call.services.unmangler.lead(project_id, stored.release, frames, call.principal.tenant)
     beside = await reads.beside(store, project_id, family, stored.place)
-    return Answer(200, show.record(project_id, family, shown, held, found, beside))
+    written = await feedback.about(store, project_id, said)
+    return Answer(200, show.record(project_id, family, shown, held, found, beside, written))
 
 
-def _take_apart(stored: EventRow) -> tuple[CaseEvent, Held, list[RecordedFrame]]:
+def _take_apart(stored: EventRow) -> tuple[CaseEvent, Held, list[RecordedFrame], dict[str, Any]]:
     said = show.said_in(stored)
     shown = show.event(stored, said)
-    return shown, held_in(said, shown.tags), frames_of(said, stored.message)
+    return shown, held_in(said, shown.tags), frames_of(said, stored.message), said
 
 
 ENDPOINTS = [list_case_events, get_case_event]

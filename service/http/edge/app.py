@@ -204,7 +204,7 @@ def _suit_the_interpreter() -> None:
 
 async def _open(services: Services, stack: AsyncExitStack) -> None:
     """Start the parts in the order in which they rest on each other; the stack stops them in the opposite order."""
-    for part in (services.store, services.follower, services.authenticator, services.intake):
+    for part in (services.store, services.follower, services.authenticator, services.intake, services.feedback):
         start, stop = getattr(part, "start", None), getattr(part, "stop", None)
         if stop is not None:
             stack.push_async_callback(_settle, stop)

@@ -38,7 +38,7 @@ from service.http.edge.admission.client_address import Networks, client_address
 from service.http.edge.admission.in_flight import Crowd, InFlight, shown_in
 from service.http.edge.admission.pace import RefusalPace
 from service.http.edge.admission.quota import behind_quota, notice_beside
-from service.http.edge.admission.rate_limit import BY_ADDRESS, RateLimiter, take_token
+from service.http.edge.admission.rate_limit import BY_ADDRESS, RateLimiter, take_token, take_token_of
 from service.http.edge.admission.same_origin import check_origin
 from service.http.edge.admission.session_cookie import with_session
 from service.http.edge.answer.errors import failure_of, let_go, log_failure
@@ -397,7 +397,13 @@ class Pipeline:
             services=services,
             _apart=self._apart,
             _tools=Tools(
-                charge, partial(self._decode_one, bound), self._turns, readmit, self._read_pieces, self.offload
+                charge,
+                partial(take_token_of, self.limiter, principal),
+                partial(self._decode_one, bound),
+                self._turns,
+                readmit,
+                self._read_pieces,
+                self.offload,
             ),
             principal=principal,
             request_id=head.request_id,

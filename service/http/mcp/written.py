@@ -18,7 +18,7 @@ WRITTEN: Mapping[str, Mapping[Origin, str]] = {
     "AlertShown": {TELEMETRY: "last_value"},
     "AnalyticsReceipt": {PROVIDER: "observed_properties row_count"},
     "CaseEvent": {TELEMETRY: _SAID},
-    "CaseEventRecord": {TELEMETRY: f"{_SAID} {_HELD} frames unmapped_source_urls"},
+    "CaseEventRecord": {TELEMETRY: f"{_SAID} {_HELD} frames unmapped_source_urls feedback"},
     "CaseItem": {TELEMETRY: "title level environment release"},
     "DeliveryBody": {TELEMETRY: "data"},
     "DeployRecord": {TELEMETRY: "version environment sha branch message source"},
@@ -26,6 +26,7 @@ WRITTEN: Mapping[str, Mapping[Origin, str]] = {
     "EventName": {TELEMETRY: "event"},
     "ExperimentList": {PROVIDER: "experiments"},
     "FeatureFlagList": {PROVIDER: "feature_flags"},
+    "FeedbackReport": {TELEMETRY: "text name email url user_id release environment sdk_event_id adjusted"},
     "HistoricalEvidence": {PROVIDER: "observations"},
     "LoggedEvent": {TELEMETRY: "payload"},
     "Person": {TELEMETRY: "distinct_id email"},
@@ -48,20 +49,20 @@ WRITTEN: Mapping[str, Mapping[Origin, str]] = {
 
 _OWN = """
 AdapterItem AdapterList AlertList AnswerBlocker AnswerContract AnswerContracts ApprovalList ApprovedState AuthType
-AutoMerge AutomationContract AutomationControl BillingState BillingStatus BlueprintCatalog BlueprintEndpoints
-Breakdown Capabilities Capability CaseEventList CaseList CaseTrend CaseUsers Charges Check ChunkUpload ClientMetadata
-Column ConsistencyProof ContractAutomation Control ControlAutomation ControlBounds ControlBudget ControlContract
+AutoMerge AutomationContract AutomationControl BillingState BillingStatus BlueprintCatalog BlueprintEndpoints Breakdown
+Capabilities Capability CaseEventList CaseList CaseTrend CaseUsers Charges Check ChunkUpload ClientMetadata Column
+ConsistencyProof ContractAutomation Control ControlAutomation ControlBounds ControlBudget ControlContract
 ControlException ControlOperation ControlReport ControlTruncation CredentialList CredentialMetadata DailyUse
 DataResidency Decision DecisionCheck DecisionInputs DecisionList DecisionThresholds DeclaredScopes DeliveryItem
 DeliveryList Deploy DeployList DeployReceipt DisabledContract DsnBody EnableReceipt ErrorCatalogue ErrorCatalogueEntry
-ErrorText EventGrouping EventNames Evidence EvidenceStatus Failure FenceEvent FrameworkVariables Freshness GateFailure
-HostVariables Included InclusionProof InstallContract InstallStep InvitationBody InvitationItem KeyItem KeyList Live
-LocalState LogPage MemberItem MemberList Milestone NewCases NextAction NextOperation NextSteps NotKept
-OpenProofSession PauseAnswer PersonStats Plan PlannedState Playbook PlaybookCatalog PlaybookEndpoints PlaybookRef
-PreflightCheck PreflightChecks PrivacyDisclosure ProjectDay ProjectEventList ProjectHealth ProjectItem ProjectList
-ProjectSettings ProjectSetup ProjectState ProjectUsers ProjectVariable ProofContract ProofHead ProofInclusion
-ProofLink ProofStream ProvingState PublicQueries Publication PublicationList QueryBlueprint QuickStart Quota
-ReadinessGap Ready Receipt RelatedOperation RequiredProperties ReviewRequired Root RunProof SatisfiedProofSession
+ErrorText EventGrouping EventNames Evidence EvidenceStatus Failure FeedbackReportList FenceEvent FrameworkVariables
+Freshness GateFailure HostVariables Included InclusionProof InstallContract InstallStep InvitationBody InvitationItem
+KeyItem KeyList Live LocalState LogPage MemberItem MemberList Milestone NewCases NextAction NextOperation NextSteps
+NotKept OpenProofSession PauseAnswer PersonStats Plan PlannedState Playbook PlaybookCatalog PlaybookEndpoints
+PlaybookRef PreflightCheck PreflightChecks PrivacyDisclosure ProjectDay ProjectEventList ProjectHealth ProjectItem
+ProjectList ProjectSettings ProjectSetup ProjectState ProjectUsers ProjectVariable ProofContract ProofHead
+ProofInclusion ProofLink ProofStream ProvingState PublicQueries Publication PublicationList QueryBlueprint QuickStart
+Quota ReadinessGap Ready Receipt RelatedOperation RequiredProperties ReviewRequired Root RunProof SatisfiedProofSession
 SchemaDocument SdkFile SdkPackage SdkSettings SdkSnippet SdkVariable SentryNoRelease SentryProject SessionItem
 SessionList SetupEndpoints SetupManifest SetupProject SetupReadiness SetupVariable Signal SignalMap Snapshot
 SourceMapList SourceSnapshot SourceTarget StartedEffect StoredLogList Suggestion Suppression SuppressionList Surface

@@ -142,7 +142,7 @@ def to_log(event: ForeignEvent, *, variables: bool = False) -> TakenLog:
 
     Its frames keep their `variables` only if asked for (G-202).
     """
-    user = _user(event.user)
+    user = known_user(event.user)
     tags, whole = _tags(event.tags)
     # PostHog's properties, of which the short ones are tags as well, say it all.
     extra, written = _extra(event, [] if whole or "properties" in event.more else ["tags"])
@@ -194,7 +194,7 @@ def _message(event: ForeignEvent) -> str:
     return told or event.message or NO_MESSAGE
 
 
-def _user(user: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def known_user(user: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The user with an id: what else names somebody stands in for one. Placeholders name nobody."""
     if not user:
         return None

@@ -43,6 +43,7 @@ _KEEP_SAMPLES = load_sql("ingest", "keep_samples")
 _HOLDERS = load_sql("ingest", "holders")
 _DELETE_NAMES = load_sql("ingest", "delete_names")
 _DELETE_ERASED = load_sql("ingest", "delete_erased")
+_DELETE_FEEDBACK = load_sql("ingest", "delete_feedback")
 _FORGET_PEOPLE = load_sql("ingest", "forget_people")
 # Rows are deleted oldest first, so the last sample that is taken is of the last error.
 _DELETE = {
@@ -65,7 +66,7 @@ class _Piece:
 
 
 async def purge(connection: Connection, kept: Retention) -> int:
-    """Carry out retention for every project; returns how many telemetry rows were deleted one by one.
+    """Carry out retention for every project. Returns how many telemetry rows were deleted one by one.
 
     `connection` is in autocommit mode, and set up for steps. Repeating it does no harm, and stopping it in the middle
     none either; while another process does it, it does nothing.
@@ -86,7 +87,8 @@ async def purge(connection: Connection, kept: Retention) -> int:
             await _find(connection, (one for one in there if one not in over), kept, today, lines)
         total = await _delete(connection, lines)
         await _forget_people(connection, kept, today)
-        await _forget_erased(connection, kept, today)
+        await _forget_old(connection, kept, today, "erased_records", _DELETE_ERASED)
+        await _forget_old(connection, kept, today, "feedback_reports", _DELETE_FEEDBACK)
         for statement in _PURGE_USAGE:
             await connection.execute(statement.encode(), {"day": today - USAGE_DAYS * DAY})
         await connection.execute(_PURGE_KINDS.encode(), {"day": today - KIND_DAYS * DAY})
@@ -120,15 +122,15 @@ async def _forget_people(connection: Connection, kept: Retention, today: int) ->
             await leave_room(began)
 
 
-async def _forget_erased(connection: Connection, kept: Retention, today: int) -> None:
-    """Delete the rest of erased records as old as the records themselves would be deleted."""
-    async for project_id in _holders(connection, "erased_records"):
+async def _forget_old(connection: Connection, kept: Retention, today: int, table: str, query: str) -> None:
+    """Delete the rows of a table without partitions as old as records would be deleted, step by step."""
+    async for project_id in _holders(connection, table):
         days = kept.days.get(project_id)
         gone = 0 if days is None else STEP
         while gone == STEP:
             began = time.monotonic()
             values = {"project_id": project_id, "until": today - (days or 0) * DAY, "most": STEP}
-            [[gone]] = await (await connection.execute(_DELETE_ERASED.encode(), values)).fetchall()
+            [[gone]] = await (await connection.execute(query.encode(), values)).fetchall()
             await leave_room(began)
 
 

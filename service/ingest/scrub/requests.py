@@ -94,7 +94,7 @@ def _tidy(told: dict[str, Any]) -> bytes:
             if not isinstance(held, dict):
                 made[name] = told[name]
     if isinstance(url := told.get("url"), str) and ("?" in url or "#" in url):
-        told["url"], query = _without_query(url)
+        told["url"], query = without_query(url)
         if query and not told.get("query_string"):
             told["query_string"] = query
     for name, read in (("query_string", _query), ("data", _body), ("body", _body)):
@@ -125,7 +125,7 @@ def _of_pairs(pairs: Iterable[Any]) -> dict[str, Any]:
     return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 
-def _without_query(url: str) -> tuple[str, str]:
+def without_query(url: str) -> tuple[str, str]:
     """An address without its query, and that. A fragment stays unless it has values."""
     plain, mark, fragment = url.partition("#")
     address, _, query = plain.partition("?")

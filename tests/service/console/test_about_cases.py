@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+from html import escape
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
 
@@ -271,3 +274,39 @@ async def test_pages_about_cases_keep_to_their_project_and_role(world: World):
         assert foreign.text == (await shop.browser.open(f"projects/proj_none1/{name}", 404)).text
         page = await auditor.open(f"projects/{other.id}/{name}")
         assert not [form for form in page.forms if "suppression" in form.action or "source_map" in form.action]
+
+
+async def test_texts_of_people_are_shown_as_text(world: World):
+    """On the page of their case, of their error, and of the project: hostile ones too, and never as comments."""
+    shop = await erring_shop(world)
+    alias = ok(await shop.owner.get(f"/v1/projects/{shop.id}/dsn"))["alias"]
+
+    async def write(kind: str, body: dict[str, Any]) -> None:
+        content = json.dumps({}).encode() + b"\n" + json.dumps({"type": kind}).encode() + b"\n"
+        sent = await shop.dsn.call("POST", f"/api/{alias}/envelope/", content=content + json.dumps(body).encode())
+        assert sent.status_code == 200, sent.text
+
+    event_id = uuid4().hex
+    await write("event", {"event_id": event_id, "message": "Card refused", "level": "error", "user": {"id": "u1"}})
+    for number in range(11):
+        await write("user_report", {"event_id": event_id, "comments": f"text {number}", "name": "Ann"})
+    await write("user_report", {"event_id": event_id, "comments": HOSTILE, "name": HOSTILE, "email": HOSTILE})
+    await write("user_report", {"comments": "About nothing", "email": "bob@example.com"})
+    [case] = ok(await shop.owner.get(f"/v1/projects/{shop.id}/cases"))["cases"]
+    page = await shop.browser.open(f"cases/{case['id']}")
+    for told in ("What people wrote", "text 10", "text 2", "Ann", "All of it"):
+        assert told in page.text, told
+    assert "text 1 " not in page.text
+    [event] = ok(await shop.owner.get(f"/v1/cases/{case['id']}/events"))["events"]
+    error = await shop.browser.open(f"cases/{case['id']}/errors/{event['id']}")
+    assert "text 10" in error.text
+    listed = await shop.browser.open(f"projects/{shop.id}/feedback")
+    for told in ("About nothing", "bob@example.com", "text 0", "its error"):
+        assert told in listed.text, told
+    for shown in (page, error, listed):
+        assert SCRIPT not in shown.html
+        assert escape(SCRIPT) in shown.html
+    alone = await shop.browser.open(f"projects/{shop.id}/feedback?about=none")
+    assert "About nothing" in alone.text
+    assert "text 0" not in alone.text
+    assert ok(await shop.owner.get(f"/v1/cases/{case['id']}"))["comments"] == []

@@ -41,6 +41,7 @@ RULES = {
     "projects/{project_id}/cases": "list_cases",
     "projects/{project_id}/credentials": "list_credentials",
     "projects/{project_id}/delete": "get_setup",
+    "projects/{project_id}/feedback": "list_feedback_reports",
     "projects/{project_id}/log": "list_events",
     "projects/{project_id}/logs": "list_logs",
     "projects/{project_id}/members": "list_members",

@@ -132,6 +132,19 @@ async def test_a_sample_says_by_which_dsn_its_error_came(database_url, connectio
     }
 
 
+async def test_what_people_wrote_goes_as_old_as_errors_go(database_url, connection, sql, monkeypatch):
+    """Step by step, of each project by its own plan."""
+    monkeypatch.setattr(retention, "STEP", 2)
+    sql.execute(
+        "insert into feedback_reports (project_id, received_at, id, sent_key, source, message, public) "
+        "select p, service_today() - d * 86400, p || d, d, 'feedback', '', false "
+        "from unnest(array[%s, %s]) p, generate_series(15, 24) d",
+        (PROJECT, OTHER),
+    )
+    assert await purge(connection, kept({PROJECT: 19, OTHER: 21})) == 0
+    assert left(sql, "feedback_reports") == {PROJECT: 5, OTHER: 7}
+
+
 async def test_a_day_in_use_waits_for_the_next_run(database_url, connection, sql, monkeypatch):
     """None of its rows is deleted meanwhile: it is to go whole."""
     monkeypatch.setattr("service.ingest.kept.partitions.DROP_TRIES", 1)

@@ -311,6 +311,7 @@ def work_on_cases(tenant: Tenant) -> None:
     tenant.call("DELETE", person, None, owner, idempotency_key="gone")
     tenant.wait_until_deleted(person, owner)
     map_lines(tenant, path, case)
+    hear_people(tenant, path, project["alias"], dsn)
     tenant.call("POST", f"{path}/suppressions/preview", {"fingerprint_pattern": "*"}, owner)
     rule = tenant.call(
         "POST", f"{path}/suppressions", {"fingerprint_pattern": "no-such*", "action": "auto_ignore"}, owner
@@ -322,6 +323,26 @@ def lose_errand(tenant: Tenant, message: str, dsn: str) -> None:
     """Report an error, which opens its case or brings it back."""
     error = {"message": message, "level": "error", "user": {"id": f"{tenant.name}-walker"}}
     tenant.call("POST", "/v1/logs/", error, dsn)
+
+
+def hear_people(tenant: Tenant, path: str, alias: str, dsn: str) -> None:
+    """Report an error as an SDK does, write about it in its form, and read both."""
+    owner, event_id = tenant.owner_key, hashlib.sha256(tenant.name.encode()).hexdigest()[:32]
+    walker = {"id": f"{tenant.name}-walker"}
+    error = {"event_id": event_id, "level": "error", "message": "The errand stands still.", "user": walker}
+    tenant.call("POST", f"/api/{alias}/store/", error, dsn)
+    written = {
+        "event_id": event_id,
+        "name": tenant.name,
+        "email": f"{tenant.name}@example.com",
+        "comments": "Nobody came.",
+    }
+    items = b'{}\n{"type":"user_report"}\n' + json.dumps(written).encode()
+    accounts.checked(tenant.client.post(f"/api/{alias}/envelope/", content=items, headers=accounts.bearer(dsn)))
+    [case, *_] = tenant.call("GET", f"{path}/cases", None, owner)["cases"]
+    listed = tenant.call("GET", f"{path}/feedback-reports?case_id={case['id']}", None, owner)
+    [report] = listed["feedback_reports"]
+    tenant.call("GET", f"/v1/cases/{case['id']}/events/{report['event_id']}", None, owner)
 
 
 def map_lines(tenant: Tenant, path: str, case: str) -> None:

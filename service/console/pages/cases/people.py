@@ -18,6 +18,9 @@ DAYS: Sequence[tuple[str, str]] = (
     ("90", "the last 90 days"),
 )
 
+ABOUTS: Sequence[tuple[str, str]] = (("all", "All of it"), ("none", "Without a case"))
+WRITTEN = 25
+
 
 @page("projects/{project_id}/people", section="people")
 async def show_people(visit: Visit) -> View:
@@ -30,6 +33,18 @@ async def _people(visit: Visit) -> View:
     query = {"days": visit.query.get("days"), "limit": 100}
     found = await visit.read("list_users", project_id=project_id, query=query)
     return View("cases/affected.html", "People", {"found": found, "days": DAYS}, project_id)
+
+
+@page("projects/{project_id}/feedback", section="people")
+async def show_feedback(visit: Visit) -> View:
+    """Show texts of people, newest first: all, those without a case, or those of one."""
+    project_id, about = visit.values["project_id"], visit.query.get("about", "all")
+    query = {"case_id": visit.query.get("case_id"), "cursor": visit.query.get("cursor"), "limit": WRITTEN}
+    if about == "none":
+        query["without_case"] = "true"
+    found = await visit.read("list_feedback_reports", project_id=project_id, query=query)
+    facts = {"found": found, "abouts": ABOUTS, "about": about, "case_id": visit.query.get("case_id", "")}
+    return View("cases/feedback.html", "What people wrote", facts, project_id)
 
 
 @page("projects/{project_id}/people/person", section="people")
@@ -67,5 +82,5 @@ def _outside(address: str) -> str:
     return address if address.startswith(("https://", "http://")) else ""
 
 
-PAGES = [show_people, show_person]
+PAGES = [show_people, show_feedback, show_person]
 FORMS = [delete_person]

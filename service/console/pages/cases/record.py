@@ -16,6 +16,7 @@ Json = Mapping[str, Any]
 SHOWN_PEOPLE = 10
 SHOWN_DECISIONS = 10
 SHOWN_RUNS = 5
+SHOWN_WRITTEN = 10
 MOST_HAPPENED = 200
 
 
@@ -25,7 +26,7 @@ async def show_case(visit: Visit) -> View:
     case_id = visit.values["case_id"]
     case = await visit.read("read_case", case_id=case_id)
     project_id, latest = case["project_id"], case["latest_event"]
-    event, people, events, members, keys, decisions, claim, runs = await asyncio.gather(
+    event, people, events, members, keys, decisions, claim, runs, written = await asyncio.gather(
         _event(visit, case),
         visit.try_read("list_case_users", case_id=case_id),
         visit.try_read("list_stream_events", stream_id=case_id, query={"limit": MOST_HAPPENED}),
@@ -38,6 +39,9 @@ async def show_case(visit: Visit) -> View:
         ),
         _claim(visit, case),
         visit.try_read("list_automation_runs", project_id=project_id, query={"case_id": case_id, "limit": SHOWN_RUNS}),
+        visit.try_read(
+            "list_feedback_reports", project_id=project_id, query={"case_id": case_id, "limit": SHOWN_WRITTEN}
+        ),
     )
     names = {one["user_id"]: one["email"] for one in members["members"] if one["email"]} if members else {}
     own = names.get(visit.call.user_id, "you")
@@ -58,6 +62,8 @@ async def show_case(visit: Visit) -> View:
         "claim": claim,
         "runs": runs["runs"] if runs else [],
         "more_runs": bool(runs and runs["next_cursor"]),
+        "written": written["feedback_reports"] if written else [],
+        "more_written": bool(written and written["next_cursor"]),
         "kind_of": kind_of,
         "words": words,
     }

@@ -17,7 +17,8 @@ from service.auth.sdk_keys import SENTRY
 from service.eventstore.declare.commands import Outcome
 from service.http.cases.intake import sdks
 from service.http.cases.intake.sdk_route import sdk_route
-from service.http.cases.intake.sentry import ReadEvent, read_payload, store_event, unacceptable
+from service.http.cases.intake.sdks import unacceptable
+from service.http.cases.intake.sentry import ReadEvent, read_payload, store_event
 from service.http.edge.answer.errors import TooManyItems, UnsupportedMediaType
 from service.http.edge.body.adjusting import adjust
 from service.http.edge.body.gate import Odd, check_body, check_values

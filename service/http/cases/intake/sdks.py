@@ -117,6 +117,11 @@ class PosthogKey(PosthogEvents):
         super().feed(piece)
 
 
+def unacceptable(reason: str) -> InvalidPayload:
+    """The refusal of a body, or an item, of a Sentry SDK."""
+    return InvalidPayload("The body does not follow Sentry's protocol.", invalid=[("", reason)])
+
+
 def malformed_events(fault: posthog.MalformedEvents) -> InvalidPayload:
     """The refusal of a body, or an event, of a PostHog SDK."""
     return InvalidPayload("The body is not in the format of PostHog's SDKs.", invalid=[("", str(fault))])

@@ -1,8 +1,8 @@
 """`POST /api/{alias}/envelope/` and `/store/`: what Sentry's SDKs send, stored like any other log event (G-142).
 
 The answer comes when the event is stored and in its case, and an event that comes again within 24 hours is the one
-that is stored already: SDKs, and what stands between, may repeat what they sent. Items of other kinds are answered like
-those that are taken, and counted, so that no SDK repeats or reports them.
+that is stored already: SDKs, and what stands between, may repeat what they sent. Feedback is stored as well. Items of
+other kinds are answered like those that are taken, and counted, so that no SDK repeats or reports them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import base64
 import binascii
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -20,8 +19,9 @@ from schemas.cases.foreign.sentry import MAX_ENVELOPE_BYTES, MAX_EVENT_BYTES, MA
 from service.auth.refusals import InvalidPayload
 from service.auth.sdk_keys import SENTRY
 from service.eventstore.declare.commands import Answer
-from service.http.cases.intake import sdks
+from service.http.cases.intake import feedback, sdks
 from service.http.cases.intake.sdk_route import sdk_route
+from service.http.cases.intake.sdks import unacceptable
 from service.http.edge.answer.errors import PayloadTooLarge, TooManyItems
 from service.http.edge.body.adjusting import adjust
 from service.http.edge.body.gate import Odd, check_body, check_values
@@ -31,9 +31,10 @@ from service.ingest.foreign import envelope, sentry_event
 from service.ingest.foreign.common import TakenLog, to_log
 from service.ingest.foreign.crash import with_dump
 from service.ingest.foreign.envelope import MAX_DUMP, MINIDUMP, EnvelopeReader
+from service.ingest.foreign.feedback import SOURCES
 from service.ingest.foreign.members import FRAMES
 from service.ingest.foreign.reports import known_type, read_report
-from service.ingest.kept.kinds import LOST, NOT_KEPT, Kind
+from service.ingest.kept.kinds import LOST, NOT_KEPT, REFUSED, Kind
 from service.ingest.queue.items import AS_SENT, Adjustments, Item
 
 OPERATION = "Sentry event"
@@ -43,14 +44,21 @@ _EVENT = "event"
 _REPORT = "client_report"
 _TAKEN = 202  # as a log event is answered that comes alone
 _BEGIN = 64  # bytes of an event with its first brace
-_MOST_KEPT = {_EVENT: 1, _REPORT: 16, MINIDUMP: 1}  # items of one envelope
-_MOST_BYTES = {_EVENT: MAX_EVENT_BYTES, _REPORT: 16 * 1024, MINIDUMP: MAX_DUMP}  # of each
+_MOST_KEPT = {_EVENT: 1, _REPORT: 16, MINIDUMP: 1, **dict.fromkeys(SOURCES, feedback.MOST_ITEMS)}
+"""Items of one envelope."""
+_MOST_BYTES = {
+    _EVENT: MAX_EVENT_BYTES,
+    _REPORT: 16 * 1024,
+    MINIDUMP: MAX_DUMP,
+    **dict.fromkeys(SOURCES, feedback.MOST_BYTES),
+}
+"""Of each of them."""
 _route = partial(sdk_route, sdks.SENTRY, max_body=MAX_ENVELOPE_BYTES, unpacked=MAX_UNPACKED_BYTES, piecewise=True)
 _store_route = partial(sdk_route, sdks.SENTRY, max_body=MAX_EVENT_BYTES, unpacked=MAX_EVENT_BYTES)
 
 
 class ArrivingEnvelope:
-    """An arriving envelope. The event, its dump and the reports of the SDK are kept, and all else is passed over."""
+    """An arriving envelope. The event, its dump, the reports of the SDK and feedback are kept, and nothing else."""
 
     def __init__(self) -> None:
         self._reader = EnvelopeReader(partial(_room, dict(_MOST_KEPT)))
@@ -97,6 +105,11 @@ class ArrivingEnvelope:
         return next((item.begin for item in self._reader.items if item.begin), None)
 
     @property
+    def written(self) -> Iterator[tuple[str, bytes | None]]:
+        """Feedback, each item with its type. None for a too large one, or one too many."""
+        return ((item.type, item.payload) for item in self._reader.items if item.type in SOURCES)
+
+    @property
     def event(self) -> bytes | None:
         """The event; None without one. Raises InvalidPayload for several, and PayloadTooLarge."""
         events = [item.payload for item in self._reader.items if item.type == _EVENT]
@@ -126,46 +139,52 @@ class ReadEvent(NamedTuple):
 
 @_route("/api/{alias}/envelope/", "record_sentry_envelope", "Record an envelope of a Sentry SDK", SentryAccepted)
 async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
-    """Store the event of an envelope and count its other items (G-142).
+    """Store the event and the feedback of an envelope, and count its other items (G-142).
 
-    An event before the end or the fault of a broken envelope is stored all the same.
+    Both are stored also before the end or the fault of a broken envelope.
     """
-    opened, fault = ArrivingEnvelope(), None
+    opened, fault, event_id = ArrivingEnvelope(), None, None
     try:
         async for _ in call.work_on_pieces(opened):
             pass
     except (InvalidPayload, PayloadTooLarge) as refused:
         fault = refused
-    event, event_id = opened.event if fault is None else _event_before(opened), None
-    if event is not None:
-        event_id = await _record(call, event, opened.event_id, opened.sent_at, opened.dump)
-        call.records = Counter({("logs", _TAKEN): 1})
+    try:
+        event_id = await _event_of(call, opened)
+    except (InvalidPayload, PayloadTooLarge) as refused:
+        fault = fault or refused
+    taken = await feedback.take(call, opened.event_id, opened.written)
     if fault is not None:
         raise fault
-    if event is None:
-        call.records = Counter()
-    _count(call, opened, read=Counter([_EVENT, *([MINIDUMP] if event is not None and opened.dump else [])]))
+    call.records = call.records or Counter()
+    read = Counter([_EVENT, *([MINIDUMP] if event_id is not None and opened.dump else [])])
+    _count(call, opened, read + taken.kept, taken.refused)
+    if taken.refusal is not None and event_id is None and not taken.kept:
+        raise taken.refusal
     return Answer(200, SentryAccepted() if event_id is None else SentryAccepted(event_id))
 
 
-def _count(call: Call[bytes, None], opened: ArrivingEnvelope, read: Mapping[str, int]) -> None:
-    """Count the items of an envelope, by name those without a use, and the losses reported by the SDK."""
+async def _event_of(call: Call[bytes, None], opened: ArrivingEnvelope) -> str | None:
+    """Store the event of an envelope, and return its id. None without one. Raises as `event` and `_record`."""
+    if (event := opened.event) is None:
+        return None
+    event_id = await _record(call, event, opened.event_id, opened.sent_at, opened.dump)
+    call.records = Counter({("logs", _TAKEN): 1})
+    return event_id
+
+
+def _count(call: Call[bytes, None], opened: ArrivingEnvelope, read: Counter[str], refused: Counter[str]) -> None:
+    """Count the items of an envelope, by name those without a use and refused ones, and the losses of the SDK."""
     intake, project_id = call.services.intake, call.project_id
     for kind, count in opened.types.items():
         name = known_type(kind)
         intake.sdks.items[SENTRY, name] += count
-        intake.kinds.note(Kind(project_id, SENTRY, name, NOT_KEPT), count - read.get(name, 0))
+        intake.kinds.note(Kind(project_id, SENTRY, name, NOT_KEPT), count - read[kind] - refused[kind])
+        intake.kinds.note(Kind(project_id, SENTRY, name, REFUSED), refused[kind])
     for report in opened.reports:
         for (reason, category), count in read_report(report).items():
             intake.sdks.discarded[SENTRY, reason, category] += count
             intake.kinds.note(Kind(project_id, SENTRY, category, LOST), count)
-
-
-def _event_before(opened: ArrivingEnvelope) -> bytes | None:
-    """The one event of an envelope with a fault. That fault is told, and no other."""
-    with suppress(InvalidPayload, PayloadTooLarge):
-        return opened.event
-    return None
 
 
 @_store_route("/api/{alias}/store/", "record_sentry_event", "Record an event of an old Sentry SDK", SentryAccepted)
@@ -271,12 +290,6 @@ def _read_adjusted(
 ) -> ReadEvent:
     adjusted = adjust(text, FRAMES)
     return _read(adjusted.raw, envelope_id, sent_at, adjusted.adjustments, variables=variables, dump=dump)
-
-
-def unacceptable(reason: str) -> InvalidPayload:
-    """The refusal of a body."""
-    details: list[Any] = [("", reason)]
-    return InvalidPayload("The body does not follow Sentry's protocol.", invalid=details)
 
 
 ENDPOINTS = [record_sentry_envelope, record_sentry_event]

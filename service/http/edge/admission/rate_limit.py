@@ -101,6 +101,11 @@ class RateLimiter:
         return bucket
 
 
+def take_token_of(limiter: RateLimiter, principal: Principal, name: str) -> None:
+    """Charge one to another bucket of the principal, of this class. Raises RateLimited."""
+    limiter.take(name, principal.kind.value, principal.id)
+
+
 def take_token(
     limiter: RateLimiter,
     rate: str,

@@ -54,6 +54,7 @@ class Tools(NamedTuple):
     """What the pipeline lends to requests that hold several records."""
 
     charge: Callable[[int], Mapping[str, str]]
+    charge_in: Callable[[str], None]
     decode_one: Callable[[str, bytes], Awaitable[tuple[Any, Any, bytes, Adjustments]]]
     turns: Shares
     readmit: Callable[[], Awaitable[Any]]
@@ -174,6 +175,10 @@ class Call(Generic[B, Q]):
         """Charge so many records to the caller beside the one of the request itself. Raises RateLimited (G-143)."""
         if count:
             self.headers.update(self._tools.charge(count))
+
+    def take_token_of(self, name: str) -> None:
+        """Charge one to the caller in another class of limits. Raises RateLimited."""
+        self._tools.charge_in(name)
 
     async def decode_one(self, raw: bytes) -> tuple[Any, Any, bytes, Adjustments]:
         """Read one record out of several, as if it had come alone.

@@ -1,0 +1,42 @@
+"""Feedback reports of people about a product and its errors, for members of the project (an extension)."""
+
+from __future__ import annotations
+
+from schemas.cases.feedback import FeedbackReportList, FeedbackReportQuery
+from service.cases.reads import feedback as reads
+from service.cases.reads.event import family_of
+from service.cases.show import feedback as show
+from service.eventstore.declare.commands import Answer
+from service.http.edge.answer.paging import page, start_of
+from service.http.edge.declare import groups
+from service.http.edge.declare.call import Call
+from service.http.edge.declare.operations import KEY
+
+
+@groups.CASES.operation(
+    method="GET",
+    path="/v1/projects/{project_id}/feedback-reports",
+    operation_id="list_feedback_reports",
+    summary="List feedback reports",
+    principals=KEY,
+    responses={200: FeedbackReportList},
+    extension=True,
+    errors=("case_not_found",),
+)
+async def list_feedback_reports(call: Call[None, FeedbackReportQuery]) -> Answer:
+    """List feedback reports, newest first: of a case with those merged into it, of no case, or all."""
+    store, project_id, query = call.services.store, call.project_id, call.query
+    family = None if query.case_id is None else await family_of(store, project_id, query.case_id)
+    rows = await reads.newest(
+        store,
+        project_id,
+        start_of(query),
+        query.limit + 1,
+        case_ids=None if family is None else family.case_ids,
+        without_case=query.without_case,
+    )
+    shown, cursor = page(rows, query, lambda row: row.place)
+    return Answer(200, show.listed(project_id, shown, cursor))
+
+
+ENDPOINTS = [list_feedback_reports]

@@ -1,0 +1,104 @@
+"""Feedback among the items of a Sentry envelope: stored before the answer, at most some a minute (G-194).
+
+An item beyond the limit, or without a text, is refused and counted. The SDK hears of the limit by a header of its own:
+it drops further ones meanwhile, and sends errors on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple
+
+from service.auth.refusals import InvalidPayload
+from service.http.cases.intake.sdks import unacceptable
+from service.http.edge.answer.errors import PayloadTooLarge, RateLimited
+from service.http.edge.body.adjusting import adjust
+from service.http.edge.body.gate import Odd, check_body, check_values
+from service.http.edge.declare.call import Call
+from service.ingest.foreign.feedback import SOURCES, FeedbackRow, MalformedFeedback, to_row
+from service.ingest.foreign.members import FRAMES
+from service.ingest.scrub.scrubbing import Findings, Scrubber
+from service.settingvalues import FEEDBACK
+from statemachines.projects.project import ProjectDeletionInProgress
+
+MOST_ITEMS = 16
+"""Reports of each form read in one envelope."""
+MOST_BYTES = 256 * 1024
+"""Of one of them."""
+_CATEGORIES = ";".join(sorted(SOURCES))
+
+
+class TakenFeedback(NamedTuple):
+    """The numbers of kept and of refused items by type, and why the last one was refused."""
+
+    kept: Counter[str]
+    refused: Counter[str]
+    refusal: InvalidPayload | PayloadTooLarge | RateLimited | None
+
+
+async def take(
+    call: Call[bytes, None], envelope_id: str | None, items: Iterable[tuple[str, bytes | None]]
+) -> TakenFeedback:
+    """Store feedback, and tell the SDK of its limit.
+
+    Raises OutcomeUnknown, and ProjectDeletionInProgress.
+    """
+    kept, refused, refusal = Counter[str](), Counter[str](), None
+    for source, payload in items:
+        try:
+            _take_token(call)
+            await _store(call, source, payload, envelope_id)
+        except (InvalidPayload, PayloadTooLarge, RateLimited) as error:
+            refused[source] += 1
+            refusal = error
+        else:
+            kept[source] += 1
+    return TakenFeedback(kept, refused, refusal)
+
+
+def _take_token(call: Call[bytes, None]) -> None:
+    """Charge one item to its DSN. Raises RateLimited with the header for items of people alone."""
+    try:
+        call.take_token_of(FEEDBACK)
+    except RateLimited as limited:
+        wait = limited.headers["retry-after"]
+        told = {"x-sentry-rate-limits": f"{wait}:{_CATEGORIES}:key:{limited.code}"}
+        call.headers.update(told)
+        raise RateLimited(headers={**limited.headers, **told}) from None
+
+
+async def _store(call: Call[bytes, None], source: str, payload: bytes | None, envelope_id: str | None) -> None:
+    if payload is None:
+        raise PayloadTooLarge("The feedback is larger than this operation accepts.", max_bytes=MOST_BYTES)
+    intake = call.services.intake
+    read = partial(_read, payload, source, envelope_id, intake.scrubber)
+    try:
+        row, counts = await call.work_on(len(payload), read)
+    except Odd:
+        row, counts = await call.work_apart(partial(_read_adjusted, payload, source, envelope_id, intake.scrubber))
+    if not await call.services.feedback.store(call.project_id, row, public=call.sender.public):
+        raise ProjectDeletionInProgress("The project is being deleted.")
+    intake.scrubbed += counts
+
+
+def _read(
+    text: bytes, source: str, envelope_id: str | None, scrubber: Scrubber, places: tuple[str, ...] = ()
+) -> tuple[FeedbackRow, Findings]:
+    """Read an item. Raises Odd when it has to be adjusted first, and InvalidPayload."""
+    check_values(text)
+    payload = check_body(text)
+    if not isinstance(payload, dict):
+        raise unacceptable("feedback must be a JSON object")
+    try:
+        return to_row(source, payload, envelope_id, scrubber, places)
+    except MalformedFeedback as fault:
+        raise unacceptable(str(fault)) from None
+
+
+def _read_adjusted(
+    text: bytes, source: str, envelope_id: str | None, scrubber: Scrubber
+) -> tuple[FeedbackRow, Findings]:
+    adjusted = adjust(text, FRAMES)
+    return _read(adjusted.raw, source, envelope_id, scrubber, adjusted.adjustments.places)
