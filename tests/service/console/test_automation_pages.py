@@ -117,6 +117,20 @@ async def test_from_a_playbook_to_an_enabled_contract_and_its_stop(world: World)
     assert (await scene.contract())["paused"]
 
 
+async def test_a_contract_is_shown_whole_before_its_buttons(world: World) -> None:
+    """Each member of it stands before the button that enables all, and each automation before its own."""
+    scene = await opened(world)
+    contract = await scene.save(await scene.candidate(name="Heal " + "x" * 50), status=201)
+    html = (await scene.browser.open(scene.place)).html
+    for button in ("Enable all of it, as shown", "Enable heal-checkout"):
+        before = re.sub(r"\s+", "", unescape(re.sub(r"<[^>]+>", "", html.partition(button)[0])))
+        for one in contract["automations"]:
+            for member in ("bindings", "policy", "readiness_assertions"):
+                assert one[member]
+                shown = re.sub(r"\s+", "", json.dumps(one[member], ensure_ascii=False))
+                assert shown in before, (button, member)
+
+
 async def test_what_was_overtaken_is_not_enabled(world: World) -> None:
     """An etag overtaken enables nothing, and the page shows both hashes."""
     scene = await opened(world)

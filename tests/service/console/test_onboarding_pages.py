@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from tests.support.api import world as world  # noqa: PLC0414 (a fixture is foun
 from tests.support.console import Browser, browser_of
 from tests.support.members import Members
 from tests.support.onboarding import Onboarding, onboard
-from tests.support.plans import plan_body, snapshot_body
+from tests.support.plans import plan_body, snapshot_body, target
 
 pytestmark = pytest.mark.shares_server
 
@@ -77,6 +79,32 @@ def own(page: Any, name: str) -> Any:
     """The form of a page that goes to an address of its own."""
     [found] = [form for form in page.forms if form.action.endswith(f"/onboarding/{name}")]
     return found
+
+
+async def test_a_plan_is_shown_whole_before_its_button(world: World) -> None:
+    """With texts longer than what is rendered as Markdown, and as many parts as fit."""
+    onboarding, browser, place = await opened(world)
+    plan = plan_body()
+    plan["plan_markdown"] = "".join(f"- Step {number} of the plan\n" for number in range(500))
+    [first, *_] = plan["milestones"]
+    plan["milestones"] = [
+        {**first, "event": f"event_{number}", "meaning": f"Meaning {number}.", "targets": [target(f"src/{number}.ts")]}
+        for number in range(60)
+    ]
+    ok(await onboarding.start(plan), 201)
+    html = (await browser.open(place)).html
+    before = unescape(re.sub(r"<[^>]+>", "", html.partition("Approve this plan")[0]))
+    assert [text for text in texts_of(plan) if text not in before] == []
+    assert "Step 499 of the plan" in before
+
+
+def texts_of(value: Any) -> list[str]:
+    """Every line of every text in a value."""
+    if isinstance(value, dict):
+        return texts_of([*value.values()])
+    if isinstance(value, list):
+        return [text for one in value for text in texts_of(one)]
+    return [line.removeprefix("- ") for line in value.splitlines()] if isinstance(value, str) else []
 
 
 async def test_the_markers_are_not_shown_again(world: World) -> None:

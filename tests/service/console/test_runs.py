@@ -119,6 +119,7 @@ def test_an_owner_sees_exactly_what_is_asked_and_decides(at: HttpScene, people: 
     assert "<script>alert" not in page.html
     assert '<span class="added"><bdi>+    return &lt;b&gt;0&lt;/b&gt;</bdi>' in page.html
     assert "SHA-256 of what is asked" in page.text
+    assert page.html.index("+    return &lt;b&gt;0") < page.html.index('value="approve"'), "it stands before its button"
     form = page.form("decide_automation_approval")
     assert "Owners decide." in people.member.open(place).text
     denied = people.member.forge(form, decision="approve", reason="mine")
