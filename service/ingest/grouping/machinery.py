@@ -1,4 +1,4 @@
-"""Raising functions and those of platforms: none of them says where a bug is, own code or not (G-198)."""
+"""Raising functions, helpers and those of platforms: none says where a bug is, own code or not (G-198). Pure."""
 
 from __future__ import annotations
 
@@ -55,11 +55,19 @@ RAISING = frozenset(
             "notifyerror",
         ),
         *("fatal", "fatalf", "panicf", "bail", "orthrow", "elsethrow", "getorthrow", "checkthrow", "raise_error"),
+        # of the header of an image, by which debuggers call what has no symbol
+        *("mz", "mh_execute_header", "mh_dylib_header"),
         *("newerror", "makeerror", "createerror", "builderror", "wraperror", "asserttype", "assertis", "assert_true"),
     }
 )
 """Bare names in lower case, without the underscores around them."""
 
+_MEMORY = re.compile(
+    r"_{0,4}(?:platform_|wrap_|interceptor_)?(?:mem(?:p?cpy|move|set|cmp|r?chr|ccpy)|bcopy|bzero|strn?(?:len|cmp|casecmp|cpy|cat|dup)"
+    r"|strl(?:cpy|cat)|strr?chr|strstr|wcslen|wmemcpy)(?:_chk|_(?:s|sse|ssse|avx|evex|neon|aarch64|generic|erms|unaligned)\w{0,40}"
+    r"|\$variant\$\w{1,40})?\Z"
+)
+"""Functions of C for memory and texts. They fail for each caller that hands them a wrong place."""
 _GLUE = re.compile(
     r"__wbg_|__wbindgen_|imports\.wbg|invoke_[vijfd]{1,20}\Z|dynCall_|asyncify_|__cxxabiv1|"
     r"(?:std|core)::(?:panicking|rt|sys_common|backtrace|option|result|cell)\b|"
@@ -73,8 +81,8 @@ _OF_COMPILED = re.compile(r"<?(?:std|core|alloc|__gnu_cxx|boost)::|_ZNK?S?(?:t|3
 
 
 def only_raises(name: str, symbol: str) -> bool:
-    """Whether a function, by its bare name and its whole symbol, only raises."""
-    return name.strip("_").lower() in RAISING or _GLUE.match(symbol) is not None
+    """Whether a function, by its bare name and its whole symbol, only raises, or fails for everybody."""
+    return name.strip("_").lower() in RAISING or _GLUE.match(symbol) is not None or _MEMORY.match(name) is not None
 
 
 def is_of_platform(owner: str, symbol: str) -> bool:

@@ -69,6 +69,12 @@ _GENERATED = re.compile(
 )
 _EXPRESSION = re.compile(r"(?:DynamicClass\.)?lambda_method[0-9]{0,9}(?:\(|\Z)")
 """What .NET compiles of an expression while a program runs."""
+_FUNCTION_OBJECT = re.compile(
+    r"(?:const )?(?:std::(?:__\w{1,20}::){0,3}|boost::)(?:function\w{0,40}|__function::\w|_Function_handler"
+    r"|_{0,2}invoke|_{0,2}bind|_Bind|_bi::|_mfi::|mem_fn|detail::function::|(?:__)?packaged_task|__thread_proxy|detail::thread_data"
+    r"|thread::_Invoker|thread::_State_impl)"
+)
+"""What C++ has for calls of other functions."""
 _TEMPLATE = re.compile(r"(_(?:erb|haml|slim|builder|jbuilder|ruby|rabl|rhtml))_{1,3}[0-9]{1,20}_[0-9]{1,20}\Z")
 """Ends the function that Rails makes of a template."""
 _VALUE_CLASS = re.compile(r"-[A-Za-z0-9_-]{7}\Z")
@@ -115,11 +121,12 @@ def _shown(symbol: str) -> str:
 
 
 def is_generated(module: str, function: str) -> bool:
-    """Whether a call only leads to another: its class or function is made while a program runs."""
+    """Whether a call only leads to another: of what is made while a program runs, and of objects for calls."""
     return (
         _GENERATED.search(module) is not None
         or _GENERATED.search(function) is not None
         or _EXPRESSION.match(function) is not None
+        or _FUNCTION_OBJECT.match(function) is not None
     )
 
 

@@ -106,6 +106,9 @@ WORST: Mapping[str, Worst] = {
     "logged._PLACEHOLDER": Worst(("%", "%(", "%(a", "%1$", "%-+#0 ", "%*.*", "{", "{a", "{a:", "${", "$", "%0"), 8192),
     "logged._SAYS": Worst(("1", "a1", "_"), 8192, ask="search"),
     "machinery._GLUE": Worst(("invoke_v", "__wbg", "_ZN3std", "std::"), 500, ask="match"),
+    "machinery._MEMORY": Worst(
+        ("mem", "_", "platform_", "memcpy_avx", "memcpy_s", "strcpy$variant$"), 500, ask="match"
+    ),
     "machinery._OF_COMPILED": Worst(("<", "std:", "_ZNK"), 500, ask="match"),
     "machinery._PLATFORM": Worst(("java", "com.", "System"), 500, ask="match"),
     "people._PLACEHOLDER": Worst(("{{", "{{ ", "*", "* ", "<null", "[filtered"), ask="fullmatch"),
@@ -147,6 +150,7 @@ WORST: Mapping[str, Worst] = {
     "symbols._PLAIN": Worst(("a", "1", "a."), 500, ask="match"),
     "symbols._RUST_HASH": Worst(("::h", "::h0000000000000000"), 500),
     "symbols._SEPARATOR": Worst((":", "::", "->", "."), 500),
+    "symbols._FUNCTION_OBJECT": Worst(("std::", "std::__a::", "boost::function", "const "), 500, ask="match"),
     "symbols._EXPRESSION": Worst(("lambda_method", "lambda_method1", "DynamicClass."), 500, ask="match"),
     "symbols._TEMPLATE": Worst(("_", "_erb", "_erb_1", "_erb__1_1", "1"), 500, ask="search"),
     "symbols._VALUE_CLASS": Worst(("-", "-a", "-aaaaaaa"), 500, ask="search"),

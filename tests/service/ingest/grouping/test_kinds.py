@@ -35,6 +35,13 @@ def java(*calls: str) -> Event:
     return as_text("E", "x", "E: x\n" + "".join(f"\tat {call}\n" for call in calls))
 
 
+def native(*functions: str, own: bool) -> Event:
+    """A crash, the latest call first."""
+    frames = [{"function": name, "package": "/opt/shop/lib", "in_app": own} for name in functions]
+    mechanism = {"type": "signalhandler", "synthetic": True}
+    return event({"type": "SIGSEGV", "value": "x", "mechanism": mechanism, "stacktrace": {"frames": frames[::-1]}})
+
+
 def dotnet(*calls: str) -> Event:
     return as_text("E", "x", "E: x\n" + "".join(f"   at {call}\n" for call in calls))
 
@@ -66,6 +73,15 @@ def logged(template: str | None, body: str | None, name: str = "{OriginalFormat}
 
 
 FAILWITH = raised("Stdlib.failwith", "stdlib.ml", 29, "Raised at")
+HELPERS = (
+    "memcpy",
+    "__memmove_avx_unaligned_erms",
+    "_platform_memmove$VARIANT$Rosetta",
+    "strlen",
+    "__strcpy_chk",
+    "MZ",
+)
+CALLING = ("std::function<void ()>::operator()() const", "boost::function0<void>::operator()", "std::__1::__invoke<F&>")
 MISSING = ("*fs.PathError", "open /x: no such file")
 REFUSED = ("*net.OpError", "dial tcp: refused")
 CALLED = "com.shop.Page.show(Page.java:3)"
@@ -144,6 +160,14 @@ ONE_BUG: Mapping[str, Sequence[Event]] = {
     "generated: closures of PHP": [
         php(f"App\\Cart->{{closure:App\\Cart::total():{line}}}") for line in (12, 15)
     ] + [php("App\\Cart->total")],
+    "native: a helper that fails for everybody": [
+        native(*inner, "shop::total", "shop::page", own=own)
+        for own in (True, False)
+        for inner in ((), *((name,) for name in HELPERS))
+    ],
+    "native: objects for calls": [
+        native("shop_total", *between, "shop_page", own=False) for between in ((), *((name,) for name in CALLING))
+    ],
     "go: wrapped once more": [
         go(MISSING),
         go(("*fmt.wrapError", "load: no such file"), MISSING),
@@ -218,6 +242,17 @@ SEVERAL_BUGS: Mapping[str, Sequence[Event]] = {
     ],
     "generated: closures of two functions": [
         php(f"App\\Cart->{{closure:App\\Cart::{name}():12}}") for name in ("total", "sum")
+    ],
+    "native: callers of helpers": [
+        native("memcpy", "_platform_memmove", *callers, own=False)
+        for callers in (("shop_total", "shop_page"), ("shop_mail", "shop_page"), ("shop_total", "shop_list"))
+    ],
+    "native: callers of objects for calls": [
+        native("std::function<void ()>::operator()() const", "std::__1::__invoke<F&>", name, own=False)
+        for name in ("shop_total", "shop_mail")
+    ],
+    "native: functions with such names inside": [
+        native(name, own=False) for name in ("memcpy_cart", "shop::memory", "strings", "std::sort", "total")
     ],
     "go: what is wrapped": [go(("*fmt.wrapError", "load"), one) for one in (MISSING, REFUSED)],
     "go: what libraries wrap": [
