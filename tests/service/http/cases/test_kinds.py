@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from service.ingest.foreign import reports
+from service.ingest.foreign.crash import DUMP
+from service.ingest.foreign.posthog import NOT_TAKEN
 from service.ingest.foreign.reports import OTHER
 from service.ingest.kept.kinds import MOST_NAMES, NOT_KEPT, Kind, KindCounts
 from tests.service.http.cases.test_otlp import AS_PROTOBUF, export
@@ -20,6 +24,7 @@ from tests.support.sentry import PYTHON_EVENT, envelope
 pytestmark = pytest.mark.shares_server
 
 DAY = 86_400
+ROOT = Path(__file__).parents[4]
 
 
 class Product:
@@ -156,6 +161,24 @@ async def test_another_project_is_not_shown(product: Product) -> None:
     ok(await product.sentry(item("session")))
     await product.not_kept(1)
     assert ok(await other.owner.get(f"/v1/projects/{other.id}/health"))["not_kept"] == []
+
+
+def rows_of(page: str) -> str:
+    """The first cells of the tables of a how-to."""
+    lines = (ROOT / "docs" / "how-to" / page).read_text().splitlines()
+    return "\n".join(line.split("|")[1] for line in lines if line.startswith("| "))
+
+
+@pytest.mark.parametrize(
+    ("page", "kinds"),
+    [
+        ("sentry.md", [*reports._TYPES - {"minidump"}, DUMP]),
+        ("posthog.md", [*NOT_TAKEN, "$exception"]),
+    ],
+)
+def test_a_how_to_says_of_each_kind_what_becomes_of_it(page: str, kinds: list[str]) -> None:
+    said = rows_of(page)
+    assert [kind for kind in kinds if f"`{kind}`" not in said] == []
 
 
 def test_names_are_bounded() -> None:
