@@ -13,7 +13,7 @@ OTHER = "other"
 MAX_QUANTITY = 2**31 - 1
 _MAX_ROWS = 100
 
-_TYPES = frozenset(
+ITEM_TYPES = frozenset(
     {
         "attachment",
         "check_in",
@@ -105,7 +105,7 @@ _decode = msgspec.json.Decoder(_Report).decode
 
 def known_type(item_type: str) -> str:
     """The type of an item as it is counted."""
-    return item_type if item_type in _TYPES else OTHER
+    return item_type if item_type in ITEM_TYPES else OTHER
 
 
 def read_report(raw: bytes) -> Counter[tuple[str, str]]:

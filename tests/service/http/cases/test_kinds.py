@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 import httpx2
 import pytest
 
-from service.ingest.foreign import reports
+from schemas.cases.log import LEVELS
+from service.auth.principals import PrincipalKind
+from service.http.edge.routes import all_endpoints
 from service.ingest.foreign.crash import DUMP
 from service.ingest.foreign.posthog import NOT_TAKEN
-from service.ingest.foreign.reports import OTHER
+from service.ingest.foreign.reports import ITEM_TYPES, OTHER
 from service.ingest.kept.kinds import MOST_NAMES, NOT_KEPT, Kind, KindCounts
 from tests.service.http.cases.test_otlp import AS_PROTOBUF, export
 from tests.support.api import World, ok
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.minidumps import FORM, form, minidump
 from tests.support.posthog import batch, event
 from tests.support.sentry import PYTHON_EVENT, envelope
+from tests.support.tenants.recording import operation_of
 
 pytestmark = pytest.mark.shares_server
 
@@ -69,6 +75,154 @@ async def product(world: World) -> Product:
 
 def item(kind: str, payload: bytes = b"{}") -> tuple[dict[str, Any], bytes]:
     return {"type": kind, "length": len(payload)}, payload
+
+
+class Sent(NamedTuple):
+    """A record with a word in it: its request, and its protocol and name in health if no read shows it."""
+
+    path: str
+    body: Any
+    headers: Mapping[str, str] = {}
+    name: tuple[str, str] | None = None
+
+
+def kinds_of(product: Product, made: Mapping[str, Any]) -> dict[str, Callable[[str], Sent]]:
+    """Every kind of record that a door may take, by a name of ours."""
+    alias, by_dsn = made["alias"], {"authorization": f"Bearer {product.dsn}"}
+    found: dict[str, Callable[[str], Sent]] = {
+        **{
+            f"log {level}": lambda word, level=level: Sent("/v1/logs/", {"level": level, "message": word}, by_dsn)
+            for level in (None, *LEVELS)
+        },
+        "logs": lambda word: Sent("/v1/logs/", [{"level": "info", "message": word}], by_dsn),
+        "event": lambda word: Sent("/v1/analytics/", {"event": word, "distinct_id": word}, by_dsn),
+        "deploy": lambda word: Sent("/v1/deploys/", {"version": word}, by_dsn),
+        "store": lambda word: Sent(f"/api/{alias}/store/", {"message": word}, product.to_sentry),
+        "minidump": lambda word: Sent(
+            f"/api/{alias}/minidump/?sentry_key={product.sentry_dsn.username}",
+            form(minidump(), {"sentry": json.dumps({"tags": {"word": word}})}),
+            {"content-type": FORM},
+        ),
+    }
+    written: dict[str, Callable[[str], Any]] = {
+        "event": lambda word: {"message": word, "level": "info"},
+        "feedback": lambda word: {"contexts": {"feedback": {"message": word}}},
+        "user_report": lambda word: {"event_id": uuid4().hex, "comments": word},
+    }
+    for kind in (*ITEM_TYPES, "brandnew"):
+        found[f"sentry {kind}"] = lambda word, kind=kind: Sent(
+            f"/api/{alias}/envelope/",
+            envelope(item(kind, json.dumps(written.get(kind, written["event"])(word)).encode())),
+            product.to_sentry,
+            None if kind in written else ("sentry", kind if kind in ITEM_TYPES else OTHER),
+        )
+    body = {"effectiveDirective": "img-src", "disposition": "enforce"}
+    reports: dict[str, tuple[Callable[[str], Any], str]] = {
+        "csp": (lambda word: {"csp-report": {"effective-directive": "img-src", "blocked-uri": f"https://{word}/"}}, ""),
+        "expect-ct": (lambda word: {"expect-ct-report": {"hostname": word}}, ""),
+        "pins": (lambda word: {"hostname": word, "known-pins": []}, ""),
+        "csp-violation": (
+            lambda word: {"type": "csp-violation", "body": {**body, "blockedURL": f"https://{word}"}},
+            "",
+        ),
+        "extension": (
+            lambda word: {"type": "csp-violation", "body": {**body, "blockedURL": f"moz-extension://{word}"}},
+            "extension_report",
+        ),
+        "network-error": (lambda word: {"type": "network-error", "body": {"phase": word}}, "nel"),
+        "deprecation": (lambda word: {"type": "deprecation", "body": {"id": word}}, OTHER),
+    }
+    for kind, (report, counted) in reports.items():
+        found[f"report {kind}"] = lambda word, report=report, counted=counted: Sent(
+            f"/api/{alias}/security/?sentry_key={product.sentry_dsn.username}",
+            report(word),
+            {"content-type": "application/json"},
+            ("sentry", counted) if counted else None,
+        )
+    of_posthog: dict[str, Callable[[str], dict[str, Any]]] = {
+        "custom": lambda word: {"event": word},
+        "$exception": lambda word: {"properties": {"$exception_list": [{"type": "E", "value": word}]}},
+        "$identify": lambda word: {"properties": {"$anon_distinct_id": f"anon {word}", "$set": {"mail": word}}},
+        "$create_alias": lambda word: {"properties": {"alias": f"alias {word}"}},
+        "$merge_dangerously": lambda word: {"properties": {"alias": f"other {word}"}},
+        "$groupidentify": lambda word: {"properties": {"$group_type": "shop", "$group_key": word}},
+        **{kind: lambda word: {"properties": {"$current_url": word}} for kind in AS_EVENTS},
+        **{kind: lambda word: {"properties": {"$current_url": word}} for kind in NOT_TAKEN},
+    }
+    for kind, members in of_posthog.items():
+        for door in ("batch", "capture", "e", "i/v0/e"):
+            found[f"posthog {kind} {door}"] = lambda word, kind=kind, members=members, door=door: Sent(
+                f"/{door}/",
+                batch(product.posthog_key, {"event": kind, "distinct_id": word, **members(word)}),
+                name=("posthog", kind) if kind in NOT_TAKEN else None,
+            )
+    for severity in (0, 1, 5, 9, 13, 17, 21):
+        found[f"otlp {severity}"] = lambda word, severity=severity: Sent(
+            "/v1/logs",
+            export({"body": word, "severity_number": severity}).SerializeToString(),
+            {**AS_PROTOBUF, **by_dsn},
+        )
+    for path in ("/v1/traces", "/v1/metrics", "/v1development/profiles"):
+        found[f"otlp {path}"] = lambda word, path=path: Sent(path, word.encode(), {**AS_PROTOBUF, **by_dsn})
+    return found
+
+
+AS_EVENTS = ("$pageview", "$pageleave", "$autocapture", "$feature_flag_called", "$set", "survey sent", "$ai_generation")
+"""Kinds of PostHog that are events like those of the product's own."""
+ONLY_REFUSED = {"otlp /v1/traces", "otlp /v1/metrics", "otlp /v1development/profiles"}
+
+
+async def test_every_kind_is_shown_refused_or_named(world: World) -> None:
+    """Whoever adds a door or an item adds a kind; nothing that is answered as taken is nowhere."""
+    owner = await world.sign_in()
+    made = await owner.create_project()
+    product = Product(world, owner, made)
+    kinds = kinds_of(product, made)
+    words = {kind: f"zq{number}q{uuid4().hex[:8]}" for number, kind in enumerate(kinds)}
+    sent = {kind: make(words[kind]) for kind, make in kinds.items()}
+    reached, refused = set(), set()
+    for kind, one in sent.items():
+        content = one.body if isinstance(one.body, bytes) else json.dumps(one.body).encode()
+        headers = {"content-type": "application/json", **one.headers}
+        answer = await world.call("POST", one.path, content=content, headers=headers)
+        assert answer.status_code < 500, (kind, answer.text)
+        if one.path == "/v1/logs":  # another form of logs
+            assert answer.status_code == 200
+        elif answer.status_code < 400:
+            reached.add(operation_of("POST", one.path.partition("?")[0])[0].operation_id)
+        else:
+            refused.add(kind)
+    taking = {one.operation.operation_id for one in all_endpoints() if one.operation.principals & {PrincipalKind.DSN}}
+    assert taking - reached == {"read_browser_config", "read_posthog_flags", "decide_posthog"}, "which store nothing"
+    assert refused == ONLY_REFUSED
+
+    shown = await shown_of(product, words)
+    left = kinds.keys() - shown - refused
+    assert {kind for kind in left if sent[kind].name is None} == set(), "neither shown, nor refused, nor named"
+    named = await product.not_kept(len(left))
+    assert {(protocol, kind) for protocol, kind, _ in named} == {sent[kind].name for kind in left}
+    assert sum(named.values()) == len(left)
+
+
+async def shown_of(product: Product, words: Mapping[str, str]) -> set[str]:
+    """The kinds whose words some read of the project shows: beside those that it has in its question."""
+    cases: list[dict[str, Any]] = []
+    cursor = ""
+    while cursor is not None:
+        query = {"limit": "100", "status": "all", **({"cursor": cursor} if cursor else {})}
+        page = ok(await product.owner.get(f"/v1/projects/{product.id}/cases", params=query))
+        cases, cursor = cases + page["cases"], page["next_cursor"]
+    paths = [
+        f"/v1/projects/{product.id}/{name}" for name in ("logs?limit=100", "deploys", "event-names", "feedback-reports")
+    ]
+    paths += [f"/v1/cases/{case['case_id']}/events" for case in cases]
+    texts = [(await product.owner.get(path)).text for path in paths]
+    found = {kind for kind, word in words.items() if any(word in text for text in texts)}
+    for kind, word in words.items():
+        person = await product.owner.get(f"/v1/projects/{product.id}/users/{word}/summary")
+        if ok(person)["recent_events"]:
+            found.add(kind)
+    return found
 
 
 async def test_items_of_sentry_that_are_not_kept_have_a_name(product: Product) -> None:
@@ -172,7 +326,7 @@ def rows_of(page: str) -> str:
 @pytest.mark.parametrize(
     ("page", "kinds"),
     [
-        ("sentry.md", [*reports._TYPES - {"minidump"}, DUMP]),
+        ("sentry.md", [*ITEM_TYPES - {"minidump"}, DUMP]),
         ("posthog.md", [*NOT_TAKEN, "$exception"]),
     ],
 )

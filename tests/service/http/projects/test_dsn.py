@@ -20,6 +20,7 @@ from service.http.edge.routes import all_endpoints
 from tests.support.accounts_store import make_project
 from tests.support.api import Person, World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.minidumps import minidump
 from tests.support.posthog import CAPTURED
 from tests.support.sentry import PYTHON_EVENT, envelope, of_event
 from tests.support.tenants.recording import operation_of
@@ -42,6 +43,7 @@ RECORDING = (
     "sentry query",
     "sentry tunnel",
     "sentry security",
+    "sentry minidump",
     "posthog batch",
     "posthog capture",
     "posthog e",
@@ -99,6 +101,9 @@ async def knock(world: World, door: str, dsn: str, alias: int) -> httpx2.Respons
         case ["sentry", "security"]:
             report = {"csp-report": {"effective-directive": "img-src", "blocked-uri": "https://evil.example/a.png"}}
             path, sent = f"/api/{named}/security/?sentry_key={key}", written(report)
+        case ["sentry", "minidump"]:
+            path, sent = f"/api/{named}/minidump/?sentry_key={key}", minidump()
+            said = {"content-type": "application/octet-stream"}
         case ["posthog", "batch"]:
             path, sent = "/batch/", written({"api_key": dsn, "batch": [CAPTURED]})
         case ["posthog", "flags" | "decide" as asked]:
