@@ -95,6 +95,17 @@ async def test_without_a_map_the_raw_frame_counts(world: World, project: Any) ->
     assert await grouped_by(world, project_id) == ["v3:type+frames"] * 3
 
 
+async def test_a_case_of_minified_code_says_to_upload_source_maps(world: World, project: Any) -> None:
+    """Its place in the file counts, since its name says nothing (G-198). A name of the source needs no map."""
+    owner, _, dsn = project
+    told = [
+        ok(await owner.get(f"/v1/cases/{(await report(dsn, 'r1', 1, name))['case_id']}")) for name in ("t", "total")
+    ]
+    evidence, reasons = [one["grouping"]["evidence"] for one in told], [one["grouping"]["reason"] for one in told]
+    assert evidence == [["type", "frames", "minified"], ["type", "frames"]]
+    assert ["upload source maps" in reason for reason in reasons] == [True, False]
+
+
 async def test_errors_right_after_an_upload_open_one_case(world: World, project: Any) -> None:
     """Many at once, which come while the map is taken apart; before it, an error said that there is none."""
     owner, project_id, dsn = project
