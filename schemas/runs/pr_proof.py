@@ -33,8 +33,8 @@ class RecordPrProof(Closed, frozen=True, kw_only=True):
     head_sha: HeadSha
     draft: bool
     required_status_checks: Annotated[list[StatusCheck], Meta(max_length=100)] | UnsetType = UNSET
-    branch_protection_enforced: bool | UnsetType = UNSET
-    bypass_used: bool | UnsetType = UNSET
+    branch_protection_enforced: bool | UnsetType | None = UNSET
+    bypass_used: bool | UnsetType | None = UNSET
     auto_merge_enabled: bool | UnsetType = UNSET
     merge_method: MergeMethod | UnsetType = UNSET
     merge_commit_sha: HeadSha | UnsetType = UNSET

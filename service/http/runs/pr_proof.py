@@ -7,7 +7,9 @@ from typing import TypeVar
 
 import msgspec
 
+from projections.runs.run import RunRow
 from schemas.runs.pr_proof import PrProof, RecordPrProof
+from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -24,6 +26,9 @@ from statemachines.runs.steps.prove_pull_request import ObservedPr
 
 T = TypeVar("T")
 
+_READ_AT_HOST = ("branch_protection_enforced", "bypass_used")
+_NEED_HOST = frozenset({"checks_passed", "auto_merge_enabled", "merged"})
+
 
 @groups.AUTOMATION.operation(
     method="POST",
@@ -39,12 +44,28 @@ T = TypeVar("T")
 )
 async def record_pr_proof(call: Call[RecordPrProof, None]) -> Outcome:
     """Advance a live run, or settle what a finished one left open; times are the server's."""
+    _require_read(call.body, call.subject)
     observed = _observed(call.body)
     render = partial(_recorded, observed.observation)
     case_id, notes = call.subject.case_id, None
     if observed.observation == "closed" and case_id is not None:
         notes = await count_notes(call.services.store, call.project_id, case_id)
     return await on_run(call, lambda row: commands.pr_proof.record(row, observed, notes), render)
+
+
+def _require_read(body: RecordPrProof, row: RunRow) -> None:
+    """Refuse an observation of auto-merge without the host's word on protection (G-189). Raises InvalidPayload.
+
+    A repeat is left to the comparison with the first. The terms of a run never change.
+    """
+    of_host = row.state.terms.delivery.mode == "auto_merge" and body.observation in _NEED_HOST
+    if not of_host or any(proof.observation == body.observation for proof in row.state.proofs):
+        return
+    told = {name: getattr(body, name) for name in _READ_AT_HOST}
+    missing = [name for name, value in told.items() if isinstance(value, msgspec.UnsetType)]
+    unread = [(name, "must be read at the code host, in auto_merge") for name, value in told.items() if value is None]
+    if missing or unread:
+        raise InvalidPayload("CI has not read the protection of the branch.", missing=missing, invalid=unread)
 
 
 def _observed(body: RecordPrProof) -> ObservedPr:
@@ -87,7 +108,7 @@ def _recorded(observation: Observation | Sight, ran: Ran[str], unit: Unit) -> An
     return Answer(201 if ran.changed else 200, shown)
 
 
-def _given(value: T | msgspec.UnsetType) -> T | None:
+def _given(value: T | msgspec.UnsetType | None) -> T | None:
     return None if isinstance(value, msgspec.UnsetType) else value
 
 

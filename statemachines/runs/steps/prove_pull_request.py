@@ -338,13 +338,11 @@ def _require_passed(observed: ObservedPr) -> None:
 
 
 def _require_unbroken(observed: ObservedPr) -> None:
-    """Refuse facts that contradict what was proven ready: a later observation may leave them out, not deny them."""
+    """Refuse a branch without protection, one that was bypassed, and a check that has not succeeded."""
     _require_passed(observed)
-    if observed.branch_protection_enforced is not None:
-        protected = observed.branch_protection_enforced
-        _require("Branch protection is not enforced.", "branch_protection_enforced", True, protected)
-    if observed.bypass_used is not None:
-        _require("Protection was bypassed.", "bypass_used", False, observed.bypass_used)
+    protected = observed.branch_protection_enforced
+    _require("Branch protection is not enforced.", "branch_protection_enforced", True, protected)
+    _require("Protection was bypassed.", "bypass_used", False, observed.bypass_used)
 
 
 def _require_ready(run: Run, observed: ObservedPr) -> None:
@@ -353,10 +351,7 @@ def _require_ready(run: Run, observed: ObservedPr) -> None:
     names = sorted(check.name for check in observed.required_status_checks)
     required = sorted(run.terms.delivery.required_status_checks)
     _require("The checks are not the required ones.", "required_status_checks", required, names)
-    _require_passed(observed)
-    protected = observed.branch_protection_enforced
-    _require("Branch protection is not enforced.", "branch_protection_enforced", True, protected)
-    _require("Protection was bypassed.", "bypass_used", False, observed.bypass_used)
+    _require_unbroken(observed)
     _require("Auto-merge is on before it was granted.", "auto_merge_enabled", False, observed.auto_merge_enabled)
     _require("The pull request is still a draft.", "draft", False, observed.draft)
 

@@ -152,7 +152,7 @@ async function prove(client: Caller, run_id: string): Promise<void> {
   const seen = { repository, base_branch, head_branch, head_sha, pr_number: 7, pr_url: PULL.url, draft: true };
   const proofs = [{ observation: "pr_opened" as const }, { observation: "merged" as const, merge_commit_sha: MERGED }];
   for (const more of proofs) {
-    const body = { ...seen, bypass_used: false, ...more };
+    const body = { ...seen, bypass_used: null, ...more };
     const headers = keyed(more.observation);
     must(await recordPrProof({ client, path: { run_id }, headers, body }), more.observation);
   }

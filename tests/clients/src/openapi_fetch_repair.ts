@@ -178,7 +178,7 @@ async function prove(ci: Caller, run_id: string): Promise<void> {
   const proofs = [{ observation: "pr_opened" as const }, { observation: "merged" as const, merge_commit_sha: MERGED }];
   for (const more of proofs) {
     const params = { path: { run_id }, header: keyed(more.observation) };
-    const body = { ...seen, bypass_used: false, ...more };
+    const body = { ...seen, bypass_used: null, ...more };
     must(await ci.POST("/v1/automation-runs/{run_id}/pr-proof", { params, body }), more.observation);
   }
   const body = { version: "1.0.1", environment: "production", sha: MERGED };

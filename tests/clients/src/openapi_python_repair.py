@@ -192,7 +192,7 @@ class Repair:
         seen = {name: STORY["change"][name] for name in names}
         seen |= {"pr_number": PULL["number"], "pr_url": PULL["url"], "draft": True}
         for more in ({"observation": "pr_opened"}, {"observation": "merged", "merge_commit_sha": MERGED}):
-            body = m.RecordPrProof.from_dict(seen | {"bypass_used": False} | more)
+            body = m.RecordPrProof.from_dict(seen | {"bypass_used": None} | more)
             proof = record_pr_proof.sync(self.id, client=self.shop.ci, body=body, idempotency_key=more["observation"])
             assert must(m.PrProof, proof).trusted
         deploy = m.DeployEvent(version="1.0.1", environment="production", sha=MERGED)

@@ -47,6 +47,7 @@ def test_a_run_is_shown_in_each_step_of_its_life(at: HttpScene, people: People) 
     at.must(at.prove(), 201)
     opened = people.owner.open(place)
     assert "CI observed: PR opened" in opened.text
+    assert "Bypass used Not observed" in opened.text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in opened.html
     assert "<script>alert" not in opened.html
     at.must(at.prove("merged"), 201)

@@ -29,6 +29,7 @@ for last; do :; done
 case "$last" in
   *resource_state_events*) cat events.json.told;;
   *commits*per_page*) cat commits.json.told;;
+  */branches/main) echo '{"name": "main", "protected": true}';;
   *merge_requests|*updated_after=20*) cat merge_requests.json;;
   *) printf '%s\\n' "$@" > arguments.txt
     for one; do case "$one" in @-) cat > body.json;; @*) cat "${one#@}" > body.json;; esac; done;;
@@ -62,6 +63,7 @@ def proof_sent_by(script: str, where: Path, **environment: str) -> tuple[str, Re
     arguments = (where / "arguments.txt").read_text().splitlines()
     assert "authorization: Bearer ci-secret" in arguments
     body = json.loads((where / "body.json").read_text())
+    assert (body["branch_protection_enforced"], body["bypass_used"]) == (True, None), "read at the host, or not at all"
     return arguments[-1], msgspec.convert(body, RecordPrProof)
 
 

@@ -9,10 +9,12 @@ import pytest
 
 from statemachines.runs import events as e
 from tests.support.automation_world import closed
+from tests.support.loop import bodies
 from tests.support.loop.bodies import HEAD, MERGED
 from tests.support.loop.http_port import HttpPort
-from tests.support.loop.http_scene import HttpScene
+from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.loop.rules import Rules
+from tests.support.server import ServerHandle
 
 pytestmark = pytest.mark.shares_server
 
@@ -224,3 +226,52 @@ def test_a_merge_with_other_commits_escalates_the_run_and_its_case_waits_for_a_d
     assert code() == "cooldown"
     at.wait(600)
     assert len(at.issue()["trigger_receipts"]) == 1
+
+
+HOST_FACTS = ("branch_protection_enforced", "bypass_used")
+
+
+def bare(at: HttpScene, observation: str, *without: str, **changes: object) -> httpx2.Response:
+    """Prove an observation of auto-merge, without some members."""
+    body = bodies.ready("auto_merge") if observation == "checks_passed" else bodies.observed("auto_merge", observation)
+    if observation == "auto_merge_enabled":
+        body |= {"auto_merge_enabled": True, "merge_method": "squash"}
+    if observation == "merged":
+        body |= {"merge_commit_sha": MERGED}
+    body |= changes
+    return at.post(f"{at.path}/pr-proof", {name: body[name] for name in body if name not in without}, who="ci")
+
+
+def test_auto_merge_needs_what_the_host_says_of_protection(server: ServerHandle) -> None:
+    """Each observation without a fact, or with null for it: the field is named, and nothing happens (G-189)."""
+    with open_scene(server, "auto_merge") as at:
+        at.delivered()
+        at.must(at.prove(), 201)
+        merge = {"pr_number": 7, "head_sha": HEAD, "merge_method": "squash"}
+        steps: dict[str, dict[str, object]] = {"checks_passed": {}, "auto_merge_enabled": {}, "merged": CHANGED}
+        for observation, other in steps.items():
+            before = at.token()
+            for fact in HOST_FACTS:
+                missing = closed(bare(at, observation, fact, **other), 400, "invalid_payload")["details"]
+                assert missing["missing_fields"] == [fact]
+                unread = closed(bare(at, observation, **other | {fact: None}), 400, "invalid_payload")["details"]
+                assert [one["field"] for one in unread["invalid_fields"]] == [fact]
+            both = closed(bare(at, observation, *HOST_FACTS), 400, "invalid_payload")["details"]
+            assert both["missing_fields"] == list(HOST_FACTS)
+            assert at.token() == before
+            at.must(bare(at, observation), 201)
+            if observation == "checks_passed":
+                grant = at.must(at.act("actions/auto-merge/authorize", merge), 201)
+                at.must(at.consume(grant["grant_id"], "auto-merge"), 200)
+        closed(bare(at, "merged", *HOST_FACTS), 409, "pr_proof_mismatch")
+        assert at.deploy(MERGED) == at.run_id
+
+
+def test_what_ci_did_not_observe_is_shown_so_where_people_merge(at: HttpScene) -> None:
+    at.delivered()
+    for told in (None, False):
+        observation = "pr_opened" if told is None else "merged"
+        facts = {"branch_protection_enforced": told, "bypass_used": None}
+        shown = at.must(at.prove(observation, **facts), 201)["run"]["provider_proof"]
+        assert {name: shown[name] for name in HOST_FACTS} == facts
+    closed(at.prove("merged", bypass_used="no"), 400, "invalid_payload")

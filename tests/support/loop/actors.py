@@ -9,6 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from tests.support.loop.bodies import PROTECTED
 from tests.support.loop.port import Reply, Request
 
 REPOSITORY, BASE = "https://code.example/acme/shop", "main"
@@ -218,9 +219,9 @@ class Ci(Actor):
             body |= {"required_status_checks": checks, "branch_protection_enforced": True}
             body |= {"bypass_used": self.chance(0.05), "auto_merge_enabled": False}
         if observation == "auto_merge_enabled":
-            body |= {"auto_merge_enabled": True, "merge_method": "squash"}
+            body |= {"auto_merge_enabled": True, "merge_method": "squash"} | PROTECTED
         if observation == "merged":
-            body |= {"merge_commit_sha": merge_sha(opened), "bypass_used": False}
+            body |= {"merge_commit_sha": merge_sha(opened)} | PROTECTED
             if self.chance(0.4):
                 body |= {"head_sha": "7" * 40, "commits": [opened["head_sha"], "7" * 40]}
         if observation == "closed":

@@ -162,7 +162,7 @@ class HttpScene:
         if observation == "auto_merge_enabled":
             body |= {"auto_merge_enabled": True, "merge_method": "squash"}
         if observation == "merged":
-            body |= {"merge_commit_sha": MERGED, "bypass_used": False}
+            body |= {"merge_commit_sha": MERGED}
         return self.post(f"{self.path}/pr-proof", body | changes, who=who, key=key)
 
     def deploy(self, sha: str = HEAD, *, who: str = "ci", **changes: Any) -> str | None:

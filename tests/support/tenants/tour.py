@@ -569,8 +569,9 @@ def repair_by_host(tenant: Tenant, shop: Shop) -> Repair:
     wish = {"pr_number": 7, "head_sha": HEAD, "merge_method": AUTO_MERGE["merge_method"]}
     grant = work.act("actions/auto-merge/authorize", wish)
     work.act("actions/auto-merge/consume", {"grant_id": grant["grant_id"]})
-    work.prove("auto_merge_enabled", auto_merge_enabled=True, merge_method=AUTO_MERGE["merge_method"])
-    work.prove("merged", merge_commit_sha=MERGED, bypass_used=False)
+    protected |= {"auto_merge_enabled": True}
+    work.prove("auto_merge_enabled", merge_method=AUTO_MERGE["merge_method"], **protected)
+    work.prove("merged", merge_commit_sha=MERGED, **protected)
     work.post(f"{work.path}/cancel", {"reason": "found another way"}, shop.owner)
     return work
 
