@@ -11,20 +11,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.contracts.playbook import (
-    AutomationId,
-    ErrorToDraftPrAssertions,
-    ErrorToDraftPrBindings,
-    Gap,
-    PlaybookId,
-    PlaybookRef,
-    Sha256,
-    WeeklyFunnelReviewAssertions,
-    WeeklyFunnelReviewBindings,
-)
-from schemas.contracts.policy import ErrorToDraftPrPolicy, WeeklyFunnelReviewPolicy
+from schemas.contracts.playbook import AutomationId, PlaybookRef, Sha256
 from schemas.kernel import patterns
-from schemas.kernel.published import request_schema, written_schema
 from schemas.kernel.shape import Closed
 
 MAX_CONTRACT_BYTES = 262144
@@ -32,52 +20,28 @@ MAX_AUTOMATIONS = 20
 MAX_ERRORS = 1000
 MAX_EFFECTS = 50
 
-
-def _entry(playbook: PlaybookId, version: str, bindings: type, assertions: type, policy: type) -> dict[str, Any]:
-    """The exact shape of an entry of one playbook, as a render returns it."""
-    reference = {
-        "type": "object",
-        "properties": {
-            "id": {"type": "string", "const": playbook},
-            "version": {"type": "string", "const": version},
-            "template_hash": {"type": "string", "pattern": patterns.SHA256},
-        },
-        "required": ["id", "template_hash", "version"],
-        "additionalProperties": False,
-    }
-    return {
-        "type": "object",
-        "properties": {
-            "playbook": reference,
-            "bindings": request_schema(bindings),
-            "readiness_assertions": request_schema(assertions),
-            "policy": written_schema(policy),
-        },
-        "required": ["bindings", "playbook", "policy", "readiness_assertions"],
-        "additionalProperties": False,
-    }
-
-
 ENTRY_SCHEMA = {
-    "description": "An entry as a render returns it. The server renders `policy` from the rest.",
-    "oneOf": [
-        _entry("error-to-draft-pr", "4.0.0", ErrorToDraftPrBindings, ErrorToDraftPrAssertions, ErrorToDraftPrPolicy),
-        _entry(
-            "weekly-funnel-review",
-            "2.0.0",
-            WeeklyFunnelReviewBindings,
-            WeeklyFunnelReviewAssertions,
-            WeeklyFunnelReviewPolicy,
-        ),
-    ],
-}
-POLICY_SCHEMA = {"oneOf": [written_schema(kind) for kind in (ErrorToDraftPrPolicy, WeeklyFunnelReviewPolicy)]}
-CONTRACT_SCHEMA = {
+    "type": "object",
+    "description": (
+        "An entry as a render returns it. `bindings` and `readiness_assertions` follow the playbook's"
+        " render_request_schema. The server renders `policy` from them."
+    ),
     "properties": {
-        "policy_version": {"const": 2},
-        "automations": {"type": "array", "items": ENTRY_SCHEMA, "minItems": 1, "maxItems": 1},
+        "playbook": {
+            "type": "object",
+            "properties": {
+                "id": {"type": "string", "enum": ["error-to-draft-pr", "weekly-funnel-review"]},
+                "version": {"type": "string"},
+                "template_hash": {"type": "string", "pattern": patterns.SHA256},
+            },
+            "required": ["id", "template_hash", "version"],
+            "additionalProperties": False,
+        },
+        "bindings": {"type": "object"},
+        "readiness_assertions": {"type": "object"},
+        "policy": {"type": "object"},
     },
-    "required": ["automations", "policy_version"],
+    "required": ["bindings", "playbook", "policy", "readiness_assertions"],
     "additionalProperties": False,
 }
 
@@ -91,20 +55,6 @@ class ContractInput(Closed, frozen=True):
     automations: Annotated[
         list[Any], Meta(min_length=1, max_length=MAX_AUTOMATIONS, extra_json_schema={"items": ENTRY_SCHEMA})
     ]
-
-
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A rendered, disabled automation, and the contract input that would save it (G-100)."""
-
-    kind: Literal["automation_candidate"] = "automation_candidate"
-    project_id: str
-    playbook: PlaybookRef
-    enabled: bool = False
-    automation: Annotated[dict[str, Any], Meta(extra_json_schema=POLICY_SCHEMA)]
-    contract_input: Annotated[dict[str, Any], Meta(extra_json_schema=CONTRACT_SCHEMA)]
-    candidate_sha256: Sha256
-    readiness_gaps: list[Gap]
-    next_action: str
 
 
 class EnableRequest(Closed, frozen=True):
@@ -146,7 +96,7 @@ class ContractAutomation(msgspec.Struct, frozen=True, kw_only=True):
     playbook: PlaybookRef
     bindings: dict[str, Any]
     readiness_assertions: dict[str, Any]
-    policy: Annotated[dict[str, Any], Meta(extra_json_schema=POLICY_SCHEMA)]
+    policy: dict[str, Any]
     automation_id: str
     enabled: bool
     enabled_at: int | None

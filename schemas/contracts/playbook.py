@@ -13,7 +13,6 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from schemas.kernel import patterns
-from schemas.kernel.published import request_schema
 from schemas.kernel.shape import Closed
 
 MAX_RENDER_BYTES = 65536
@@ -299,15 +298,8 @@ Assertions = ErrorToDraftPrAssertions | WeeklyFunnelReviewAssertions
 # ---- the operations
 
 
-RENDER_SCHEMA = {
-    "description": "A render request of the playbook in the path.",
-    "oneOf": [request_schema(kind) for kind in (RenderErrorToDraftPr, RenderWeeklyFunnelReview)],
-}
-RenderShown = Annotated[Any, Meta(extra_json_schema=RENDER_SCHEMA)]
-
-
 class RenderRequest(Closed, frozen=True):
-    """Any render request, decoded loosely. The playbook in the path decides the shape of its members."""
+    """Any render request. `bindings` and `readiness_assertions` are those of the playbook in the path."""
 
     version: Annotated[str, Meta(description="The playbook version that is bound.")]
     bindings: dict[str, Any]
@@ -381,3 +373,17 @@ class Gap(msgspec.Struct, frozen=True):
 
     code: str
     message: str
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A rendered, disabled automation, and the contract input that would save it (G-100)."""
+
+    kind: Literal["automation_candidate"] = "automation_candidate"
+    project_id: str
+    playbook: PlaybookRef
+    enabled: bool = False
+    automation: dict[str, Any]
+    contract_input: dict[str, Any]
+    candidate_sha256: Sha256
+    readiness_gaps: list[Gap]
+    next_action: str

@@ -13,9 +13,6 @@ import msgspec
 # The lookahead keeps Python's `$` from matching before a newline at the end; other dialects have no such `$`, and RE2
 # refuses the lookahead.
 _END = r"(?!\n)$"
-_ESCAPED = re.compile(r"\\u([0-9a-f]{4})")  # RE2 has no such escape
-_LAST_BYTE = 0xFF
-_OF_COMPONENTS = frozenset({"title", "description", "default", "discriminator"})
 _RULES = re.compile(r"\s*\((?:[^()]*\b)?(?:R-[A-Z]+-|G-)\d[^()]*\)")
 
 
@@ -73,43 +70,6 @@ def _told(schema: dict[str, Any]) -> dict[str, Any]:
 def _is_schema(part: dict[str, Any]) -> bool:
     """Whether an object is a schema, and no map of members one of which is called `default`."""
     return not part.keys().isdisjoint({"type", "anyOf", "oneOf", "$ref", "enum", "const"})
-
-
-def request_schema(kind: Any) -> dict[str, Any]:
-    """The published schema of a part of a request, whole by itself."""
-    asked: dict[str, Any] = _bare(body_schema(kind), written=False)
-    return asked
-
-
-def written_schema(kind: Any) -> dict[str, Any]:
-    """The published schema of a kind as the service writes it: closed, and with every default."""
-    written: dict[str, Any] = _bare(body_schema(kind), written=True)
-    return written
-
-
-def _character(escape: re.Match[str]) -> str:
-    code = int(escape[1], 16)
-    return rf"\x{code:02x}" if code <= _LAST_BYTE else chr(code)
-
-
-def _bare(part: Any, *, written: bool) -> Any:
-    """A schema for the inside of another: without titles, words, defaults, discriminators."""
-    if isinstance(part, list):
-        return [_bare(item, written=written) for item in part]
-    if not isinstance(part, dict):
-        return part
-    if part.get("format") == "decimal":
-        return {"type": "number"}
-    properties = part.get("properties")
-    shown = {name: _bare(value, written=written) for name, value in part.items() if name not in _OF_COMPONENTS}
-    if isinstance(pattern := part.get("pattern"), str):
-        shown["pattern"] = _ESCAPED.sub(_character, pattern)
-    if isinstance(properties, dict):
-        shown["properties"] = {name: _bare(schema, written=written) for name, schema in properties.items()}
-        if written:
-            always = {*part.get("required", ()), *(name for name, schema in properties.items() if "default" in schema)}
-            shown |= {"required": sorted(always), "additionalProperties": False}
-    return shown
 
 
 @cache

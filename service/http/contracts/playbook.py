@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import Any
 
-from schemas.contracts.contract import Candidate
 from schemas.contracts.playbook import (
     MAX_RENDER_BYTES,
+    Candidate,
     Playbook,
     PlaybookCatalog,
     PlaybookQuery,
     RenderRequest,
-    RenderShown,
 )
 from schemas.kernel.published import publish
 from service.auth.principals import PrincipalKind
@@ -97,7 +96,6 @@ async def get_playbook(call: Call[None, PlaybookQuery]) -> Answer:
     principals=KEY,
     max_body=MAX_RENDER_BYTES,
     responses={200: Candidate},
-    shown_body=RenderShown,
     mutation=False,
     idempotency="optional",
     errors=("playbook_not_found",),
