@@ -217,6 +217,11 @@ RUN_ERRORS: dict[str, ErrorCode] = {
         "The request is no longer open.",
         "Read the run. Make a new request for a new decision.",
     ),
+    "approval_cancelled": code(
+        409,
+        "The run of this request is over.",
+        "Read the run for its outcome. Nothing is left to decide.",
+    ),
     "scope_violation": code(
         409,
         "The change leaves the approved scope.",

@@ -262,8 +262,8 @@ _PARTS_ORIGINS: dict[str, Origins] = {
 # Of what a CI told, all but ids and times is what it read at the code host.
 RUN_ORIGINS = origins(
     server="run_id project_id automation_id playbook policy_sha256 trigger_receipt_id case_id case_revision claim_id "
-    "runner_id phase status state_revision lease_epoch lease_expires_at started_at deadline_at updated_at finished_at "
-    "limits charges scope_checked counted_in report_id idempotent_replay next_action",
+    "runner_id phase status state_revision lease_epoch lease_expires_at started_at deadline_at resting updated_at "
+    "finished_at limits charges scope_checked counted_in report_id idempotent_replay next_action",
     runner="reason",
     below={
         "pull_request": origins(
@@ -304,6 +304,8 @@ class Run(Told, frozen=True, kw_only=True):
     The output is that of the run's playbook. The report of a review may be long: lists of runs leave it out.
     `output_parts` has what came to be of a repair's output, however the run ended. A review has none.
 
+    While a person reviews, `resting` is true, and lease and deadline end at the latest moments that are shown.
+
     `scope_checked` is true once a CI listed the files of the pull request and each was within the contract's scope.
     """
 
@@ -324,6 +326,7 @@ class Run(Told, frozen=True, kw_only=True):
     lease_expires_at: int
     started_at: int
     deadline_at: int
+    resting: bool
     updated_at: int
     finished_at: int | None
     limits: RunLimits

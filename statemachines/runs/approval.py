@@ -48,6 +48,10 @@ class Status(Enum):
     CANCELLED = "cancelled"
 
 
+DECIDED = (Status.APPROVED, Status.REJECTED)
+"""A person has spoken."""
+
+
 class ApprovalRequested(Event, frozen=True, kw_only=True):
     """A runner asks. `evidence_json` is its canonical JSON: an opaque text, so that numbers in it survive storage."""
 
@@ -147,6 +151,13 @@ class ApprovalAlreadyDecided(Rejection):
     """The approval has another outcome already (G-108)."""
 
     code = "approval_already_decided"
+    FINAL = True
+
+
+class ApprovalOfEndedRun(Rejection):
+    """Nobody decided before the run was over (G-185)."""
+
+    code = "approval_cancelled"
     FINAL = True
 
 

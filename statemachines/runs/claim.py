@@ -79,6 +79,16 @@ class ClaimRenewed(Event, frozen=True):
     lease_expires_at: int
 
 
+class ClaimRested(Event, frozen=True):
+    """A review of the run moved lease and deadline, and they rest, or run on from a rest (G-185)."""
+
+    TOPIC = "claim.rested.v1"
+    lease_expires_at: int
+    deadline_at: int
+    resting: bool
+    at: int
+
+
 class ClaimReleased(Event, frozen=True):
     """The runner or an owner gave the claim back."""
 
@@ -115,6 +125,7 @@ TABLE = transition_table(
         [ClaimCreated.TOPIC, Status.ABSENT, Status.ACTIVE],
         [ClaimBound.TOPIC, Status.ACTIVE, Status.ACTIVE],
         [ClaimRenewed.TOPIC, Status.ACTIVE, Status.ACTIVE],
+        [ClaimRested.TOPIC, Status.ACTIVE, Status.ACTIVE],
         [ClaimReleased.TOPIC, Status.ACTIVE, Status.RELEASED],
         [ClaimExpired.TOPIC, Status.ACTIVE, Status.EXPIRED],
         [ClaimCompleted.TOPIC, Status.ACTIVE, Status.COMPLETED],
@@ -139,6 +150,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     released_at: int | None = None
     run_id: str | None = None
     deadline_at: int | None = None
+    resting: bool = False
     reason: str | None = None
     ended_at: int | None = None
 
@@ -236,7 +248,7 @@ def require_holder(claim: Claim, holder: Holder) -> None:
 def decide_renew(
     claim: Claim, lease: Lease, authority: Authority, holder: Holder, lease_epoch: int, now: int
 ) -> list[Event]:
-    """Extend the lease to 900 s from now, but not past the run's deadline.
+    """Extend the lease to 900 s from now, but not past the run's deadline. It never gets shorter (G-185).
 
     Raises DeadlineExceeded, and what require_live, require_holder and require_enabled raise.
     """
@@ -249,7 +261,7 @@ def decide_renew(
     until = now + LEASE_SECONDS
     if claim.deadline_at is not None:
         until = min(until, claim.deadline_at)
-    return [] if until == claim.lease_expires_at else [ClaimRenewed(now, until)]
+    return [] if until <= claim.lease_expires_at else [ClaimRenewed(now, until)]
 
 
 def evolve(state: Claim, event: Event) -> Claim:
@@ -263,6 +275,9 @@ def evolve(state: Claim, event: Event) -> Claim:
             changes = {"run_id": event.run_id, "deadline_at": event.deadline_at}
         case ClaimRenewed():
             changes = {"renewed_at": event.renewed_at, "lease_expires_at": event.lease_expires_at}
+        case ClaimRested():
+            moments = {"lease_expires_at": event.lease_expires_at, "deadline_at": event.deadline_at}
+            changes = {**moments, "resting": event.resting}
         case ClaimReleased():
             changes = {"reason": event.reason, "released_at": event.released_at, "ended_at": event.released_at}
         case ClaimExpired():

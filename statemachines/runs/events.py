@@ -234,8 +234,21 @@ class RunChargedAwaitingDeploy(Charge, frozen=True):
     TOPIC = "run.charged_awaiting_deploy.v1"
 
 
+class Rest(msgspec.Struct, frozen=True, kw_only=True):
+    """A rest of lease and deadline for a review: since when, until when at the latest, and the rest of both in seconds.
+
+    A stop of the generation ends it (G-185).
+    """
+
+    began_at: int
+    until: int
+    generation: int
+    deadline_left: int
+    lease_left: int
+
+
 class RunApprovalRequested(Event, frozen=True):
-    """A person is asked."""
+    """A person is asked. The clocks of the run rest, unless its reviews took all their time."""
 
     TOPIC = "run.approval_requested.v1"
     approval_id: str
@@ -243,6 +256,7 @@ class RunApprovalRequested(Event, frozen=True):
     generation: int
     expires_at: int
     at: int
+    rest: Rest | UnsetType = UNSET
 
 
 class RunApprovalSettled(Event, frozen=True):
@@ -252,6 +266,7 @@ class RunApprovalSettled(Event, frozen=True):
     approval_id: str
     outcome: ApprovalOutcome
     at: int
+    rests_until: int | UnsetType = UNSET
 
 
 class RunReviewEnded(Event, frozen=True):
@@ -261,6 +276,7 @@ class RunReviewEnded(Event, frozen=True):
     approval_id: str
     outcome: ApprovalOutcome
     at: int
+    rests_until: int | UnsetType = UNSET
 
 
 class RunReviewLapsed(Event, frozen=True):
@@ -272,6 +288,18 @@ class RunReviewLapsed(Event, frozen=True):
     TOPIC = "run.review_lapsed.v1"
     expired: list[str]
     cancelled: list[str]
+    at: int
+
+
+class RunResumed(Event, frozen=True):
+    """The runner is back from a review: lease and deadline run on (G-185).
+
+    Bookkeeping: it is part of the command that came, and leaves the state revision alone.
+    """
+
+    TOPIC = "run.resumed.v1"
+    rested_seconds: int
+    deadline_at: int
     at: int
 
 

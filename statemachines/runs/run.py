@@ -2,8 +2,8 @@
 
 A status here is the pair that clients see, `phase/status` (`null` until the document's six values apply), so that one
 table rules both fields. Every event is one accepted command on the run and raises `state_revision` by one (G-121),
-except RunReviewLapsed, which is bookkeeping. Its events are in events.py; what must hold across streams is decided in
-starting, running, approving, granting, pr_proof, deploy_binding, verification, reporting and closing.
+except RunReviewLapsed and RunResumed, which are bookkeeping. Its events are in events.py; what must hold across streams
+is decided in starting, running, approving, granting, pr_proof, deploy_binding, verification, reporting and closing.
 """
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ TABLE = transition_table(
         [e.RunApprovalSettled.TOPIC, Status.IN_REVIEW, Status.IN_REVIEW],
         [e.RunReviewEnded.TOPIC, Status.IN_REVIEW, Status.RUNNING],
         [e.RunReviewLapsed.TOPIC, Status.IN_REVIEW, Status.RUNNING],
+        [e.RunResumed.TOPIC, Status.RUNNING, Status.RUNNING],
         *_rows(e.RunDraftPrAuthorized.TOPIC, (Status.STARTED, Status.RUNNING), Status.RUNNING),
         [e.RunDraftPrConsumed.TOPIC, Status.RUNNING, Status.PROOF_PENDING],
         [e.RunPrReported.TOPIC, Status.PROOF_PENDING, Status.PR_OPENED],
@@ -182,6 +183,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     lease_epoch: int = 0
     started_at: int = 0
     deadline_at: int = 0
+    rest: e.Rest | None = None
+    rested_seconds: int = 0
     updated_at: int = 0
     finished_at: int | None = None
     charges: Amounts = Amounts()
@@ -361,6 +364,26 @@ def _of_effects(state: Run, event: Event) -> dict[str, Any]:
     return changes
 
 
+def _rests(rest: e.Rest) -> dict[str, Any]:
+    """The deadline of a run whose clocks rest: what was left of it, after the latest end of the rest."""
+    return {"rest": rest, "deadline_at": rest.until + rest.deadline_left}
+
+
+def _of_rest(state: Run, event: Event) -> dict[str, Any]:
+    """What an event changes in the clocks of the run (G-185)."""
+    match event:
+        case e.RunApprovalRequested() if not isinstance(event.rest, UnsetType):
+            return _rests(event.rest)
+        case e.RunApprovalSettled() | e.RunReviewEnded() if state.rest and not isinstance(event.rests_until, UnsetType):
+            return _rests(msgspec.structs.replace(state.rest, until=event.rests_until))
+        case e.RunResumed():
+            rested = state.rested_seconds + event.rested_seconds
+            return {"rest": None, "rested_seconds": rested, "deadline_at": event.deadline_at}
+        case e.RunEnd():
+            return {"rest": None}
+    return {}
+
+
 def _of_course(state: Run, event: Event) -> dict[str, Any]:
     """What an event changes in the course of the run: its beginning, its charges, its end."""
     changes: dict[str, Any] = {}
@@ -382,13 +405,14 @@ def _of_course(state: Run, event: Event) -> dict[str, Any]:
 
 def evolve(state: Run, event: Event) -> Run:
     """Fold an event of a run."""
-    raised = 0 if isinstance(event, e.RunReviewLapsed) else 1
+    raised = 0 if isinstance(event, e.RunReviewLapsed | e.RunResumed) else 1
     changes = {
         "status": Status[destination(TABLE, event, state.status)],
         "state_revision": state.state_revision + raised,
         "updated_at": getattr(event, "at", state.updated_at) if raised else state.updated_at,
         **_of_approvals(state, event),
         **_of_effects(state, event),
+        **_of_rest(state, event),
         **_of_course(state, event),
     }
     return msgspec.structs.replace(state, **changes)

@@ -41,6 +41,7 @@ CHAIN = (
     (RUN, "run.approval_requested.v1", {"approval_id": ASKED}),
     (ASKED, "approval.approved.v1", {}),
     (RUN, "run.review_ended.v1", {"approval_id": ASKED}),
+    (RUN, "run.resumed.v1", {}),
     (GRANT, "grant.authorized.v1", {"run_id": RUN, "approval_id": ASKED}),
     (RUN, "run.draft_pr_authorized.v1", {"grant_id": GRANT}),
     (GRANT, "grant.consumed.v1", {}),

@@ -16,6 +16,7 @@ from schemas.kernel.errors import CATALOGUE
 STATE_DECIDES = frozenset(
     {
         "approval_already_decided",
+        "approval_cancelled",
         "approval_pending",
         "approval_rejected",
         "claim_not_active",

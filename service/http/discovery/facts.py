@@ -38,6 +38,7 @@ from statemachines.runs.approval import APPROVAL_SECONDS
 from statemachines.runs.claim import LEASE_SECONDS
 from statemachines.runs.grant import GRANT_SECONDS
 from statemachines.runs.receipt import CASE_RECEIPT_SECONDS
+from statemachines.runs.steps.rest_clocks import MOST_RESTED_SECONDS, RETURN_SECONDS
 
 LIMITS: Mapping[str, int] = {
     "approval_seconds": APPROVAL_SECONDS,
@@ -55,6 +56,8 @@ LIMITS: Mapping[str, int] = {
     "query_seconds": int(QUERY_SECONDS),
     "query_wait_seconds": int(WAIT_SECONDS),
     "receipt_seconds": CASE_RECEIPT_SECONDS,
+    "rested_seconds": MOST_RESTED_SECONDS,
+    "return_seconds": RETURN_SECONDS,
     "session_seconds": SESSION_SECONDS,
     "window_days": LONGEST_DAYS,
 }

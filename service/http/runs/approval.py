@@ -117,7 +117,7 @@ def _list(project_id: str, approvals: list[Approval], cursor: str | None, *, wai
     subject=Subject("approval_id", APPROVALS.table, "approval_not_found"),
     responses={200: Approval},
     idempotency="optional",
-    errors=("approval_not_found", "approval_already_decided"),
+    errors=("approval_not_found", "approval_already_decided", "approval_cancelled"),
 )
 async def decide_approval(call: Call[DecideApproval, None]) -> Outcome:
     """Record an owner's word; no runner or CI credential can."""

@@ -8,6 +8,8 @@ from typing import Any
 from projections.runs.claim import PROJECTION as CLAIMS
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import PROJECTION as LEASES
+from projections.runs.run import PROJECTION as RUNS
+from projections.runs.run import RunRow
 from schemas.kernel.published import body_schema
 from schemas.runs.claim import Claim, CreateClaim, ReleaseClaim, RenewClaim
 from service.auth.refusals import InvalidPayload
@@ -110,6 +112,14 @@ async def _claim_row(call: Call[Any, Any]) -> ClaimRow:
     return row
 
 
+async def _resting(call: Call[Any, Any]) -> tuple[ClaimRow, RunRow | None]:
+    """The claim of the path, and its run while the clocks of both rest. Raises ClaimNotFound."""
+    row = await _claim_row(call)
+    if not row.state.resting or row.run_id is None:
+        return row, None
+    return row, await call.services.store.get(RUNS.table, call.project_id, row.run_id)
+
+
 async def _on_claim(call: Call[Any, Any], row: ClaimRow, intent: Intent[None]) -> Outcome:
     return await call.carry_out(intent.shown_by(partial(_shown, row)), lambda answer: answer)
 
@@ -141,8 +151,12 @@ def _shown(row: ClaimRow, _: None, unit: Unit) -> Answer:
 )
 async def renew_claim(call: Call[RenewClaim, None]) -> Outcome:
     """Extend the lease to 900 seconds from now, no further than the deadline of the run."""
-    row = await _claim_row(call)
-    return await _on_claim(call, row, commands.claim.renew(row, holder_of(call), call.body.lease_epoch))
+    holder, epoch = holder_of(call), call.body.lease_epoch
+    return await call.carry_out_on(
+        await _resting(call),
+        partial(_resting, call),
+        lambda found: commands.claim.renew(found[0], holder, epoch, found[1]).shown_by(partial(_shown, found[0])),
+    )
 
 
 @groups.AUTOMATION.operation(

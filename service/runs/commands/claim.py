@@ -6,11 +6,14 @@ from typing import NamedTuple
 
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
+from projections.runs.run import RunRow
 from service.eventstore.declare.commands import Refused, Unit
 from service.eventstore.declare.intents import Intent
 from service.runs.commands.scope import (
     ChainScope,
     ClaimScope,
+    Part,
+    RunScope,
     append_all,
     case_lookups,
     end_immaterial,
@@ -21,6 +24,7 @@ from service.runs.commands.scope import (
 from statemachines.cases import case as cases
 from statemachines.contracts import contract as contracts
 from statemachines.kernel.machine import Stream
+from statemachines.kernel.moved import Moved
 from statemachines.runs import claim as claims
 from statemachines.runs import end_lease
 from statemachines.runs import receipt as receipts
@@ -29,6 +33,10 @@ from statemachines.runs.materiality import MaterialityNotMet
 from statemachines.runs.offering import claim_case
 from statemachines.runs.offering.claim_case import ClaimCase, Release
 from statemachines.runs.receipt import ReceiptState
+from statemachines.runs.steps.rest_clocks import renew_resting
+
+_CLOCKS: frozenset[Part] = frozenset({"run", "claim", "approvals"})
+"""The parts of a run that a renewal after its review may change."""
 
 
 class Claimed(NamedTuple):
@@ -75,11 +83,15 @@ def claim(command: ClaimCase, lease: LeaseRow | None) -> Intent[Claimed]:
     )
 
 
-def renew(row: ClaimRow, holder: Holder, lease_epoch: int) -> Intent[None]:
-    """Extend the lease, no further than the deadline of the run."""
+def renew(row: ClaimRow, holder: Holder, lease_epoch: int, run: RunRow | None = None) -> Intent[None]:
+    """Extend the lease, no further than the deadline of the run. Of a resting claim, `run` is its run."""
+    if run is not None:
+        return _renew_in_run(RunScope.of(run, writes=_CLOCKS), holder, lease_epoch)
     scope = ClaimScope.of(row)
 
     def decide(unit: Unit) -> None:
+        if unit.state(scope.claim).resting:
+            raise Moved
         authority = read_authority(unit, scope.project_id, scope.automation_id)
         events = claims.decide_renew(
             unit.state(scope.claim), unit.state(scope.lease), authority, holder, lease_epoch, unit.now
@@ -87,6 +99,15 @@ def renew(row: ClaimRow, holder: Holder, lease_epoch: int) -> Intent[None]:
         unit.append(scope.claim, events)
 
     return scope.intent(decide)
+
+
+def _renew_in_run(scope: RunScope, holder: Holder, lease_epoch: int) -> Intent[None]:
+    """Extend the lease of a run that may rest: the first renewal after the review ends its rest (G-185)."""
+
+    def decide(unit: Unit) -> None:
+        append_all(unit, scope.streams, renew_resting(scope.open(unit), holder, lease_epoch, unit.now))
+
+    return Intent(scope.streams, decide, reads=scope.reads)
 
 
 def release(row: ClaimRow, wish: Release) -> Intent[None]:

@@ -33,7 +33,10 @@ _SLOT_NEXT = "Start the run with this receipt before expires_at."
 _CLAIM_NEXT = "Renew before lease_expires_at, and start the run with the receipt."
 _CLAIM_RUNNING = "Renew before lease_expires_at while its run goes on, up to the deadline of the run."
 _CLAIM_OVER = "The claim has ended. Wait for a new receipt for this case."
-_APPROVAL_NEXT = {"pending": "An owner decides with approve or reject before expires_at."}
+_APPROVAL_NEXT = {
+    "pending": "An owner decides with approve or reject before expires_at. The run rests until its runner is back, "
+    "at most 24 hours after the decision."
+}
 _APPROVAL_OVER = "Read the run for its next step."
 _GRANT_NEXT = {
     grants.Status.AUTHORIZED: "Consume the grant before expires_at, then call the provider once.",

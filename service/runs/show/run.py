@@ -36,7 +36,7 @@ from statemachines.runs.change_scope import PROTECTED_DIRECTORIES, PROTECTED_FIL
 from statemachines.runs.events import FollowUp, OverdueCause, Proof, Sample, Seen, Verdict
 from statemachines.runs.ledger import Amounts, remaining
 from statemachines.runs.run import Run
-from statemachines.runs.steps.book import Book, runner_may_act
+from statemachines.runs.steps.book import Book, is_resting, runner_may_act
 
 _REASONS: dict[OverdueCause | None, str] = {
     "lease_expired": "The lease of the run ended before its runner renewed it.",
@@ -110,6 +110,7 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
         lease_expires_at=state.deadline_at if state.claim_id is None else book.claim.lease_expires_at,
         started_at=state.started_at,
         deadline_at=state.deadline_at,
+        resting=is_resting(book, book.at),
         updated_at=state.updated_at,
         finished_at=state.finished_at,
         limits=run_wire.RunLimits(

@@ -26,7 +26,8 @@ from statemachines.runs.steps.book import (
     require_not_rejected,
     require_open,
 )
-from statemachines.runs.steps.end_run import end_run, find_follow_ups, settle_review
+from statemachines.runs.steps.end_run import end_run, find_follow_ups
+from statemachines.runs.steps.rest_clocks import resume
 
 
 class ReportedPullRequest(msgspec.Struct, frozen=True):
@@ -38,7 +39,7 @@ class ReportedPullRequest(msgspec.Struct, frozen=True):
 
 
 def enter(book: Book, token: FencingToken, now: int, *, reduces_authority: bool = False) -> tuple[Book, Effects]:
-    """Pass the gates of a runner command. Returns the book with a lapsed review ended, and the events that say so.
+    """Pass the gates of a runner command. Returns the book with a lapsed review and a rest ended, and their events.
 
     Raises what require_open, require_automation, require_enabled and require_current raise.
     """
@@ -47,7 +48,7 @@ def enter(book: Book, token: FencingToken, now: int, *, reduces_authority: bool 
     if not reduces_authority:
         require_enabled(book.authority, book.run.policy_sha256)
     require_current(book, token, now)
-    effects = settle_review(book, now)
+    effects = resume(book, now)
     return carried(book, effects), effects
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET
 
 from statemachines.runs import approval as approvals
 from statemachines.runs import events as e
 from statemachines.runs import run as runs
-from statemachines.runs.approval import ApprovalAlreadyDecided
+from statemachines.runs.approval import ApprovalAlreadyDecided, ApprovalOfEndedRun
 from statemachines.runs.refusals import difference
 from statemachines.runs.run import ApprovalRef, Run, RunTransitionNotAllowed
 from statemachines.runs.steps.advance_run import enter, not_allowed
@@ -21,6 +22,7 @@ from statemachines.runs.steps.book import (
     require_not_rejected,
     require_open,
 )
+from statemachines.runs.steps.rest_clocks import begin_rest, rest_after, rest_claim
 
 
 class RequestApproval(msgspec.Struct, frozen=True):
@@ -69,8 +71,12 @@ def decide_request(book: Book, token: FencingToken, request: RequestApproval, no
         requested_at=now,
         expires_at=expires_at,
     )
-    asked = e.RunApprovalRequested(approval_id, request.action, generation, expires_at, now)
-    return approval_id, merge(effects, {approval_id: [requested], book.run_id: [asked]})
+    rest = begin_rest(book, expires_at, now)
+    asked = e.RunApprovalRequested(
+        approval_id, request.action, generation, expires_at, now, UNSET if rest is None else rest
+    )
+    rested = rest_claim(book, rest, now)
+    return approval_id, merge(effects, {approval_id: [requested], book.run_id: [asked]}, rested)
 
 
 def _still_stands(book: Book, ref: ApprovalRef, now: int) -> bool:
@@ -83,11 +89,15 @@ def _still_stands(book: Book, ref: ApprovalRef, now: int) -> bool:
 def decide_approval(book: Book, approval_id: str, decision: approvals.OwnerDecision, now: int) -> Effects:
     """Record an owner's word, and let the run go on when it was the last one pending (G-108).
 
-    Raises ApprovalNotFound, ApprovalAlreadyDecided.
+    Raises ApprovalNotFound, ApprovalOfEndedRun, ApprovalAlreadyDecided.
     """
     approval, run = book.approval(approval_id), book.run
-    state = approval
-    for event in approvals.settle(approval, book.authority, run_live=is_open(book, now), now=now):
+    state, goes_on = approval, is_open(book, now)
+    if not goes_on and approval.status not in {approvals.Status.ABSENT, *approvals.DECIDED}:
+        raise ApprovalOfEndedRun(
+            "The run of this request is over.", next_action="Read the run for its outcome. Nothing is left to decide."
+        )
+    for event in approvals.settle(approval, book.authority, run_live=goes_on, now=now):
         state = approvals.evolve(state, event)
     if approval.status is approvals.Status.PENDING and state.status is not approvals.Status.PENDING:
         raise ApprovalAlreadyDecided(
@@ -101,4 +111,6 @@ def decide_approval(book: Book, approval_id: str, decision: approvals.OwnerDecis
     outcome: e.ApprovalOutcome = "approved" if decision.approve else "rejected"
     others = any(ref.approval_id != approval_id for ref in run.pending_approvals)
     settled = e.RunApprovalSettled if others else e.RunReviewEnded
-    return {approval_id: events, book.run_id: [settled(approval_id, outcome, now)]}
+    rest = rest_after(run, approval_id, now)
+    decided = settled(approval_id, outcome, now, UNSET if rest is None else rest.until)
+    return merge({approval_id: events, book.run_id: [decided]}, rest_claim(book, rest, now))

@@ -102,6 +102,32 @@ class FencingToken(NamedTuple):
     lease_epoch: int
 
 
+def rest_end(book: Book, now: int) -> int:
+    """When the rest of a run ends or ended, if its runner comes at `now`: also at its latest, and by a stop (G-185)."""
+    rest, authority = book.run.rest, book.authority
+    assert rest is not None, "only a rest can end"
+    ends = [now, rest.until]
+    if not authority.upholds(rest.generation):
+        ends.append(authority.withdrawn_at)
+    return max(rest.began_at, min(ends))
+
+
+def is_resting(book: Book, now: int) -> bool:
+    """Whether lease and deadline of a live run rest at `now`."""
+    return book.run.live and book.run.rest is not None and rest_end(book, now + 1) > now
+
+
+def awake(book: Book) -> Book:
+    """Return the book with the clocks as they run on from a rest that a stop has ended; as it is without one."""
+    rest = book.run.rest
+    if rest is None or (end := rest_end(book, rest.until)) == rest.until:
+        return book
+    deadline = end + rest.deadline_left
+    run = msgspec.structs.replace(book.run, deadline_at=deadline)
+    lease_end = min(end + rest.lease_left, deadline)
+    return msgspec.structs.replace(book, run=run, claim=msgspec.structs.replace(book.claim, lease_expires_at=lease_end))
+
+
 def overdue(run: Run, claim: Claim, lease: Lease, now: int) -> Overdue | None:
     """Whether a live run is over by `now`. The cause is the one that came first, whenever it is asked."""
     if run.status in runs.BEFORE_EFFECT:
@@ -128,6 +154,7 @@ def _lease_end(claim: Claim, lease: Lease, now: int) -> Overdue:
 
 def is_open(book: Book, now: int) -> bool:
     """Whether the run goes on at `now`: neither ended nor overdue."""
+    book = awake(book)
     return book.run.live and overdue(book.run, book.claim, book.lease, now) is None
 
 
@@ -152,6 +179,7 @@ def require_open(book: Book, now: int) -> None:
 
     Raises RunNotFound, RunTerminal, DeadlineExceeded, LeaseOver, ClaimNotActive.
     """
+    book = awake(book)
     run = book.run
     if run.status is runs.Status.ABSENT:
         raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
@@ -184,6 +212,7 @@ def require_current(book: Book, token: FencingToken, now: int) -> None:
 
     Raises DeadlineExceeded, StaleLeaseEpoch, LeaseOver, ClaimNotActive, StaleStateRevision.
     """
+    book = awake(book)
     run = book.run
     if now >= run.deadline_at:
         raise DeadlineExceeded("The deadline of the run has passed.", next_action="Read the run for its outcome.")
@@ -205,6 +234,7 @@ def require_current(book: Book, token: FencingToken, now: int) -> None:
 
 def runner_may_act(book: Book, now: int) -> bool:
     """Whether lease and deadline still let a runner act in the run; after a consume neither of them ends it."""
+    book = awake(book)
     run = book.run
     leased = run.claim_id is None or claims.lease_live(book.claim, book.lease, now)
     return now < run.deadline_at and leased

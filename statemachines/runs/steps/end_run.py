@@ -20,7 +20,7 @@ from statemachines.runs import grant as grants
 from statemachines.runs import ledger as ledgers
 from statemachines.runs import run as runs
 from statemachines.runs.run import Run, RunNotFound, RunTerminal
-from statemachines.runs.steps.book import Book, Effects, carried, is_open, merge, overdue
+from statemachines.runs.steps.book import Book, Effects, awake, carried, is_open, merge, overdue
 
 
 class CancelRun(msgspec.Struct, frozen=True):
@@ -103,6 +103,7 @@ def decide_cancel(book: Book, command: CancelRun, now: int) -> Effects:
 
 def settle_run(book: Book, now: int) -> Effects:
     """What has become of a run by `now`: over by time, or no longer in review; nothing while it goes on."""
+    book = awake(book)
     run = book.run
     over = overdue(run, book.claim, book.lease, now)
     if over is None:
@@ -146,6 +147,7 @@ def settle_grant(book: Book, grant_id: str, now: int) -> Effects:
 
 def as_of(book: Book, now: int) -> Book:
     """Return the book as it truly stands at `now`, recorded or not: what every read shows."""
+    book = awake(book)
     book = carried(book, settle_run(book, now))
     live = is_open(book, now)
     effects: Effects = {

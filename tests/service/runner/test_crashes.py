@@ -68,6 +68,25 @@ def test_behind_the_wall_nothing_outlives_the_runner(opened: Open) -> None:
     assert list(place.directory.glob("service-runner-*")) == []
 
 
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_it_goes_on_after_a_reviewer_who_took_longer_than_the_lease(opened: Open, decision: str) -> None:
+    """It asked and died. The owner answers after twenty minutes, and the next start comes hours later (G-185)."""
+    place = opened()
+    with place.begin("--approval", "always") as process:
+        assert process.stdout is not None
+        assert any("asked a person" in line for line in process.stdout)
+        process.kill()
+    place.scene.wait(1200)
+    place.decide(decision)
+    place.scene.wait(20000)
+    assert place.start("--approval", "always") == (0 if decision == "approve" else 1), place.output
+    if decision == "approve":
+        assert_delivered(place)
+        assert place.run()["charges"]["turns"] == 1, "the work was done once"
+    else:
+        assert (place.run()["status"], place.branches) == ("escalated", [])
+
+
 def programs_of(place: Workplace) -> list[str]:
     """The commands of running programs that name a workplace."""
     lines = [" ".join(one.info["cmdline"] or ()) for one in psutil.process_iter(["cmdline"])]

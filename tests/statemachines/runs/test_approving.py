@@ -84,7 +84,7 @@ def test_the_end_of_a_run_ends_its_requests():
     at = scene().running()
     approval_id = ask(at).body["approval_id"]
     at.must("cancel", who="canceller", key="c", run_id=at.run_id)
-    assert decide(at, approval_id, "approve").code == "approval_already_decided"
+    assert decide(at, approval_id, "approve").code == "approval_cancelled"
     [shown] = at.must("approvals", who="owner")["approvals"]
     assert shown["status"] == "cancelled"
 

@@ -20,12 +20,14 @@ from tests.statemachines.tables import History, check_table
 from tests.support.examples import example
 
 EVENTS = (
-    c.ClaimCreated, c.ClaimBound, c.ClaimRenewed, c.ClaimReleased, c.ClaimExpired, c.ClaimCompleted, c.ClaimRevoked,
+    c.ClaimCreated, c.ClaimBound, c.ClaimRenewed, c.ClaimRested, c.ClaimReleased, c.ClaimExpired, c.ClaimCompleted,
+    c.ClaimRevoked,
 )  # fmt: skip
 EDGES = [
     (c.ClaimCreated.TOPIC, Status.ABSENT, Status.ACTIVE),
     (c.ClaimBound.TOPIC, Status.ACTIVE, Status.ACTIVE),
     (c.ClaimRenewed.TOPIC, Status.ACTIVE, Status.ACTIVE),
+    (c.ClaimRested.TOPIC, Status.ACTIVE, Status.ACTIVE),
     (c.ClaimReleased.TOPIC, Status.ACTIVE, Status.RELEASED),
     (c.ClaimExpired.TOPIC, Status.ACTIVE, Status.EXPIRED),
     (c.ClaimCompleted.TOPIC, Status.ACTIVE, Status.COMPLETED),
@@ -66,7 +68,9 @@ def test_a_lease_ends_with_its_second():
 
 def test_a_renewal_goes_no_further_than_the_deadline_of_the_run():
     bound = MACHINE.evolve(ACTIVE, c.ClaimBound("run_1", 1600))
-    assert renew(bound) == [c.ClaimRenewed(1500, 1600)]
+    assert renew(bound) == [], "it never gets shorter"
+    late = MACHINE.evolve(ACTIVE, c.ClaimBound("run_1", 2000))
+    assert renew(late) == [c.ClaimRenewed(1500, 2000)]
     with pytest.raises(refused.DeadlineExceeded):
         renew(bound, now=1600)
 

@@ -287,9 +287,9 @@ class MemoryPort:
 
     def _renew(self, request: Request, interleave: Callable[[], None]) -> Any:
         row = self._claim_row(request)
-        self._execute(
-            request, commands.claim.renew(row, self._holder(request), request.body["lease_epoch"]), interleave
-        )
+        run = self.store.row(RUNS.table, PROJECT, row.run_id) if row.state.resting else None
+        epoch = request.body["lease_epoch"]
+        self._execute(request, commands.claim.renew(row, self._holder(request), epoch, run), interleave)
         return 200, show.claim(PROJECT, row.id, self._claim_row(request).state)
 
     def _release(self, request: Request, interleave: Callable[[], None]) -> Any:

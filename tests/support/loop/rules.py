@@ -31,6 +31,7 @@ AUTHORITY = (
 """Events that only an enabled automation may cause (G-114)."""
 
 MERGED_CHANGED = (run_events.RunMergedChanged, run_events.RunMergedChangedDeployed)
+MOST_RESTED = 172800
 ENDS = (run_events.RunEnd, run_events.RunVerified, run_events.RunVerificationFailed)
 
 
@@ -61,6 +62,7 @@ class Rules:
         self.open: dict[tuple[str, int, int], tuple[str, int]] = {}  # unclaimed receipts by case, revision, generation
         self.worked: dict[str, int] = {}  # cases: their last claim, or the end of its run
         self.merged: dict[str, int] = {}  # cases: when people merged the pull request of the last run with changes
+        self.rested: dict[str, int] = defaultdict(int)  # runs: what their reviews took
         self.clock = 0
 
     def check(self, log: Sequence[Entry]) -> None:
@@ -79,6 +81,7 @@ class Rules:
         self._receipts(entry)
         self._offers(entry)
         self._claims(entry)
+        self._rests(entry)
         self._stale_workers(entry)
         self._grants(entry)
         self._budgets(entry)
@@ -162,10 +165,20 @@ class Rules:
                 self.epochs[event.case_id] = event.lease_epoch
                 self.claims[entry.stream_id] = event
                 self.ends[entry.stream_id] = event.lease_expires_at
-            case claim.ClaimRenewed() as event:
+            case claim.ClaimRenewed() | claim.ClaimRested() as event:
                 self.ends[entry.stream_id] = event.lease_expires_at
             case claim.ClaimReleased() | claim.ClaimExpired() | claim.ClaimCompleted() | claim.ClaimRevoked():
                 self.ends.pop(entry.stream_id, None)
+
+    def _rests(self, entry: Entry) -> None:
+        """Reviews move the deadline by what they took, and all of a run take two days at most (G-185)."""
+        match entry.event:
+            case run_events.RunApprovalRequested(rest=run_events.Rest() as rest):
+                assert entry.at < rest.until <= rest.began_at + MOST_RESTED - self.rested[entry.stream_id]
+            case run_events.RunResumed() as event:
+                self.rested[entry.stream_id] += event.rested_seconds
+                assert self.rested[entry.stream_id] <= MOST_RESTED
+                assert event.deadline_at == self.runs[entry.stream_id].deadline_at + self.rested[entry.stream_id]
 
     def _stale_workers(self, entry: Entry) -> None:
         """No event of a runner on a run or claim whose case has been claimed since (P5)."""

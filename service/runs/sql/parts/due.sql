@@ -1,7 +1,8 @@
 -- What a sweep takes up, by step, each since when it has been due: receipts that may end before a run consumes them;
--- claims whose lease has ended; runs whose deadline, lease or deploy has not been kept; grants that may lapse, and
--- those whose effect no live run will settle; requests that nobody has answered; runs whose deploy is being verified;
--- projects with an enabled automation; projects with alerts whose evaluation is due.
+-- claims whose lease has ended; runs whose deadline, lease or deploy has not been kept, and those at rest, which a stop
+-- may have ended; grants that may lapse, and those whose effect no live run will settle; requests that nobody has
+-- answered; runs whose deploy is being verified; projects with an enabled automation; projects with alerts whose
+-- evaluation is due.
 select 'receipts' as step, t.project_id, t.id, to_timestamp(t.issued_at) as since
 from trigger_receipts t
 where t.status in ('issued', 'claimed')
@@ -14,7 +15,7 @@ select 'runs', r.project_id, r.id, to_timestamp(least(r.deadline_at, (select ser
 from automation_runs r
 where r.live and case
     when r.phase = 'provider_proof_pending' then r.started_at <= (select service_seconds()) - %(deploy_wait)s
-    else r.deadline_at <= (select service_seconds()) or exists (
+    else r.deadline_at <= (select service_seconds()) or r.state -> 'rest' ? 'until' or exists (
         select from claims c
         where c.project_id = r.project_id and c.id = r.claim_id
             and (c.status <> 'active' or c.lease_expires_at <= (select service_seconds()))) end

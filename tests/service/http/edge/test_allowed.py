@@ -12,7 +12,7 @@ from statemachines.runs import events as e
 from statemachines.runs import run as runs
 
 KNOWN = {bound.name: bound.operation for bound in map(Bound, all_endpoints())}
-NOT_ASKED_FOR = {e.RunReviewLapsed.TOPIC, e.RunFenced.TOPIC}
+NOT_ASKED_FOR = {e.RunReviewLapsed.TOPIC, e.RunResumed.TOPIC, e.RunFenced.TOPIC}
 
 
 def test_every_event_that_a_client_asks_for_has_its_operation() -> None:
