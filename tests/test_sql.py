@@ -97,6 +97,7 @@ LOGS = {
     "looked": 500,
 }
 PLANNED: Mapping[str, Mapping[str, Any]] = {
+    "cases/common": {"project_id": "p", "case_ids": ["c"], "low": 1, "high": 2, "most": 100, "names": 12, "values": 3},
     "cases/count_among": {"project_id": "p", "at": 1, "id": "x", "status": "open", "most": 301},
     "cases/event": {"project_id": "p", "received_at": 1, "id": "x"},
     "cases/event_time": {"project_id": "p", "case_ids": ["c"], "low": 1, "high": 2, "most": 100, "id": "x"},

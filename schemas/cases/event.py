@@ -133,3 +133,34 @@ class CaseEventRecord(CaseEvent, frozen=True, kw_only=True):
     left_out: list[str] | msgspec.UnsetType = msgspec.UNSET
     feedback: list[FeedbackReport] | msgspec.UnsetType = msgspec.UNSET
     next_action: str
+
+
+class CommonValue(msgspec.Struct, frozen=True):
+    """A value of a tag, and the number of its errors."""
+
+    value: str
+    errors: int
+
+
+class CommonTag(msgspec.Struct, frozen=True):
+    """A tag with its most frequent values. `errors` counts the errors with this tag, `others` the further values."""
+
+    name: str
+    errors: int
+    values: list[CommonValue]
+    others: int
+
+
+class CaseCommon(msgspec.Struct, frozen=True, kw_only=True):
+    """The environment, release and tags of the stored errors of a case and of those merged into it.
+
+    `errors` of them were counted. Not `complete`: the newest alone, since `counted_from` (epoch seconds).
+    """
+
+    case_id: str
+    project_id: str
+    errors: int
+    complete: bool
+    counted_from: int | None
+    tags: list[CommonTag]
+    next_action: str

@@ -6,9 +6,10 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-from schemas.cases.event import CaseEvent, CaseEventList, CaseEventQuery, CaseEventRecord
+from schemas.cases.event import CaseCommon, CaseEvent, CaseEventList, CaseEventQuery, CaseEventRecord
 from service.cases.reads import event as reads
 from service.cases.reads import feedback
+from service.cases.reads.common import common_of
 from service.cases.reads.event import EventRow
 from service.cases.show import event as show
 from service.cases.show.held import Held, held_in
@@ -74,10 +75,29 @@ async def get_case_event(call: Call[None, None]) -> Answer:
     return Answer(200, show.record(project_id, family, shown, held, found, beside, written))
 
 
+@groups.CASES.operation(
+    method="GET",
+    path="/v1/cases/{case_id}/common",
+    operation_id="get_case_common",
+    summary="Count what the stored errors of a case have in common",
+    principals=KEY,
+    subject=CASE_LOCATED,
+    responses={200: CaseCommon},
+    extension=True,
+    errors=("case_not_found",),
+)
+async def get_case_common(call: Call[None, None]) -> Answer:
+    """Count environments, releases and tags over all stored errors of a case and of those merged into it."""
+    store, project_id = call.services.store, call.project_id
+    family = await reads.family_of(store, project_id, call.subject.id)
+    found = await common_of(store, project_id, family)
+    return Answer(200, show.common(project_id, family, found))
+
+
 def _take_apart(stored: EventRow) -> tuple[CaseEvent, Held, list[RecordedFrame], dict[str, Any]]:
     said = show.said_in(stored)
     shown = show.event(stored, said)
     return shown, held_in(said, shown.tags), frames_of(said, stored.message), said
 
 
-ENDPOINTS = [list_case_events, get_case_event]
+ENDPOINTS = [list_case_events, get_case_event, get_case_common]

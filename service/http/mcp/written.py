@@ -20,6 +20,8 @@ WRITTEN: Mapping[str, Mapping[Origin, str]] = {
     "CaseEvent": {TELEMETRY: _SAID},
     "CaseEventRecord": {TELEMETRY: f"{_SAID} {_HELD} frames unmapped_source_urls feedback"},
     "CaseItem": {TELEMETRY: "title level environment release"},
+    "CommonTag": {TELEMETRY: "name"},
+    "CommonValue": {TELEMETRY: "value"},
     "DeliveryBody": {TELEMETRY: "data"},
     "DeployRecord": {TELEMETRY: "version environment sha branch message source"},
     "ErrorReceipt": {PROVIDER: "observed_context row_count"},
@@ -50,8 +52,8 @@ WRITTEN: Mapping[str, Mapping[Origin, str]] = {
 _OWN = """
 AdapterItem AdapterList AlertList AnswerBlocker AnswerContract AnswerContracts ApprovalList ApprovedState AuthType
 AutoMerge AutomationContract AutomationControl BillingState BillingStatus BlueprintCatalog BlueprintEndpoints Breakdown
-Capabilities Capability CaseEventList CaseList CaseTrend CaseUsers Charges Check ChunkUpload ClientMetadata Column
-ConsistencyProof ContractAutomation Control ControlAutomation ControlBounds ControlBudget ControlContract
+Capabilities Capability CaseCommon CaseEventList CaseList CaseTrend CaseUsers Charges Check ChunkUpload ClientMetadata
+Column ConsistencyProof ContractAutomation Control ControlAutomation ControlBounds ControlBudget ControlContract
 ControlException ControlOperation ControlReport ControlTruncation CredentialList CredentialMetadata DailyUse
 DataResidency Decision DecisionCheck DecisionInputs DecisionList DecisionThresholds DeclaredScopes DeliveryItem
 DeliveryList Deploy DeployList DeployReceipt DisabledContract DsnBody EnableReceipt ErrorCatalogue ErrorCatalogueEntry

@@ -242,9 +242,9 @@ async def test_errors_of_a_case_are_browsed(world: World):
         tags = {"region": "eu" if number < 25 else "us", "environment": "not the one of the error"}
         case_id = await shop.err("Same broke", release=f"r{number}", user={"id": f"u{number}"}, tags=tags)
     page = await shop.browser.open(f"cases/{case_id}/errors")
-    common = page.text.partition("What the 25 errors of this page share")[2]
-    assert "region eu 24 of 25 us 1 of 25" in common
-    assert "and 22 other values" in common, "of the release"
+    common = page.text.partition("What all 26 stored errors share")[2]
+    assert "region eu 25 of 26 us 1 of 26" in common
+    assert "and 23 other values" in common, "of the release"
     assert "not the one of the error" not in common
     assert page.html.count(f"/console/cases/{case_id}/errors/log_") == 25
     [after] = [part.partition('"')[0] for part in page.html.split('class="button" href="?')[1:]]

@@ -300,6 +300,7 @@ def work_on_cases(tenant: Tenant) -> None:
     event, *_ = tenant.call("GET", f"{case}/events", None, owner)["events"]
     for read in (
         f"{case}/events/{event['id']}",
+        f"{case}/common",
         f"{case}/users",
         f"{path}/users",
         f"{path}/users/{tenant.name}-walker/summary",

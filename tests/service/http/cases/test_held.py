@@ -13,7 +13,6 @@ from service.packing import unpack
 from tests.support.api import World, ok
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.erring import erring_shop
-from tests.support.mcp import Agent
 from tests.support.sentry import of_event
 
 pytestmark = pytest.mark.shares_server
@@ -243,58 +242,3 @@ async def test_requests_keep_no_cookie_and_no_credential(world: World):
     rows = await stored(world, shop)
     for secret in ("c00kie", "h34der", "qu3ry", "b0dy"):
         assert secret not in json.dumps(shown) + rows
-
-
-CARD = "4111111111111111"
-FORMS = {
-    "jwt": "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9."
-    "eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
-    "bearer": "Bearer abcdefghijklmnop0123456789",
-    "basic": "Basic dXNlcjpwYXNzd29yZDEyMw==",
-    "url": "https://ada:s3cr3tpw@db.example/x",
-    "cloud": "AKIAIOSFODNN7EXAMPLE",
-    "card": CARD,
-    "own": "service_sk_" + "a1B2" * 10,
-}
-CORES = {"url": "s3cr3tpw", "bearer": "abcdefghijklmnop0123456789", "basic": "dXNlcjpwYXNzd29yZDEyMw=="}
-
-
-@pytest.mark.parametrize("form", FORMS)
-async def test_a_secret_in_any_member_is_found_nowhere(world: World, form: str, capfd: pytest.CaptureFixture[str]):
-    """In the database, the answers, the pages and MCP, and in what the service logs."""
-    shop = await erring_shop(world)
-    text = f"see {FORMS[form]} here"
-    frame = {"function": "f", "module": text, "package": text, "context_line": text, "pre_context": [text],
-             "filename": "a.py", "in_app": True, "vars": {"x": text}}  # fmt: skip
-    values = [{"type": "E", "value": text, "stacktrace": {"frames": [frame]}}]
-    shown = await report(world, shop, {
-        **dict.fromkeys(("transaction", "server_name", "logger", "dist"), text),
-        "contexts": {"runtime": {"name": text}, "Custom": {"deep": [{"x": text}]}, "response": {"data": text}},
-        "extra": {"note": text, text: 1},
-        "tags": {"note": text},
-        "user": {"id": "u1", "note": text},
-        "request": {"url": "https://shop.example/", "data": text, "query_string": f"q={text}",
-                    "headers": {"X-Note": text}, "env": {"NOTE": text}},
-        "breadcrumbs": [{"message": text, "data": {"note": text}}],
-        "fingerprint": ["fixed", text],
-        "exception": {"values": values},
-        "message": text,
-    })  # fmt: skip
-    case_id, event_id = shown["case_id"], shown["id"]
-    pages = [await shop.browser.open(path) for path in (f"cases/{case_id}", f"cases/{case_id}/errors/{event_id}")]
-    reads = [await shop.owner.get(path) for path in (f"/v1/cases/{case_id}", f"/v1/cases/{case_id}/events")]
-    told = await Agent(shop.owner).result(
-        "tools/call",
-        {"name": "read", "arguments": {"operation": "get_case_event",
-                                       "parameters": {"case_id": case_id, "event_id": event_id}}},
-    )  # fmt: skip
-    rows = await stored(world, shop)
-    stats = await world.sql("select row_to_json(e)::text from case_stats e where project_id = %s", shop.id)
-    text_of_all = "".join(
-        [json.dumps(shown), json.dumps(told), rows, str(stats)]
-        + [page.html for page in pages]
-        + [answer.text for answer in reads]
-        + list(capfd.readouterr())
-    )
-    assert shown["contexts"]["runtime"]["name"] != text
-    assert CORES.get(form, FORMS[form]) not in text_of_all
