@@ -74,12 +74,12 @@ def judge(answer: httpx2.Response) -> None:
 
 
 def _see_refused_body(answer: httpx2.Response, template: str, body: Any) -> None:
-    """Fail on a refused body without its schema. Batches and protocols of others are refused item by item."""
+    """Fail on a refused body without its schema. Protocols of others have none of ours."""
     bound = _bound().get((answer.request.method, template))
     if answer.status_code != 400 or bound is None or not bound.takes_body or bound.operation.protocol is not None:
         return
     error = body.get("error", {})
-    if error.get("code") != "invalid_payload" or bound.operation.forms or answer.request.url.query:
+    if error.get("code") != "invalid_payload" or answer.request.url.query:
         return
     details = error["details"]
     if not {fault["field"] for fault in details["invalid_fields"]} & HEADERS:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from schemas.kernel.batch import MAX_BATCH_ITEMS
 from service.auth.refusals import InvalidPayload
 from service.billing.notices import beside
 from service.eventstore.declare.commands import Answer, Outcome
@@ -15,7 +16,7 @@ from service.http.edge.answer.errors import Failure, encode_failure
 from service.http.edge.answer.reply import JSON, Reply
 from service.http.edge.declare.bound import Bound
 from service.http.edge.declare.call import Call
-from service.http.edge.declare.forms import form_of, media_of
+from service.http.edge.declare.forms import BATCHES, form_of, media_of
 from service.http.edge.declare.headers import Head
 from service.http.edge.declare.operations import Operation
 
@@ -41,16 +42,22 @@ def with_next_operations(
 def with_body_schema(failure: Failure, bound: Bound, standing: Standing) -> Failure:
     """Add the schema of the body to its refusal (R-ERR-16).
 
-    Parameters and headers have none, and neither has a batch of records: each item is refused by itself.
+    Parameters, headers and exports of OpenTelemetry have none. The schema of a batch is an array, and its items have
+    the schema of one record.
     """
     if failure.code != InvalidPayload.code or not bound.takes_body or failure.details.get(_SCHEMA):
         return failure
     named = {fault["field"] for fault in failure.details.get("invalid_fields", ())}
     query = bound.operation.query
     of_query = bool(named) and query is not None and named <= set(query.__struct_encode_fields__)
-    if of_query or any(call.reads_head or call.form is not None for call in standing) or not standing:
+    if of_query or not standing or standing[0].reads_head:
         return failure
-    return failure._replace(details={**failure.details, _SCHEMA: bound.body_schema})
+    schema, form = bound.body_schema, standing[0].form
+    if form in BATCHES:
+        schema = {"type": "array", "minItems": 1, "maxItems": MAX_BATCH_ITEMS, "items": schema}
+    elif form is not None:
+        return failure
+    return failure._replace(details={**failure.details, _SCHEMA: schema})
 
 
 def render_failure(

@@ -101,6 +101,7 @@ async def test_what_is_odd_in_an_item_is_adjusted_in_it(world: World, project):
     ],
 )
 async def test_what_is_no_batch_changes_nothing(world: World, project, raw, headers, status, limit):
+    """The refusal shows the schema: that of one record in an array."""
     _, made, dsn = project
     code = "invalid_payload" if status == 400 else "payload_too_large"
     error = refused(await dsn.post("/v1/logs/", content=raw, headers=headers), status, code)
@@ -108,6 +109,11 @@ async def test_what_is_no_batch_changes_nothing(world: World, project, raw, head
         assert error["details"] == limit
         [unit] = limit
         assert unit.removeprefix("max_") in error["next_action"], "of items not their bytes"
+    else:
+        alone = refused(await dsn.post("/v1/logs/", content=b"{", headers=AS_JSON), 400, "invalid_payload")
+        item = alone["details"]["request_body_schema"]
+        many = {"type": "array", "minItems": 1, "maxItems": 1000, "items": item}
+        assert error["details"]["request_body_schema"] == many
     assert await stored(world, made["id"]) == (0, 0)
 
 
