@@ -41,11 +41,13 @@ from service.cli import main
 from service.cli.machines import named
 from service.egress.exchange import MAX_HEAD
 from service.egress.guard import SECONDS
+from service.http.cases.intake import feedback
 from service.http.cases.intake.otlp import MOST_RECORDS, MOST_STORED
 from service.http.cases.intake.otlp_form import MAX_BYTES as MAX_OTLP_BYTES
 from service.http.edge.admission import pace
 from service.http.edge.body.gate import MAX_DEPTH, MAX_VALUES
 from service.http.edge.reading import MOST_STORED as MOST_KEPT
+from service.ingest.foreign.feedback import MAX_BYTES as MAX_FEEDBACK_BYTES
 from service.ingest.foreign.form_parts import MAX_PARTS
 from service.ingest.grouping.client import MAX_ENTRIES, MAX_ENTRY
 from service.process.sockets import MAX_CONNECTIONS
@@ -78,6 +80,8 @@ LIMITS: Mapping[str, str] = {
     "Sentry envelope": f"{MAX_ENVELOPE_BYTES:,} bytes sent, {MAX_UNPACKED_BYTES:,} unpacked",
     "Minidump in its form": f"{MAX_ENVELOPE_BYTES:,} bytes sent, {MAX_UNPACKED_BYTES:,} unpacked, {MAX_PARTS:,} parts",
     "Security reports": f"{MAX_EVENT_BYTES:,} bytes, {MAX_BATCH_ITEMS:,} reports",
+    "Feedback of a person": f"{feedback.MOST_BYTES:,} bytes sent, {feedback.MOST_ITEMS} of each form an envelope, "
+    f"{MAX_FEEDBACK_BYTES:,} bytes stored",
     "Event of an SDK": f"{MAX_EVENT_BYTES:,} bytes",
     "PostHog body": f"{MAX_POSTHOG_BYTES:,} bytes, also unpacked, {MAX_EVENTS:,} events",
     "OTLP export": f"{MAX_OTLP_BYTES:,} bytes sent, {MOST_RECORDS:,} records, {MOST_STORED:,} bytes stored",

@@ -349,6 +349,23 @@ async def test_a_backup_does_not_bring_a_person_back(
         assert records == 2
 
 
+async def test_a_restore_finds_people_who_only_wrote_something(store: EventStore, sql: Sql) -> None:
+    """By their id, by their address, and by the error that they wrote about: one after the other, in order."""
+    project = await shop(store, sql)
+    for number, column in enumerate(("user_id", "email", "error_user", "user_id")):
+        query = (
+            f"insert into feedback_reports (project_id, received_at, id, sent_key, source, message, public, {column}) "
+        )
+        values = (project, str(number), str(number), f"writer-{number}")
+        insert = f"insert into feedback_reports ({columns}) values (%s, 1, %s, %s, 'feedback', '', false, %s)"
+        sql.execute(insert.encode(), values)
+    query, found, after = load_sql("deletion", "names_of_project"), list[str](), ""
+    while rows := await store.fetch(query, project_id=project, after=after, most=1):
+        [[after]] = rows
+        found.append(after)
+    assert found == [f"writer-{number}" for number in range(4)]
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("event"), st.integers(0, 3), st.integers(0, 3)),
