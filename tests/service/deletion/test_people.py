@@ -353,9 +353,7 @@ async def test_a_restore_finds_people_who_only_wrote_something(store: EventStore
     """By their id, by their address, and by the error that they wrote about: one after the other, in order."""
     project = await shop(store, sql)
     for number, column in enumerate(("user_id", "email", "error_user", "user_id")):
-        query = (
-            f"insert into feedback_reports (project_id, received_at, id, sent_key, source, message, public, {column}) "
-        )
+        columns = f"project_id, received_at, id, sent_key, source, message, public, {column}"
         values = (project, str(number), str(number), f"writer-{number}")
         insert = f"insert into feedback_reports ({columns}) values (%s, 1, %s, %s, 'feedback', '', false, %s)"
         sql.execute(insert.encode(), values)
