@@ -76,7 +76,7 @@ def renew_resting(book: Book, holder: claims.Holder, lease_epoch: int, now: int)
 
 
 def resume(book: Book, now: int) -> Effects:
-    """End a review that has lapsed, and a rest that is over because the runner came."""
+    """End a lapsed review of the run, and then its rest, for a command of its runner."""
     effects = settle_review(book, now)
     return merge(effects, end_rest(carried(book, effects), now))
 
