@@ -25,6 +25,9 @@ ONE_IN = int(os.environ.get("COVERAGE_ONE_IN", "1"))
 
 _seen: Counter[str] = Counter()
 
+# The body of a browser's report is bytes to the generator, as an envelope's is.
+schemathesis.serializer.alias("application/csp-report", "application/octet-stream")
+
 
 @schemathesis.hook
 def filter_case(_: Any, case: Any) -> bool:

@@ -123,6 +123,7 @@ RULED = [
     "get_usage",
     "ingest_posthog_events",
     "list_events",
+    "list_logs",
     "list_project_events",
     "list_stream_events",
     "open_billing_portal",
