@@ -44,8 +44,11 @@ class QueryServer:
             return 200, {"columns": ["max"], "results": [[newest]], "hasMore": False}
         if "window" in values:
             return 200, {"columns": ["level", "count()"], "results": self._levels(values), "hasMore": False}
-        if "event" in values:
+        if "environment" in values or "looked" in values:
             return 200, {"results": [self._traffic(values)], "hasMore": False}
+        if "event" in values:
+            count = sum(event["event"] == values["event"] for event in self._within(values))
+            return 200, {"columns": ["count()"], "results": [[count]], "hasMore": False}
         rows = [
             [event["event"], int(event["created_at"]), json.dumps(event["properties"])]
             for event in self.events
