@@ -44,11 +44,9 @@ class QueryServer:
             return 200, {"columns": ["max"], "results": [[newest]], "hasMore": False}
         if "window" in values:
             return 200, {"columns": ["level", "count()"], "results": self._levels(values), "hasMore": False}
-        if "environment" in values or "looked" in values:
-            return 200, {"results": [self._traffic(values)], "hasMore": False}
         if "event" in values:
-            count = sum(event["event"] == values["event"] for event in self._within(values))
-            return 200, {"columns": ["count()"], "results": [[count]], "hasMore": False}
+            counted = self._traffic(values) if values.keys() & {"environment", "looked"} else [self._count(values)]
+            return 200, {"results": [counted], "hasMore": False}
         rows = [
             [event["event"], int(event["created_at"]), json.dumps(event["properties"])]
             for event in self.events
@@ -57,6 +55,9 @@ class QueryServer:
             and event["properties"].get("service_onboarding_proof") is not None
         ]
         return 200, {"columns": ["event", "created_at", "properties"], "results": rows, "hasMore": False}
+
+    def _count(self, values: dict[str, Any]) -> int:
+        return sum(event["event"] == values["event"] for event in self._within(values))
 
     def _traffic(self, values: dict[str, Any]) -> list[int]:
         """Of the newest events before a time how many there are and name an environment; else of which one, or none."""
