@@ -135,7 +135,7 @@ BRIEF = [
     r"\+ +if not cart:",
     r"4 paid orders \(at least 3\), 0 recurrences\. The case is resolved",
     r"absent ──▶ started +started: the runner",
-    r"in_review ──▶ running +review_ended: a person  ↺ draft_pr_authorized \(the runner\)",
+    r"in_review ──▶ running +review_ended: a person  ↺ resumed \(the runner\), draft_pr_authorized",
     r"──▶ pr_opened +pr_reported: the runner  ↺ pr_proven \(CI\), merge_proven \(CI\)",
     r"verifying ──▶ succeeded +verified: (?:a person|the service itself)",
     r"\n6\. Another one",

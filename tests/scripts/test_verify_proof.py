@@ -325,7 +325,7 @@ def add_stranger(document: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        (cut_tail, f"{RUN} revision 11: this is not its head"),
+        (cut_tail, f"{RUN} revision 12: this is not its head"),
         (lose_event, f"{RUN} revision 5: another revision"),
         (swap_events, f"{RUN} revision 3: another revision"),
         (swap_payloads, f"{LAPSED} revision 1: payload, salt"),
@@ -335,8 +335,8 @@ def add_stranger(document: dict[str, Any]) -> None:
         (drop(RECEIPT), f"{CLAIM} revision 1: receipt_id names {RECEIPT}, which is missing"),
         (drop(CLAIM), f"{RECEIPT} revision 2: claim_id names {CLAIM}, which is missing"),
         (drop(LAPSED), f"{RUN} revision 4: approval_id names {LAPSED}, which is missing"),
-        (drop(GRANT), f"{RUN} revision 8: grant_id names {GRANT}, which is missing"),
-        (drop(DEPLOY), f"{RUN} revision 11: deploy.deploy_id names {DEPLOY}, which is missing"),
+        (drop(GRANT), f"{RUN} revision 9: grant_id names {GRANT}, which is missing"),
+        (drop(DEPLOY), f"{RUN} revision 12: deploy.deploy_id names {DEPLOY}, which is missing"),
         (drop(RUN), "the run itself is missing"),
         (add_stranger, "grant_other revision 1: nothing ties this stream to the run"),
         (lambda document: document["streams"].append(document["streams"][0]), "a stream is there twice"),

@@ -62,6 +62,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     ),
     "projects/{project_id}/credentials": ("projects/{project_id}/credentials",),
     "projects/{project_id}/delete": ("projects/{project_id}/delete",),
+    "projects/{project_id}/feedback": ("projects/{project_id}/feedback",),
     "projects/{project_id}/log": ("projects/{project_id}/log",),
     "projects/{project_id}/logs": ("projects/{project_id}/logs", "projects/{project_id}/logs?user=u-13&when=week"),
     "projects/{project_id}/members": ("projects/{project_id}/members",),

@@ -13,7 +13,6 @@ import pytest
 
 from service.ingest.kept.feedback import settle
 from service.settingvalues import RATE_LIMITS
-from tests.service.http.cases.test_held import CORES, FORMS
 from tests.service.http.cases.test_kinds import item
 from tests.support import archives, seen
 from tests.support.api import Person, World, at_once, ok, refused
@@ -23,6 +22,18 @@ from tests.support.sentry import PYTHON_EVENT, envelope
 from tests.support.server import ServerFactory
 
 pytestmark = pytest.mark.shares_server
+
+FORMS = {
+    "jwt": "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9."
+    "eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
+    "bearer": "Bearer abcdefghijklmnop0123456789",
+    "basic": "Basic dXNlcjpwYXNzd29yZDEyMw==",
+    "url": "https://ada:s3cr3tpw@db.example/x",
+    "cloud": "AKIAIOSFODNN7EXAMPLE",
+    "card": "4111 1111 1111 1111",
+    "own": "service_sk_" + "a1B2" * 10,
+}
+CORES = {"url": "s3cr3tpw", "bearer": "abcdefghijklmnop0123456789", "basic": "dXNlcjpwYXNzd29yZDEyMw=="}
 
 
 class Product:

@@ -142,7 +142,8 @@ async def test_no_door_unpacks_a_bomb(world: World, operation: Operation) -> Non
     made = await owner.create_project()
     path = operation.path.replace("{alias}", str(made["alias"]))
     begin = b'{}\n{"type":"attachment"}\n' if path.endswith("/envelope/") else b""
-    headers = {"authorization": f"Bearer {made['dsn']}", "content-type": operation.media_type}
+    media = "application/x-dmp" if operation.operation_id == "record_minidump" else operation.media_type
+    headers = {"authorization": f"Bearer {made['dsn']}", "content-type": media}
     for coding, pack in CODINGS.items():
         headers["content-encoding"] = coding
         send = partial(world.call, operation.method, path, headers=headers)
