@@ -166,7 +166,7 @@ BRIEF = [
 ]
 """What a person sees, in this order."""
 MOST_LINES = 90
-WIDEST = 115
+WIDEST = 120
 MOST_OF_A_CHAPTER = 24
 
 

@@ -30,7 +30,7 @@ WITHOUT_LEVEL = "without_level"
 """Kept with a level that its sender did not name."""
 
 WRITE_SECONDS = 1.0
-LAST_SECONDS = 1.0  # for the amounts of a process that ends
+LAST_SECONDS = 0.3  # for the amounts of a process that ends, and for its connection
 MOST_NAMES = 10_000
 
 _NOTE = load_sql("ingest", "note_kinds")
@@ -76,9 +76,9 @@ class KindCounts:
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
         if self._open:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._write(), LAST_SECONDS)
-            await self._facts.stop()
+            for last in (self._write, self._facts.stop):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(last(), LAST_SECONDS)
 
     async def _run(self) -> None:
         await self._facts.start()
