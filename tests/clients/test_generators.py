@@ -71,7 +71,8 @@ def typescript(folder: Path, *programs: str) -> None:
 
 def test_openapi_python_client(server: ServerHandle, document: Path, tmp_path: Path) -> None:
     """Strict: the generator gives up at the first operation or schema that it does not take whole."""
-    overrides = "content_type_overrides: {application/x-tar: application/octet-stream}"  # a file is bytes to it
+    bytes_of = "application/octet-stream"  # a file and a browser's report are bytes to it
+    overrides = f"content_type_overrides: {{application/x-tar: {bytes_of}, application/csp-report: {bytes_of}}}"
     (tmp_path / "config.yml").write_text(f"post_hooks: []\npackage_name_override: generated\n{overrides}\n")
     said = run(
         tmp_path,
