@@ -88,7 +88,7 @@ class EnvelopeReader(PieceReader):
     """Takes an envelope apart while its pieces arrive: `header`, then `items`, one after the other.
 
     `keep` gives the bytes kept of an item by its type. A longer one has no payload. None: it is passed over. The items
-    before a fault stay.
+    before a fault stay. Faults: MalformedEnvelope, TooManyEnvelopeItems.
     """
 
     def __init__(self, keep: Callable[[str], int | None]) -> None:
@@ -96,17 +96,6 @@ class EnvelopeReader(PieceReader):
         self.items: list[EnvelopeItem] = []
         self._keep = keep
         super().__init__()
-
-    def feed(self, piece: bytes) -> None:
-        """Read a piece. Raises MalformedEnvelope, and TooManyEnvelopeItems."""
-        self._pieces.feed(piece)
-        next(self._reading)
-
-    def end(self) -> None:
-        """Say that nothing follows. Raises as `feed`."""
-        self._pieces.over = True
-        for _ in self._reading:
-            raise AssertionError
 
     def _read(self) -> Waits:
         pieces = self._pieces

@@ -38,7 +38,8 @@ class FormPart(NamedTuple):
 class FormReader(PieceReader):
     """Takes a form apart while its pieces arrive: `parts`, one after the other.
 
-    `room` gives the bytes to keep of a part by its name and whether it is a file, or None.
+    `room` gives the bytes to keep of a part by its name and whether it is a file, or None. Faults: MalformedForm,
+    TooManyParts.
     """
 
     def __init__(self, boundary: bytes, room: Callable[[str | None, bool], int | None]) -> None:
@@ -47,17 +48,6 @@ class FormReader(PieceReader):
         self._room = room
         super().__init__()
         self._pieces.feed(b"\r\n")  # A form may begin with its boundary.
-
-    def feed(self, piece: bytes) -> None:
-        """Read a piece. Raises MalformedForm, and TooManyParts."""
-        self._pieces.feed(piece)
-        next(self._reading)
-
-    def end(self) -> None:
-        """Say that nothing follows. Raises as `feed`."""
-        self._pieces.over = True
-        for _ in self._reading:
-            raise AssertionError
 
     def _read(self) -> Waits:
         pieces = self._pieces

@@ -85,6 +85,17 @@ class PieceReader(ABC):
     def _read(self) -> Waits:
         """Read the text from its begin to its end."""
 
+    def feed(self, piece: bytes) -> None:
+        """Read a piece. Raises the faults of the text."""
+        self._pieces.feed(piece)
+        next(self._reading)
+
+    def end(self) -> None:
+        """Say that nothing follows. Raises as `feed`."""
+        self._pieces.over = True
+        for _ in self._reading:
+            raise AssertionError
+
     def close(self) -> None:
         """Stop to wait for pieces."""
         with suppress(ValueError):  # a thread reads just now: its request went away

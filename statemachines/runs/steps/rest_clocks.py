@@ -92,4 +92,4 @@ def end_rest(book: Book, now: int) -> Effects:
     if run.claim_id is not None and book.claim.status is claims.Status.ACTIVE:
         lease_end = min(end + rest.lease_left, deadline)
         effects[run.claim_id] = [claims.ClaimRested(lease_end, deadline, False, now)]
-    return merge(effects)
+    return effects
