@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 import signal
@@ -28,11 +29,19 @@ OPERATOR = "operator@example.com"
 """The mail address of the operator of every test server."""
 
 
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_PORTS = itertools.cycle(range(12_000 + _WORKER % 10 * 2_000, 14_000 + _WORKER % 10 * 2_000))
+"""Ports below those that the system gives to connections, a range for each worker: none is taken before it is used."""
+
+
 def free_port() -> int:
-    """A loopback port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A loopback port that nobody listens on now, and that neither the system nor another worker gives away."""
+    for port in _PORTS:
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("the cycle never ends")
 
 
 def clean_environment(**more: str) -> dict[str, str]:
