@@ -171,14 +171,17 @@ def test_one_address_holds_a_bounded_number_of_connections(proxied: httpx2.Clien
     context.verify_mode = ssl.CERT_NONE
     address = (proxied.base_url.host, proxied.base_url.port)
     with ExitStack() as held:
+        slow = []
         for _ in range(64):
-            connection = held.enter_context(context.wrap_socket(socket.create_connection(address, timeout=10)))
-            connection.sendall(b"POST /v1/projects HTTP/1.1\r\nhost: here\r\ncontent-length: 9\r\n\r\n{")
-        give_up = time.monotonic() + 5
+            slow.append(held.enter_context(context.wrap_socket(socket.create_connection(address, timeout=10))))
+            slow[-1].sendall(b"POST /v1/projects HTTP/1.1\r\nhost: here\r\ncontent-length: 9999\r\n\r\n{")
+        give_up = time.monotonic() + 30
         while proxied.get("/health/live").status_code != 429:
             assert time.monotonic() < give_up
+            for connection in slow:  # a body that stands still for ten seconds ends its connection
+                connection.sendall(b" ")
             time.sleep(0.02)
-    give_up = time.monotonic() + 5
+    give_up = time.monotonic() + 30
     while proxied.get("/health/live").status_code != 200:
         assert time.monotonic() < give_up
         time.sleep(0.02)
