@@ -18,6 +18,7 @@ Query = Mapping[str, str | Sequence[str]]
 
 _SENTRY_KEY = re.compile(r"(?:^|[\s,])sentry_key=([^,\s]+)")
 _SENTRY_SCHEME = "sentry "
+_DSN_SCHEME = "dsn "
 
 
 def sent_keys(sdk: str, headers: Headers, query: Query) -> list[str]:
@@ -34,12 +35,17 @@ def key_of_dsn(dsn: str) -> str | None:
 
 
 def _sentry(headers: Headers, query: Query) -> list[str]:
-    """X-Sentry-Auth, or the same in Authorization, or the parameter of those that send no headers of their own."""
+    """X-Sentry-Auth, or the same in Authorization, or the parameter of those that send no headers of their own.
+
+    Calls of Sentry's API have the whole DSN in Authorization.
+    """
     authorization = headers.get("authorization", "")
     told = [headers.get("x-sentry-auth", "")]
     told += [authorization] if authorization[: len(_SENTRY_SCHEME)].lower() == _SENTRY_SCHEME else []
     values = query.get("sentry_key", ())
     found = [match[1] for text in told for match in _SENTRY_KEY.finditer(text)]
+    if authorization[: len(_DSN_SCHEME)].lower() == _DSN_SCHEME:
+        found.append(authorization[len(_DSN_SCHEME) :].strip())
     return [*found, *([values] if isinstance(values, str) else values)]
 
 

@@ -141,6 +141,7 @@ RULED = [
     "record_sentry_deploy",
     "record_sentry_envelope",
     "record_sentry_event",
+    "record_sentry_user_report",
     "release_claim",
     "replay_webhook",
     "return_from_provider",

@@ -63,6 +63,7 @@ NAMES_NOTHING = {
     "record_security_reports",
     "record_sentry_envelope",
     "record_sentry_event",
+    "record_sentry_user_report",
     "start_billing_checkout",
     "upload_chunks",
 }

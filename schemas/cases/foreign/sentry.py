@@ -33,3 +33,21 @@ class SentryReported(msgspec.Struct, frozen=True, omit_defaults=True):
     """All reports are stored or counted, except those `refused`."""
 
     refused: Refused = msgspec.UNSET
+
+
+class SentryUserText(msgspec.Struct, frozen=True):
+    """A text that a person wrote on an error."""
+
+    event_id: str
+    comments: str
+    name: str | None = None
+    email: str | None = None
+
+
+class SentryUserReport(msgspec.Struct, frozen=True):
+    """The text of a person is stored as it stands here, without secrets."""
+
+    event_id: str = msgspec.field(name="eventID")
+    comments: str
+    name: str | None
+    email: str | None

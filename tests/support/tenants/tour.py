@@ -266,6 +266,8 @@ def work_on_cases(tenant: Tenant) -> None:
         lose_errand(tenant, f"{kind} on its way", dsn)
     for route, body in (("store", {"level": "info", "message": "An errand begins."}), ("envelope", {})):
         tenant.call("POST", f"/api/{project['alias']}/{route}/", body, dsn)
+    told = {"event_id": "5" * 32, "comments": "Nobody opened the door."}
+    tenant.call("POST", f"/api/0/projects/errands/{project['alias']}/user-feedback/", told, dsn)
     blocked = {"effective-directive": "script-src-elem", "blocked-uri": "chrome-extension"}
     tenant.call("POST", f"/api/{project['alias']}/security/", {"csp-report": blocked}, dsn)
     sent = tenant.client.post(

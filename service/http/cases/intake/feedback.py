@@ -1,5 +1,6 @@
-"""Feedback among the items of a Sentry envelope: stored before the answer, at most some a minute (G-194).
+"""Feedback of people, stored before the answer, at most some a minute (G-194).
 
+It comes among the items of a Sentry envelope, or alone by `POST /api/0/projects/…/user-feedback/`, Sentry's older way.
 An item beyond the limit, or without a text, is refused and counted. The SDK hears of the limit by a header of its own:
 it drops further ones meanwhile, and sends errors on.
 """
@@ -11,14 +12,20 @@ from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
+from schemas.cases.foreign.sentry import SentryUserReport, SentryUserText
 from service.auth.refusals import InvalidPayload
+from service.auth.sdk_keys import SENTRY
+from service.eventstore.declare.commands import Answer
+from service.http.cases.intake import sdks
+from service.http.cases.intake.sdk_route import sdk_route
 from service.http.cases.intake.sdks import unacceptable
 from service.http.edge.answer.errors import PayloadTooLarge, RateLimited
 from service.http.edge.body.adjusting import adjust
 from service.http.edge.body.gate import Odd, check_body, check_values
 from service.http.edge.declare.call import Call
-from service.ingest.foreign.feedback import SOURCES, FeedbackRow, MalformedFeedback, to_row
+from service.ingest.foreign.feedback import SOURCES, USER_REPORT, FeedbackRow, MalformedFeedback, to_row
 from service.ingest.foreign.members import FRAMES
+from service.ingest.kept.kinds import REFUSED, Kind
 from service.ingest.scrub.scrubbing import Findings, Scrubber
 from service.settingvalues import FEEDBACK
 from statemachines.projects.project import ProjectDeletionInProgress
@@ -48,7 +55,6 @@ async def take(
     kept, refused, refusal = Counter[str](), Counter[str](), None
     for source, payload in items:
         try:
-            _take_token(call)
             await _store(call, source, payload, envelope_id)
         except (InvalidPayload, PayloadTooLarge, RateLimited) as error:
             refused[source] += 1
@@ -69,7 +75,11 @@ def _take_token(call: Call[bytes, None]) -> None:
         raise RateLimited(headers={**limited.headers, **told}) from None
 
 
-async def _store(call: Call[bytes, None], source: str, payload: bytes | None, envelope_id: str | None) -> None:
+async def _store(
+    call: Call[bytes, None], source: str, payload: bytes | None, envelope_id: str | None = None, *, about: bool = False
+) -> FeedbackRow:
+    """Store an item, and return its row. `about`: it has to name its error. Raises as `take`, and each refusal."""
+    _take_token(call)
     if payload is None:
         raise PayloadTooLarge("The feedback is larger than this operation accepts.", max_bytes=MOST_BYTES)
     intake = call.services.intake
@@ -78,9 +88,12 @@ async def _store(call: Call[bytes, None], source: str, payload: bytes | None, en
         row, counts = await call.work_on(len(payload), read)
     except Odd:
         row, counts = await call.work_apart(partial(_read_adjusted, payload, source, envelope_id, intake.scrubber))
+    if about and row.event_key is None:
+        raise unacceptable("event_id must be the id of an event, 32 hexadecimal digits")
     if not await call.services.feedback.store(call.project_id, row, public=call.sender.public):
         raise ProjectDeletionInProgress("The project is being deleted.")
     intake.scrubbed += counts
+    return row
 
 
 def _read(
@@ -102,3 +115,29 @@ def _read_adjusted(
 ) -> tuple[FeedbackRow, Findings]:
     adjusted = adjust(text, FRAMES)
     return _read(adjusted.raw, source, envelope_id, scrubber, adjusted.adjustments.places)
+
+
+@sdk_route(
+    sdks.SENTRY,
+    "/api/0/projects/{organization}/{alias}/user-feedback/",
+    "record_sentry_user_report",
+    "Record a text of a person on an error",
+    SentryUserReport,
+    max_body=MOST_BYTES,
+    unpacked=MOST_BYTES,
+    media_type="application/json",
+    shown_body=SentryUserText,
+)
+async def record_sentry_user_report(call: Call[bytes, None]) -> Answer:
+    """Store it beside its error, as an item `user_report` of an envelope (G-142). A repeat changes nothing."""
+    intake = call.services.intake
+    intake.sdks.items[SENTRY, USER_REPORT] += 1
+    try:
+        row = await _store(call, USER_REPORT, call.body, about=True)
+    except (InvalidPayload, PayloadTooLarge, RateLimited):
+        intake.kinds.note(Kind(call.project_id, SENTRY, USER_REPORT, REFUSED))
+        raise
+    return Answer(200, SentryUserReport(row.event_key or "", row.message, row.name, row.email))
+
+
+ENDPOINTS = [record_sentry_user_report]

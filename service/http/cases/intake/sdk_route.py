@@ -23,11 +23,12 @@ def sdk_route(
     piecewise: bool = False,
     media_type: str = "application/octet-stream",
     content_type: str = "application/json",
+    shown_body: type[Any] | None = None,
 ) -> Callable[[Handler], Endpoint]:
     """Declare a route of an SDK: at most `max_body` bytes sent, and `unpacked` once they are that.
 
-    `piecewise`: the handler reads them a piece at a time. `media_type` and
-    `content_type` are those of body and answer in the document.
+    `piecewise`: the handler reads them a piece at a time. `media_type`,
+    `shown_body` and `content_type` are those of body and answer in the document.
     """
     return groups.INGEST.operation(
         method="POST",
@@ -44,6 +45,7 @@ def sdk_route(
         extension=True,
         sdk=sdk,
         media_type=media_type,
+        shown_body=shown_body,
         content_type=content_type,
         errors=("project_deletion_in_progress",),
     )

@@ -26,6 +26,7 @@ STAND_IN = "command_key"  # the member of a body that may stand in for the Idemp
 # The routes that browsers call from other origins, and no others (G-016).
 CORS_PATHS = frozenset(
     {
+        "/api/0/projects/{organization}/{alias}/user-feedback/",
         "/api/{alias}/envelope/",
         "/api/{alias}/security/",
         "/api/{alias}/store/",

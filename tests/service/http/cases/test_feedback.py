@@ -51,6 +51,17 @@ class Product:
         body = envelope(*items, header=header)
         return await self.world.call("POST", f"/api{self.dsn.path}/envelope/", content=body, headers=headers)
 
+    async def tell(
+        self, told: dict[str, Any] | bytes, authorization: str | None = None, path: str | None = None
+    ) -> httpx2.Response:
+        """Send a report by Sentry's older API, by the DSN of the server if none is given."""
+        headers = {"content-type": "application/json", "authorization": authorization or f"DSN {self.dsn}"}
+        if authorization == "":
+            del headers["authorization"]
+        url = f"/api/0/projects/any/{path or self.dsn.path.strip('/')}/user-feedback/"
+        content = told if isinstance(told, bytes) else json.dumps(told).encode()
+        return await self.world.call("POST", url, content=content, headers=headers)
+
     async def err(self, **members: Any) -> tuple[str, str]:
         """Send an error; returns its id as the SDK gave it, and its case."""
         event = error(**members)
@@ -316,6 +327,77 @@ async def test_a_wrong_key_writes_nothing(product: Product, world: World) -> Non
         headers = {"x-sentry-auth": f"Sentry sentry_key={key}, sentry_version=7"}
         answer = await world.call("POST", f"/api{path}/envelope/", content=body, headers=headers)
         refused(answer, 401, "unauthenticated")
+    assert await product.listed() == await other.listed() == []
+
+
+@pytest.mark.parametrize("by", ["server", "public", "id"])
+async def test_a_report_of_the_older_api_is_stored_beside_its_error(product: Product, by: str) -> None:
+    """By each DSN in Authorization, with the number or the id in the path. The answer shows it as it is stored."""
+    sent, case_id = await product.err()
+    dsn = product.public_dsn if by == "public" else product.dsn
+    told = {"event_id": sent, "comments": "It broke, AKIAIOSFODNN7EXAMPLE", "name": "Bob", "email": "bob@example.com"}
+    answer = await product.tell(told, f"DSN {dsn}", product.id if by == "id" else None)
+    [stored] = await product.listed(f"?case_id={case_id}")
+    assert ok(answer) == {
+        "eventID": sent,
+        "comments": stored["text"],
+        "name": "Bob",
+        "email": "bob@example.com",
+    }
+    assert stored["text"].startswith("It broke, [scrubbed:")
+    assert (stored["sdk_event_id"], stored["dsn"]) == (sent, "public" if by == "public" else "server")
+
+
+async def test_a_repeat_by_the_older_api_is_stored_once(product: Product) -> None:
+    """Many times at once, with other spellings of the id, and beside an item of an envelope."""
+    sent, _ = await product.err()
+    dashed = f"{sent[:8]}-{sent[8:12]}-{sent[12:16]}-{sent[16:20]}-{sent[20:]}"
+    for answer in await at_once(
+        8, lambda turn: product.tell({"event_id": dashed if turn % 2 else sent, "comments": "It broke."})
+    ):
+        assert ok(answer) == {"eventID": sent, "comments": "It broke.", "name": None, "email": None}
+    ok(await product.send(report(sent, "It broke.")))
+    ok(await product.tell({"event_id": sent, "comments": "Another."}))
+    assert [one["text"] for one in await product.listed()] == ["Another.", "It broke."]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"event_id=1",
+        b"[]",
+        b'{"event_id": "%s"}' % (b"5" * 32),
+        b'{"event_id": "%s", "comments": " "}' % (b"5" * 32),
+        b'{"event_id": "%s", "comments": ["a"]}' % (b"5" * 32),
+        b'{"event_id": "%s", "comments": "a", "comments": "b"}' % (b"5" * 32),
+        b'{"comments": "a"}',
+        b'{"event_id": null, "comments": "a"}',
+        b'{"event_id": 17, "comments": "a"}',
+        b'{"event_id": "%s0", "comments": "a"}' % (b"5" * 32),
+    ],
+)
+async def test_a_bad_report_of_the_older_api_is_refused_and_counted(product: Product, bad: bytes) -> None:
+    """With the reason in the words of the SDK."""
+    answer = await product.tell(bad)
+    refused(answer, 400, "invalid_payload")
+    assert answer.headers["x-sentry-error"]
+    assert await product.listed() == []
+    assert await product.refused(1) == {"user_report": 1}
+
+
+async def test_a_wrong_dsn_writes_nothing_by_the_older_api(product: Product, world: World) -> None:
+    """Of nobody, of another project, in another's path, and of another kind of key."""
+    other = Product(world, product.owner, await product.owner.create_project("other"))
+    told = {"event_id": "5" * 32, "comments": "It broke."}
+    base = f"{product.dsn.scheme}://service_dsn_nobody@{product.dsn.host}{product.dsn.path}"
+    for authorization in (f"DSN {base}", f"DSN {other.dsn}", "DSN x", "DSN https://", "", "Basic eDp5"):
+        refused(await product.tell(told, authorization), 401, "unauthenticated")
+    refused(await product.tell(told, path=other.dsn.path.strip("/")), 401, "unauthenticated")
+    refused(await product.tell(told, path=other.id), 401, "unauthenticated")
+    elsewhere = str(product.dsn).replace(product.dsn.path, other.dsn.path)
+    refused(await product.tell(told, f"DSN {elsewhere}"), 401, "unauthenticated")
+    refused(await product.tell(told, f"Bearer {product.owner.secret}"), 403, "principal_not_allowed")
     assert await product.listed() == await other.listed() == []
 
 

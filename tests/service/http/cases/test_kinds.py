@@ -98,6 +98,11 @@ def kinds_of(product: Product, made: Mapping[str, Any]) -> dict[str, Callable[[s
         "event": lambda word: Sent("/v1/analytics/", {"event": word, "distinct_id": word}, by_dsn),
         "deploy": lambda word: Sent("/v1/deploys/", {"version": word}, by_dsn),
         "store": lambda word: Sent(f"/api/{alias}/store/", {"message": word}, product.to_sentry),
+        "user-feedback": lambda word: Sent(
+            f"/api/0/projects/any/{alias}/user-feedback/",
+            {"event_id": uuid4().hex, "comments": word},
+            {"authorization": f"DSN {product.sentry_dsn}"},
+        ),
         "minidump": lambda word: Sent(
             f"/api/{alias}/minidump/?sentry_key={product.sentry_dsn.username}",
             form(minidump(), {"sentry": json.dumps({"tags": {"word": word}})}),

@@ -77,6 +77,12 @@ DOORS = {
         {"content-type": FORM},
         b"no form",
     ),
+    "user-feedback": Door(
+        "/api/0/projects/any/{alias}/user-feedback/",
+        "sentry",
+        lambda _: json.dumps({"event_id": "5" * 32, "comments": PADDING}).encode(),
+        AS_JSON,
+    ),
     "batch": Door("/batch/", "posthog", _of_posthog),
     "capture": Door("/capture/", "posthog", _one_of_posthog),
     "e": Door("/e/", "posthog", _one_of_posthog),
@@ -177,7 +183,7 @@ async def test_a_refusal_for_good_says_so_in_the_form_of_its_sdk(project: Projec
     if door.protocol != "posthog":
         owner = {"authorization": f"Bearer {project.owner.secret}"}
         check(door, await project.knock(door, key="", **owner), 403, "principal_not_allowed")
-    if name in {"security", "minidump", "logs", "analytics"}:
+    if name in {"security", "minidump", "user-feedback", "logs", "analytics"}:
         check(door, await project.knock(door, **{"content-type": "image/png"}), 415, "unsupported_media_type")
     assert await project.stored() == 0
     await project.world.sql("update projects set status = 'fenced' where project_id = %s", project.project_id)
@@ -204,7 +210,8 @@ def test_each_door_of_telemetry_stands_above() -> None:
         for endpoint in all_endpoints()
         if endpoint.operation.rate == "ingest" and endpoint.operation.method == "POST"
     }
-    assert doors - asks - {"/v1/deploys/"} == {door.path for door in DOORS.values()}
+    knocked = {door.path.replace("/any/", "/{organization}/") for door in DOORS.values()}
+    assert doors - asks - {"/v1/deploys/"} == knocked
 
 
 def test_any_error_asks_to_retry_only_where_that_helps() -> None:
