@@ -45,7 +45,8 @@ OUTSIDE: tuple[Variable, ...] = (
         None,
         "OAuth client at the analytics provider. Without it, the client is the service's own document at "
         "`<base URL>/.well-known/oauth-client`, which needs a public https address in `SERVICE_BASE_URL`. Without "
-        "both, connecting answers 503.",
+        "both, the service registers itself at the provider, which needs `127.0.0.1` in `SERVICE_HOST` and a browser "
+        "on the same machine. Else connecting answers 503.",
     ),
     Variable(
         "SERVICE_PROVIDER_CLIENT_SECRET",
@@ -60,8 +61,8 @@ OUTSIDE: tuple[Variable, ...] = (
         "provider_oauth_url",
         http_url,
         "https://oauth.posthog.com",
-        "Address where people of both regions sign in to the provider. With a provider of your own, its address. It "
-        "may be private, and use http.",
+        "Address where people of both regions sign in to the provider, and where the service registers itself. With a "
+        "provider of your own, its address. It may be private, and use http.",
     ),
     Variable(
         "SERVICE_PROVIDER_US_URL",

@@ -6,7 +6,7 @@ crash in between the connection expires, and no code is exchanged twice.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -14,7 +14,9 @@ import msgspec
 from projections.analytics.connection import CONNECTIONS, GRANTS, ConnectionRow, SealedGrantRow
 from schemas.analytics.connection import ConnectRequest
 from schemas.kernel.published import body_schema
+from service.analytics.connecting.http import Throttled
 from service.analytics.connecting.oauth import ProviderOAuth
+from service.analytics.connecting.registration import THREE_WAYS, OAuthClient
 from service.analytics.connecting.sealed import begin
 from service.analytics.reads import account_of
 from service.auth.refusals import InvalidPayload, ServiceUnavailable
@@ -35,24 +37,43 @@ from statemachines.analytics.connection import (
     decide_reply,
 )
 from statemachines.kernel.machine import Event, Stream
+from statemachines.kernel.readings import Cause, ReadFailed
 
 T = TypeVar("T")
 
 ATTEMPTS = 3
 
 
+_OPERATORS = (
+    f"The operator sets SERVICE_ENCRYPTION_KEY, and one of the three ways to a client: {THREE_WAYS}. Without a "
+    "connection, records sent with the DSN are read."
+)
+_UNREGISTERED: Mapping[Cause, str] = {
+    "refused": "The provider has no endpoint where this service can register itself, or refused it.",
+    "malformed": "The provider answered the registration of this service in an unknown form.",
+    "too_much": "The provider answered the registration of this service in an unknown form.",
+    "timeout": "The provider did not answer the registration of this service in time.",
+    "unreachable": "The provider could not be reached to register this service.",
+}
+
+
 class PendingConnection(NamedTuple):
-    """A connection waiting for its human: where that human goes, and the code to compare there."""
+    """A connection waiting for its human: where that human goes, and the code to compare there.
+
+    `nearby`: the human's browser must be on the machine of the service.
+    """
 
     row: ConnectionRow
     authorization_url: str
     user_code: str
+    nearby: bool
 
 
 async def connect(store: EventStore, oauth: ProviderOAuth, wish: ConnectRequest) -> Intent[PendingConnection]:
-    """Begin a sign-in. Nobody is asked yet: the human's browser does that.
+    """Begin a sign-in. Nobody is asked yet: the human's browser does that. Only a first one may register our client.
 
-    Raises ServiceUnavailable without a configuration, and InvalidPayload for an address that may not be called.
+    Raises ServiceUnavailable without a configuration or a client, and InvalidPayload for an address that may not be
+    called.
     """
     require_configured(oauth)
     host = oauth.host_of(wish)
@@ -63,15 +84,17 @@ async def connect(store: EventStore, oauth: ProviderOAuth, wish: ConnectRequest)
         )
     project_id, connection_id = wish.project_id, new_id("conn")
     stream = connections.stream(project_id, connection_id)
-    begun = begin(connection_id, wish.region)
-    url = oauth.registration.authorization_url(host, begun.state, begun.challenge)
+    client = await _client_at(store, oauth, host)
+    registered = client if oauth.registration.client is None else None
+    begun = begin(connection_id, wish.region, registered)
+    url = oauth.registration.authorization_url(host, client, begun.state, begun.challenge)
     sealed = oauth.sealer.close(project_id, connection_id, begun.secrets)
     asked = ConnectWish(host, wish.provider_project_id)
 
     def decide(unit: Unit) -> PendingConnection:
         unit.append(stream, decide_connect(unit.state(stream), asked, unit.now))
         unit.put(stream, GRANTS, SealedGrantRow(project_id=project_id, id=connection_id, generation=1, sealed=sealed))
-        return PendingConnection(_row(unit, stream), url, begun.secrets.user_code or "")
+        return PendingConnection(_row(unit, stream), url, begun.secrets.user_code or "", registered is not None)
 
     return Intent([stream], decide)
 
@@ -178,11 +201,18 @@ def require_configured(oauth: ProviderOAuth) -> None:
     if not oauth.configured:
         raise ServiceUnavailable(
             "No analytics provider is configured on this service.",
-            next_action=(
-                "The operator sets SERVICE_ENCRYPTION_KEY, and a public https address in SERVICE_BASE_URL or "
-                "SERVICE_PROVIDER_CLIENT_ID. Without a connection, records sent with the DSN are read."
-            ),
+            next_action=_OPERATORS,
         )
+
+
+async def _client_at(store: EventStore, oauth: ProviderOAuth, host: str) -> OAuthClient:
+    """Return our client for a host. Raises ServiceUnavailable when the provider gives none."""
+    client = await oauth.client_at(store, host)
+    if isinstance(client, ReadFailed):
+        wait = {"retry-after": str(client.retry_after)} if isinstance(client, Throttled) else None
+        message = _UNREGISTERED.get(client.cause, _UNREGISTERED["refused"])
+        raise ServiceUnavailable(message, next_action=_OPERATORS, headers=wait)
+    return client
 
 
 _LASTING = frozenset({connections.ConnectionReturned.TOPIC, connections.ConnectionExchangeStarted.TOPIC})

@@ -122,8 +122,8 @@ async def answer(
     events = await _take(store, found, "exchange of a provider's code", begin_exchange(found.grant))
     if not _has(events, ConnectionExchangeStarted):
         return Ending.OVER
-    row, secrets = found.row, found.secrets
-    got = await oauth.exchange(row.host, account_of(store, row.project_id), secrets.code or "", secrets.verifier or "")
+    row = found.row
+    got = await oauth.exchange(row.host, account_of(store, row.project_id), found.secrets)
     if isinstance(got, ReadFailed):
         await _record(store, row, NoOutcome(), None)
         if isinstance(got, Throttled):

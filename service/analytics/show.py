@@ -14,6 +14,11 @@ _NEXT = {
     Status.CONNECTED: "Audit a bounded window of the provider project, then start the onboarding with a plan.",
     Status.EXPIRED: "The sign-in expired or was not completed. Start another one with POST /v1/auth/provider.",
 }
+_GRANT = (
+    "Show the human who owns the provider project user_code. Have them open authorization_url, grant read access, and "
+    "compare the code on the page they are sent back to. Then poll with connection_id."
+)
+_NEARBY = "The browser must be on the machine of this service, for it is sent back to a loopback address. "
 _NEXT_AFTER_DENIAL = {
     Reason.HUMAN: "The human refused. Ask them before you start another connection.",
     Reason.WRITE_SCOPE: ("The provider granted more than read access, so it was refused. Grant read scopes only."),
@@ -32,10 +37,7 @@ def started(asked: PendingConnection) -> ConnectionStarted:
         scopes=row.scopes,
         expires_in=row.expires_at - row.started_at,
         interval=POLL_INTERVAL,
-        next_action=(
-            "Show the human who owns the provider project user_code. Have them open authorization_url, grant read "
-            "access, and compare the code on the page they are sent back to. Then poll with connection_id."
-        ),
+        next_action=_NEARBY + _GRANT if asked.nearby else _GRANT,
     )
 
 

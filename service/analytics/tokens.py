@@ -97,8 +97,7 @@ class TokenKeeper:
     async def _use(self, connection: ConnectionRow, claimed: _Kept) -> str | ReadFailed:
         """Exchange the claimed refresh token, store the outcome, and give the claim back."""
         account = account_of(self._store, connection.project_id)
-        refresh_token = claimed.secrets.refresh_token or ""
-        got = await self._oauth.refresh(connection.host, account, refresh_token, connection.scopes)
+        got = await self._oauth.refresh(connection.host, account, claimed.secrets, connection.scopes)
         if isinstance(got, Tokens) and scope_fault(got.scopes) is not None:
             await self._oauth.revoke(connection.host, account, got.secrets)
             got = failure("refused")

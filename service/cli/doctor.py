@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 import click
 import psycopg
 
+from service.analytics.connecting.registering import READ
+from service.analytics.connecting.registration import THREE_WAYS, ClientWay, Registration
 from service.auth.oidc.issuer import Issuer, IssuerFailed
 from service.billing.plans import BEFORE_SELF_HOSTED, unsubscribed_days
 from service.cli.log.witnesses import look_at_witnesses
@@ -306,6 +308,7 @@ def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterat
     yield Finding("heads", WRONG if damaged else OK, detail)
     yield _installation_stop(connection)
     yield from _plans(connection, settings)
+    yield _provider(connection, settings)
     failed = connection.execute(_FAILED_TASKS.encode()).fetchall()
     named = ", ".join(f"{task} ({count})" for task, count in failed[:MOST_NAMED])
     detail = f"failed in the last week: {named}; `service jobs` lists and retries them" if failed else "none has failed"
@@ -320,6 +323,26 @@ def _plans(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[
     [[older]] = connection.execute(BEFORE_SELF_HOSTED.encode()).fetchall()
     days = unsubscribed_days(settings.terms, older=older)
     yield Finding("plans", OK, f"{SELF_HOSTED}: no account has a cap, and telemetry is kept for {days} days")
+
+
+def _provider(connection: psycopg.Connection[Any], settings: Settings) -> Finding:
+    """How this installation gets its client at the analytics provider (G-180)."""
+    ours = Registration(settings)
+    if settings.encryption_key is None:
+        return Finding("provider", OK, "cannot be connected: no SERVICE_ENCRYPTION_KEY seals its tokens")
+    match ours.way:
+        case ClientWay.OPERATOR:
+            return Finding("provider", OK, "connects by the client in SERVICE_PROVIDER_CLIENT_ID")
+        case ClientWay.DOCUMENT:
+            return Finding("provider", OK, f"connects by the document at {ours.document_url}")
+        case ClientWay.REGISTERED:
+            name = {"authority": ours.shared, "redirect_uri": ours.redirect_uri}
+            done = any(sealed for _, _, sealed, _ in connection.execute(READ.encode(), name))
+            begun = "is registered" if done else "registers itself at the first connection"
+            detail = f"{begun} at {ours.shared}, and sends browsers of this machine alone to {ours.redirect_uri}"
+            return Finding("provider", OK, detail)
+        case None:
+            return Finding("provider", OK, f"cannot be connected; the ways: {THREE_WAYS}")
 
 
 def _signed_log(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:

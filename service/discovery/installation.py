@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from service.analytics.connecting.registration import way_of
 from service.settings import Settings
 from service.settingvalues import Plan
 
@@ -33,7 +34,7 @@ def installation(settings: Settings) -> Installation:
     sealing = settings.encryption_key is not None
     return Installation(
         base_url=settings.base_url,
-        provider=settings.provider_client_id is not None and sealing,
+        provider=way_of(settings) is not None and sealing,
         payments=settings.payment_api_key is not None,
         sealing=sealing,
         plans=() if settings.self_hosted else tuple(settings.plans.items()),

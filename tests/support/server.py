@@ -54,8 +54,8 @@ class ServerHandle:
     """One `service serve` process and its children.
 
     `env` are settings that differ from a test server's usual ones: internal and test token and test clock on, rate
-    limits off, the plans with their caps. With a `database_url` the server uses that database, else the embedded one
-    in `data_dir`.
+    limits off, the plans with their caps, a provider at which nobody answers. With a `database_url` the server uses
+    that database, else the embedded one in `data_dir`.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class ServerHandle:
             "SERVICE_RATE_LIMITS": "0",
             "SERVICE_PLANS": "{}",
             "SERVICE_WEBHOOK_ALLOW_PRIVATE": "1",
+            "SERVICE_PROVIDER_OAUTH_URL": "http://127.0.0.1:9",
             "SERVICE_LOG_LEVEL": "info",
             "SERVICE_BALLAST_MB": "0",
         }

@@ -14,8 +14,10 @@ import msgspec
 
 from schemas.analytics.connection import READ_SCOPES, ConnectRequest, ProviderProjectId
 from service.analytics.connecting.http import HttpAnswer, ProviderClient, failed, failure, form, parse
-from service.analytics.connecting.registration import Registration
+from service.analytics.connecting.registering import Registrar
+from service.analytics.connecting.registration import OAuthClient, Registration
 from service.analytics.connecting.sealed import ConnectionSecrets, Sealer
+from service.eventstore.store import EventStore
 from service.settings import Settings
 from statemachines.kernel.readings import ReadFailed
 
@@ -60,11 +62,24 @@ class ProviderOAuth:
         self._client = client
         self.registration = Registration(settings)
         self.sealer = Sealer(settings.encryption_key)
+        self._registrar = Registrar(client, self.registration, settings.encryption_key)
 
     @property
     def configured(self) -> bool:
-        """Whether connections can be made at all: there is a client id, and tokens can be sealed."""
-        return self.registration.client_id is not None and self.sealer.ready
+        """Whether connections can be made at all: there is a way to a client, and tokens can be sealed."""
+        return self.registration.way is not None and self.sealer.ready
+
+    async def client_at(self, store: EventStore, host: str) -> OAuthClient | ReadFailed:
+        """Our client for a host: the operator's, our document, or the one that this registers once.
+
+        Registered clients are those of the operator's provider alone. Raises CommandNotDone.
+        """
+        client = self.registration.client
+        if client is not None:
+            return client
+        if self.registration.authority(host) != self.registration.shared:
+            return failure("refused")
+        return await self._registrar.obtain(store)
 
     def host_of(self, wish: ConnectRequest) -> str:
         """Address of the provider's API for a wish: its host, else its region, else the first region for now."""
@@ -75,23 +90,27 @@ class ProviderOAuth:
         """Why a host may not be asked, as "must …". None if it may. The operator's own hosts always may."""
         return await self._client.fault_of(host, account)
 
-    async def exchange(self, host: str, account: str, code: str, verifier: str) -> Tokens | ReadFailed:
+    async def exchange(self, host: str, account: str, begun: ConnectionSecrets) -> Tokens | ReadFailed:
         """Exchange the code of a sign-in for tokens. The code is spent, whatever comes of it."""
         answer = await self._post(
             host,
             account,
             TOKEN_PATH,
+            begun,
             grant_type="authorization_code",
-            code=code,
-            redirect_uri=self.registration.redirect_uri,
-            code_verifier=verifier,
+            code=begun.code or "",
+            redirect_uri=(begun.registered or self.registration).redirect_uri,
+            code_verifier=begun.verifier or "",
         )
-        return _read_tokens(answer, None, READ_SCOPES)
+        return _read_tokens(answer, begun, READ_SCOPES)
 
-    async def refresh(self, host: str, account: str, refresh_token: str, scopes: Sequence[str]) -> Tokens | ReadFailed:
-        """Exchange a refresh token for fresh tokens; `scopes` are those of the grant so far."""
-        answer = await self._post(host, account, TOKEN_PATH, grant_type="refresh_token", refresh_token=refresh_token)
-        return _read_tokens(answer, refresh_token, tuple(scopes))
+    async def refresh(
+        self, host: str, account: str, former: ConnectionSecrets, scopes: Sequence[str]
+    ) -> Tokens | ReadFailed:
+        """Exchange the refresh token of a grant for fresh tokens; `scopes` are those of the grant so far."""
+        token = former.refresh_token or ""
+        answer = await self._post(host, account, TOKEN_PATH, former, grant_type="refresh_token", refresh_token=token)
+        return _read_tokens(answer, former, tuple(scopes))
 
     async def revoke(self, host: str, account: str, secrets: ConnectionSecrets) -> None:
         """Have the provider end a grant that is not kept. A failure is logged, and the grant then ends by itself."""
@@ -100,24 +119,25 @@ class ProviderOAuth:
             token, hint = secrets.access_token, "access_token"
         if token is None:
             return
-        answer = await self._post(host, account, REVOKE_PATH, token=token, token_type_hint=hint)
+        answer = await self._post(host, account, REVOKE_PATH, secrets, token=token, token_type_hint=hint)
         if not isinstance(answer, ReadFailed) and answer.status != HTTPStatus.OK:
             failed(answer)
 
-    async def _post(self, host: str, account: str, path: str, **fields: str) -> HttpAnswer | ReadFailed:
-        client_id = self.registration.client_id
-        if client_id is None:
+    async def _post(
+        self, host: str, account: str, path: str, secrets: ConnectionSecrets, **fields: str
+    ) -> HttpAnswer | ReadFailed:
+        client = secrets.registered or self.registration.client
+        if client is None:
             return failure("unconfigured")
-        fields["client_id"] = client_id
+        fields["client_id"] = client.id
         authority = self.registration.authority(host)
-        secret = self.registration.client_secret
-        if secret is not None and self._client.is_configured_host(authority):
-            fields["client_secret"] = secret
+        if client.secret is not None and self._client.is_configured_host(authority):
+            fields["client_secret"] = client.secret
         return await self._client.post(authority, path, form(**fields), account=account, max_bytes=MAX_BYTES)
 
 
 def _read_tokens(
-    answer: HttpAnswer | ReadFailed, former_refresh: str | None, asked: tuple[str, ...]
+    answer: HttpAnswer | ReadFailed, former: ConnectionSecrets, asked: tuple[str, ...]
 ) -> Tokens | ReadFailed:
     if isinstance(answer, ReadFailed):
         return answer
@@ -128,8 +148,9 @@ def _read_tokens(
         return token
     kept = ConnectionSecrets(
         access_token=token.access_token,
-        refresh_token=token.refresh_token or former_refresh,
+        refresh_token=token.refresh_token or former.refresh_token,
         expires_at=int(time.time()) + max(0, token.expires_in),
+        registered=former.registered,
     )
     return Tokens(
         kept,

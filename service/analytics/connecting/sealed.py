@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from service.analytics.connecting.registration import OAuthClient
 from service.auth.sealing import seal, unseal
 from service.auth.secrets import digest, equal, make_user_code
 
@@ -28,6 +29,7 @@ class ConnectionSecrets(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Of the grant: its tokens. `expires_at` is epoch seconds of the real clock (G-120), and `refreshing_until` epoch
     seconds of the database: until then one process alone exchanges the refresh token. `region` is the one asked for.
+    `registered` is the client that this service has registered for itself: a grant belongs to the client it was given.
     """
 
     user_code: str | None = None
@@ -40,6 +42,7 @@ class ConnectionSecrets(msgspec.Struct, frozen=True, omit_defaults=True):
     refresh_token: str | None = None
     expires_at: int = 0
     refreshing_until: int = 0
+    registered: OAuthClient | None = None
 
     def __repr__(self) -> str:
         return "ConnectionSecrets(…)"
@@ -61,11 +64,17 @@ class Begun(NamedTuple):
     challenge: str
 
 
-def begin(connection_id: str, region: str | None) -> Begun:
+def begin(connection_id: str, region: str | None, registered: OAuthClient | None) -> Begun:
     """Make the secrets of a new sign-in. Its state begins with the connection's id, by which it is found again."""
     verifier = secrets.token_urlsafe(VERIFIER_BYTES)
     state = f"{connection_id}.{secrets.token_urlsafe(STATE_BYTES)}"
-    made = ConnectionSecrets(user_code=make_user_code(), verifier=verifier, state_hash=digest(state), region=region)
+    made = ConnectionSecrets(
+        user_code=make_user_code(),
+        verifier=verifier,
+        state_hash=digest(state),
+        region=region,
+        registered=registered,
+    )
     return Begun(made, state, challenge_of(verifier))
 
 

@@ -44,8 +44,8 @@ class SlowOAuth(ProviderOAuth):
         self.revoked: list[ConnectionSecrets] = []
         self.arrived, self.leave = asyncio.Event(), asyncio.Event()
 
-    async def refresh(self, host: str, account: str, refresh_token: str, scopes: Any) -> Tokens | ReadFailed:
-        self.asked.append(refresh_token)
+    async def refresh(self, host: str, account: str, former: ConnectionSecrets, scopes: Any) -> Tokens | ReadFailed:
+        self.asked.append(former.refresh_token or "")
         self.arrived.set()
         await self.leave.wait()
         return self.answers.pop(0)

@@ -51,6 +51,33 @@ def test_nothing_is_wrong_and_the_table_is_narrow(base: dict[str, str]) -> None:
     assert "doubtful" not in found
 
 
+@pytest.mark.parametrize(
+    ("env", "detail"),
+    [
+        ({}, "registers itself at the first connection at https://oauth.posthog.com, and sends browsers of this"),
+        ({"SERVICE_PROVIDER_CLIENT_ID": "client-1"}, "connects by the client in SERVICE_PROVIDER_CLIENT_ID"),
+        (
+            {"SERVICE_BASE_URL": "https://service.example"},
+            "connects by the document at https://service.example/.well-known/oauth-client",
+        ),
+        ({"SERVICE_HOST": "10.1.2.3"}, "cannot be connected; the ways: a public https address in SERVICE_BASE_URL"),
+        ({"SERVICE_ENCRYPTION_KEY": "none"}, "cannot be connected: no SERVICE_ENCRYPTION_KEY"),
+    ],
+)
+def test_it_names_the_way_to_the_provider(base: dict[str, str], env: dict[str, str], detail: str) -> None:
+    """Once the service has registered itself, it says so (G-180)."""
+    found = told(**{**base, **env})["provider"]
+    assert found["result"] == "ok"
+    assert found["detail"].startswith(detail)
+    with psycopg.connect(base["SERVICE_DATABASE_URL"], autocommit=True) as connection:
+        connection.execute(
+            "insert into provider_clients values ('https://oauth.posthog.com', "
+            "'http://127.0.0.1:8000/v1/auth/provider/callback', 1, 0, 'sealed', 1)"
+        )
+    after = told(**{**base, **env})["provider"]["detail"]
+    assert after == found["detail"].replace("registers itself at the first connection", "is registered")
+
+
 def test_secrets_that_serve_would_miss_are_named(base: dict[str, str]) -> None:
     found = told(**{name: value for name, value in base.items() if name != "SERVICE_SIGNING_KEY"})
     assert found["required"]["result"] == "wrong"

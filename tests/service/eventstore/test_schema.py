@@ -27,6 +27,7 @@ GLOBAL_TABLES = {
     "log_standing",
     "log_state",
     "log_tiles",
+    "provider_clients",
     "rebuilds",
     "schema_functions",
     "schema_migrations",

@@ -50,6 +50,11 @@ class FakeProvider(OAuthServer, QueryServer):
             "NO_PROXY": "127.0.0.1",
         }
 
+    @property
+    def unknown_env(self) -> dict[str, str]:
+        """Likewise, for a service whose operator has no client at this provider."""
+        return {name: value for name, value in self.env.items() if name != "SERVICE_PROVIDER_CLIENT_ID"}
+
     def forget(self) -> None:
         """Begin anew."""
         super().forget()

@@ -1,8 +1,9 @@
 """The provider's OAuth server, as its public pages describe it: authorize, token, revoke, introspect, discovery.
 
 Sources: the page on OAuth integration (client metadata documents, `pha_` and `phr_` tokens, discovery), the OAuth
-development guide (parameters, answers, access levels, introspection), and RFC 6749, 7009, 7636, 7662, 8414 for what
-these leave to the standards. Nothing here follows our adapter.
+development guide (parameters, answers, access levels, introspection), the published notes on registration (its path,
+methods, redirect addresses and refused names), and RFC 6749, 7009, 7591, 7636, 7662, 8414 for what these leave to the
+standards. Nothing here follows our adapter.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from urllib.parse import urlencode, urlsplit
 Answer = tuple[int, Any]
 
 AUTHORIZE, TOKEN, REVOKE, INTROSPECT = "/oauth/authorize/", "/oauth/token/", "/oauth/revoke/", "/oauth/introspect/"
+REGISTER = "/oauth/register/"
 DISCOVERY = "/.well-known/oauth-authorization-server"
 CODE_SECONDS = 300
 KNOWN_SCOPES = {
@@ -59,6 +61,14 @@ class Grant:
 
 
 @dataclass
+class Registered:
+    """A client that has registered itself. A public one has no secret."""
+
+    redirect_uris: list[str]
+    secret: str | None
+
+
+@dataclass
 class OAuthServer:
     """The state of the server. Registered clients have redirect addresses; others are documents at https addresses."""
 
@@ -67,6 +77,8 @@ class OAuthServer:
     client_secret: str | None = None
     redirect_uris: set[str] | None = None  # None: any
     documents: dict[str, dict[str, Any]] = field(default_factory=dict)  # by address, as the server has fetched them
+    registers: bool = True  # whether clients may register themselves
+    registered: dict[str, Registered] = field(default_factory=dict)
     scope: str | None = ""  # "": what was asked for; None: likewise, and the answer leaves it out
     teams: list[int] | None = field(default_factory=lambda: [42])  # None: the answer does not say; []: all
     region: str | None = "us"
@@ -83,6 +95,7 @@ class OAuthServer:
         """Begin anew."""
         for part in (self.codes, self.access, self.refresh, self.issued, self.asked, self.documents):
             part.clear()
+        self.registers = True
         self.scope, self.teams, self.region, self.rotates, self.token_seconds = "", [42], "us", True, 3600
         self.redirect_uris, self.client_secret = None, None
 
@@ -107,10 +120,12 @@ class OAuthServer:
             self.codes[code] = Code(client, back, query["code_challenge"], " ".join(granted), self.teams, time.time())
             return f"{back}?{urlencode({'code': code, **state})}"
 
-    def answer_oauth(self, path: str, form: dict[str, str], headers: dict[str, str]) -> Answer | None:
+    def answer_oauth(self, path: str, form: dict[str, Any], headers: dict[str, str]) -> Answer | None:
         """Answer a request to one of the endpoints. None for a path that is none of them."""
         with self.lock:
             match path:
+                case "/oauth/register/" if self.registers:
+                    return self._register(form)
                 case "/oauth/token/":
                     return self._token(form)
                 case "/oauth/revoke/":
@@ -136,6 +151,8 @@ class OAuthServer:
             return False
         if client == self.client_id:
             return self.redirect_uris is None or back in self.redirect_uris
+        if client in self.registered:
+            return back in self.registered[client].redirect_uris
         document = self.documents.get(client)
         if document is None or not client.startswith("https://") or urlsplit(client).path in {"", "/"}:
             return False
@@ -155,6 +172,8 @@ class OAuthServer:
         client = form.get("client_id", "")
         if client == self.client_id:
             return self.client_secret is None or form.get("client_secret") == self.client_secret
+        if client in self.registered:
+            return self.registered[client].secret in {None, form.get("client_secret")}
         return client in self.documents and "client_secret" not in form
 
     def _token(self, form: dict[str, str]) -> Answer:
@@ -230,8 +249,41 @@ class OAuthServer:
         said = {"active": True, "scope": grant.scope, "client_id": grant.client_id}
         return 200, said | {"scoped_teams": grant.teams or [], "scoped_organizations": []}
 
+    def _register(self, asked: dict[str, Any]) -> Answer:
+        """Register a client. Anonymous, as published: redirects by https, or by http to this machine."""
+        name, backs = asked.get("client_name", "MCP Client"), asked.get("redirect_uris") or []
+        method = asked.get("token_endpoint_auth_method", "none")
+        grants, kinds = asked.get("grant_types", ["authorization_code"]), asked.get("response_types", ["code"])
+        refused = name.lower().startswith("posthog") or any(
+            word in name.lower() for word in ("official", "verified", "trusted")
+        )
+        fits = set(grants) <= {"authorization_code", "refresh_token"} and set(kinds) == {"code"}
+        if refused or not fits or method not in {"none", "client_secret_post"} or not backs:
+            return 400, {"error": "invalid_client_metadata", "error_description": "a field is not as published"}
+        for back in backs:
+            parts = urlsplit(back)
+            near = parts.scheme == "http" and parts.hostname in {"localhost", "127.0.0.1"}
+            if parts.fragment or not (parts.scheme == "https" or near):
+                return 400, {"error": "invalid_redirect_uri", "error_description": "https, or loopback"}
+        client, secret = secrets.token_urlsafe(30), secrets.token_hex(32) if method != "none" else None
+        self.registered[client] = Registered(backs, secret)
+        told = {
+            "client_id": client,
+            "client_name": name,
+            "redirect_uris": backs,
+            "grant_types": grants,
+            "response_types": kinds,
+            "token_endpoint_auth_method": method,
+            "client_id_issued_at": int(time.time()),
+        }
+        if secret is not None:
+            self.issued.append(secret)
+            told |= {"client_secret": secret, "client_secret_expires_at": 0}
+        return 201, told
+
     def _discovery(self) -> dict[str, Any]:
-        return {
+        registration = {"registration_endpoint": self.url + REGISTER} if self.registers else {}
+        return registration | {
             "issuer": self.url,
             "authorization_endpoint": self.url + AUTHORIZE,
             "token_endpoint": self.url + TOKEN,

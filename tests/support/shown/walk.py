@@ -51,7 +51,7 @@ def walk(cluster: TestCluster, directory: Path) -> list[Seen]:
         cluster.database() as url,
     ):
         env = {
-            **{name: value for name, value in provider.env.items() if name != "SERVICE_PROVIDER_CLIENT_ID"},
+            **provider.unknown_env,
             "SERVICE_BASE_URL": HOST,  # so that our own document is the client id
             **api.env(),
             "SERVICE_PAYMENT_API_KEY": KEY,

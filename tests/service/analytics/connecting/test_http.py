@@ -20,6 +20,7 @@ from service.analytics.connecting.http import (
     form,
 )
 from service.analytics.connecting.oauth import ProviderOAuth
+from service.analytics.connecting.sealed import ConnectionSecrets
 from service.egress.exchange import Request
 from service.egress.guard import Guard
 from service.egress.lookups import OF_OPERATOR, Lookups
@@ -31,6 +32,7 @@ from tests.service.egress.test_lookups import Resolver, fill
 from tests.support.receiver import answers, receiving
 
 FOREIGN = "https://provider.example"
+GRANT = ConnectionSecrets(refresh_token="r")
 
 
 class Recording(Guard):
@@ -171,7 +173,7 @@ async def test_our_secret_goes_to_the_operator_s_hosts_alone() -> None:
     guard = Recording(Received(401, b"{}", cut=False))
     oauth = ProviderOAuth(settings(), ProviderClient(settings(), guard))
     for host in (FOREIGN, "http://10.0.0.1:8000"):
-        await oauth.refresh(host, "account-1", "r", READ_SCOPES)
+        await oauth.refresh(host, "account-1", GRANT, READ_SCOPES)
     foreign, own = guard.calls
     assert foreign[0] == f"{FOREIGN}/oauth/token/"
     assert own[0] == "http://10.0.0.2:8000/oauth/token/", "people of both regions sign in at one address"
@@ -187,4 +189,4 @@ async def test_a_token_that_fits_no_header_is_malformed(token: str) -> None:
     """What a provider calls a token goes into a header of the next request."""
     body = msgspec.json.encode({"access_token": token})
     oauth = ProviderOAuth(settings(), ProviderClient(settings(), Recording(Received(200, body, cut=False))))
-    assert await oauth.refresh(FOREIGN, "a", "r", READ_SCOPES) == ReadFailed("malformed")
+    assert await oauth.refresh(FOREIGN, "a", GRANT, READ_SCOPES) == ReadFailed("malformed")

@@ -47,8 +47,9 @@ def server(
 
 @pytest.fixture(scope="module")
 def bare(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
-    """A server on the same database in whose settings there is no provider."""
-    handle = ServerHandle(tmp_path_factory.mktemp("bare"), database_url=server.database_url)
+    """A server on the same database that can be connected to no provider: it could seal no token."""
+    env = {"SERVICE_ENCRYPTION_KEY": "none"}
+    handle = ServerHandle(tmp_path_factory.mktemp("bare"), database_url=server.database_url, env=env)
     try:
         handle.start()
         yield handle

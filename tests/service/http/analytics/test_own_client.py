@@ -27,8 +27,11 @@ def server(
     tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster, running: FakeProvider
 ) -> Iterator[ServerHandle]:
     """A server behind a public address, without a client of the operator."""
-    env = {name: value for name, value in running.env.items() if name != "SERVICE_PROVIDER_CLIENT_ID"}
-    env |= {"SERVICE_BASE_URL": PUBLIC, "SERVICE_PROVIDER_CLIENT_SECRET": "of another client"}
+    env = {
+        **running.unknown_env,
+        "SERVICE_BASE_URL": PUBLIC,
+        "SERVICE_PROVIDER_CLIENT_SECRET": "of another client",
+    }
     with running_server(tmp_path_factory.mktemp("public"), cluster, env) as handle:
         yield handle
 

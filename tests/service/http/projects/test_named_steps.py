@@ -79,7 +79,7 @@ async def equipped(server: ServerHandle) -> AsyncIterator[World]:
 
 @pytest_asyncio.fixture
 async def bare(shared_server: ServerHandle) -> AsyncIterator[World]:
-    """An installation that sells nothing and can be connected to no provider."""
+    """An installation that sells nothing, and whose provider does not answer."""
     async with seen.async_client(shared_server.base_url, timeout=30) as client:
         yield World(client, shared_server)
 
@@ -119,7 +119,7 @@ async def test_the_named_steps_lead_from_nothing_to_bounded_automation(bare: Wor
     at = await begin(bare)
     member = await look(at)
     assert await at.advice() == "Nothing has arrived yet: send a first event with the project's DSN."
-    assert "connect_provider" not in await at.named()
+    assert "connect_provider" in await at.named(), "without any setting the service registers itself (G-180)"
     assert set(await member.named()) == {"send_first_event", "record_deploys"}
     taken: list[str] = []
     while steps := [step for step in await at.named() if step not in LASTING]:

@@ -1,0 +1,208 @@
+"""The client that this service registers for itself at its provider, once an installation (G-180, RFC 7591, RFC 8414).
+
+The provider's published metadata names its registration endpoint. One process at a time makes an attempt: it claims it
+in the database for LEASE_SECONDS, and all others wait for what comes of it. An attempt that ends too late records
+nothing, so all processes use one client. Id and secret are in the database sealed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from http import HTTPStatus
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+import structlog
+
+from service.analytics.connecting.http import HttpAnswer, ProviderClient, document, failed, failure, parse
+from service.analytics.connecting.registration import LOOPBACK, OAuthClient, Registration
+from service.auth.sealing import seal, unseal
+from service.eventstore.connect.facts import NOT_WRITTEN
+from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.store import EventStore
+from service.fairness.not_done import CommandNotDone
+from statemachines.kernel.readings import ReadFailed
+
+log = structlog.get_logger(__name__)
+
+METADATA_PATH = "/.well-known/oauth-authorization-server"
+CLIENT_NAME = f"Read access for {LOOPBACK}"
+METHOD = "client_secret_post"
+ACCOUNT = "service"
+"""For look-ups of names. The operator's own host takes none of an account's."""
+PURPOSE = "provider-client"
+MAX_BYTES = 65536
+ATTEMPT_SECONDS = 7.0
+"""For all of one attempt, and for all waiting for one. With its record an answer takes less than 8 seconds."""
+LEASE_SECONDS = 10
+LOOK_SECONDS = 0.1
+"""Between two looks at the attempt of another process."""
+EARLY_SECONDS = 1800
+"""A client whose secret ends is replaced this long before."""
+
+READ = load_sql("analytics", "registered_client")
+_CLAIM = load_sql("analytics", "claim_client")
+_KEEP = load_sql("analytics", "keep_client")
+
+
+class _Kept(NamedTuple):
+    attempt: int
+    claimed_until: int
+    sealed: str | None
+    registered_at: int | None
+
+
+class _Metadata(msgspec.Struct):
+    registration_endpoint: Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,2000}\Z")] | None = None
+
+
+class _Registered(msgspec.Struct):
+    """What comes back (RFC 7591, section 3.2.1). The server may have changed what it was asked for."""
+
+    client_id: Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,2000}\Z")]
+    client_secret: Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,2000}\Z")] | None = None
+    client_secret_expires_at: int = 0
+    redirect_uris: list[str] | None = None
+    token_endpoint_auth_method: str = METHOD
+
+
+class Registrar:
+    """Registers the client of one process's installation, in one task whoever waits for it."""
+
+    def __init__(self, client: ProviderClient, registration: Registration, key: bytes | None) -> None:
+        self._client = client
+        self._key = key
+        self._redirect_uri = registration.redirect_uri
+        self._authority = registration.shared
+        self._name = {"authority": self._authority, "redirect_uri": self._redirect_uri}
+        self._running: asyncio.Task[OAuthClient | ReadFailed] | None = None
+
+    async def obtain(self, store: EventStore) -> OAuthClient | ReadFailed:
+        """Return the registered client, registering it if there is none. Takes less than 8 seconds.
+
+        The attempt goes on without its callers. Raises CommandNotDone when the database takes no note now.
+        """
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._obtain(store))
+        return await asyncio.shield(self._running)
+
+    async def _obtain(self, store: EventStore) -> OAuthClient | ReadFailed:
+        """Claim an attempt and make it, or wait for the process with the claim."""
+        deadline = asyncio.get_running_loop().time() + ATTEMPT_SECONDS
+        try:
+            async with asyncio.timeout_at(deadline):
+                found = await self._claim(store)
+        except TimeoutError:
+            return failure("timeout")
+        return await self._make(store, found, deadline) if isinstance(found, int) else found
+
+    async def _claim(self, store: EventStore) -> int | OAuthClient | ReadFailed:
+        """Return the number of the attempt that is ours, or what came of another one."""
+        waited_for = 0
+        while True:
+            kept = await self._kept(store)
+            client = self._open(kept.sealed)
+            if client is not None:
+                return client
+            now = await store.now()
+            if kept.claimed_until > now:
+                waited_for = kept.attempt
+                await asyncio.sleep(LOOK_SECONDS)
+                continue
+            if waited_for and kept.attempt == waited_for:
+                return failure("unreachable")  # it has failed just now, and so would ours
+            values = {"seen": kept.attempt, "now": now, "until": now + LEASE_SECONDS}
+            if rows := await self._run(store, _CLAIM, values):
+                return int(rows[0][0])
+
+    async def _make(self, store: EventStore, attempt: int, deadline: float) -> OAuthClient | ReadFailed:
+        """Register, and record what came of it."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                got = await self._register()
+        except TimeoutError:
+            got = failure("timeout")
+        sealed = None
+        if isinstance(got, OAuthClient):
+            sealed = seal(self._key, PURPOSE, self._scope, msgspec.json.encode(got).decode())
+        kept = await self._run(store, _KEEP, {"attempt": attempt, "sealed": sealed, "now": await store.now()})
+        if isinstance(got, OAuthClient):
+            log.info("provider_client_registered" if kept else "provider_client_too_late")
+            return got if kept else failure("timeout")
+        return got
+
+    async def _register(self) -> OAuthClient | ReadFailed:
+        """Find the provider's endpoint, and register there."""
+        endpoint = await self._endpoint()
+        if isinstance(endpoint, ReadFailed):
+            return endpoint
+        asked = {
+            "client_name": CLIENT_NAME,
+            "redirect_uris": [self._redirect_uri],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": METHOD,
+        }
+        answer = await self._client.post(*endpoint, document(asked), account=ACCOUNT, max_bytes=MAX_BYTES)
+        told = _content(answer, _Registered)
+        if isinstance(told, ReadFailed):
+            return told
+        client = OAuthClient(told.client_id, self._redirect_uri, told.client_secret, told.client_secret_expires_at)
+        fits = told.redirect_uris is None or self._redirect_uri in told.redirect_uris
+        known = told.token_endpoint_auth_method in {METHOD, "none"}
+        return client if fits and known and _lasts(client) else failure("malformed")
+
+    async def _endpoint(self) -> tuple[str, str] | ReadFailed:
+        """The published endpoint: its host, which is one that the operator has configured, and its path."""
+        answer = await self._client.call("GET", self._authority, METADATA_PATH, account=ACCOUNT, max_bytes=MAX_BYTES)
+        told = _content(answer, _Metadata)
+        if isinstance(told, ReadFailed):
+            return told
+        if told.registration_endpoint is None:
+            return failure("refused")
+        try:
+            parts = urlsplit(told.registration_endpoint)
+        except ValueError:
+            return failure("malformed")
+        host = f"{parts.scheme}://{parts.netloc}"
+        if not self._client.is_configured_host(host):
+            return failure("malformed")
+        return host, f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+    @property
+    def _scope(self) -> str:
+        return f"{self._authority} {self._redirect_uri}"
+
+    def _open(self, sealed: str | None) -> OAuthClient | None:
+        """Open a sealed client. None for one under another key, or one whose secret ends."""
+        text = unseal(self._key, PURPOSE, self._scope, sealed)
+        client = None if text is None else msgspec.json.decode(text, type=OAuthClient)
+        return client if client is not None and _lasts(client) else None
+
+    async def _kept(self, store: EventStore) -> _Kept:
+        rows = await self._run(store, READ, {})
+        return _Kept(*rows[0]) if rows else _Kept(0, 0, None, None)
+
+    async def _run(self, store: EventStore, query: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """Carry out one statement on the row of this client."""
+        try:
+            async with store.facts.connection() as connection:
+                done = await connection.execute(query.encode(), {**self._name, **values})
+                return await done.fetchall()
+        except (*NOT_WRITTEN, TimeoutError) as error:
+            raise CommandNotDone from error
+
+
+def _content(answer: HttpAnswer | ReadFailed, expected: type[Any]) -> Any:
+    """What a successful answer says. Returns a ReadFailed for any other."""
+    if isinstance(answer, ReadFailed):
+        return answer
+    good = answer.status in {HTTPStatus.OK, HTTPStatus.CREATED}
+    return parse(answer.body, expected) if good else failed(answer)
+
+
+def _lasts(client: OAuthClient) -> bool:
+    """Whether a client is good for some time."""
+    return client.expires_at == 0 or client.expires_at - EARLY_SECONDS > time.time()
