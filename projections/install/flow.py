@@ -15,12 +15,14 @@ from statemachines.install.flow import (
     shown_state,
 )
 from statemachines.kernel.machine import Recorded
+from statemachines.kernel.readings import EvidenceSource, source_told
 
 
 class InstallRow(Row, frozen=True, kw_only=True):
     """One install. `map_revision` is that of the latest report or verdict, `reported_on` of the latest report.
 
-    `reports` counts reports. `verified_at` is the beginning of the present success. Times are in epoch seconds.
+    `reports` counts reports. `verified_at` is the beginning of the present success, `evidence_source` is where its
+    events were read (G-183). Times are in epoch seconds.
     """
 
     status: str
@@ -30,6 +32,7 @@ class InstallRow(Row, frozen=True, kw_only=True):
     reports: int = 0
     reported_at: int | None = None
     verified_at: int | None = None
+    evidence_source: EvidenceSource = "local"
 
 
 def install_state(row: InstallRow | None, map_revision: int) -> str:
@@ -57,8 +60,9 @@ def fold(row: InstallRow | None, recorded: Recorded) -> InstallRow | None:
                 reports=1 if row is None else row.reports + 1,
                 reported_at=event.reported_at,
             )
-        case InstallVerified(revision, at):
-            return replace(_step(row, recorded, Status.VERIFIED, at), map_revision=revision, verified_at=at)
+        case InstallVerified(revision, at, source):
+            verified = _step(row, recorded, Status.VERIFIED, at)
+            return replace(verified, map_revision=revision, verified_at=at, evidence_source=source_told(source))
         case InstallBlocked(revision, at):
             return replace(_step(row, recorded, Status.BLOCKED, at), map_revision=revision)
     return row

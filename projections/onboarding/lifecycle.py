@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from projections.kernel.projection import Row, projection
 from statemachines.kernel.machine import Recorded
+from statemachines.kernel.readings import EvidenceSource, source_told
 from statemachines.onboarding.lifecycle import (
     OnboardingApproved,
     OnboardingPlanned,
@@ -22,7 +23,7 @@ class OnboardingRow(Row, frozen=True, kw_only=True):
     """One onboarding. `id` is the onboarding id; `state_revision` is what clients see (G-121); times in epoch seconds.
 
     The session's columns are set together, from a proof start until the plan is replaced; of a marker only its
-    SHA-256 is known (G-084).
+    SHA-256 is known (G-084). `evidence_source` is that of the receipt, and means nothing without one (G-183).
     """
 
     status: str
@@ -38,6 +39,7 @@ class OnboardingRow(Row, frozen=True, kw_only=True):
     started_at: int | None = None
     expires_at: int | None = None
     receipt: Receipt | None = None
+    evidence_source: EvidenceSource = "local"
 
     @property
     def etag(self) -> str:
@@ -96,7 +98,14 @@ def fold(row: OnboardingRow | None, recorded: Recorded) -> OnboardingRow | None:
                 expires_at=event.expires_at,
             )
         case OnboardingVerified() as event if row:
-            return _step(row, recorded, Status.VERIFIED, event.receipt.source_verified_at, receipt=event.receipt)
+            return _step(
+                row,
+                recorded,
+                Status.VERIFIED,
+                event.receipt.source_verified_at,
+                receipt=event.receipt,
+                evidence_source=source_told(event.evidence_source),
+            )
     return row
 
 

@@ -6,17 +6,19 @@ from msgspec.structs import replace
 
 from projections.kernel.projection import Row, projection
 from statemachines.kernel.machine import Recorded
+from statemachines.kernel.readings import EvidenceSource, source_told
 from statemachines.onboarding.signal_map import SignalMapRecorded, SignalMapVerified, SignalMapWithdrawn
 from statemachines.onboarding.stored import Plan, Receipt
 
 
 class SignalMapRow(Row, frozen=True, kw_only=True):
-    """One signal map; a withdrawn one has no row."""
+    """One signal map; a withdrawn one has no row. `evidence_source` is that of the receipt (G-183)."""
 
     plan: Plan
     plan_sha256: str
     recorded_at: int
     receipt: Receipt | None = None
+    evidence_source: EvidenceSource = "local"
 
 
 def fold(row: SignalMapRow | None, recorded: Recorded) -> SignalMapRow | None:
@@ -31,8 +33,8 @@ def fold(row: SignalMapRow | None, recorded: Recorded) -> SignalMapRow | None:
                 plan_sha256=event.plan_sha256,
                 recorded_at=event.recorded_at,
             )
-        case SignalMapVerified(receipt) if row:
-            return replace(row, revision=recorded.revision, receipt=receipt)
+        case SignalMapVerified(receipt, source) if row:
+            return replace(row, revision=recorded.revision, receipt=receipt, evidence_source=source_told(source))
         case SignalMapWithdrawn():
             return None
     return row

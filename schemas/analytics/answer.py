@@ -8,10 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from schemas.kernel import patterns
-from schemas.kernel.shape import Epoch
+from schemas.kernel.shape import Epoch, EvidenceSource
 
 ColumnType = Literal["integer", "number", "string", "epoch", "boolean", "json"]
-EvidenceSource = Literal["local", "provider_cloud"]
 
 
 class Column(msgspec.Struct, frozen=True):

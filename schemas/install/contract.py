@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from schemas.kernel.shape import Identifier
+from schemas.kernel.shape import EvidenceSource, Identifier
 
 InstallState = Literal["project_setup_loaded", "plan_drafted", "plan_approved", "implemented", "verified", "blocked"]
 GateCode = Literal[
@@ -85,5 +85,6 @@ class ProjectSetup(msgspec.Struct, frozen=True, kw_only=True):
     env: list[ProjectVariable]
     endpoints: SetupEndpoints
     readiness: SetupReadiness
+    evidence_source: EvidenceSource
     docs: str
     next_action: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -12,6 +12,7 @@ from schemas.kernel import patterns
 SAFE_INTEGER = 9007199254740991
 
 Epoch = Annotated[int, Meta(ge=0, description="Epoch seconds, UTC.")]
+EvidenceSource = Literal["local", "provider_cloud"]
 SafeEpoch = Annotated[int, Meta(ge=0, le=SAFE_INTEGER, description="Epoch seconds, UTC.")]
 Identifier = Annotated[str, Meta(min_length=8, max_length=200, pattern=patterns.IDENTIFIER)]
 

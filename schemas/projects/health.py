@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from schemas.kernel.shape import Epoch
+from schemas.kernel.shape import Epoch, EvidenceSource
 from schemas.projects.settings import DefaultLevel
 
 Count = Annotated[int, Meta(ge=0)]
@@ -95,4 +95,5 @@ class ProjectHealth(msgspec.Struct, frozen=True, kw_only=True):
     not_kept: list[NotKept]
     default_level: DefaultLevel
     last_log_without_level_at: Epoch | None
+    evidence_source: EvidenceSource
     next_action: str

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from schemas.credentials.credential import CredentialMetadata
+from schemas.kernel.shape import EvidenceSource
 
 ExceptionKind = Literal[
     "approval_pending",
@@ -120,6 +121,7 @@ class AutomationControl(msgspec.Struct, frozen=True, kw_only=True):
     project_id: str
     server_time: int
     contract: ControlContract | None
+    evidence_source: EvidenceSource
     budgets: list[ControlBudget]
     credentials: list[CredentialMetadata]
     exceptions: list[ControlException]

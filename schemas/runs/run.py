@@ -24,7 +24,7 @@ from schemas.contracts.playbook import AutomationId, CodeDelivery, PlaybookRef, 
 from schemas.kernel import patterns
 from schemas.kernel.origins import Origins, Told, originated, origins, told
 from schemas.kernel.paging import PageQuery
-from schemas.kernel.shape import Closed, one_of
+from schemas.kernel.shape import Closed, EvidenceSource, one_of
 from schemas.runs.approval import Approval
 from schemas.runs.claim import LeaseEpoch, StateRevision
 from schemas.runs.grant import Grant, HeadSha
@@ -263,7 +263,7 @@ _PARTS_ORIGINS: dict[str, Origins] = {
 RUN_ORIGINS = origins(
     server="run_id project_id automation_id playbook policy_sha256 trigger_receipt_id case_id case_revision claim_id "
     "runner_id phase status state_revision lease_epoch lease_expires_at started_at deadline_at resting updated_at "
-    "finished_at limits charges scope_checked counted_in report_id idempotent_replay next_action",
+    "finished_at limits charges scope_checked counted_in evidence_source report_id idempotent_replay next_action",
     runner="reason",
     below={
         "pull_request": origins(
@@ -340,6 +340,7 @@ class Run(Told, frozen=True, kw_only=True):
     deploy: RunDeploy | None
     verification: Verification | None
     counted_in: CountedIn | None
+    evidence_source: EvidenceSource | None
     report_id: str | None
     output: Annotated[Any, one_of(SelfHealingOutput, FunnelReviewOutput)]
     output_parts: OutputParts | None

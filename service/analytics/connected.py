@@ -47,7 +47,7 @@ from service.fairness.not_done import CommandNotDone
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting, carried_markers
 from statemachines.onboarding.questions import SeenSignals
-from statemachines.runs.events import MOST_LOOKED, CountedIn
+from statemachines.runs.verdict import MOST_LOOKED, CountedIn
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -35,7 +35,7 @@ from service.fairness.not_done import CommandNotDone, ReadNotDone
 from statemachines.kernel.readings import Cause, ReadFailed
 from statemachines.onboarding.proof import FAILURE_KEY, ErrorSighting, EventSighting
 from statemachines.onboarding.questions import SeenSignals
-from statemachines.runs.events import MOST_LOOKED, CountedIn
+from statemachines.runs.verdict import MOST_LOOKED, CountedIn
 
 log = structlog.get_logger(__name__)
 

@@ -6,17 +6,17 @@ G-032, G-085.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 
 from service.analytics.bounded.answers import Bounded, Rows
 from service.analytics.metadata.found import KeysFound, NamesFound
 from service.analytics.metadata.newest import SignalProbe
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.readings import EvidenceSource, ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting
 from statemachines.onboarding.questions import SeenSignals
-from statemachines.runs.events import CountedBy, CountedIn
+from statemachines.runs.verdict import CountedBy, CountedIn
 
 ROWS_PER_EVENT = 200  # rows with the right marker that are looked at, newest first
 STRAY_ROWS = 1000  # rows with another marker that are looked at for the reason why they do not count
@@ -78,7 +78,7 @@ class AnalyticsProvider(Protocol):
     """A source of a project's telemetry. A failed read is never returned as an empty one."""
 
     @property
-    def source(self) -> Literal["local", "provider_cloud"]:
+    def source(self) -> EvidenceSource:
         """The name of this source in evidence."""
 
     async def proof_events(self, probe: EventProbe) -> Sequence[EventSighting] | ReadFailed:

@@ -18,8 +18,8 @@ from statemachines.deploys.deploy import RecordDeploy, decide_record
 from statemachines.kernel.machine import Stream
 from statemachines.onboarding import lifecycle as onboarding
 from statemachines.onboarding.proof import DeploySighting, deploy_mismatch
-from statemachines.runs.events import BoundDeploy
 from statemachines.runs.steps.bind_deploy import binds
+from statemachines.runs.verdict import BoundDeploy
 
 
 class Report(NamedTuple):

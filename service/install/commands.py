@@ -68,7 +68,9 @@ def record_verdict(project_id: str, findings: InstallFindings) -> Intent[Install
         if revision != findings.asked.map_revision:
             raise Moved
         ok = not failed_gates(findings.beside(unit.row(INSTALLS, *stream.name)))
-        unit.append(stream, installs.decide_verdict(unit.state(stream), revision, findings.at, ok=ok))
+        source = findings.asked.all_seen.source
+        events = installs.decide_verdict(unit.state(stream), revision, findings.at, ok=ok, evidence_source=source)
+        unit.append(stream, events)
         return findings.beside(unit.row(INSTALLS, *stream.name))
 
     return Intent([stream], decide, reads=[of_map])

@@ -9,6 +9,7 @@ from projections.onboarding.signal_map import SIGNAL_MAPS
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.onboarding.questions import AskedProject
+from service.onboarding.whose import WhoseEvidence, whose_evidence
 from statemachines.install import flow as installs
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.projects.project import ProjectNotFound
@@ -17,7 +18,7 @@ _SETUP = load_sql("install", "setup")
 
 
 class SetupFound(NamedTuple):
-    """A project with the role of the reader, what has arrived, and its install."""
+    """A project with the role of the reader, what has arrived, its install, and whose evidence counts in it."""
 
     name: str
     role: str
@@ -25,6 +26,7 @@ class SetupFound(NamedTuple):
     has_events: bool
     has_deploys: bool
     asked: AskedProject
+    evidence: WhoseEvidence
 
 
 async def setup_of(store: EventStore, project_id: str, user_id: str) -> SetupFound:
@@ -36,4 +38,5 @@ async def setup_of(store: EventStore, project_id: str, user_id: str) -> SetupFou
     signal_map = await store.get(SIGNAL_MAPS, project_id, signal_maps.stream(project_id).id)
     install = await store.get(INSTALLS, project_id, installs.stream(project_id).id)
     asked = AskedProject(signal_map, install, None)
-    return SetupFound(name, role, dsn_prefix, has_events, has_deploys, asked)
+    evidence = await whose_evidence(store, project_id)
+    return SetupFound(name, role, dsn_prefix, has_events, has_deploys, asked, evidence)

@@ -61,6 +61,7 @@ def setup(base_url: str, project_id: str, found: SetupFound) -> ProjectSetup:
             has_deploys=found.has_deploys,
             install_verified=found.asked.install_verified,
         ),
+        evidence_source=found.evidence.evidence_source,
         docs=f"{base_url}/install.md",
         next_action=_NEXT[state],
     )

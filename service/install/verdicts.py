@@ -21,6 +21,7 @@ from service.install.contract import GATES
 from service.install.verifying import InstallFindings, failed_gates
 from service.onboarding.questions import AskedProject
 from service.onboarding.show import evidence_status
+from service.onboarding.whose import WhoseEvidence
 from statemachines.onboarding.proof import safe_failure
 from statemachines.onboarding.questions import FUNNEL_STEPS, GapCode, Question, Questions, SeenRows
 from statemachines.onboarding.stored import Milestone, Plan
@@ -55,8 +56,8 @@ def verdict(project_id: str, findings: InstallFindings) -> InstallVerdict:
     )
 
 
-def report(project_id: str, findings: InstallFindings) -> VerifyReport:
-    """The report of an install with a signal map."""
+def report(project_id: str, findings: InstallFindings, evidence: WhoseEvidence) -> VerifyReport:
+    """The report of an install with a signal map, and whose evidence counts."""
     asked, failures = findings.asked, _failures(findings)
     assert asked.signal_map is not None, "without a map there is no report"
     ok = not failures
@@ -69,6 +70,7 @@ def report(project_id: str, findings: InstallFindings) -> VerifyReport:
         readiness_gaps=_gaps(asked.questions),
         signals=_signals(asked.signal_map.plan, findings),
         evidence_status=evidence_status(asked.signal_map.plan, asked.signal_map.receipt),
+        evidence_source=evidence.evidence_source,
         daily_use=_daily_use(asked),
         verified_at=_verified_at(asked),
         generated_at=findings.at,
@@ -139,8 +141,7 @@ def _daily_use(asked: AskedProject) -> DailyUse:
 
 
 def _signals(plan: Plan, findings: InstallFindings) -> list[Signal]:
-    seen = findings.asked.seen
-    assert seen is not None, "all signals were read"
+    seen = findings.asked.all_seen
     events = dict.fromkeys(milestone.event for milestone in plan.milestones)
     return [
         *(_signal("analytics", event, seen.events.get(event)) for event in events),

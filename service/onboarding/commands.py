@@ -20,6 +20,7 @@ from service.ids import new_id
 from service.onboarding.evidence import Providers, look
 from service.onboarding.reads import find_onboarding
 from statemachines.kernel.machine import Event, Stream
+from statemachines.kernel.readings import source_told
 from statemachines.onboarding import lifecycle as onboarding
 from statemachines.onboarding import signal_map
 from statemachines.onboarding.lifecycle import ProofStart, Status
@@ -169,8 +170,11 @@ def put_map(project_id: str, wish: ProposedPlan) -> Intent[PutMap]:
 
 
 def _of_map(events: Sequence[Event], state: signal_map.SignalMap) -> list[Event]:
-    verified = [event for event in events if isinstance(event, onboarding.OnboardingVerified)]
-    return [made for event in verified for made in signal_map.decide_verify(state, event.receipt)]
+    of_map: list[Event] = []
+    for event in events:
+        if isinstance(event, onboarding.OnboardingVerified):
+            of_map += signal_map.decide_verify(state, event.receipt, source_told(event.evidence_source))
+    return of_map
 
 
 def _row(unit: Unit, stream: Stream) -> OnboardingRow:

@@ -77,7 +77,7 @@ async def find_proof(
         provider.proof_errors(ErrorProbe(failure.marker, failure.context, marker, since, until)),
         _deploys(store, project_id, plan.deploy.environment, since, until, now),
     )
-    evidence = ProofEvidence(events, errors, deploys, ci_credential_live=ci_live)
+    evidence = ProofEvidence(events, errors, deploys, ci_credential_live=ci_live, source=provider.source)
     strange = sorted(unknown_markers(session, evidence))[:MAX_STRANGE_MARKERS]
     if strange:
         foreign = await store.fetch(_FOREIGN, markers=strange, project_id=project_id)

@@ -29,6 +29,12 @@ class AskedProject(NamedTuple):
     seen: SeenSignals | None
 
     @property
+    def all_seen(self) -> SeenSignals:
+        """The telemetry, which was read."""
+        assert self.seen is not None, "all signals were read"
+        return self.seen
+
+    @property
     def map_revision(self) -> int:
         """The revision of the signal map, 0 without one."""
         return NO_MAP if self.signal_map is None else self.signal_map.revision

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from statemachines.install.report import ProposedReport
 from statemachines.install.stored import ImplementationReport
@@ -22,6 +23,7 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
+from statemachines.kernel.readings import EvidenceSource
 from statemachines.onboarding.lifecycle import PlanHashMismatch
 
 NO_MAP = 0
@@ -62,11 +64,15 @@ class InstallReported(Event, frozen=True):
 
 
 class InstallVerified(Event, frozen=True):
-    """A verification of this map passed every gate, unlike the one before or as the first."""
+    """A verification of this map passed every gate, unlike the one before or as the first.
+
+    `evidence_source` is where its events were read, as in source_told (G-183).
+    """
 
     TOPIC = "install.verified.v1"
     map_revision: int
     verified_at: int
+    evidence_source: EvidenceSource | UnsetType = UNSET
 
 
 class InstallBlocked(Event, frozen=True):
@@ -157,13 +163,15 @@ def decide_report(state: Install, wish: ProposedReport, signal_map: MapInForce |
     ]
 
 
-def decide_verdict(state: Install, map_revision: int, asked_at: int, *, ok: bool) -> list[Event]:
+def decide_verdict(
+    state: Install, map_revision: int, asked_at: int, *, ok: bool, evidence_source: EvidenceSource
+) -> list[Event]:
     """Record the verdict of a verification asked at a time, if it changes and no later one is recorded."""
     verdict = Status.VERIFIED if ok else Status.BLOCKED
     if (state.status is verdict and state.map_revision == map_revision) or asked_at < state.judged_at:
         return []
     if ok:
-        return [InstallVerified(map_revision=map_revision, verified_at=asked_at)]
+        return [InstallVerified(map_revision, asked_at, evidence_source)]
     return [InstallBlocked(map_revision=map_revision, blocked_at=asked_at)]
 
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec import UnsetType
 
 Cause = Literal[
     "unconfigured", "unauthorized", "unreachable", "timeout", "refused", "malformed", "too_much", "not_kept"
 ]
+EvidenceSource = Literal["local", "provider_cloud"]
+"""Where evidence was read: in our own records, or at the customer's provider (G-183)."""
+
+
+def source_told(told: EvidenceSource | UnsetType) -> EvidenceSource:
+    """The source as an event tells it. Events of older releases do not, and are of our own records."""
+    return "local" if isinstance(told, UnsetType) else told
 
 
 class ReadFailed(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from schemas.onboarding.proof import Remaining
 from statemachines.kernel.if_match import PreconditionFailed, require_given, require_none, require_same
@@ -24,6 +25,7 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
+from statemachines.kernel.readings import EvidenceSource
 from statemachines.onboarding.plan import ProposedPlan
 from statemachines.onboarding.proof import Findings, ProofSession, expired_work
 from statemachines.onboarding.stored import DeployReceipt, Plan, Receipt, SourceSnapshot
@@ -78,10 +80,11 @@ class OnboardingProofStarted(Event, frozen=True):
 
 
 class OnboardingVerified(Event, frozen=True):
-    """Execution proved the plan; the receipt is final."""
+    """Execution proved the plan; the receipt is final. `evidence_source` as in source_told (G-183)."""
 
     TOPIC = "onboarding.verified.v1"
     receipt: Receipt
+    evidence_source: EvidenceSource | UnsetType = UNSET
 
 
 TABLE = transition_table(
@@ -290,7 +293,8 @@ def decide_verify(state: Onboarding, findings: Findings | None, *, if_match: str
             row_count=findings.deploy_count,
         ),
     )
-    return Judgement(ok=True, events=[OnboardingVerified(receipt=receipt)], remaining=Remaining())
+    verified = OnboardingVerified(receipt=receipt, evidence_source=findings.evidence_source)
+    return Judgement(ok=True, events=[verified], remaining=Remaining())
 
 
 def require_current(state: Onboarding, if_match: str | None) -> None:

@@ -24,7 +24,7 @@ from schemas.onboarding.proof import (
     RemainingProperties,
     RemainingSafeError,
 )
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.readings import EvidenceSource, ReadFailed
 from statemachines.kernel.telling import value_tells
 from statemachines.onboarding.stored import AnalyticsReceipt, ErrorReceipt, Failure, Milestone, Plan, SourceSnapshot
 
@@ -86,13 +86,17 @@ class DeploySighting(msgspec.Struct, frozen=True):
 
 
 class ProofEvidence(NamedTuple):
-    """Everything read for one judgement. `foreign_markers` are the hashes that belong to other projects."""
+    """Everything read for one judgement. `foreign_markers` are the hashes that belong to other projects.
+
+    `source` is where events and errors were read (G-183).
+    """
 
     events: Sequence[EventSighting] | ReadFailed
     errors: Sequence[ErrorSighting] | ReadFailed
     deploys: Sequence[DeploySighting] | ReadFailed
     ci_credential_live: bool
     foreign_markers: frozenset[str] = frozenset()
+    source: EvidenceSource = "local"
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -103,6 +107,7 @@ class Findings(msgspec.Struct, frozen=True):
     analytics: tuple[AnalyticsReceipt, ...] = ()
     error: ErrorReceipt | None = None
     deploy_count: int = 0
+    evidence_source: EvidenceSource = "local"
 
     @property
     def complete(self) -> bool:
@@ -157,6 +162,7 @@ def assess(plan: Plan, session: ProofSession, evidence: ProofEvidence) -> Findin
         analytics=receipts,
         error=error,
         deploy_count=deploy_count,
+        evidence_source=evidence.source,
     )
 
 

@@ -12,6 +12,7 @@ from enum import Enum
 
 import msgspec
 
+from statemachines.kernel.readings import EvidenceSource
 from statemachines.onboarding.proof import safe_failure
 from statemachines.onboarding.stored import Milestone, Plan
 
@@ -33,12 +34,14 @@ class SeenSignals(msgspec.Struct, frozen=True):
     """The telemetry of a project: the newest rows of each event of its plan, and the times of the last of all.
 
     `failure` are newest errors with the marker of the plan's safe failure. Times are epoch seconds, None without any.
+    `source` is where the events were read (G-183).
     """
 
     events: Mapping[str, SeenRows]
     failure: SeenRows | None = None
     event_at: int | None = None
     error_at: int | None = None
+    source: EvidenceSource = "local"
 
 
 class GapCode(Enum):

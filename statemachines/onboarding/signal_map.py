@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from statemachines.kernel.machine import (
     Event,
@@ -21,6 +22,7 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
+from statemachines.kernel.readings import EvidenceSource
 from statemachines.onboarding.plan import ProposedPlan
 from statemachines.onboarding.stored import Plan, Receipt
 
@@ -54,6 +56,7 @@ class SignalMapVerified(Event, frozen=True):
 
     TOPIC = "signal_map.verified.v1"
     receipt: Receipt
+    evidence_source: EvidenceSource | UnsetType = UNSET
 
 
 class SignalMapWithdrawn(Event, frozen=True):
@@ -113,9 +116,9 @@ def decide_put(state: SignalMap, wish: ProposedPlan, now: int, *, onboarding: bo
     return decide_record(state, wish.plan, wish.sha256, now)
 
 
-def decide_verify(state: SignalMap, receipt: Receipt) -> list[Event]:
-    """Attach the receipt; nothing when one is attached."""
-    return [] if state.status is Status.VERIFIED else [SignalMapVerified(receipt=receipt)]
+def decide_verify(state: SignalMap, receipt: Receipt, evidence_source: EvidenceSource) -> list[Event]:
+    """Attach the receipt, with where its evidence was read; nothing when one is attached."""
+    return [] if state.status is Status.VERIFIED else [SignalMapVerified(receipt, evidence_source)]
 
 
 def decide_withdraw(state: SignalMap, now: int) -> list[Event]:

@@ -6,7 +6,7 @@ numbers, hashes, names from the policy, and what a trusted CI observed.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from statemachines.contracts.policy import Delivery, Limits, Playbook, Scope, VerificationTerms
 from statemachines.kernel.machine import Event
 from statemachines.reports.source import FunnelPlan
+from statemachines.runs.verdict import BoundDeploy, Verdict
 
 Action = Literal["draft_pr", "auto_merge", "escalate"]
 GrantKind = Literal["draft_pr", "auto_merge"]
@@ -22,7 +23,6 @@ Observation = Literal["pr_opened", "checks_passed", "auto_merge_enabled", "merge
 Sight = Literal["closed", "reopened", "merged"]
 FollowUpKind = Literal["inspect_pull_request", "inspect_ci", "inspect_auto_merge", "inspect_deploy"]
 OverdueCause = Literal["deadline_exceeded", "lease_expired", "claim_not_active", "deploy_overdue"]
-VerificationOutcome = Literal["pending", "no_recurrence", "recurred", "insufficient_traffic"]
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,21 +108,6 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     bypass_used: bool | UnsetType = UNSET
 
 
-class BoundDeploy(msgspec.Struct, frozen=True, kw_only=True):
-    """The trusted deploy of the proven commit.
-
-    `compared` says that releases of errors are compared with it by version (G-199). Deploys that were bound before this
-    do not have it: they go by equality.
-    """
-
-    deploy_id: str
-    version: str
-    environment: str
-    sha: str
-    recorded_at: int
-    compared: Literal["version"] | UnsetType = UNSET
-
-
 class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
     """Something outside the service that a person has to look at. `settled_by` names the proof that closes it."""
 
@@ -130,50 +115,6 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
     grant_id: str | None
     reference: str
     settled_by: Observation | None
-
-
-CountedBy = Literal["public"]
-
-
-class Sample(msgspec.Struct, frozen=True):
-    """The evidence behind an outcome. `counted_by` public: events by the public DSN are among `count` (G-184)."""
-
-    event: str
-    count: int
-    minimum: int
-    recurrence_count: int
-    observed_from: int
-    observed_to: int
-    counted_by: CountedBy | msgspec.UnsetType = msgspec.UNSET
-
-
-MOST_LOOKED: Final = 200
-"""Events before a deploy whose environments tell what is usual (G-190)."""
-
-
-class CountedIn(msgspec.Struct, frozen=True):
-    """The environment whose events count as traffic, and how many of the newest `looked` before the deploy named one.
-
-    Events without one count where less than half of those named one (G-190).
-    """
-
-    environment: str
-    looked: int
-    named: int
-
-    @property
-    def unnamed(self) -> bool:
-        """Whether events without an environment count. Without any earlier event nothing else is usual."""
-        return 2 * self.named < max(self.looked, 1)
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """An outcome with its evidence; `passed` is true for `no_recurrence` alone. Older ones do not tell `counted_in`."""
-
-    outcome: VerificationOutcome
-    sample: Sample
-    passed: bool
-    counted_in: CountedIn | msgspec.UnsetType = msgspec.UNSET
 
 
 class RunStarted(Event, frozen=True, kw_only=True):

@@ -25,8 +25,8 @@ from statemachines.kernel.machine import (
     transition_table,
 )
 from statemachines.runs import events as e
-from statemachines.runs.events import Verdict
 from statemachines.runs.ledger import Amounts
+from statemachines.runs.verdict import BoundDeploy, Verdict
 
 
 def run_id(project_id: str, receipt_id: str) -> str:
@@ -193,7 +193,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     pull_request: e.PullRequest | None = None
     proofs: list[e.Proof] = []
     sights: list[e.Seen] = []
-    deploy: e.BoundDeploy | None = None
+    deploy: BoundDeploy | None = None
     verify_until: int | None = None
     verdict: Verdict | None = None
     report_id: str | UnsetType = UNSET

@@ -11,7 +11,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from schemas.analytics.answer import Column, Evidence, EvidenceSource, Freshness
+from schemas.analytics.answer import Column, Evidence, Freshness
+from schemas.kernel.shape import EvidenceSource
 from service.eventstore.connect.clock import DAY
 
 Source = Literal["events", "errors", "deploys"]

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from schemas.analytics.answer import Column, Evidence, EvidenceSource, Freshness
+from schemas.analytics.answer import Column, Evidence, Freshness
+from schemas.kernel.shape import EvidenceSource
 from service.analytics.bounded.answers import Rows, Table, Timing, Window
 from statemachines.kernel.canonical import canonical_sha256, with_whole_numbers
 

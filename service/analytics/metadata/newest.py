@@ -79,7 +79,7 @@ def seen_in(
             error_at = max(at, error_at or 0)
             if shown and probe.failure is not None:
                 failure = max([SeenRows(shown, shown_at), *_listed(failure)], key=lambda rows: rows.last_at)
-    return SeenSignals(events, failure, newest, error_at)
+    return SeenSignals(events, failure, newest, error_at, "provider_cloud")
 
 
 def _listed(rows: SeenRows | None) -> Sequence[SeenRows]:

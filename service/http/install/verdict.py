@@ -12,6 +12,7 @@ from service.http.edge.reading import stored_answer
 from service.install import commands, verdicts
 from service.install.verifying import InstallFindings, find
 from service.onboarding.questions import ask_about
+from service.onboarding.whose import whose_evidence
 from statemachines.install.flow import VerifyReportNotFound
 
 _UNREAD = ("rate_limited", "upstream_error", "upstream_timeout")
@@ -52,7 +53,8 @@ async def get_verify_report(call: Call[None, None]) -> Answer:
             "There is no signal map yet, so there is nothing to report on.",
             next_action="Have a plan reviewed, then save it with PUT …/signal-map.",
         )
-    return Answer(200, verdicts.report(call.project_id, findings))
+    evidence = await whose_evidence(call.services.store, call.project_id)
+    return Answer(200, verdicts.report(call.project_id, findings, evidence))
 
 
 @groups.ANALYTICS.operation(

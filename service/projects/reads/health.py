@@ -16,6 +16,7 @@ from service.billing.reads import (
 from service.eventstore.connect.clock import DAY
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
+from service.onboarding.whose import WhoseEvidence, whose_evidence
 from statemachines.cases import case
 from statemachines.projects.project import DefaultLevel
 
@@ -45,6 +46,7 @@ class Health(NamedTuple):
     `total` is the project's in the `month`, `account_total` that of the paying account. `by_day` are the last
     days of the project, oldest first, also empty ones. `not_kept` is of the last NOT_KEPT_DAYS.
     `default_level` is that of native records without one, `without_level_at` when the last of them came within a day.
+    `evidence`: whose counts.
     """
 
     now: int
@@ -65,6 +67,7 @@ class Health(NamedTuple):
     not_kept: list[NotKeptRow]
     default_level: DefaultLevel
     without_level_at: int | None
+    evidence: WhoseEvidence
 
 
 async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health:
@@ -100,6 +103,7 @@ async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health
         fenced=fenced,
         default_level=level,
         without_level_at=no_level_at,
+        evidence=await whose_evidence(store, project_id),
         not_kept=[
             NotKeptRow(*row)
             for row in await store.fetch(_NOT_KEPT, project_id=project_id, since=today - (NOT_KEPT_DAYS - 1) * DAY)

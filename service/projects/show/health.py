@@ -45,6 +45,7 @@ def project_health(
         ],
         default_level=health.default_level,
         last_log_without_level_at=health.without_level_at,
+        evidence_source=health.evidence.evidence_source,
         next_action=_advice(health),
     )
 

@@ -7,9 +7,9 @@ from service.eventstore.declare.commands import Unit
 from service.eventstore.declare.intents import Intent
 from service.runs.commands.scope import Ran, RunScope
 from statemachines.cases import case as cases
-from statemachines.runs.events import Verdict
 from statemachines.runs.steps.find_left import telling_what_is_left
 from statemachines.runs.steps.verify_deploy import Counts, verify_run
+from statemachines.runs.verdict import Verdict
 
 
 def verify(row: RunRow, counts: Counts | None) -> Intent[Ran[Verdict]]:

@@ -10,6 +10,7 @@ from projections.runs.ledger import LedgerRow
 from schemas.runs.control import ControlBounds, ControlReport
 from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
+from service.onboarding.whose import WhoseEvidence
 from service.runs.reads.bundles import ReceiptBundle, RunBundle
 from statemachines.credentials.credential import RUNNER
 
@@ -32,6 +33,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     now: int
     contract: AutomationContractRow | None
+    evidence: WhoseEvidence
     ledgers: list[LedgerRow]
     credentials: list[UsedCredential]
     runners: list[str]

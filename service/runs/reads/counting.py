@@ -55,4 +55,4 @@ async def count(store: EventStore, providers: AnalyticsProviders, project_id: st
     )
     if isinstance(recurrences, ReadFailed):
         return recurrences
-    return Counts(traffic.count, recurrences, until, traffic.counted_by, traffic.counted_in)
+    return Counts(traffic.count, recurrences, until, traffic.counted_by, traffic.counted_in, provider.source)

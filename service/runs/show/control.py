@@ -47,6 +47,7 @@ def control(project_id: str, snapshot: Snapshot, credentials: list[CredentialMet
         project_id=project_id,
         server_time=snapshot.now,
         contract=None if snapshot.contract is None else _contract(snapshot.contract, snapshot.now),
+        evidence_source=snapshot.evidence.evidence_source,
         budgets=budgets,
         credentials=credentials[: BOUNDS.max_credentials],
         exceptions=found[: BOUNDS.max_exceptions],

@@ -33,10 +33,11 @@ from statemachines.contracts.contract import Contract
 from statemachines.contracts.policy import Delivery, require_enabled
 from statemachines.reports import report as reports
 from statemachines.runs.change_scope import PROTECTED_DIRECTORIES, PROTECTED_FILES
-from statemachines.runs.events import FollowUp, OverdueCause, Proof, Sample, Seen, Verdict
+from statemachines.runs.events import FollowUp, OverdueCause, Proof, Seen
 from statemachines.runs.ledger import Amounts, remaining
 from statemachines.runs.run import Run
 from statemachines.runs.steps.book import Book, is_resting, runner_may_act
+from statemachines.runs.verdict import Sample, Verdict
 
 _REASONS: dict[OverdueCause | None, str] = {
     "lease_expired": "The lease of the run ended before its runner renewed it.",
@@ -134,6 +135,7 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
         deploy=None if deploy is None else msgspec.convert(msgspec.structs.asdict(deploy), run_wire.RunDeploy),
         verification=verification(state),
         counted_in=_counted_in(state.verdict),
+        evidence_source=None if state.verdict is None else state.verdict.source,
         report_id=book.report_id if book.report.status is reports.Status.RECORDED else None,
         output=_review(book) if parts is None else _output(parts, state),
         output_parts=parts,

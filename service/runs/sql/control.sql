@@ -3,6 +3,9 @@
 select json_build_object(
     'now', (select service_seconds()),
     'contract', (select row_to_json(k) from automation_contracts k where k.project_id = p.id),
+    'evidence', (
+        \ir ../../onboarding/sql/parts/evidence.sql
+    ),
     'ledgers', (select coalesce(json_agg(row_to_json(l)), '[]') from ledgers l where l.project_id = p.id),
     'credentials', (
         select coalesce(json_agg(json_build_object('row', row_to_json(c), 'last_used_at', c.last_used_at)), '[]')

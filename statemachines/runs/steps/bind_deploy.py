@@ -6,6 +6,7 @@ from statemachines.runs import events as e
 from statemachines.runs import run as runs
 from statemachines.runs.run import Run
 from statemachines.runs.steps.book import Book, Effects, is_open
+from statemachines.runs.verdict import BoundDeploy
 
 
 def waits_for(run: Run, sha: str | None) -> bool:
@@ -20,7 +21,7 @@ def binds(run: Run, sha: str | None, environment: str) -> bool:
     return waits_for(run, sha) and run.terms.environment in (None, environment)
 
 
-def bind_deploy(book: Book, deploy: e.BoundDeploy, now: int) -> Effects:
+def bind_deploy(book: Book, deploy: BoundDeploy, now: int) -> Effects:
     """Bind a trusted CI deploy to the run that waits for it; nothing when it does not."""
     if not is_open(book, now) or not binds(book.run, deploy.sha, deploy.environment):
         return {}

@@ -9,18 +9,19 @@ import msgspec
 
 from statemachines.contracts.policy import VerificationTerms
 from statemachines.kernel.machine import Rejection, allowed_next
+from statemachines.kernel.readings import EvidenceSource
 from statemachines.runs import events as e
 from statemachines.runs import run as runs
-from statemachines.runs.events import CountedBy, CountedIn, Sample, Verdict, VerificationOutcome
 from statemachines.runs.run import Run, RunNotFound, RunTerminal
 from statemachines.runs.steps.book import Book, Effects
 from statemachines.runs.steps.end_run import end_run
+from statemachines.runs.verdict import BoundDeploy, CountedBy, CountedIn, Sample, Verdict, VerificationOutcome
 
 
 class Counts(msgspec.Struct, frozen=True):
     """What a provider counted from the deploy up to `observed_to`: sample events, and errors of the fingerprint.
 
-    `counted_by` as in Sample, `counted_in` as in Verdict.
+    `counted_by` as in Sample, `counted_in` and `evidence_source` as in Verdict.
     """
 
     sample: int
@@ -28,6 +29,7 @@ class Counts(msgspec.Struct, frozen=True):
     observed_to: int
     counted_by: CountedBy | None = None
     counted_in: CountedIn | None = None
+    evidence_source: EvidenceSource = "local"
 
 
 class DeployNotBound(Rejection):
@@ -67,10 +69,10 @@ def decide_verification(terms: VerificationTerms, deployed_at: int, counts: Coun
     elif waited >= terms.max_wait_seconds:
         outcome = "insufficient_traffic"
     counted_in = counts.counted_in or msgspec.UNSET
-    return Verdict(outcome, sample, passed=outcome == "no_recurrence", counted_in=counted_in)
+    return Verdict(outcome, sample, outcome == "no_recurrence", counted_in, counts.evidence_source)
 
 
-def require_verifiable(run: Run) -> e.BoundDeploy | None:
+def require_verifiable(run: Run) -> BoundDeploy | None:
     """Return the deploy to verify, or None when the outcome stands already.
 
     Raises RunNotFound, DeployNotBound, RunTerminal.

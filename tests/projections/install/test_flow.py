@@ -7,7 +7,14 @@ from statemachines.kernel.machine import Event
 from tests.projections.rows import check_row, fold
 from tests.statemachines.install.test_flow import BLOCKED, DRAFTED, REPORTED, VERIFIED
 
-NONE = {"map_revision": 0, "reported_on": 0, "reports": 0, "reported_at": None, "verified_at": None}
+NONE = {
+    "map_revision": 0,
+    "reported_on": 0,
+    "reports": 0,
+    "reported_at": None,
+    "verified_at": None,
+    "evidence_source": "local",
+}
 
 
 def test_a_row_shows_its_stream() -> None:

@@ -72,6 +72,7 @@ async def test_from_the_empty_state_to_the_receipt(world: World) -> None:
     verified = await browser.send(own(part, "verify"))
     assert "The source is verified since" in verified.text
     assert "Seen 1 time" in verified.text
+    assert "Evidence Our own records" in verified.text
     assert ok(await onboarding.read())["status"] == "verified"
 
 

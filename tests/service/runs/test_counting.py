@@ -23,9 +23,10 @@ from service.eventstore.declare import names
 from service.eventstore.store import EventStore
 from service.runs.reads import counting
 from statemachines.contracts.policy import VerificationTerms
-from statemachines.runs.events import BoundDeploy, Terms
+from statemachines.runs.events import Terms
 from statemachines.runs.run import Run, Status
 from statemachines.runs.steps.verify_deploy import Counts
+from statemachines.runs.verdict import BoundDeploy
 from tests.support.ingest import PROJECT
 from tests.support.questions import asking
 

@@ -64,3 +64,7 @@ def test_the_provider_counts_and_a_failed_read_is_not_silence(at: HttpScene, pro
     assert (shown["outcome"], shown["sample"]["count"]) == ("no_recurrence", 2)
     place = {"environment": "production", "unnamed": False, "looked_at": 3, "named": 3}
     assert at.run()["counted_in"] == place, "what is usual is what the provider has"
+    assert at.run()["evidence_source"] == "provider_cloud"
+    rows = "select payload #>> '{verdict,evidence_source}' from events where project_id = %s and topic = %s"
+    found = at.world.run(lambda store: store.fetch(rows, at.world.project_id, "run.verified.v1"))
+    assert found == [("provider_cloud",)]

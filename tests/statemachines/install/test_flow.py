@@ -101,8 +101,8 @@ def test_a_bad_report_is_refused_by_name_without_its_text(changes, fields) -> No
 
 def test_an_older_verdict_never_replaces_a_later_one() -> None:
     state = install.Install(Status.VERIFIED, 1, 1, REPORT.sha256, judged_at=20)
-    assert install.decide_verdict(state, 1, 19, ok=False) == []
-    assert install.decide_verdict(state, 1, 20, ok=False) == [install.InstallBlocked(1, 20)]
+    assert install.decide_verdict(state, 1, 19, ok=False, evidence_source="local") == []
+    assert install.decide_verdict(state, 1, 20, ok=False, evidence_source="local") == [install.InstallBlocked(1, 20)]
 
 
 class InstallMachine(RuleBasedStateMachine):
@@ -172,7 +172,7 @@ class InstallMachine(RuleBasedStateMachine):
         ok = ok and self.map > 0
 
         def decide(state):
-            return install.decide_verdict(state, self.map, self.now, ok=ok)
+            return install.decide_verdict(state, self.map, self.now, ok=ok, evidence_source="local")
 
         events = self.history.carry_out(decide)
         assert [type(event) for event in events] == (

@@ -477,7 +477,7 @@ def test_the_order_of_rows_means_nothing(evidence: ProofEvidence, source: Any) -
     shuffled = [list(part) for part in evidence[:3]]  # type: ignore[arg-type]
     for part in shuffled:
         source.shuffle(part)
-    again = ProofEvidence(*shuffled, evidence.ci_credential_live, evidence.foreign_markers)
+    again = ProofEvidence(*shuffled, *evidence[3:])
     assert assess(PLAN, SESSION, again) == assess(PLAN, SESSION, evidence)
 
 

@@ -75,7 +75,7 @@ def test_wishes_that_are_true_record_nothing() -> None:
     recorded = SignalMap(Status.RECORDED, plan_sha256)
     assert decide_record(recorded, plan, plan_sha256, 5) == []
     assert decide_record(recorded, *PLANS[1], 5) == [SignalMapRecorded(*PLANS[1], 5)]
-    assert decide_verify(SignalMap(Status.VERIFIED), PROOF) == []
+    assert decide_verify(SignalMap(Status.VERIFIED), PROOF, "local") == []
     assert decide_withdraw(SignalMap(), 5) == []
     assert decide_withdraw(SignalMap(Status.WITHDRAWN), 5) == []
 
@@ -90,7 +90,7 @@ def test_history_gives_state_and_row(wishes: list[str]) -> None:
             case "one" | "two":
                 events = decide_record(state, *PLANS[wish == "two"], now)
             case "verify":
-                events = decide_verify(state, PROOF)
+                events = decide_verify(state, PROOF, "local")
             case _:
                 events = decide_withdraw(state, now)
         if events and not permits(MACHINE, state, events[0]):

@@ -38,7 +38,6 @@ from statemachines.kernel.moved import Moved
 from statemachines.runs import lease as leases
 from statemachines.runs.approval import ApprovalNotFound, OwnerDecision
 from statemachines.runs.claim import ClaimNotFound, Holder
-from statemachines.runs.events import BoundDeploy
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding
 from statemachines.runs.ledger import Amounts
 from statemachines.runs.offering.claim_case import ClaimCase, Release
@@ -52,6 +51,7 @@ from statemachines.runs.steps.charge_usage import Usage
 from statemachines.runs.steps.end_run import CancelRun, as_of
 from statemachines.runs.steps.prove_pull_request import ObservedPr
 from statemachines.runs.steps.verify_deploy import Counts, observation_end, require_verifiable
+from statemachines.runs.verdict import BoundDeploy
 from tests.support.loop.memory import MemoryStore
 from tests.support.loop.port import Entry, Reply, Request
 

@@ -43,6 +43,7 @@ REPORT = {
     "readiness_gaps",
     "signals",
     "evidence_status",
+    "evidence_source",
     "daily_use",
     "verified_at",
     "generated_at",
