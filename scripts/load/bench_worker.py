@@ -1,6 +1,6 @@
-"""The worker without the thread that signs the log, for `make bench`: what signing costs is told beside it.
+"""The worker for `make bench`, with or without the thread that signs the log: what signing costs is told beside it.
 
-`python -m scripts.load.bench_worker <parent pid>` with the service's own environment.
+`python -m scripts.load.bench_worker <parent pid> signs|unsigned` with the service's own environment.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from service.process import worker
+from service.process.children import die_with_parent
 
 
 class Unsigned:
@@ -28,5 +29,7 @@ class Unsigned:
 
 
 if __name__ == "__main__":
-    worker.Notary = Unsigned  # type: ignore[assignment,misc]
-    worker.main(int(sys.argv[1]))
+    die_with_parent(int(sys.argv[1]))
+    if sys.argv[2] == "unsigned":
+        worker.Notary = Unsigned  # type: ignore[assignment,misc]
+    worker.main()

@@ -28,7 +28,6 @@ from service.eventstore.schema import migrations
 ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"
 EVENTS_PER_CASE = 20
-SIGNING, UNSIGNED = "service.process.worker", "scripts.load.bench_worker"
 
 
 def free_port() -> int:
@@ -200,7 +199,9 @@ class World(Service):
             [sys.executable, "-m", "scripts.load.bench_server", *arguments], env=environment, cwd=ROOT
         )
         worker = subprocess.Popen(
-            [sys.executable, "-m", SIGNING if signs else UNSIGNED, str(os.getpid())], env=environment, cwd=ROOT
+            [sys.executable, "-m", "scripts.load.bench_worker", str(os.getpid()), "signs" if signs else "unsigned"],
+            env=environment,
+            cwd=ROOT,
         )
         try:
             wait_until_ready(self.port, api, path="/health/live")

@@ -12,9 +12,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import NoReturn
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NoReturn, Protocol
 
 import structlog
 
@@ -57,6 +57,21 @@ def leave() -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+@contextmanager
+def woken_by_signals() -> Iterator[int]:
+    """A descriptor made readable by each signal with a handler. Its bytes have no meaning."""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    os.set_blocking(write, False)
+    before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    try:
+        yield read
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(read)
+        os.close(write)
 
 
 class CannotListen(Exception):
@@ -107,18 +122,31 @@ class Restarts:
         return pause
 
 
-class Child:
-    """A module run as a process (`python -m <module> <own process number>`) that is started again when it ends.
+class Running(Protocol):
+    """A process, with the methods of subprocess.Popen used here."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Exit code, negative for a signal. None while it runs."""
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end. Raises subprocess.TimeoutExpired."""
+
+
+class Tended:
+    """A process started again when it ends. Its kinds say how.
 
     It leads a session of its own, so that a terminal's Ctrl-C reaches only the supervisor, which stops its children
     in order.
     """
 
-    def __init__(self, name: str, module: str, environment: dict[str, str]) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._command: Sequence[str] = (sys.executable, "-m", module, str(os.getpid()))
-        self._environment = environment
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Running | None = None
         self._started = 0.0
         self._restarts = Restarts()
         self._start_at = 0.0
@@ -128,9 +156,12 @@ class Child:
         """Process number, None while it does not run."""
         return None if self._process is None else self._process.pid
 
-    def start(self, gate: int = subprocess.DEVNULL) -> None:
-        """Start the process. With the read end of a pipe as `gate` it loads, and begins when the other end closes."""
-        self._process = subprocess.Popen(self._command, env=self._environment, stdin=gate, start_new_session=True)
+    def start(self) -> None:
+        """Start the process."""
+        raise NotImplementedError
+
+    def _began(self, process: Running) -> None:
+        self._process = process
         self._started = time.monotonic()
 
     def tend(self) -> float | None:
@@ -173,3 +204,16 @@ class Child:
         assert self._process is not None
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+
+class Child(Tended):
+    """A module run as a process (`python -m <module> <own process number>`)."""
+
+    def __init__(self, name: str, module: str, environment: dict[str, str]) -> None:
+        super().__init__(name)
+        self._command: Sequence[str] = (sys.executable, "-m", module, str(os.getpid()))
+        self._environment = environment
+
+    def start(self, gate: int = subprocess.DEVNULL) -> None:
+        """Start the process. With the read end of a pipe as `gate` it loads, and begins when the other end closes."""
+        self._began(subprocess.Popen(self._command, env=self._environment, stdin=gate, start_new_session=True))

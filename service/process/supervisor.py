@@ -1,8 +1,8 @@
 """`service serve`: all processes of the service, in the foreground.
 
 It owns the embedded database (unless SERVICE_DATABASE_URL names another), brings the schema up to date, and keeps the
-API and the worker running. SIGTERM or SIGINT stops all of it, the database last. When it is killed instead, the
-kernel ends its children with it, and the next start adopts the database.
+process running that the API and the worker are copies of. SIGTERM or SIGINT stops all of it, the database last. When it
+is killed instead, the kernel ends the others with it, and the next start adopts the database.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from service.embedded.layout import Layout
 from service.embedded.room import MB, DiskRoom
 from service.process import notify
 from service.process.beats import LoopWatch
-from service.process.children import Child, wait_for_port
+from service.process.children import Child, wait_for_port, woken_by_signals
 from service.process.measures import DIRECTORY, counting_together
 from service.settings import Settings
 
@@ -91,7 +91,7 @@ class Supervisor:
         self._command = command
         self._stopping = False
         self._starting = True
-        self._children: list[Child] = []
+        self._child: Child | None = None
         self._revival = Revival()
         self._began = time.monotonic()
 
@@ -106,8 +106,8 @@ class Supervisor:
                     stack.enter_context(sole_supervisor(Layout(self._settings.data_dir), self._settings.base_url))
                 wait_for_port(self._settings.host, self._settings.port, PORT_SECONDS)
                 counting = stack.enter_context(counting_together())
-                with self._loading_children(stack, _environment(counting)):
-                    # What the supervisor itself needs is loaded after its children have begun to load, not before.
+                with self._loading(stack, _environment(counting)) as child:
+                    # What the supervisor itself needs is loaded after its child has begun to load, not before.
                     threading.Thread(target=importlib.import_module, args=(READYING,), daemon=True).start()
                     attachment = self._database(stack, Path(counting[DIRECTORY]))
                     from service.process.readying import make_ready  # noqa: PLC0415 - see above
@@ -116,25 +116,22 @@ class Supervisor:
                 self._starting = False
             except Stopping:
                 return
-            self._watch(wake, attachment, LoopWatch(Path(counting[DIRECTORY])))
+            self._watch(wake, child, attachment, LoopWatch(Path(counting[DIRECTORY])))
 
     @contextmanager
-    def _loading_children(self, stack: ExitStack, environment: dict[str, str]) -> Iterator[None]:
-        """Start the API, which loads while the block makes the database ready, and then the worker beside it.
+    def _loading(self, stack: ExitStack, environment: dict[str, str]) -> Iterator[Child]:
+        """Start the process of the API and the worker. It loads while the block makes the database ready.
 
-        Loading takes longer than anything else on the way to the first answer, and needs no database. The first answer
-        needs no worker, which would only take the processor from the others.
+        Loading takes longer than anything else on the way to the first answer, and needs no database.
         """
         gate, key = os.pipe()
         try:
-            self._children = [Child("api", "service.process.serving", environment)]
-            self._children[0].start(gate)
-            yield
-            self._children.append(Child("worker", "service.process.worker", environment))
-            self._children[1].start()
-            stack.callback(self._stop_children)  # before the database, which the block put on the stack
+            self._child = child = Child("serving", "service.process.serving", environment)
+            child.start(gate)
+            yield child
+            stack.callback(self._stop_child)  # before the database, which the block put on the stack
         except BaseException:
-            self._stop_children()
+            self._stop_child()
             raise
         finally:
             os.close(gate)
@@ -161,20 +158,20 @@ class Supervisor:
         stack.callback(room.stop)
         return attachment
 
-    def _watch(self, wake: int, attachment: Attachment | None, loops: LoopWatch) -> None:
+    def _watch(self, wake: int, child: Child, attachment: Attachment | None, loops: LoopWatch) -> None:
         """Keep everything running until a signal."""
         ready = False
         while not self._stopping:
-            starts = [child.tend() for child in self._children]
+            due = child.tend()
             if attachment is not None:
                 self._revival.tend(attachment)
             if not ready and self._answers():
                 ready = True
                 self._announce()
             if ready:
-                loops.look({os.getpid(), *(child.pid for child in self._children if child.pid is not None)})
+                loops.look(() if child.pid is None else (child.pid,))
             longest = LOOK_EVERY_SECONDS if ready else LOOK_WHILE_STARTING_SECONDS
-            pause = min([longest, *(due for due in starts if due is not None)])
+            pause = longest if due is None else min(longest, due)
             if select.select([wake], [], [], pause)[0]:
                 os.read(wake, 1024)
 
@@ -218,43 +215,35 @@ class Supervisor:
         sys.stdout.flush()
         notify.tell(notify.READY, f"STATUS=Serving on {base_url}")
 
-    def _stop_children(self) -> None:
+    def _stop_child(self) -> None:
         """End the API and the worker together; once."""
         self._stopping = True
-        children, self._children = self._children, []
-        if children:
-            notify.tell(notify.STOPPING)
-        for child in children:
-            child.terminate()
-        until = time.monotonic() + CHILD_STOP_SECONDS
-        for child in children:
-            child.finish(until)
-        if children:
-            log.info("stopped")
+        child, self._child = self._child, None
+        if child is None:
+            return
+        notify.tell(notify.STOPPING)
+        child.terminate()
+        child.finish(time.monotonic() + CHILD_STOP_SECONDS)
+        log.info("stopped")
 
     @contextmanager
     def _signals(self) -> Iterator[int]:
         """Let signals wake the main loop through a pipe, whose read end this yields; restores the old handlers."""
-        read, write = os.pipe()
-        os.set_blocking(write, False)
-        before_wake = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        before = {
-            number: signal.signal(number, handler)
-            for number, handler in (
-                (signal.SIGTERM, self._on_stop),
-                (signal.SIGINT, self._on_stop),
-                (signal.SIGHUP, self._on_stop),
-                (signal.SIGCHLD, lambda *_: None),
-            )
-        }
-        try:
-            yield read
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            signal.set_wakeup_fd(before_wake)
-            os.close(read)
-            os.close(write)
+        with woken_by_signals() as wake:
+            before = {
+                number: signal.signal(number, handler)
+                for number, handler in (
+                    (signal.SIGTERM, self._on_stop),
+                    (signal.SIGINT, self._on_stop),
+                    (signal.SIGHUP, self._on_stop),
+                    (signal.SIGCHLD, lambda *_: None),
+                )
+            }
+            try:
+                yield wake
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
 
     def _on_stop(self, _: int, __: FrameType | None) -> None:
         if self._starting and not self._stopping:

@@ -1,7 +1,5 @@
 """The worker: numbers and signs the log, reacts to it, runs jobs, and delivers to webhooks.
 
-It is started as `python -m service.process.worker <parent pid>`.
-
 Any number may run: the sequencer, the notary and the reactor take turns, jobs are fetched one by one, and scheduled
 ones are deferred once. It may be killed at any time; what it had begun is done again by the next one.
 """
@@ -10,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from contextlib import AsyncExitStack, suppress
 
 import procrastinate
@@ -31,7 +28,6 @@ from service.jobs.declared import declared
 from service.logs import configure
 from service.process.assembly import make_services
 from service.process.beats import beating
-from service.process.children import die_with_parent, leave, wait_for_start
 from service.process.jobs import job_app
 from service.services import Services
 from service.settings import Settings, load_settings
@@ -144,16 +140,8 @@ async def run_jobs(app: procrastinate.App) -> None:
             OUTAGE.began(error)
 
 
-def main(parent: int | None = None) -> None:
-    """Work, as a child that ends with its parent, or alone."""
-    if parent is not None:
-        die_with_parent(parent)
-        wait_for_start()
+def main() -> None:
+    """Work until SIGTERM or SIGINT."""
     settings = load_settings()
     configure(settings.log_level, "worker")
     asyncio.run(run(settings))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
-    leave()

@@ -75,7 +75,7 @@ def measure(world: worlds.World, seconds: float) -> Deliveries:
 
 def _busy() -> float:
     """Seconds that the worker has had a processor."""
-    [worker] = [one for one in psutil.Process().children() if "service.process.worker" in one.cmdline()]
+    [worker] = [one for one in psutil.Process().children() if "scripts.load.bench_worker" in one.cmdline()]
     times = worker.cpu_times()
     return float(times.user + times.system)
 

@@ -292,7 +292,7 @@ def test_a_server_ends_its_own_process_that_spins(server_factory: ServerFactory,
     server = server_factory(env={"PYTHONPATH": str(tmp_path)})
     [serving] = [one for one in server.processes("service.process.serving") if one.ppid() != server.pid]
     [worker] = server.processes("service.process.worker")
-    wait_until(lambda: "Service ready after" in server.log(), 20)
+    wait_until(lambda: "Service ready after" in server.log() and '"event": "working"' in server.log(), 20)
     for process in (serving, worker):
         process.send_signal(signal.SIGUSR1)
     psutil.wait_procs([serving, worker], timeout=90)
