@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from service.runner.bounds import Policy
+from service.runner.facts import Facing, GitHubFacts, GitLabFacts
 from service.runner.git import GitRemote, basic, place_of
 from service.runner.hosts import GitHub, GitLab
 from service.runner.pull import Draft, Pull
@@ -24,13 +25,19 @@ class Unsuitable(Exception):
 
 
 class PullHost(Protocol):
-    """The two requests to a code host."""
+    """The requests to a code host."""
 
     def find(self, branch: str, base: str) -> Pull | None:
         """Find the pull request of a branch, whatever has become of it. Raises HostRefused, GaveUp."""
 
     def open(self, draft: Draft) -> Pull:
-        """Open a draft, unless the branch has one. Raises HostRefused, GaveUp."""
+        """Open a pull request, unless the branch has one. Raises HostRefused, GaveUp."""
+
+    def checks(self, sha: str) -> dict[str, str]:
+        """How each check of a commit has ended, PENDING for one that has not. Raises HostRefused, GaveUp."""
+
+    def turn_on(self, branch: str, base: str, sha: str, method: str) -> Pull:
+        """Have the host merge the commit by itself. Raises HostRefused, GaveUp."""
 
 
 class AskedRepository(NamedTuple):
@@ -69,16 +76,35 @@ def make_repository(url: str, wanted: AskedRepository, tokens: dict[str, str]) -
     web = _web_of(url, wanted.web)
     place = place_of(web)
     assert place is not None, "the address on the web was matched"
+    reach = _reach(web, wanted, tokens)
+    host: PullHost = GitHub(*reach[1:]) if reach.kind == "github" else GitLab(*reach[1:])
+    told = url.startswith("https://") and "@" not in urlsplit(url).netloc
+    return Repository(place, GitRemote(url, basic(USERS[reach.kind], reach.token) if told else None), host)
+
+
+def make_facing(wanted: AskedRepository, tokens: dict[str, str]) -> Facing:
+    """Make what CI asks of the code host of a repository on the web. Raises Unsuitable."""
+    reach = _reach(_web_of(wanted.web or "", wanted.web), wanted, tokens)
+    return GitHubFacts(*reach[1:]) if reach.kind == "github" else GitLabFacts(*reach[1:])
+
+
+class _Reach(NamedTuple):
+    """How a code host is reached: its kind, its interface, the repository's name there, and the token."""
+
+    kind: str
+    api: str
+    name: str
+    token: str
+
+
+def _reach(web: str, wanted: AskedRepository, tokens: dict[str, str]) -> _Reach:
+    """Find out how the code host of a repository is reached. Raises Unsuitable."""
     parts = urlsplit(web)
-    name = parts.path.strip("/").removesuffix(".git")
     kind = _kind_of(parts.hostname or "", wanted.kind, tokens)
     if kind not in tokens:
-        raise Unsuitable(f"Set {TOKENS[kind][0]} to a token that may push and open pull requests.")
-    token = tokens[kind]
+        raise Unsuitable(f"Set {TOKENS[kind][0]} to a token for the pull requests of the repository.")
     api = wanted.api or os.environ.get(_ADDRESSES[kind]) or _interface(kind, parts.netloc)
-    host: PullHost = GitHub(api, name, token) if kind == "github" else GitLab(api, name, token)
-    told = url.startswith("https://") and "@" not in urlsplit(url).netloc
-    return Repository(place, GitRemote(url, basic(USERS[kind], token) if told else None), host)
+    return _Reach(kind, api, parts.path.strip("/").removesuffix(".git"), tokens[kind])
 
 
 def _web_of(url: str, wanted: str | None) -> str:

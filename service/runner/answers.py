@@ -60,13 +60,15 @@ _BINDING = _members(
     changed_lines=_number,
     tests=_TESTS,
 )
+_MERGE_BINDING = _members(pr_number=_number, head_sha=_COMMIT, merge_method=_WORD)
+_BINDINGS = {"draft_pr": _BINDING, "auto_merge": _MERGE_BINDING}
 _GRANT = {"kind": _WORD, "grant_id": ID, "status": _WORD}
 
 
 def _is_grant(value: Any) -> bool:
     if not isinstance(value, dict) or _wrong(value, _GRANT) is not None:
         return False
-    return value["kind"] != "draft_pr" or _BINDING(value.get("binding"))
+    return value["kind"] not in _BINDINGS or _BINDINGS[value["kind"]](value.get("binding"))
 
 
 _RUN: dict[str, Rule] = {
@@ -84,6 +86,7 @@ _RUN: dict[str, Rule] = {
     "charges": _members(turns=_number),
     "approvals": _many(_members(action=_WORD, status=_WORD)),
     "grants": _many(_is_grant),
+    "provider_proof": _optional(_members(observation=_WORD)),
 }
 _RECEIPT: dict[str, Rule] = {
     "receipt_id": ID,
@@ -94,7 +97,9 @@ _POLICY: dict[str, Rule] = {
     "policy_sha256": _HASH,
     "policy": _members(
         runner=_members(repository=_told, default_branch=_told),
-        code_delivery=_members(mode=_WORD),
+        code_delivery=_members(
+            mode=_WORD, merge_method=_optional(_WORD), required_status_checks=_optional(_many(_told))
+        ),
         scope=_members(
             allowed_paths=_many(_told),
             test_commands=_many(_told),

@@ -44,6 +44,8 @@ class Policy(NamedTuple):
     max_lines: int
     protected_files: list[str]
     protected_directories: list[str]
+    merge_method: str = ""
+    required_checks: Sequence[str] = ()
 
 
 def read_policy(told: Json, policy_sha256: str) -> Policy:
@@ -51,19 +53,22 @@ def read_policy(told: Json, policy_sha256: str) -> Policy:
     if told["policy_sha256"] != policy_sha256:
         raise ValueError("The policy is not the one that the run began under.")
     policy = told["policy"]
+    delivery = policy["code_delivery"]
     scope = policy["scope"]
     if not is_branch(policy["runner"]["default_branch"]):
         raise ValueError("The default branch of the policy is no plain name of a branch.")
     return Policy(
         repository=policy["runner"]["repository"],
         base_branch=policy["runner"]["default_branch"],
-        mode=policy["code_delivery"]["mode"],
+        mode=delivery["mode"],
         allowed_paths=scope["allowed_paths"],
         test_commands=scope["test_commands"],
         max_files=scope["max_files_changed"],
         max_lines=scope["max_changed_lines"],
         protected_files=told["protected_files"],
         protected_directories=told["protected_directories"],
+        merge_method=delivery.get("merge_method") or "",
+        required_checks=delivery.get("required_status_checks") or [],
     )
 
 

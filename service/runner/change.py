@@ -143,6 +143,14 @@ class RunNote:
         """Remember the answer `call_authorized` to the consume of a grant."""
         self._write(may_call=grant_id)
 
+    def has_called(self, grant_id: str) -> bool:
+        """Whether the code host has answered to the one call of a grant."""
+        return self._content.get("called") == grant_id
+
+    def called(self, grant_id: str) -> None:
+        """Remember that the code host has answered to the one call of a grant."""
+        self._write(called=grant_id)
+
     def _write(self, **members: Any) -> None:
         self._content |= members
         content = json.dumps(self._content).encode()

@@ -20,6 +20,7 @@ from service.runner.child import harden
 from service.runner.files import NotPlain, directory, existing, open_below
 from service.runner.git import Checkout, GitFailed, GitRemote, Store, open_checkout
 from service.runner.loop import Runner, RunnerSettings
+from service.runner.pull import say
 from service.runner.repair import Program, RepairPlace
 from service.runner.service_calls import Service, ServiceRefused
 from service.runner.wall import Wall
@@ -28,11 +29,12 @@ from service.runner.web import GaveUp
 DONE, FAILED, OCCUPIED = 0, 1, 3
 _LOCK = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 RENEW_SECONDS = 300
+CHECKS_SECONDS = 1800
 BEAT_PATIENCE = 30
 CREDENTIAL = "SERVICE_RUNNER_API_KEY"
 _DESCRIPTION = """\
-Repairs one error for one automation, and opens the one draft pull request. Start it again and again: each start goes on
-where the last one ended.
+Repairs one error for one automation, and opens the one pull request: a draft for people, or in auto_merge one that the
+code host merges by itself. Start it again and again: each start goes on where the last one ended.
 """
 _ENDING = f"""\
 environment:
@@ -83,6 +85,8 @@ def make_parser() -> argparse.ArgumentParser:
     add("--cost-usd", metavar="USD", type=_amount, default=0.0, help="cost to charge for CMD (default: 0)")
     add("--renew", metavar="SECONDS", type=_positive, default=RENEW_SECONDS,
         help=f"renew the lease so often while CMD runs (default: {RENEW_SECONDS})")  # fmt: skip
+    add("--checks", metavar="SECONDS", type=_positive, default=CHECKS_SECONDS,
+        help=f"in auto_merge, wait so long for the required checks (default: {CHECKS_SECONDS})")  # fmt: skip
     add("--work-dir", metavar="DIR", type=Path, help="where working copies are made (default: the temporary directory)")
     add("command", metavar="CMD", nargs="+", help="the program that repairs, after --")
     return parser
@@ -122,12 +126,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         repository = make_repository(
             checkout.url, AskedRepository(given.repository, given.host, given.host_api), tokens
         )
-        settings = RunnerSettings(given.turns, given.cost_usd, given.approval == "always", given.renew, _say)
+        asks = given.approval == "always"
+        settings = RunnerSettings(given.turns, given.cost_usd, asks, given.renew, given.checks, say)
         service = Service(url, credential, given.project)
         beats = Service(url, credential, given.project, patience=BEAT_PATIENCE)
         with _alone(checkout.home) as first:
             if not first:
-                _say("Another start is at work in this checkout.")
+                say("Another start is at work in this checkout.")
                 sys.exit(OCCUPIED)
             work = RepairPlace(
                 Store(checkout.home, given.work_dir),
@@ -139,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             notes = Notes(checkout.home, credential)
             well = Runner((service, beats), repository, work, notes, settings).work()
     except (ServiceRefused, Malformed, GaveUp, GitFailed, Unsuitable, NotPlain) as failed:
-        _say(str(failed))
+        say(str(failed))
         sys.exit(FAILED)
     sys.exit(DONE if well else FAILED)
 
@@ -154,13 +159,6 @@ def _wall(checkout: Checkout, remote: GitRemote, passed: Sequence[str]) -> Wall:
     own = [Path(__file__).parents[1], *([Path(sys.prefix)] if sys.prefix != sys.base_prefix else [])]
     fixed = existing([*checkout.places, remote.url if remote.url.startswith("/") else None, *of_user, *own])
     return Wall(existing([checkout.home, *map(os.environ.get, hidden)]), fixed)
-
-
-def _say(text: str) -> None:
-    """Print a line. What a terminal would obey is shown as a sign."""
-    shown = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.splitlines()))
-    sys.stdout.write(f"{shown}\n")
-    sys.stdout.flush()
 
 
 def _end(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001

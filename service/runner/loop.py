@@ -17,8 +17,9 @@ from service.runner.change import KeptChange, Notes, RunNote
 from service.runner.child import Heartbeat
 from service.runner.files import NotPlain
 from service.runner.git import GitFailed
+from service.runner.merging import PROVEN_ON, Merging, draft_grant, is_merged_by_host, observed
 from service.runner.pull import Draft, HostRefused, Pull
-from service.runner.repair import DELIVERY, NoRepair, RepairJob, RepairPlace, branch_of, judge_again, make
+from service.runner.repair import BY_HOST, FOR_PEOPLE, NoRepair, RepairJob, RepairPlace, branch_of, judge_again, make
 from service.runner.service_calls import Service, ServiceRefused
 from service.runner.web import GaveUp
 
@@ -54,6 +55,7 @@ class RunnerSettings(NamedTuple):
     cost_usd: float
     asks: bool
     renew_seconds: float
+    checks_seconds: float
     say: Callable[[str], None]
 
 
@@ -163,9 +165,13 @@ class Runner:
             return waits_for
         if run["phase"] == "human_review":
             return self._await_person(run)
-        grants = [one for one in run["grants"] if one["kind"] == "draft_pr"]
-        grant = next((one for one in grants if one["status"] in ("authorized", "consumed", "settled")), None)
         note = self._notes.of(run["run_id"])
+        if run["status"] == "draft_pr_opened":
+            _, policy = self._policy(run)
+            settings = self._settings
+            merging = Merging(self._service, self._repository.host, settings.checks_seconds, settings.say)
+            return merging.step(run, policy, note, self._heartbeat(run))
+        grant = draft_grant(run)
         return self._prepare(run, note) if grant is None else self._deliver(run, grant, note)
 
     # ---- before the grant
@@ -206,8 +212,8 @@ class Runner:
     def _repair(self, run: Json, note: RunNote) -> str | None:
         """Charge for one attempt, and make it. An unused charge is not repeated."""
         told, policy = self._policy(run)
-        if policy.mode != DELIVERY:
-            raise NoRepair("The contract delivers by auto-merge, and this runner opens drafts for people alone.")
+        if policy.mode not in (FOR_PEOPLE, BY_HOST):
+            raise NoRepair("The contract delivers in a way that this runner does not know.")
         turns = self._settings.turns
         note.settle(run["charges"]["turns"] // turns)
         if note.attempts >= MAX_ATTEMPTS:
@@ -266,7 +272,7 @@ class Runner:
     # ---- the grant and its one call
 
     def _deliver(self, run: Json, grant: Json, note: RunNote) -> str | None:
-        """Use the grant once: push the branch, open the draft, report it. Without permission, only look."""
+        """Use the grant once: push the branch, open the pull request, report it. Without permission, only look."""
         binding = grant["binding"]
         kept = note.kept
         if kept is not None and kept.change["head_sha"] != binding["head_sha"]:
@@ -309,7 +315,8 @@ class Runner:
             raise NoRepair("The branch of this run has another commit at the code host.")
         self._service.renew(run)  # Refused if the run was cancelled or stopped meanwhile.
         try:
-            return host.open(Draft(branch, base, change["head_sha"], change["title"], _body(run, change)))
+            ready = policy.mode == BY_HOST
+            return host.open(Draft(branch, base, change["head_sha"], change["title"], _body(run, change), ready=ready))
         except HostRefused as refused:
             if refused.final:
                 raise NoRepair(str(refused)) from refused
@@ -351,16 +358,24 @@ def _waits_for(run: Json) -> str | None:
     """The reason to leave a run alone. None while there is something to do."""
     if run["case_id"] is None:
         return "has no case, and so nothing to repair"
-    if run["status"] == "draft_pr_opened":
+    if run["status"] == "draft_pr_opened" and not is_merged_by_host(run):
         return "waits for CI to prove the pull request and to record the deploy"
+    if run["status"] == "draft_pr_opened" and observed(run) in PROVEN_ON:
+        return "waits for CI to prove the merge and to record the deploy"
     return "waits for the service to verify the deploy" if run["status"] == "verifying" else None
 
 
 def _body(run: Json, change: Json) -> str:
     """The text of the pull request. Nothing in it comes from telemetry."""
     commands = "\n".join(f"    {test['command']}" for test in change["tests"])
+    merged_by = (
+        "The code host merges it once its checks have passed, and nobody has to."
+        if change["delivery_mode"] == BY_HOST
+        else "A person reviews it, and merges it."
+    )
     return (
-        f"This draft repairs case `{run['case_id']}`. A person reviews it, and merges it.\n\n"
+        f"This {'repairs' if change['delivery_mode'] == BY_HOST else 'draft repairs'} case `{run['case_id']}`. "
+        f"{merged_by}\n\n"
         f"It changes {len(change['files_changed'])} files and {change['changed_lines']} lines. These passed:\n\n"
         f"{commands}\n\nAutomation-Run: {run['run_id']}\n"
     )

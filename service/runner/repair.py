@@ -17,7 +17,7 @@ from service.runner.git import FILE, REPOSITORY, Changed, GitFailed, GitRemote, 
 from service.runner.tree import WorkingCopy, read_beside, read_change, working_copy
 from service.runner.wall import Wall
 
-DELIVERY = "review_required"
+FOR_PEOPLE, BY_HOST = "review_required", "auto_merge"
 MAX_TITLE, MAX_TITLE_BYTES = 120, 4096
 _TITLE = "title.txt"
 _GRANTED = (
@@ -157,7 +157,7 @@ def judge_again(
     commit = change["head_sha"]
     found = objects.changes(commit)
     is_judged = (
-        policy.mode == DELIVERY
+        policy.mode == change["delivery_mode"] in {FOR_PEOPLE, BY_HOST}
         and objects.parents(commit) == [kept.base]
         and not find_violations(policy, found, paths_of(objects))
         and [one.path for one in found] == change["files_changed"]

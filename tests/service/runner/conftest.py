@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,4 +21,9 @@ def opened(server: ServerHandle, tmp_path: Path) -> Iterator[Open]:
     """Open a workplace at a code host."""
     with ExitStack() as stack:
         scene = stack.enter_context(open_scene(server))
-        yield lambda kind="github", **changes: stack.enter_context(open_workplace(tmp_path, scene, kind, **changes))
+
+        def opens(kind: str = "github", mode: str = "review_required", **changes: Any) -> Workplace:
+            scene.mode = mode
+            return stack.enter_context(open_workplace(tmp_path, scene, kind, **changes))
+
+        yield opens

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import graphql
 from openapi_schema_validator import OAS30ReadValidator, OAS30WriteValidator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT4
@@ -84,3 +85,15 @@ class Document:
     def _faults(self, value: Any, schema: dict[str, Any], validator: Any) -> list[str]:
         whole = json.loads(json.dumps(schema).replace('"#/', f'"{self._uri}#/'))
         return [error.message[:300] for error in validator(whole, registry=self._registry).iter_errors(value)]
+
+
+def graphql_faults(body: dict[str, Any]) -> list[str]:
+    """What of a request to GitHub's GraphQL does not fit its schema: the query, and its variables."""
+    schema = graphql.build_schema((FOREIGN / "github" / "schema.graphql").read_text())
+    query = graphql.parse(body["query"])
+    if faults := graphql.validate(schema, query):
+        return [fault.message for fault in faults]
+    [operation] = query.definitions
+    assert isinstance(operation, graphql.OperationDefinitionNode)
+    read = graphql.get_variable_values(schema, operation.variable_definitions, body["variables"])
+    return [fault.message for fault in read] if isinstance(read, list) else []

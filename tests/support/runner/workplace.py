@@ -47,9 +47,9 @@ class Workplace:
         self.faults = Faults()
         self.relay = Relay(scene.server.base_url)
         self.host = HOSTS[kind][0](self.bare)
-        self.service_url = self.host_url = ""
+        self.service_url = self.host_url = self.ci_url = ""
         self.pid_file = directory / "pid"
-        self.output = ""
+        self.output = self.proved = ""
         self._make_repository()
         self.repairs(REPAIR)
 
@@ -87,16 +87,7 @@ class Workplace:
 
     def begin(self, *options: str, **environment: str) -> subprocess.Popen[str]:
         """Start the runner, without waiting for its end."""
-        variables = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.directory),
-            "TMPDIR": str(self.directory),
-            "SERVICE_URL": self.service_url,
-            "SERVICE_RUNNER_API_KEY": self.secret,
-            HOSTS[self.kind][1]: TOKEN,
-            **{name: os.environ[name] for name in ("PYTHONPYCACHEPREFIX",) if name in os.environ},
-            **environment,
-        }
+        variables = {**self._variables(), "SERVICE_RUNNER_API_KEY": self.secret, **environment}
         given = [
             "--project",
             self.scene.world.project_id,
@@ -107,19 +98,37 @@ class Workplace:
             "--host-api",
             self.host_url,
         ]
-        command = [sys.executable, "-m", "service.runner.command", *given, *options, "--"]
-        process = subprocess.Popen(
-            [*command, "sh", str(self.directory / "repair.sh")],
-            env=variables,
-            cwd=Path(__file__).parents[3],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        repair = ["sh", str(self.directory / "repair.sh")]
+        process = _start(["service.runner.command", *given, *options, "--", *repair], variables)
         self.faults.pid = process.pid
         self.pid_file.write_text(str(process.pid))
         return process
+
+    def _variables(self) -> dict[str, str]:
+        """What every program of the customer's has in its environment."""
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.directory),
+            "TMPDIR": str(self.directory),
+            "SERVICE_URL": self.service_url,
+            HOSTS[self.kind][1]: TOKEN,
+            **{name: os.environ[name] for name in ("PYTHONPYCACHEPREFIX",) if name in os.environ},
+        }
+
+    def begin_proof(self, *options: str, **environment: str) -> subprocess.Popen[str]:
+        """Start CI's proof, past the doors whose answers may be lost."""
+        secret = {"SERVICE_CI_API_KEY": str(self.scene.world.secrets["ci"])}
+        told = {**self._variables(), **secret, "SERVICE_URL": self.scene.server.base_url, **environment}
+        given = ["--repository", WEB, "--host", self.kind, "--host-api", self.ci_url]
+        return _start(["service.runner.prove", *given, *options], told)
+
+    def prove(self, *options: str, **environment: str) -> int:
+        """Have CI prove; returns its exit code."""
+        with self.begin_proof(*options, **environment) as process:
+            assert process.stdout is not None
+            self.proved = process.stdout.read()
+        assert "Traceback" not in self.proved, self.proved
+        return process.returncode
 
     def start(self, *options: str, **environment: str) -> int:
         """Start the runner as a scheduler does; returns its exit code."""
@@ -169,6 +178,19 @@ class Workplace:
         return found
 
 
+def _start(module: list[str], variables: dict[str, str]) -> subprocess.Popen[str]:
+    """Start a module of ours with an environment of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", *module],
+        env=variables,
+        cwd=Path(__file__).parents[3],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
 @contextmanager
 def open_workplace(directory: Path, scene: HttpScene, kind: str = "github", **changes: Any) -> Iterator[Workplace]:
     """Prepare a project with a receipt, and all that its runner needs."""
@@ -179,5 +201,6 @@ def open_workplace(directory: Path, scene: HttpScene, kind: str = "github", **ch
     with ExitStack() as stack:
         place.service_url = stack.enter_context(open_door(place.relay, place.faults))
         place.host_url = stack.enter_context(open_door(place.host, place.faults))
+        place.ci_url = stack.enter_context(open_door(place.host, Faults()))
         yield place
-    assert place.host.faults == []
+    assert place.host.faults == [], place.host.faults[:5]

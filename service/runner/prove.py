@@ -1,0 +1,256 @@
+"""The command `service-prove`: CI tells the service what the code host says of a repair's pull request.
+
+It reads, and sends what it has read in the order that the service wants. Nothing here changes anything at the host.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+from datetime import datetime, timedelta
+from typing import NamedTuple, NoReturn
+from urllib.parse import quote
+
+from service.runner.access import AskedRepository, Unsuitable, make_facing, take_tokens
+from service.runner.answers import Json
+from service.runner.facts import Facing, branches_of
+from service.runner.pull import PENDING, HostRefused, Pull, say
+from service.runner.web import Client, GaveUp
+
+DONE, FAILED = 0, 1
+CREDENTIAL = "SERVICE_CI_API_KEY"
+CREATED, CONFLICT = (200, 201), 409
+TEMPO = (1.0, 2.0, 5.0, 10.0, 15.0)
+RECENT = timedelta(days=1)
+OURS = re.compile(r"repair/(run_[0-9a-z]{1,60})")
+BY_HOST = "auto_merge"
+_NULLABLE = ("branch_protection_enforced", "bypass_used")
+_SETTLED = frozenset({"run_terminal", "delivery_mode_mismatch"})
+_DESCRIPTION = """\
+Reads pull requests of repairs at the code host, and sends the service what it has read: opened, checks passed,
+auto-merge on, merged, closed, reopened. A fact that the token may not read is sent as null.
+"""
+_ENDING = f"""\
+environment:
+  SERVICE_URL         address of the service
+  {CREDENTIAL}  CI credential of the project; goes to SERVICE_URL alone
+  GITHUB_TOKEN        token that may read at GitHub
+  GITLAB_TOKEN        the same for GitLab; each goes to its host alone
+
+exit codes: 0 what there is to prove is proven; 1 it was refused, or a wait ended, and the last line says why
+"""
+
+
+class Refused(Exception):
+    """The service refused a proof. `is_harmless`: the run is over, or people merge this one and have pushed to it."""
+
+    def __init__(self, observation: str, code: str, said: str) -> None:
+        self.is_harmless = code in _SETTLED or (observation, code) == ("pr_opened", "pr_proof_mismatch")
+        super().__init__(f"{observation} was refused: {code}: {said}")
+
+
+class Stopped(Exception):
+    """There is nothing to prove any more, and auto-merge may not go on."""
+
+
+class Prover(NamedTuple):
+    """The service, the code host, the repository's address, CI's own check, and the longest wait."""
+
+    service: Client
+    host: Facing
+    repository: str
+    gate: str
+    seconds: float
+
+    def prove(self, pull: Pull, *, waits: bool) -> None:
+        """Prove what the pull request is now, and with `waits` what becomes of it. Raises Refused, Stopped."""
+        if pull.state == "merged":
+            self._send(pull, "merged", self._merged(pull))
+        elif pull.state == "closed":
+            moves = self.host.moves(pull)
+            who = next((move.who for move in reversed(moves or []) if move.state == "closed" and move.who), None)
+            self._send(pull, "closed", {"merged": False} | ({"closed_by": who[:200]} if who else {}))
+        else:
+            self._prove_open(pull, waits=waits)
+
+    def _prove_open(self, pull: Pull, *, waits: bool) -> None:
+        moves = self.host.moves(pull)
+        if moves and moves[-1].state == "reopened":
+            self._send(pull, "reopened", self._seen(pull))
+            return
+        if pull.merges_by is None:
+            run = self._send(pull, "pr_opened", self._seen(pull) if pull.draft else {})
+            if pull.draft or run["pull_request"]["delivery_mode"] != BY_HOST:
+                return
+            if not (self._await_checks(pull) if waits else self._passed(pull)):
+                return
+            self._send(pull, "checks_passed", self._seen(pull) | {"auto_merge_enabled": False})
+            if not waits:
+                return
+            pull = self._await_auto_merge(pull)
+        on: Json = {"auto_merge_enabled": True, "merge_method": self.host.facts(pull, self.gate).method}
+        self._send(pull, "auto_merge_enabled", self._seen(pull) | on)
+
+    def _seen(self, pull: Pull) -> Json:
+        """The facts that every observation carries, as read now."""
+        facts = self.host.facts(pull, self.gate)
+        seen: Json = {"branch_protection_enforced": facts.protected, "bypass_used": facts.bypassed}
+        if not pull.draft and facts.checks is not None and all(facts.checks.values()):
+            seen["required_status_checks"] = [{"name": name, "conclusion": how} for name, how in facts.checks.items()]
+        return seen
+
+    def _merged(self, pull: Pull) -> Json:
+        seen = self._seen(pull) | {"merge_commit_sha": self.host.merge_commit(pull)}
+        commits = self.host.commits(pull)
+        return seen if commits is None else seen | {"commits": commits}
+
+    def _passed(self, pull: Pull) -> bool:
+        """Whether every required check has succeeded. Raises Stopped for one that ended otherwise."""
+        checks = self.host.facts(pull, self.gate).checks
+        if checks is None:
+            raise Stopped("The token cannot read which checks are required, or how they ended.")
+        if red := [f"{name} ({how})" for name, how in checks.items() if how not in (PENDING, "success")]:
+            raise Stopped(f"These required checks did not succeed: {', '.join(red[:10])}.")
+        return bool(checks) and all(checks.values())
+
+    def _await_checks(self, pull: Pull) -> bool:
+        """Wait until every required check has succeeded. Raises Stopped."""
+        pauses = _Pauses(self.seconds)
+        while not self._passed(pull):
+            pauses.rest(f"The required checks did not end within {self.seconds:g} s.")
+        return True
+
+    def _await_auto_merge(self, pull: Pull) -> Pull:
+        """Hold the merge back until the runner has turned auto-merge on. Raises Stopped."""
+        say(f"{pull.url} is ready, and waits for the runner to turn auto-merge on")
+        pauses = _Pauses(self.seconds)
+        while True:
+            found = self.host.find(*branches_of(pull))
+            if found is None or found.state != "open" or found.head_sha != pull.head_sha:
+                raise Stopped("The pull request was changed, closed or merged before auto-merge was on.")
+            if found.merges_by is not None:
+                return found
+            pauses.rest(f"Auto-merge was not turned on within {self.seconds:g} s.")
+
+    def _send(self, pull: Pull, observation: str, facts: Json) -> Json:
+        """Send one observation; returns the run after it. Raises Refused, GaveUp."""
+        head, base = branches_of(pull)
+        ours = OURS.fullmatch(head)
+        assert ours is not None, "the name of the branch was matched before"
+        body = {
+            "observation": observation,
+            "repository": self.repository,
+            "pr_number": pull.number,
+            "pr_url": pull.url,
+            "head_branch": head,
+            "base_branch": base,
+            "head_sha": pull.head_sha,
+            "draft": pull.draft,
+            **facts,
+        }
+        told = {name: value for name, value in body.items() if value is not None or name in _NULLABLE}
+        path = f"/v1/automation-runs/{quote(ours[1], safe='')}/pr-proof"
+        answer = self.service.ask("POST", path, told)
+        if answer.status in CREATED:
+            say(f"{ours[1]} {observation} is proven")
+            run: Json = answer.body["run"]
+            return run
+        error = answer.body.get("error") if isinstance(answer.body, dict) else None
+        error = error if isinstance(error, dict) else {}
+        code = str(error.get("code", f"http_{answer.status}"))
+        field = error.get("details", {}).get("field") if isinstance(error.get("details"), dict) else None
+        raise Refused(observation, code, f"{error.get('message', '')}{f' ({field})' if field else ''}")
+
+
+class _Pauses:
+    """Growing pauses until a wait is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
+        self._tempo = iter(TEMPO)
+
+    def rest(self, otherwise: str) -> None:
+        """Wait a little. Raises Stopped with these words once the time is over."""
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise Stopped(otherwise)
+        time.sleep(min(left, next(self._tempo, TEMPO[-1])))
+
+
+def prove_all(prover: Prover, pulls: list[Pull], *, waits: bool) -> bool:
+    """Prove each pull request of a repair. False if one of them stopped short."""
+    well = True
+    for pull in pulls:
+        try:
+            prover.prove(pull, waits=waits)
+        except (Refused, Stopped, HostRefused) as failed:
+            say(f"{pull.url} {failed}")
+            harmless = failed.is_harmless if isinstance(failed, Refused) else isinstance(failed, Stopped) and not waits
+            well = well and harmless
+    return well
+
+
+def _is_recent(pull: Pull) -> bool:
+    changed = datetime.fromisoformat(pull.told["updated_at"])
+    return datetime.now(changed.tzinfo) - changed < RECENT
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The arguments."""
+    parser = argparse.ArgumentParser(
+        prog="service-prove",
+        description=_DESCRIPTION,
+        epilog=_ENDING,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    github = _given("GITHUB_SERVER_URL"), _given("GITHUB_REPOSITORY")
+    web = _given("CI_PROJECT_URL") or (f"{github[0]}/{github[1]}" if all(github) else None)
+    add = parser.add_argument
+    add("--repository", metavar="URL", default=web, help="address of the repository (default: told by CI)")
+    add("--host", choices=["github", "gitlab"], help="the code host (default: told by the address)")
+    add("--host-api", metavar="URL", help="address of the host's interface (default: told by CI)")
+    add("--branch", metavar="NAME", default=_given("GITHUB_HEAD_REF", "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME"),
+        help="branch of one repair (default: told by CI, or all that changed within a day)")  # fmt: skip
+    add("--base", metavar="NAME", default=_given("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME") or "main",
+        help="the branch that it is for (default: told by CI)")  # fmt: skip
+    add("--wait", metavar="SECONDS", type=int, default=0,
+        help="in auto_merge, wait so long for the checks, and then for auto-merge")  # fmt: skip
+    add("--gate", metavar="NAME", default=_given("CI_JOB_NAME", "GITHUB_JOB") or "prove",
+        help="name of the check that this command is (default: told by CI)")  # fmt: skip
+    return parser
+
+
+def _given(*names: str) -> str | None:
+    """The first variable that CI has set."""
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def main() -> NoReturn:
+    """Prove, and exit."""
+    parser = make_parser()
+    given = parser.parse_args()
+    url, credential = os.environ.get("SERVICE_URL"), os.environ.pop(CREDENTIAL, None)
+    if not (url and credential and given.repository):
+        parser.error(f"SERVICE_URL, {CREDENTIAL} and --repository are needed")
+    try:
+        host = make_facing(AskedRepository(given.repository, given.host, given.host_api), take_tokens())
+        service = Client(url, {"authorization": f"Bearer {credential}"})
+        prover = Prover(service, host, given.repository, given.gate, given.wait)
+        if given.branch:
+            found = host.find(given.branch, given.base) if OURS.fullmatch(given.branch) else None
+            pulls = [found] if found else []
+        else:
+            pulls = [one for one in host.recent() if OURS.fullmatch(branches_of(one)[0]) and _is_recent(one)]
+        well = prove_all(prover, pulls, waits=bool(given.branch and given.wait))
+    except (GaveUp, Unsuitable, HostRefused) as failed:
+        say(str(failed))
+        sys.exit(FAILED)
+    sys.exit(DONE if well else FAILED)
+
+
+if __name__ == "__main__":
+    main()
