@@ -9,6 +9,7 @@ BUGSINK := .bugsink
 SENTRY := .sentry
 CLICKHOUSE := .clickhouse
 REDBOT := .redbot
+NEXTJS := .nextjs
 SENTRY_PYTHON ?= python3.8
 PIN := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --strip-extras
 # How many tests run side by side. They wait for servers more than they compute, so two to a processor keep it busy.
@@ -66,7 +67,7 @@ $(CLIENTS)/.installed: requirements/clients.txt tests/clients/package.json tests
 	cd $(CLIENTS) && npm ci --no-fund --no-audit --ignore-scripts
 	@touch $@
 
-foreign: setup $(CLICKHOUSE)/.installed $(REDBOT)/.installed $(CLIENTS)/.installed  ## compare cases with Sentry's, answers with ClickHouse's; lint caching; run all snippets
+foreign: setup $(CLICKHOUSE)/.installed $(REDBOT)/.installed $(NEXTJS)/.installed $(CLIENTS)/.installed  ## compare cases with Sentry's, answers with ClickHouse's; lint caching; run all snippets
 	.ci/toolchains
 	$(BIN)/pytest -m foreign -s tests/foreign
 
@@ -80,6 +81,13 @@ $(CLICKHOUSE)/.installed: requirements/chdb.txt
 $(REDBOT)/.installed: requirements/redbot.txt
 	@test -x $(REDBOT)/venv/bin/python || $(BIN)/python -m venv $(REDBOT)/venv
 	$(REDBOT)/venv/bin/pip install --quiet --require-hashes -r requirements/redbot.txt
+	@touch $@
+
+# Next.js, 460 MB unpacked, with Sentry's SDK for it.
+$(NEXTJS)/.installed: tests/foreign/nextjs/package.json tests/foreign/nextjs/package-lock.json
+	@mkdir -p $(NEXTJS)
+	@cp tests/foreign/nextjs/package.json tests/foreign/nextjs/package-lock.json tests/clients/.npmrc $(NEXTJS)
+	cd $(NEXTJS) && npm ci --no-fund --no-audit --ignore-scripts
 	@touch $@
 
 yardstick: setup $(SENTRY)/.installed  ## compute anew how Sentry's own code groups those events (needs Python 3.8)
@@ -132,6 +140,7 @@ lock: setup  ## pin and hash the requirements again
 	$(PIN) --output-file requirements/chdb.txt requirements/chdb.in
 	$(PIN) --output-file requirements/redbot.txt requirements/redbot.in
 	cd tests/clients && npm install --package-lock-only --ignore-scripts
+	cd tests/foreign/nextjs && npm install --package-lock-only --ignore-scripts --userconfig ../../clients/.npmrc
 
 clean:  ## remove the virtual environment and caches (never .data)
-	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) $(SENTRY) $(CLICKHOUSE) $(REDBOT) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) $(SENTRY) $(CLICKHOUSE) $(REDBOT) $(NEXTJS) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

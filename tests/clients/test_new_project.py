@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import re
 import threading
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, Response
 
 from tests.clients.test_generators import MODULES, SCRIPTS, pytestmark, run
-from tests.support.chromium import PATIENCE, Seat, open_chromium, seated
-from tests.support.hands import Hands, link_of
-from tests.support.server import ServerHandle
+from tests.support.chromium import PATIENCE
+from tests.support.newcomer import HERE_ALONE, Newcomer
+from tests.support.newcomer import chromium as chromium  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.newcomer import newcomer as newcomer  # noqa: PLC0414
 
 __all__ = ["pytestmark"]
 
@@ -62,41 +61,6 @@ WITHOUT_SIGNS = """
 Object.defineProperty(navigator, "webdriver", { get: () => false });
 Object.defineProperty(navigator, "userAgentData", { get: () => undefined });
 """
-HERE_ALONE = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
-
-
-class Newcomer:
-    """A person with a new project, and the snippets that its page shows, by their headings."""
-
-    def __init__(self, seat: Seat, server: ServerHandle) -> None:
-        self.hands = Hands(seat)
-        seat.page.goto(link_of(server, f"new-{uuid.uuid4().hex[:8]}@example.com"))
-        self.hands.press("Sign in")
-        self.hands.type("Name", "Shop")
-        self.hands.press("Create the project")
-        self.hands.reads("What comes next")
-        shown = seat.page.locator("h3").all()
-        code = "xpath=following-sibling::div[1]//code"
-        self.snippets = {one.inner_text(): one.locator(code).inner_text() for one in shown}
-        overview = seat.page.get_by_role("link", name="The overview", exact=True).get_attribute("href") or ""
-        self.project = overview.removeprefix("/console/")
-
-    def sees(self, part: str, *texts: str) -> None:
-        """A page of the project has these texts."""
-        self.hands.seat.open(f"{self.project}/{part}")
-        self.hands.reads(*texts)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with open_chromium() as browser:
-        yield browser
-
-
-@pytest.fixture
-def newcomer(server: ServerHandle, chromium: Browser) -> Iterator[Newcomer]:
-    with seated(chromium, server.base_url) as seat:
-        yield Newcomer(seat, server)
 
 
 def test_flask(newcomer: Newcomer, tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ ROOT = Path(__file__).parents[2]
 TEXTS = {".md", ".py", ".html", ".yml", ".yaml", ".toml", ".json", ".sh", ".mjs", ".js", ".txt", ".service", ""}
 TRUSTED = {
     "pip": {"sentry-sdk", "posthog", "opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http", "cryptography"},
-    "npm": {"@sentry/node", "@sentry/browser", "posthog-node", "posthog-js"},
+    "npm": {"@sentry/node", "@sentry/nextjs", "@sentry/browser", "posthog-node", "posthog-js"},
     "apk": {"curl", "jq"},
     "apt-get": {"nodejs"},
+    "go": {"github.com/getsentry/sentry-go"},
     "composer": {"ext-curl"},
     "cargo": {"ureq", "serde_json"},
 }
