@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from projections.kernel.projection import Row, projection
 from statemachines.kernel.machine import Recorded
-from statemachines.projects.settings import ProjectSettingsChanged, changes_of
+from statemachines.projects.settings import ProjectSettingsChanged, RequiredEvidence, changes_of
 
 
 class SettingsRow(Row, frozen=True, kw_only=True):
@@ -18,6 +18,7 @@ class SettingsRow(Row, frozen=True, kw_only=True):
     accept_public_events: bool | None = None
     default_level: str | None = None
     frame_variables: bool | None = None
+    required_evidence_source: RequiredEvidence | None = None
     changed_by: str
     changed_at: int
 

@@ -9,6 +9,7 @@ import msgspec
 from schemas.kernel.shape import Closed, Epoch
 
 DefaultLevel = Literal["error", "info"]
+RequiredEvidence = Literal["provider_cloud"]
 
 
 class ChangeSettings(Closed, frozen=True, kw_only=True):
@@ -17,6 +18,7 @@ class ChangeSettings(Closed, frozen=True, kw_only=True):
     accept_public_events: bool | msgspec.UnsetType = msgspec.UNSET
     default_level: DefaultLevel | msgspec.UnsetType = msgspec.UNSET
     frame_variables: bool | msgspec.UnsetType = msgspec.UNSET
+    required_evidence_source: RequiredEvidence | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +28,7 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
     accept_public_events: bool
     default_level: DefaultLevel
     frame_variables: bool
+    required_evidence_source: RequiredEvidence | None
     etag: str | None
     changed_at: Epoch | None
     changed_by: str | None

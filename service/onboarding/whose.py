@@ -1,4 +1,4 @@
-"""Whose evidence counts in a project: our own records, or the connected provider (G-183)."""
+"""The source of a project's evidence: our own records, or the connected provider (G-183)."""
 
 from __future__ import annotations
 

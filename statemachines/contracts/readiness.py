@@ -15,12 +15,18 @@ from schemas.contracts.playbook import Gap
 from schemas.contracts.policy import ErrorToDraftPrPolicy, Policy
 from statemachines.contracts.documents import SavedAutomation, read_policy
 from statemachines.contracts.playbook import assertion_gaps, find_template
+from statemachines.kernel.readings import EvidenceSource
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about a project: its map's verification, its approved and observed events, its live credentials."""
+    """Facts of a project: its map's verification, its approved and observed events, its live credentials.
 
-    map_verified: bool = False
+    `proven_by`: the source of the map's proof, None before it. `required_evidence`: the source required, None for any
+    (G-183).
+    """
+
+    proven_by: EvidenceSource | None = None
+    required_evidence: EvidenceSource | None = None
     approved_events: frozenset[str] = frozenset()
     observed_events: frozenset[str] = frozenset()
     ci_credential: bool = False
@@ -50,8 +56,10 @@ def _events(policy: Policy) -> tuple[str, ...]:
 
 
 def _signal_gaps(policy: Policy, facts: Facts) -> Iterator[Gap]:
-    if not facts.map_verified:
+    if facts.proven_by is None:
         yield Gap("signal_map_not_verified", "The project's signal map has no source verification receipt.")
+    if facts.required_evidence not in {None, facts.proven_by}:
+        yield Gap("evidence_source_not_met", "The evidence of the connected provider has not verified the source.")
     events = _events(policy)
     unapproved = [index for index, event in enumerate(events) if event not in facts.approved_events]
     unseen = [index for index, event in enumerate(events) if event not in facts.observed_events]

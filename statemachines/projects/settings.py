@@ -7,7 +7,7 @@ change keeps the default of the project, and new projects begin with stricter de
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -23,6 +23,8 @@ from statemachines.kernel.machine import (
     transition_table,
 )
 from statemachines.projects.project import DefaultLevel, Project
+
+RequiredEvidence = Literal["provider_cloud"]
 
 
 def stream(project_id: str) -> Stream:
@@ -46,6 +48,7 @@ class ProjectSettingsChanged(Event, frozen=True, omit_defaults=True):
     accept_public_events: bool | UnsetType = UNSET
     default_level: DefaultLevel | UnsetType = UNSET
     frame_variables: bool | UnsetType = UNSET
+    required_evidence_source: RequiredEvidence | UnsetType | None = UNSET
 
 
 TABLE = transition_table(
@@ -67,25 +70,29 @@ class Settings(msgspec.Struct, frozen=True):
     accept_public_events: bool | None = None
     default_level: DefaultLevel | None = None
     frame_variables: bool | None = None
+    required_evidence_source: RequiredEvidence | None = None
 
 
 class SettingsWish(msgspec.Struct, frozen=True):
-    """The settings to change. None: as it is."""
+    """The settings to change. An absent one stays as it is."""
 
-    accept_public_events: bool | None = None
-    default_level: DefaultLevel | None = None
-    frame_variables: bool | None = None
+    accept_public_events: bool | UnsetType = UNSET
+    default_level: DefaultLevel | UnsetType = UNSET
+    frame_variables: bool | UnsetType = UNSET
+    required_evidence_source: RequiredEvidence | UnsetType | None = UNSET
 
 
 class InForce(msgspec.Struct, frozen=True):
     """The settings in force: changes of the owners, and the defaults of the project for the others.
 
-    `frame_variables`: frames of errors keep the values of their variables.
+    `frame_variables`: frames of errors keep the values of their variables. `required_evidence_source`: the source of
+    the proof without which no contract is enabled. None: any (G-183).
     """
 
     accept_public_events: bool
     default_level: DefaultLevel = "error"
     frame_variables: bool = False
+    required_evidence_source: RequiredEvidence | None = None
 
 
 class SettingsConflict(Rejection):
@@ -108,7 +115,8 @@ def in_force(state: Settings, project: Project) -> InForce:
 
 def loosens(before: InForce, after: InForce) -> bool:
     """Whether more automation may begin after a change. An enabled contract was reviewed under less."""
-    return after.accept_public_events and not before.accept_public_events
+    evidence = before.required_evidence_source is not None and after.required_evidence_source is None
+    return evidence or (after.accept_public_events and not before.accept_public_events)
 
 
 def decide_change(
@@ -128,7 +136,7 @@ def decide_change(
         read_again = "Read the settings again, and retry only if you still want the change."
         require_same(given, etag, "The settings have changed since you read them.", read_again)
     now_in_force = msgspec.structs.asdict(in_force(state, project))
-    wanted = {name: value for name, value in msgspec.structs.asdict(wish).items() if value is not None}
+    wanted = {name: value for name, value in msgspec.structs.asdict(wish).items() if value is not UNSET}
     changes = {name: value for name, value in wanted.items() if value != now_in_force[name]}
     return [ProjectSettingsChanged(by, now, **changes)] if changes else []
 
@@ -145,4 +153,4 @@ def changes_of(event: ProjectSettingsChanged) -> dict[str, Any]:
     return {name: value for name in InForce.__struct_fields__ if (value := getattr(event, name)) is not UNSET}
 
 
-MACHINE = StateMachine("sets", TABLE, Settings(), evolve, SettingsConflict, Settings, version=2)
+MACHINE = StateMachine("sets", TABLE, Settings(), evolve, SettingsConflict, Settings, version=3)

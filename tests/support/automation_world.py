@@ -21,6 +21,7 @@ from service.ids import new_id
 from service.registry import registry
 from statemachines.accounts.membership import Role
 from statemachines.kernel.machine import Event, Stream
+from statemachines.kernel.readings import EvidenceSource
 from statemachines.onboarding import signal_map
 from statemachines.onboarding.stored import Plan, Receipt
 from statemachines.projects import project
@@ -92,8 +93,8 @@ class World:
 
         self.run(lambda store: _execute(store, decide, stream))
 
-    def map_signals(self, *events: str, verified: bool = True) -> None:
-        """Approve a plan with these events, and verify its source."""
+    def map_signals(self, *events: str, verified: bool = True, source: EvidenceSource = "local") -> None:
+        """Approve a plan with these events, and verify it by the evidence of a source."""
         plan = make_plan(
             milestones=[
                 {
@@ -108,7 +109,7 @@ class World:
         )
         stream = signal_map.stream(self.project_id)
         recorded = signal_map.SignalMapRecorded(plan=plan, plan_sha256="d" * 64, recorded_at=1)
-        proven = [signal_map.SignalMapVerified(receipt=_receipt(plan))] if verified else []
+        proven = [signal_map.SignalMapVerified(_receipt(plan), source)] if verified else []
         self.record(stream, recorded, *proven)
 
     def withdraw_signals(self) -> None:

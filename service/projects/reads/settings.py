@@ -26,5 +26,5 @@ async def settings_of(store: EventStore, project_id: str) -> KnownSettings:
     rows = await store.fetch(_SETTINGS, project_id=project_id)
     if not rows:
         raise ProjectNotFound("There is no such project.")
-    [(accepts, default_level, frame_variables, revision, changed_at, changed_by)] = rows
-    return KnownSettings(InForce(accepts, default_level, frame_variables), revision or 0, changed_at, changed_by)
+    [(*in_force, revision, changed_at, changed_by)] = rows
+    return KnownSettings(InForce(*in_force), revision or 0, changed_at, changed_by)

@@ -41,7 +41,7 @@ from tests.support.sweeping import make_sweep
 
 HOUR, DAY = 3600, 86400
 READY_FOR_REVIEW = Facts(
-    map_verified=True,
+    proven_by="local",
     approved_events=frozenset(EVENTS),
     observed_events=frozenset(EVENTS),
     ci_credential=True,

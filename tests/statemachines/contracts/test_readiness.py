@@ -12,7 +12,7 @@ from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings
 
 FUNNEL = frozenset({"signed_up", "project_created", "checkout_completed"})
 READY = Facts(
-    map_verified=True,
+    proven_by="local",
     approved_events=FUNNEL,
     observed_events=FUNNEL,
     ci_credential=True,
@@ -39,7 +39,9 @@ def test_ready_when_every_fact_holds(playbook: str) -> None:
 @pytest.mark.parametrize(
     ("change", "case", "review"),
     [
-        ({"map_verified": False}, ["signal_map_not_verified"], ["signal_map_not_verified"]),
+        ({"proven_by": None}, ["signal_map_not_verified"], ["signal_map_not_verified"]),
+        ({"required_evidence": "provider_cloud"}, ["evidence_source_not_met"], ["evidence_source_not_met"]),
+        ({"required_evidence": "provider_cloud", "proven_by": "provider_cloud"}, [], []),
         (
             {"approved_events": FUNNEL - {"checkout_completed"}},
             ["traffic_event_not_approved"],

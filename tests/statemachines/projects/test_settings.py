@@ -72,6 +72,9 @@ def test_only_what_lets_more_start_loosens():
     assert not settings.loosens(off, InForce(accept_public_events=False, default_level="info", frame_variables=True))
     assert settings.loosens(off, on)
     assert not any(settings.loosens(one, other) for one, other in ((on, off), (on, on), (off, off)))
+    strict = InForce(accept_public_events=False, required_evidence_source="provider_cloud")
+    assert settings.loosens(strict, off)
+    assert not any(settings.loosens(one, strict) for one in (on, off, strict))
 
 
 class SettingsMachine(RuleBasedStateMachine):
@@ -80,7 +83,12 @@ class SettingsMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.history = History(settings.MACHINE)
-        self.model = {"accept_public_events": False, "default_level": "error", "frame_variables": False}
+        self.model: dict[str, object] = {
+            "accept_public_events": False,
+            "default_level": "error",
+            "frame_variables": False,
+            "required_evidence_source": None,
+        }
 
     @rule(
         wish=st.fixed_dictionaries(
@@ -89,6 +97,7 @@ class SettingsMachine(RuleBasedStateMachine):
                 "accept_public_events": st.booleans(),
                 "default_level": st.sampled_from(["error", "info"]),
                 "frame_variables": st.booleans(),
+                "required_evidence_source": st.sampled_from([None, "provider_cloud"]),
             },
         )
     )

@@ -12,7 +12,7 @@ from tests.support.playbook_samples import AUTO_MERGE, CASE, assertions_of, bind
 AUTOMATIONS = ("heal",)
 EVENT = "checkout_completed"
 READY = Facts(
-    map_verified=True,
+    proven_by="local",
     approved_events=frozenset({EVENT}),
     observed_events=frozenset({EVENT}),
     ci_credential=True,

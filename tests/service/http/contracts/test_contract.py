@@ -39,8 +39,8 @@ BOTH = contract(entry(CASE), entry(REVIEW))
 ONE = contract(entry(CASE))
 
 
-def make_ready(world: World) -> None:
-    world.map_signals(*EVENTS)
+def make_ready(world: World, **how: Any) -> None:
+    world.map_signals(*EVENTS, **how)
     world.mint("ci_deploy")
     world.mint("automation_runner", HEAL)
     world.mint("automation_runner", REVIEW_ID)

@@ -119,7 +119,7 @@ def test_nobody_else_changes_one(world: World) -> None:
         {"accept_public_events": None},
         {"default_level": "warning"},
         {"frame_variables": "yes"},
-        {"required_evidence_source": None},
+        {"required_evidence_source": "local"},
         {"maximum_error_probability": 0.1},
         [],
         b"{",
