@@ -162,6 +162,13 @@ _ASKS_ANEW = (
 """
     + _ASKS
 )
+_OPENS = """        found = [host("POST", "/pulls", wish)]
+"""
+_TURNS_ON = """        told = {"pullRequestId": found[0]["node_id"], "expectedHeadOid": change["head_sha"]}
+        data = json.dumps({"query": "mutation", "variables": {"input": told}}).encode()
+        headers = {"authorization": f"Bearer {os.environ['GITHUB_TOKEN']}", "content-type": "application/json"}
+        urlopen(Request(os.environ["GITHUB_API_URL"] + "/graphql", data, headers), timeout=15).close()
+"""
 _OPENS_ANOTHER = """def main():
     for run in ask("GET", f"{PROJECT}/automation-runs")["runs"]:
         if run["pull_request"]:
@@ -245,5 +252,15 @@ BROKEN = (
         (_retried("precondition_failed", "ask(method, path + step, fence | body, key)"),),
     ),
     Broken("opens what is no draft", "happy", "R-AUT-39", (('"base": "main", "draft": True}', '"base": "main"}'),)),
+    Broken(
+        "turns auto-merge on under the grant of the pull request",
+        "auto-merge",
+        "R-AUT-40",
+        (
+            (_OPENS, _OPENS + _TURNS_ON),
+            ('"delivery_mode": "review_required"', '"delivery_mode": "auto_merge"'),
+            ('"base": "main", "draft": True}', '"base": "main", "draft": False}'),
+        ),
+    ),
     Broken("opens another pull request at its next start", "happy", "R-AUT-54", (("def main():\n", _OPENS_ANOTHER),)),
 )

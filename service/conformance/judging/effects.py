@@ -98,8 +98,9 @@ def as_granted(trial: Trial) -> Iterator[Breach]:
     for pull in trial.host.pulls:
         if pull["head"] != wish["head_branch"]:
             yield breach("R-AUT-38", f"The pull request is of {pull['head']}, which was not authorized.", grant)
-        if not pull["draft"]:
-            yield breach("R-AUT-39", "The pull request is no draft.", grant)
+        if pull["draft"] != (wish["delivery_mode"] == "review_required"):
+            what = "is a draft, and the host merges none" if pull["draft"] else "is no draft"
+            yield breach("R-AUT-39", f"The pull request {what}.", grant)
 
 
 def _measured(trial: Trial, sha: str, grant: Exchange) -> Iterator[Breach]:

@@ -89,7 +89,10 @@ class KitPart:
 
 
 class Scenario(NamedTuple):
-    """A scenario of the kit. `rule` is named when the runner does not come to the end of it."""
+    """A scenario of the kit. `rule` is named when the runner does not come to the end of it.
+
+    One `on_request` is played by its name alone: not every right runner has to come to its end.
+    """
 
     name: str
     rule: str
@@ -98,3 +101,4 @@ class Scenario(NamedTuple):
     part: Callable[[], KitPart]
     bounds: Bounds = Bounds()
     moves_clock: bool = False
+    on_request: bool = False

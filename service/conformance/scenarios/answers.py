@@ -34,6 +34,7 @@ class Happy(KitPart):
         grant = granted(trial)
         if not self._proven and grant is not None and trial.run and trial.run["status"] == "draft_pr_opened":
             trial.project.prove(trial.run, grant.body)
+            trial.project.deploy(grant.body["head_sha"])
             self._proven = True
 
     def over(self, trial: Trial) -> bool:

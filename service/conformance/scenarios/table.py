@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from service.conformance.play.part import Scenario
-from service.conformance.scenarios import answers, authority, hostile
+from service.conformance.scenarios import answers, authority, hostile, merging
 from service.conformance.world.policy import Bounds
 
+BY_HOST = Bounds(by_host=True)
 NOTHING_FITS = Bounds(("kit-nowhere/**",), 1, 1)
 
 SCENARIOS = (
@@ -101,5 +102,14 @@ SCENARIOS = (
         "Writes nothing more to that run. Pushes and opens nothing.",
         authority.LeaseOver,
         moves_clock=True,
+    ),
+    Scenario(
+        "auto-merge",
+        "R-AUT-40",
+        "The contract lets the code host merge. CI proves each step.",
+        "Opens a ready pull request, waits for readiness, and turns auto-merge on under the second grant.",
+        merging.AutoMerge,
+        BY_HOST,
+        on_request=True,
     ),
 )

@@ -29,6 +29,7 @@ class CodeHost:
     def __init__(self, token: str, head_of: Callable[[str], str | None]) -> None:
         self.visits: list[HostVisit] = []
         self.pulls: list[dict[str, Any]] = []
+        self.checks: dict[str, str] = {}
         self._token = token
         self._head_of = head_of
         self._lock = threading.Lock()
@@ -48,6 +49,8 @@ class CodeHost:
     def _answer(self, asked: Heard) -> Given:
         if asked.headers.get("authorization", "").partition(" ")[2] != self._token:
             return Given.of(_UNAUTHORIZED, {"message": "Bad credentials"})
+        if (asked.method, asked.path) == ("POST", "/graphql"):
+            return self._turn_on(asked.json())
         path = asked.path.removeprefix(f"/repos/{NAME}").rstrip("/")
         if path == asked.path.rstrip("/"):
             return _missing()
@@ -73,7 +76,8 @@ class CodeHost:
                 return Given.of(_OK, {"name": found[1], "commit": {"sha": sha}})
             return Given.of(_OK, {"ref": f"refs/heads/{found[1]}", "object": {"type": "commit", "sha": sha}})
         if re.fullmatch(r"/commits/[^/]+/check-runs", path):
-            return Given.of(_OK, {"total_count": 0, "check_runs": []})
+            runs = [{"name": name, "status": "completed", "conclusion": how} for name, how in self.checks.items()]
+            return Given.of(_OK, {"total_count": len(runs), "check_runs": runs})
         if re.fullmatch(r"/commits/[^/]+/status", path):
             return Given.of(_OK, {"state": "pending", "total_count": 0, "statuses": []})
         return _missing()
@@ -97,9 +101,20 @@ class CodeHost:
         if any(pull["head"] == head and pull["state"] == "open" for pull in self.pulls):
             return _invalid(f"A pull request already exists for {OWNER}:{head}.")
         body, draft = wish.get("body") or "", wish.get("draft") is True
-        pull = {"number": len(self.pulls) + 1, "state": "open", "head": head, "title": wish["title"]}
+        pull = {"number": len(self.pulls) + 1, "state": "open", "head": head, "title": wish["title"], "merges_by": None}
         self.pulls.append(pull | {"body": body, "draft": draft})
         return Given.of(_CREATED, self._show(self.pulls[-1]))
+
+    def _turn_on(self, wish: Any) -> Given:
+        """Turn auto-merge on by GitHub's mutation, at the head that the wish expects."""
+        told = wish.get("variables", {}).get("input", {}) if isinstance(wish, dict) else {}
+        found = [pull for pull in self.pulls if f"PR_{pull['number']}" == told.get("pullRequestId")]
+        if not found or self._head_of(found[0]["head"]) != told.get("expectedHeadOid"):
+            error = {"type": "UNPROCESSABLE", "message": "There is no such pull request at this head."}
+            return Given.of(_OK, {"data": None, "errors": [error]})
+        found[0]["merges_by"] = str(told.get("mergeMethod", "MERGE")).lower()
+        shown = {"pullRequest": {"number": found[0]["number"]}}
+        return Given.of(_OK, {"data": {"enablePullRequestAutoMerge": shown}})
 
     def _on_pull(self, asked: Heard, number: int, rest: str) -> Given:
         if not 0 < number <= len(self.pulls):
@@ -136,7 +151,9 @@ class CodeHost:
             "base": {"ref": BASE, "label": f"{OWNER}:{BASE}", "sha": self._head_of(BASE), "repo": _repository()},
             "merged": False,
             "merge_commit_sha": None,
-            "auto_merge": None,
+            "node_id": f"PR_{number}",
+            "merged_at": None,
+            "auto_merge": None if pull["merges_by"] is None else {"merge_method": pull["merges_by"]},
             "user": {"login": "runner"},
         }
 

@@ -34,10 +34,12 @@ ROUTES = [
     _route("approval", "POST", f"{_RUN}/approvals"),
     _route("authorize", "POST", f"{_RUN}/actions/draft-pr/authorize"),
     _route("consume", "POST", f"{_RUN}/actions/draft-pr/consume"),
+    _route("authorize_merge", "POST", f"{_RUN}/actions/auto-merge/authorize"),
+    _route("consume_merge", "POST", f"{_RUN}/actions/auto-merge/consume"),
     _route("verify", "POST", f"{_RUN}/verify"),
     _route("cancel", "POST", f"{_RUN}/cancel"),
 ]
-ON_RUN = frozenset({"report", "usage", "approval", "authorize", "consume"})
+ON_RUN = frozenset({"report", "usage", "approval", "authorize", "consume", "authorize_merge", "consume_merge"})
 """Writes that carry the fence of a run."""
 WRITES = ON_RUN | {"claim", "renew", "start"}
 LOOKS = re.compile("/v1/automation-runs/[^/]+|/v1/projects/[^/]+/automation-(runs|trigger-receipts)/?")

@@ -16,12 +16,24 @@ SHA, FINGERPRINT = "a" * 40, "b" * 64
 _ALGORITHM = "service-source-tree-sha256-v1"
 
 
+CHECKS = ("build", "test")
+BY_HOST = {
+    "mode": "auto_merge",
+    "merge_method": "squash",
+    "required_status_checks": list(CHECKS),
+    "provider_managed": True,
+    "branch_protection_required": True,
+    "bypass_forbidden": True,
+}
+
+
 class Bounds(NamedTuple):
-    """How far a repair may go."""
+    """How far a repair may go, and whether the code host merges it by itself."""
 
     allowed_paths: tuple[str, ...] = ("src/**", "tests/**")
     max_files_changed: int = 5
     max_changed_lines: int = 200
+    by_host: bool = False
 
 
 def snapshot() -> dict[str, Any]:
@@ -85,7 +97,7 @@ def render_request(version: str, bounds: Bounds) -> dict[str, Any]:
                     "invocation": {"executable": "runner", "argv": []},
                 },
             },
-            "code_delivery": {"mode": "review_required"},
+            "code_delivery": BY_HOST if bounds.by_host else {"mode": "review_required"},
             "trigger": {
                 "max_cases_per_sweep": 1,
                 "cooldown_seconds": 3600,
@@ -113,5 +125,7 @@ def render_request(version: str, bounds: Bounds) -> dict[str, Any]:
             "repository_pull_request_access_confirmed": True,
             "ci_proof_callback_configured": True,
             "deploy_ingest_configured": True,
+            "provider_auto_merge_access_confirmed": bounds.by_host,
+            "branch_protection_required_checks_confirmed": bounds.by_host,
         },
     }

@@ -153,19 +153,22 @@ class ShopProject:
         operator = self._voice(self._installation.test_token)
         operator.ask("POST", "/v1/test-clock/advance", {"seconds": LEASE_OVER_SECONDS})
 
-    def prove(self, run: dict[str, Any], granted: dict[str, Any]) -> None:
-        """Prove the pull request as CI, and record its deploy."""
+    def prove(self, run: dict[str, Any], granted: dict[str, Any], observation: str = "pr_opened", **facts: Any) -> None:
+        """Prove an observation of the pull request as CI."""
         pull = run["pull_request"]
         observed = {
-            "observation": "pr_opened",
+            "observation": observation,
             "pr_number": pull["number"],
             "pr_url": pull["url"],
-            "draft": True,
+            "draft": granted["delivery_mode"] == "review_required",
             **{
                 name: granted[name]
                 for name in ("repository", "head_branch", "base_branch", "head_sha", "files_changed")
             },
+            **facts,
         }
         self.ci.post(f"/v1/automation-runs/{run['run_id']}/pr-proof", observed)
-        deploy = {"version": "1.0.1", "environment": ENVIRONMENT, "sha": granted["head_sha"]}
-        self.ci.post("/v1/deploys/", deploy)
+
+    def deploy(self, sha: str) -> None:
+        """Record a deploy as CI."""
+        self.ci.post("/v1/deploys/", {"version": "1.0.1", "environment": ENVIRONMENT, "sha": sha})

@@ -15,6 +15,7 @@ from tests.support.runners import MAIN, SERVICE_RUNNER
 from tests.support.server import ServerHandle
 
 pytestmark = pytest.mark.shares_server
+PLAYED = (*MAIN, "auto-merge")
 
 IMPORTS = """
 import sys
@@ -28,12 +29,12 @@ print(*(name for name in sys.modules if name.startswith("service.") and not name
 def played(shared_server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
     """How it fared in the main scenarios. `make torture` plays all of them."""
     service = ServiceUnderPlay(shared_server.base_url, shared_server.internal_token, shared_server.test_token)
-    main = [scenario for scenario in SCENARIOS if scenario.name in MAIN]
+    main = [scenario for scenario in SCENARIOS if scenario.name in PLAYED]
     found = play_all(main, service, SERVICE_RUNNER, tmp_path_factory.mktemp("played"), timeout=120.0, at_once=4)
     return {one.scenario.name: one for one in found}
 
 
-@pytest.mark.parametrize("name", MAIN)
+@pytest.mark.parametrize("name", PLAYED)
 def test_it_breaks_no_rule(name: str, played: dict[str, Played]) -> None:
     assert played[name].breaches == []
 
