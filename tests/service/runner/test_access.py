@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from service.runner.access import AskedRepository, Unsuitable, make_repository
+from service.runner.hosts import GitHub
 from tests.service.runner.test_bounds import policy
 
 TOKENS = {"github": "token-of-github", "gitlab": "token-of-gitlab"}
@@ -96,3 +97,15 @@ def test_a_token_is_needed() -> None:
     """Of the host that the remote names."""
     with pytest.raises(Unsuitable, match="Set GITHUB_TOKEN"):
         make_repository(WEB, AskedRepository(None, None, None), {"gitlab": "token"})
+
+
+@pytest.mark.parametrize(
+    ("api", "graphql"),
+    [
+        ("https://api.github.com", "https://api.github.com/graphql"),
+        ("https://github.acme.example/api/v3", "https://github.acme.example/api/graphql"),
+    ],
+)
+def test_auto_merge_goes_to_the_host_alone(api: str, graphql: str) -> None:
+    """GitHub Enterprise Server has its GraphQL beside its REST interface."""
+    assert GitHub(api, "acme/shop", "token")._graphql._base_url == graphql

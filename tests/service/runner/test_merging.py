@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from service.runner.hosts import method_of_gitlab
 from tests.service.runner.conftest import Open
 from tests.service.runner.test_loop import KINDS
 from tests.support.runner.doors import Reply
-from tests.support.runner.workplace import Workplace
+from tests.support.runner.workplace import REPAIR, Workplace
 
 pytestmark = pytest.mark.shares_server
 KILLED = -signal.SIGKILL
@@ -32,11 +33,6 @@ def holding(place: Workplace) -> Iterator[None]:
         assert job.stdout is not None
         place.proved = job.stdout.read()
     assert job.returncode == 0, place.proved
-
-
-def until_opened(place: Workplace) -> None:
-    """The runner opens the pull request, and meets checks that do not end."""
-    assert place.start(*BRIEF) == 1, place.output
 
 
 def opened_ready(opened: Open, kind: str = "github") -> tuple[Workplace, Any]:
@@ -225,12 +221,39 @@ def test_where_nothing_holds_the_merge_back_nothing_is_turned_on(opened: Open, k
 
 
 def test_what_a_person_turned_off_stays_off(opened: Open) -> None:
+    """Before CI has proven it: the runner had its one call."""
     place, runner = opened_ready(opened)
     place.host.check(build="success", test="success")
-    with holding(place):
-        assert ended(place, runner) == 0, place.output
-    run = place.run()
-    assert proven(place) == "auto_merge_enabled"
-    place.host.pulls[0]["auto_merge"] = None
+    assert place.prove("--branch", branch(place), "--gate", "prove") == 0, place.proved
+    assert ended(place, runner) == 0, place.output
     assert place.start() == 0
-    assert (place.host.turned_on, place.run()["status"]) == (1, run["status"])
+    assert "waits for CI to prove that auto-merge is on" in place.output
+    place.host.pulls[0]["auto_merge"] = None
+    assert place.start() == 1
+    run = place.run()
+    assert (run["status"], place.host.turned_on) == ("escalated", 1)
+    assert "Somebody turned auto-merge off" in run["reason"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "squash", "method"),
+    [
+        ({"merge_method": "merge", "squash_option": "default_off"}, True, "squash"),
+        ({"merge_method": "merge", "squash_option": "never"}, True, "merge"),
+        ({"merge_method": "merge", "squash_option": "default_on"}, False, "merge"),
+        ({"merge_method": "ff", "squash_option": "default_off"}, False, "rebase"),
+        ({"merge_method": "ff", "squash_option": "always"}, False, "squash"),
+    ],
+)
+def test_the_settings_of_a_project_decide_how_gitlab_merges(settings: Any, squash: bool, method: str) -> None:
+    assert method_of_gitlab(settings, squash=squash) == method
+
+
+@pytest.mark.parametrize("wished", ["draft: a price", "Draft a price", "(WIP) a price"])
+def test_a_title_makes_no_draft_of_what_is_ready(opened: Open, wished: str) -> None:
+    """GitLab takes some titles for drafts."""
+    place = opened("gitlab", mode="auto_merge")
+    place.repairs(f"{REPAIR}\necho '{wished}' > \"$SERVICE_TITLE_FILE\"")
+    assert place.start(*BRIEF) == 1, place.output
+    [pull] = place.host.pulls
+    assert pull["title"].startswith("Repair: ")
