@@ -30,8 +30,12 @@ OPERATOR = "operator@example.com"
 
 
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_PORTS = itertools.cycle(range(12_000 + _WORKER % 10 * 2_000, 14_000 + _WORKER % 10 * 2_000))
-"""Ports below those that the system gives to connections, a range for each worker: none is taken before it is used."""
+_FIRST = 12_000 + _WORKER % 10 * 2_000
+_PORTS = itertools.cycle(_FIRST + (os.getpid() * 61 + one) % 2_000 for one in range(2_000))
+"""Ports below those that the system gives to connections, a range for each worker: none is taken before it is used.
+
+Each process begins at a place of its own, because two runs of the suite on one machine have workers of the same names.
+"""
 
 
 def free_port() -> int:
