@@ -11,6 +11,8 @@ from schemas.kernel.shape import Epoch, EvidenceSource
 from schemas.projects.settings import DefaultLevel
 
 Count = Annotated[int, Meta(ge=0)]
+LogLevel = Literal["debug", "info", "warning"]
+"""Of records in no case."""
 
 
 class HealthQuery(msgspec.Struct, frozen=True):
@@ -79,6 +81,14 @@ class NotKept(msgspec.Struct, frozen=True, kw_only=True):
     last_at: Epoch
 
 
+class LatestLog(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest record of a level below `error`. Its message is cut to 200 characters."""
+
+    level: LogLevel
+    message: str
+    received_at: Epoch
+
+
 class ProjectHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the project's data, and the conditions that need attention."""
 
@@ -93,6 +103,7 @@ class ProjectHealth(msgspec.Struct, frozen=True, kw_only=True):
     new_cases: NewCases
     webhooks: list[WebhookHealth]
     not_kept: list[NotKept]
+    latest_logs: list[LatestLog]
     default_level: DefaultLevel
     last_log_without_level_at: Epoch | None
     evidence_source: EvidenceSource

@@ -30,6 +30,7 @@ WRITTEN: Mapping[str, Mapping[Origin, str]] = {
     "FeatureFlagList": {PROVIDER: "feature_flags"},
     "FeedbackReport": {TELEMETRY: "text name email url user_id release environment sdk_event_id adjusted"},
     "HistoricalEvidence": {PROVIDER: "observations"},
+    "LatestLog": {TELEMETRY: "level message"},
     "LoggedEvent": {TELEMETRY: "payload"},
     "Person": {TELEMETRY: "distinct_id email"},
     "PersonEvent": {TELEMETRY: "kind name level environment release adjusted"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from schemas.projects.health import LogLevel
 from service.billing.quota import Month, UsageSum, month_of, total_of
 from service.billing.reads import (
     DayUsage,
@@ -24,6 +25,9 @@ HOUR = 3600
 NOT_KEPT_DAYS = 30
 _STANDING = load_sql("projects", "health")
 _NOT_KEPT = load_sql("projects", "not_kept")
+_LATEST_LOGS = load_sql("projects", "latest_logs")
+LOOKED_LOGS = 1_000
+"""Newest records of any level in which those below `error` are looked for."""
 
 
 class NotKeptRow(NamedTuple):
@@ -36,6 +40,14 @@ class NotKeptRow(NamedTuple):
     last_at: int
 
 
+class LatestLogRow(NamedTuple):
+    """The newest record of a level below `error`, and when it was received (epoch seconds)."""
+
+    level: LogLevel
+    message: str
+    received_at: int
+
+
 class Health(NamedTuple):
     """The telemetry of a project until `now`. Times are in epoch seconds.
 
@@ -44,7 +56,8 @@ class Health(NamedTuple):
     `overflow_open`: nobody has settled the overflow case of this hour yet. `fenced`: the project is being
     deleted.
     `total` is the project's in the `month`, `account_total` that of the paying account. `by_day` are the last
-    days of the project, oldest first, also empty ones. `not_kept` is of the last NOT_KEPT_DAYS.
+    days of the project, oldest first, also empty ones. `not_kept` is of the last NOT_KEPT_DAYS, and
+    `latest_logs` of the last day, newest first.
     `default_level` is that of native records without one, `without_level_at` when the last of them came within a day.
     `evidence`: whose counts.
     """
@@ -65,6 +78,7 @@ class Health(NamedTuple):
     overflow_open: bool
     fenced: bool
     not_kept: list[NotKeptRow]
+    latest_logs: list[LatestLogRow]
     default_level: DefaultLevel
     without_level_at: int | None
     evidence: WhoseEvidence
@@ -107,5 +121,9 @@ async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health
         not_kept=[
             NotKeptRow(*row)
             for row in await store.fetch(_NOT_KEPT, project_id=project_id, since=today - (NOT_KEPT_DAYS - 1) * DAY)
+        ],
+        latest_logs=[
+            LatestLogRow(*row)
+            for row in await store.fetch(_LATEST_LOGS, project_id=project_id, since=now - DAY, looked=LOOKED_LOGS)
         ],
     )

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from schemas.projects.health import NewCases, NotKept, ProjectDay, ProjectHealth, UsageThisMonth, WebhookHealth
+from schemas.projects.health import (
+    LatestLog,
+    NewCases,
+    NotKept,
+    ProjectDay,
+    ProjectHealth,
+    UsageThisMonth,
+    WebhookHealth,
+)
 from service.projects.reads.health import Health
 from service.projects.show.next_steps import BEING_DELETED
 from statemachines.cases.case import public_share
@@ -42,6 +50,9 @@ def project_health(
                 last_at=row.last_at,
             )
             for row in health.not_kept
+        ],
+        latest_logs=[
+            LatestLog(level=row.level, message=row.message, received_at=row.received_at) for row in health.latest_logs
         ],
         default_level=health.default_level,
         last_log_without_level_at=health.without_level_at,

@@ -269,6 +269,36 @@ async def test_a_page_looks_at_a_bounded_number_of_records(world: World, project
         assert [len(page) for page in found] == [1, 0, 1]
 
 
+async def test_the_health_has_the_newest_of_each_level(world: World, project):
+    """Of one project and of one day, without errors, and without secrets."""
+    owner, project_id, dsn = project
+    other = await owner.create_project("other")
+
+    async def latest(of: str) -> list[tuple[str, str, bool]]:
+        health = ok(await owner.get(f"/v1/projects/{of}/health"))
+        return [
+            (one["level"], one["message"], one["received_at"] <= health["last_event_received_at"])
+            for one in health["latest_logs"]
+        ]
+
+    assert await latest(project_id) == []
+    await told(dsn, "hello")
+    await told(dsn, f"leaked {SECRET}", "warning")
+    await log(dsn, "boom")
+    await told(dsn, "ä" * 300, "debug")
+    await send_sentry(world, owner, project_id, level="info", exception=None, message="hello from captureMessage")
+    [info, debug, warning] = await latest(project_id)
+    assert info == ("info", "hello from captureMessage", True)
+    assert debug == ("debug", "ä" * 200, True)
+    assert warning[0] == "warning"
+    assert "[scrubbed" in warning[1]
+    assert SECRET not in warning[1]
+    assert await latest(other["id"]) == []
+    await world.wait(86_402)
+    await told(dsn, "today")
+    assert await latest(project_id) == [("info", "today", True)]
+
+
 async def test_secrets_stay_hidden(world: World, project):
     owner, project_id, dsn = project
     extra = {"exception": {"type": "E", "value": SECRET}, "request": {"headers": {"authorization": "t0ken"}}}

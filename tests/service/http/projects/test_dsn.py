@@ -44,6 +44,7 @@ RECORDING = (
     "sentry tunnel",
     "sentry security",
     "sentry minidump",
+    "sentry user-feedback",
     "posthog batch",
     "posthog capture",
     "posthog e",
@@ -104,6 +105,9 @@ async def knock(world: World, door: str, dsn: str, alias: int) -> httpx2.Respons
         case ["sentry", "minidump"]:
             path, sent = f"/api/{named}/minidump/?sentry_key={key}", minidump()
             said = {"content-type": "application/octet-stream"}
+        case ["sentry", "user-feedback"]:
+            path, said = f"/api/0/projects/any/{named}/user-feedback/", {"authorization": f"DSN {dsn}"}
+            sent = written({"event_id": uuid4().hex, "comments": "It broke."})
         case ["posthog", "batch"]:
             path, sent = "/batch/", written({"api_key": dsn, "batch": [CAPTURED]})
         case ["posthog", "flags" | "decide" as asked]:
@@ -118,7 +122,7 @@ async def knock(world: World, door: str, dsn: str, alias: int) -> httpx2.Respons
 
 async def records(world: World, project_id: str) -> int:
     """Records stored of a project."""
-    tables = ("log_events", "analytics_events", "deploys")
+    tables = ("log_events", "analytics_events", "deploys", "feedback_reports")
     counts = [await world.sql(f"select count(*) from {table} where project_id = %s", project_id) for table in tables]
     return sum(int(count) for [[count]] in counts)
 
@@ -218,8 +222,12 @@ async def test_the_public_dsn_opens_every_door_of_records(world: World, owner: P
     for dsn in (public_of(made), key_of(public_of(made))):
         answer = await knock(world, door, dsn, made["alias"])
         assert answer.status_code in {200, 202}, answer.text
-    both = "select public from log_events where project_id = %s union all select public from analytics_events"
-    rows = await world.sql(f"{both} where project_id = %s", made["id"], made["id"])
+    tables = ("log_events", "analytics_events", "feedback_reports")
+    rows = [
+        row
+        for table in tables
+        for row in await world.sql(f"select public from {table} where project_id = %s", made["id"])
+    ]
     assert rows == ([] if door in ASKING else [(True,)] * 2)
 
 
