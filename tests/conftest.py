@@ -49,10 +49,19 @@ RELEASE = (
     TESTS / "browser",
     TESTS / "torture",
     TESTS / "e2e" / "test_guides.py",
+    TESTS / "e2e" / "test_malformed.py",
     TESTS / "e2e" / "test_schemathesis.py",
+    TESTS / "e2e" / "test_tenants.py",
     TESTS / "e2e" / "test_tour.py",
+    TESTS / "e2e" / "test_worst_texts.py",
+    TESTS / "service" / "conformance" / "test_runners.py",
+    TESTS / "service" / "console" / "test_form_properties.py",
+    TESTS / "service" / "console" / "test_ways.py",
 )
-"""What `make test-release` runs: generated requests, guides, a browser, the tour of all operations, and storms."""
+"""What `make test-release` runs: generated requests, guides, a browser, tours of all operations and pages, and storms.
+
+Tests of other files that are marked with `release` are long forms, whose short ones `make test` runs.
+"""
 SLOWEST = 10
 """How many of the slowest files a run names at its end."""
 
@@ -61,25 +70,35 @@ LONGEST = tuple(
     for path in (
         "e2e/test_tour.py",
         "e2e/test_schemathesis.py",
-        "e2e/test_worst_texts.py",
-        "service/cli/test_commands.py",
-        "e2e/test_demo.py",
-        "service/process/test_supervisor.py",
-        "e2e/test_guides.py",
-        "service/http/analytics/test_connection.py",
         "e2e/test_tenants.py",
-        "e2e/test_onboarding_model.py",
-        "faults/test_silent_commands.py",
-        "service/runs/test_backtesting.py",
-        "service/http/cases/test_odd_characters.py",
-        "service/http/discovery/test_health.py",
+        "e2e/test_worst_texts.py",
+        "e2e/test_demo.py",
+        "e2e/test_guides.py",
         "e2e/test_automation_model.py",
-        "service/http/deletion/test_project.py",
-        "service/runner/test_loop.py",
-        "service/runner/test_crashes.py",
         "service/conformance/test_runners.py",
-        "faults/test_ingest_kills.py",
+        "service/process/test_supervisor.py",
+        "service/cli/test_commands.py",
+        "faults/test_silent_commands.py",
+        "service/http/cases/test_uploads.py",
+        "service/eventstore/test_rebuild.py",
         "e2e/test_automation_stops.py",
+        "service/runner/test_crashes.py",
+        "service/http/analytics/test_connection.py",
+        "e2e/test_onboarding_model.py",
+        "faults/test_ingest_kills.py",
+        "service/http/cases/test_ingest.py",
+        "service/deletion/test_people.py",
+        "service/runner/test_loop.py",
+        "service/console/test_every_route.py",
+        "service/console/test_runs.py",
+        "service/http/cases/test_odd_characters.py",
+        "service/deletion/test_purging.py",
+        "service/http/cases/test_secrets.py",
+        "service/runs/test_backtesting.py",
+        "service/analytics/blueprints/test_oracle.py",
+        "service/http/discovery/test_pages.py",
+        "service/http/discovery/test_health.py",
+        "service/http/deletion/test_project.py",
     )
 )
 """Files that take longest, begun first: one that began last would leave the other workers with nothing to do."""
@@ -164,9 +183,18 @@ def stands_alone(path: Path) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Read only the files of the tests that are asked for, where these are the ones that run alone."""
-    asked = config.option.markexpr.startswith("alone") and collection_path.is_file()
-    return True if asked and not stands_alone(collection_path) else None
+    """Read only the files of the tests that are asked for: each worker spends seconds on reading the others."""
+    asked = set(config.option.markexpr.split(" and "))
+    if not collection_path.name.startswith("test_") or collection_path.suffix != ".py":
+        return None
+    alone, whole = stands_alone(collection_path), is_for_releases(collection_path)
+    unasked = (
+        (alone and "not alone" in asked)
+        or (not alone and "alone" in asked)
+        or (whole and "not release" in asked)
+        or ("release" in asked and not whole and "mark.release" not in collection_path.read_text(encoding="utf-8"))
+    )
+    return True if unasked else None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -226,6 +226,7 @@ def assert_closed(ports: set[int]) -> None:
             assert probe.connect_ex(("127.0.0.1", port)) != 0, f"port {port} is still open"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_demo_tells_its_story_and_leaves_nothing(environment: dict[str, str], tmp_path: Path) -> None:
     """It carries the product through the whole job, exits 0, and every process and port of it is gone."""
@@ -267,6 +268,7 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(

@@ -63,7 +63,8 @@ def test_every_step_in_every_situation(begin: Begin, situation: str) -> None:
             driver, expected = begin.reach(situation)
 
 
-def test_random_walks(begin: Begin) -> None:
+@pytest.mark.parametrize("walks", [5, pytest.param(25, marks=pytest.mark.release)])
+def test_random_walks(begin: Begin, walks: int) -> None:
     """Long random sequences of steps: service and model agree after each step."""
 
     class Walk(OnboardingWalk):
@@ -73,7 +74,7 @@ def test_random_walks(begin: Begin) -> None:
     run_state_machine_as_test(
         Walk,
         settings=settings(
-            max_examples=25,
+            max_examples=walks,
             stateful_step_count=25,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),
