@@ -23,7 +23,7 @@ class Move(NamedTuple):
     who: str
 
 
-class Facts(NamedTuple):
+class PullFacts(NamedTuple):
     """The facts of auto-merge. None: not observed. `checks` are the required ones, without CI's own."""
 
     protected: bool | None
@@ -41,7 +41,7 @@ class Facing(Protocol):
     def recent(self) -> list[Pull]:
         """The pull requests changed last, at most 100. Raises HostRefused, GaveUp."""
 
-    def facts(self, pull: Pull, gate: str) -> Facts:
+    def facts(self, pull: Pull, gate: str) -> PullFacts:
         """Read the facts of auto-merge. `gate` is the name of CI's own check. Raises HostRefused, GaveUp."""
 
     def commits(self, pull: Pull) -> list[str] | None:
@@ -77,7 +77,7 @@ class GitHubFacts(GitHub):
         query = urlencode({"state": "all", "sort": "updated", "direction": "desc", "per_page": PER_PAGE})
         return [pull_of_github(one) for one in self._read(f"{self._path}/pulls?{query}", list)]
 
-    def facts(self, pull: Pull, gate: str) -> Facts:
+    def facts(self, pull: Pull, gate: str) -> PullFacts:
         """Protection and required checks by the branch and its rules, bypasses by the suites of rules."""
         base = quote(branches_of(pull)[1], safe="")
         branch = readable(lambda: self._read(f"{self._path}/branches/{base}", dict))
@@ -86,7 +86,7 @@ class GitHubFacts(GitHub):
         protected = None if branch is None and rules is None else bool((branch or {}).get("protected") or rules)
         ended = readable(lambda: self.checks(pull.head_sha or "")) if names else None
         checks = None if ended is None else {name: ended.get(name, "") for name in sorted(names - {gate})}
-        return Facts(protected, self._bypassed(pull), checks, pull.merges_by)
+        return PullFacts(protected, self._bypassed(pull), checks, pull.merges_by)
 
     def _bypassed(self, pull: Pull) -> bool | None:
         """Whether somebody went past the rules with this change. None where no suite of rules tells of its merge."""
@@ -136,7 +136,7 @@ class GitLabFacts(GitLab):
         query = urlencode({"state": "all", "order_by": "updated_at", "sort": "desc", "per_page": PER_PAGE})
         return [pull_of_gitlab(one) for one in self._read(f"{self._path}/merge_requests?{query}", list)]
 
-    def facts(self, pull: Pull, gate: str) -> Facts:
+    def facts(self, pull: Pull, gate: str) -> PullFacts:
         """Protection by the branch, checks by the jobs, bypasses by whether the settings leave a way past them."""
         base = quote(branches_of(pull)[1], safe="")
         branch = readable(lambda: self._read(f"{self._path}/repository/branches/{base}", dict))
@@ -144,7 +144,7 @@ class GitLabFacts(GitLab):
         ended = readable(lambda: self.checks(pull.head_sha or ""))
         checks = None if ended is None else {name: ended[name] for name in sorted(ended) if name != gate}
         method = None if project is None else method_of_gitlab(project, squash=pull.told.get("squash") is True)
-        return Facts(
+        return PullFacts(
             protected=None if branch is None else branch["protected"] is True,
             bypassed=self._bypassed(pull, project, base),
             checks=checks,

@@ -31,7 +31,7 @@ _ENDED_AT_GITLAB = {"success": "success", "failed": "failure", "canceled": "canc
 GITLAB_STATES = {"opened": "open", "locked": "open", "closed": "closed", "merged": "merged"}
 
 
-class Host:
+class HostClient:
     """What both hosts are: a client that reads with patience, and pages."""
 
     def __init__(self, client: Client) -> None:
@@ -57,7 +57,7 @@ class Host:
         return found
 
 
-class GitHub(Host):
+class GitHub(HostClient):
     """One repository at GitHub."""
 
     def __init__(self, api: str, repository: str, token: str) -> None:
@@ -141,7 +141,7 @@ def pull_of_github(told: dict[str, Any]) -> Pull:
     )
 
 
-class GitLab(Host):
+class GitLab(HostClient):
     """One project at GitLab."""
 
     def __init__(self, api: str, project: str, token: str) -> None:

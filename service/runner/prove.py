@@ -44,7 +44,7 @@ exit codes: 0 what there is to prove is proven; 1 it was refused, or a wait ende
 """
 
 
-class Refused(Exception):
+class NotTaken(Exception):
     """The service refused a proof. `is_harmless`: the run is over, or people merge this one and have pushed to it."""
 
     def __init__(self, observation: str, code: str, said: str) -> None:
@@ -52,7 +52,7 @@ class Refused(Exception):
         super().__init__(f"{observation} was refused: {code}: {said}")
 
 
-class Stopped(Exception):
+class ProofStopped(Exception):
     """There is nothing to prove any more, and auto-merge may not go on."""
 
 
@@ -66,7 +66,7 @@ class Prover(NamedTuple):
     seconds: float
 
     def prove(self, pull: Pull, *, waits: bool) -> None:
-        """Prove what the pull request is now, and with `waits` what becomes of it. Raises Refused, Stopped."""
+        """Prove what the pull request is now, and with `waits` what becomes of it. Raises NotTaken, ProofStopped."""
         if pull.state == "merged":
             self._send(pull, "merged", self._merged(pull))
         elif pull.state == "closed":
@@ -108,35 +108,35 @@ class Prover(NamedTuple):
         return seen if commits is None else seen | {"commits": commits}
 
     def _passed(self, pull: Pull) -> bool:
-        """Whether every required check has succeeded. Raises Stopped for one that ended otherwise."""
+        """Whether every required check has succeeded. Raises ProofStopped for one that ended otherwise."""
         checks = self.host.facts(pull, self.gate).checks
         if checks is None:
-            raise Stopped("The token cannot read which checks are required, or how they ended.")
+            raise ProofStopped("The token cannot read which checks are required, or how they ended.")
         if red := [f"{name} ({how})" for name, how in checks.items() if how not in (PENDING, "success")]:
-            raise Stopped(f"These required checks did not succeed: {', '.join(red[:10])}.")
+            raise ProofStopped(f"These required checks did not succeed: {', '.join(red[:10])}.")
         return bool(checks) and all(checks.values())
 
     def _await_checks(self, pull: Pull) -> bool:
-        """Wait until every required check has succeeded. Raises Stopped."""
+        """Wait until every required check has succeeded. Raises ProofStopped."""
         pauses = _Pauses(self.seconds)
         while not self._passed(pull):
             pauses.rest(f"The required checks did not end within {self.seconds:g} s.")
         return True
 
     def _await_auto_merge(self, pull: Pull) -> Pull:
-        """Hold the merge back until the runner has turned auto-merge on. Raises Stopped."""
+        """Hold the merge back until the runner has turned auto-merge on. Raises ProofStopped."""
         say(f"{pull.url} is ready, and waits for the runner to turn auto-merge on")
         pauses = _Pauses(self.seconds)
         while True:
             found = self.host.find(*branches_of(pull))
             if found is None or found.state != "open" or found.head_sha != pull.head_sha:
-                raise Stopped("The pull request was changed, closed or merged before auto-merge was on.")
+                raise ProofStopped("The pull request was changed, closed or merged before auto-merge was on.")
             if found.merges_by is not None:
                 return found
             pauses.rest(f"Auto-merge was not turned on within {self.seconds:g} s.")
 
     def _send(self, pull: Pull, observation: str, facts: Json) -> Json:
-        """Send one observation; returns the run after it. Raises Refused, GaveUp."""
+        """Send one observation; returns the run after it. Raises NotTaken, GaveUp."""
         head, base = branches_of(pull)
         ours = OURS.fullmatch(head)
         assert ours is not None, "the name of the branch was matched before"
@@ -162,7 +162,7 @@ class Prover(NamedTuple):
         error = error if isinstance(error, dict) else {}
         code = str(error.get("code", f"http_{answer.status}"))
         field = error.get("details", {}).get("field") if isinstance(error.get("details"), dict) else None
-        raise Refused(observation, code, f"{error.get('message', '')}{f' ({field})' if field else ''}")
+        raise NotTaken(observation, code, f"{error.get('message', '')}{f' ({field})' if field else ''}")
 
 
 class _Pauses:
@@ -173,10 +173,10 @@ class _Pauses:
         self._tempo = iter(TEMPO)
 
     def rest(self, otherwise: str) -> None:
-        """Wait a little. Raises Stopped with these words once the time is over."""
+        """Wait a little. Raises ProofStopped with these words once the time is over."""
         left = self._ends - time.monotonic()
         if left <= 0:
-            raise Stopped(otherwise)
+            raise ProofStopped(otherwise)
         time.sleep(min(left, next(self._tempo, TEMPO[-1])))
 
 
@@ -186,9 +186,11 @@ def prove_all(prover: Prover, pulls: list[Pull], *, waits: bool) -> bool:
     for pull in pulls:
         try:
             prover.prove(pull, waits=waits)
-        except (Refused, Stopped, HostRefused) as failed:
+        except (NotTaken, ProofStopped, HostRefused) as failed:
             say(f"{pull.url} {failed}")
-            harmless = failed.is_harmless if isinstance(failed, Refused) else isinstance(failed, Stopped) and not waits
+            harmless = (
+                failed.is_harmless if isinstance(failed, NotTaken) else isinstance(failed, ProofStopped) and not waits
+            )
             well = well and harmless
     return well
 
