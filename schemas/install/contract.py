@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from schemas.kernel.shape import EvidenceSource, Identifier
+from schemas.kernel.shape import EvidenceSource, HistoryCheck, Identifier
 
 InstallState = Literal["project_setup_loaded", "plan_drafted", "plan_approved", "implemented", "verified", "blocked"]
 GateCode = Literal[
@@ -86,5 +86,6 @@ class ProjectSetup(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: SetupEndpoints
     readiness: SetupReadiness
     evidence_source: EvidenceSource
+    historical_evidence_check: HistoryCheck | None
     docs: str
     next_action: str

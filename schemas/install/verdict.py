@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from schemas.install.contract import GateCode
-from schemas.kernel.shape import Closed, Epoch, EvidenceSource, Identifier
+from schemas.kernel.shape import Closed, Epoch, EvidenceSource, HistoryCheck, Identifier
 from schemas.onboarding.lifecycle import EvidenceStatus
 
 GapWord = Literal["milestone_event_missing", "milestone_property_missing", "safe_error_missing"]
@@ -69,6 +69,7 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     signals: list[Signal]
     evidence_status: EvidenceStatus
     evidence_source: EvidenceSource
+    historical_evidence_check: HistoryCheck | None
     daily_use: DailyUse
     verified_at: Epoch | None
     generated_at: Epoch

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from schemas.credentials.credential import CredentialMetadata
-from schemas.kernel.shape import EvidenceSource
+from schemas.kernel.shape import EvidenceSource, HistoryCheck
 
 ExceptionKind = Literal[
     "approval_pending",
@@ -122,6 +122,7 @@ class AutomationControl(msgspec.Struct, frozen=True, kw_only=True):
     server_time: int
     contract: ControlContract | None
     evidence_source: EvidenceSource
+    historical_evidence_check: HistoryCheck | None
     budgets: list[ControlBudget]
     credentials: list[CredentialMetadata]
     exceptions: list[ControlException]

@@ -226,6 +226,7 @@ class ConnectedAnalytics:
             kept_from=None,
             complete=True,
             source=self.source,
+            provider_project_id=self._connection.provider_project_id,
             database_ms=(perf_counter() - began) * 1000,
         )
 

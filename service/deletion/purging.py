@@ -58,6 +58,7 @@ FACTS = (
     "dsn_copies",
     "provider_grants",
     "provider_sightings",
+    "provider_receipts",
     "key_uses",
     "session_uses",
     "credential_uses",

@@ -62,6 +62,7 @@ def setup(base_url: str, project_id: str, found: SetupFound) -> ProjectSetup:
             install_verified=found.asked.install_verified,
         ),
         evidence_source=found.evidence.evidence_source,
+        historical_evidence_check=found.evidence.historical_evidence_check,
         docs=f"{base_url}/install.md",
         next_action=_NEXT[state],
     )

@@ -71,6 +71,7 @@ def report(project_id: str, findings: InstallFindings, evidence: WhoseEvidence) 
         signals=_signals(asked.signal_map.plan, findings),
         evidence_status=evidence_status(asked.signal_map.plan, asked.signal_map.receipt),
         evidence_source=evidence.evidence_source,
+        historical_evidence_check=evidence.historical_evidence_check,
         daily_use=_daily_use(asked),
         verified_at=_verified_at(asked),
         generated_at=findings.at,

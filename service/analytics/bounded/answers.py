@@ -66,7 +66,8 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
 
     `last_at` is when the newest record of the source in the project was received; None without one. `kept_from` is the
     first second that is kept. It is None where nothing is removed, or the provider decides. `names` are the columns'
-    names where only the provider knows them. Times in milliseconds.
+    names where only the provider knows them. `provider_project_id` is the number of the project read there. Times in
+    milliseconds.
     """
 
     rows: list[tuple[Any, ...]]
@@ -76,6 +77,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool
     source: EvidenceSource
     names: list[str] = []
+    provider_project_id: int | None = None
     waited_ms: float = 0.0
     database_ms: float = 0.0
 
@@ -88,7 +90,10 @@ class Timing(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """An answered question as its asker gets it: rows by the names of their columns, and what they rest on."""
+    """An answered question as its asker gets it: rows by the names of their columns, and their evidence.
+
+    `provider_project_id` as in Rows.
+    """
 
     columns: tuple[Column, ...]
     rows: list[dict[str, Any]]
@@ -96,3 +101,4 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     evidence: Evidence
     freshness: Freshness
     timing: Timing
+    provider_project_id: int | None = None

@@ -57,6 +57,7 @@ def table_of(
             query_receipt_sha256=receipt_of(question, source, columns, rows),
         ),
         freshness=Freshness(main.as_of, last, None if last is None else max(0, main.as_of - last)),
+        provider_project_id=next((read.provider_project_id for read in reads if read.provider_project_id), None),
         timing=Timing(sum(read.waited_ms for read in reads), sum(read.database_ms for read in reads)),
     )
 

@@ -12,6 +12,7 @@ from service.analytics.blueprints import show
 from service.analytics.blueprints.catalogue import ask_for, find_blueprint
 from service.analytics.blueprints.running import run_blueprint
 from service.analytics.queries import QUERY_SECONDS
+from service.analytics.receipts import keep_receipt
 from service.analytics.refusals import unanswered
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome
@@ -87,6 +88,7 @@ async def _run(call: Call[RunBlueprint, None]) -> Answer:
     if isinstance(found, ReadFailed):
         raise unanswered(found)
     call.headers["server-timing"] = server_timing(found.timing.waited_ms, found.timing.database_ms)
+    await keep_receipt(call.services.store, call.project_id, found)
     return Answer(200, show.run(call.project_id, asked, found))
 
 

@@ -10,6 +10,7 @@ from schemas.analytics.query import QueryAnswer, QueryInput
 from schemas.kernel.published import body_schema
 from service.analytics.bounded.answers import Table
 from service.analytics.queries import QUERY_SECONDS
+from service.analytics.receipts import keep_receipt
 from service.analytics.refusals import unanswered
 from service.analytics.structured import show
 from service.analytics.structured.asking import ask_structured, ask_text
@@ -51,6 +52,7 @@ async def _query(call: Call[QueryInput, None]) -> Answer:
     if isinstance(found, ReadFailed):
         raise unanswered(found)
     call.headers["server-timing"] = server_timing(found.timing.waited_ms, found.timing.database_ms)
+    await keep_receipt(call.services.store, call.project_id, found)
     return Answer(200, show.answer(call.project_id, found))
 
 

@@ -48,6 +48,7 @@ def control(project_id: str, snapshot: Snapshot, credentials: list[CredentialMet
         server_time=snapshot.now,
         contract=None if snapshot.contract is None else _contract(snapshot.contract, snapshot.now),
         evidence_source=snapshot.evidence.evidence_source,
+        historical_evidence_check=snapshot.evidence.historical_evidence_check,
         budgets=budgets,
         credentials=credentials[: BOUNDS.max_credentials],
         exceptions=found[: BOUNDS.max_exceptions],

@@ -1,5 +1,6 @@
 -- Of project `p`, whose evidence counts: that of the proven source, else of the verified install, else the one that a
--- proof would be read in now (G-183).
+-- proof would be read in now. Beside it the history of the plan, and its counterparts: the connected project, and
+-- the receipt, if it is one of ours (G-183).
 json_build_object(
     'evidence_source', coalesce(
         (select m.evidence_source from signal_maps m where m.project_id = p.project_id and m.receipt is not null),
@@ -8,4 +9,14 @@ json_build_object(
                 (select m.revision from signal_maps m where m.project_id = p.project_id), 0)),
         (select 'provider_cloud' from provider_connections c
             where c.project_id = p.project_id and c.status = 'connected' limit 1),
-        'local'))
+        'local'),
+    'connected_to', (select c.provider_project_id from provider_connections c
+        where c.project_id = p.project_id and c.status = 'connected'
+        order by c.connected_at desc, c.id desc limit 1),
+    'compared', (select json_build_object('history', h.history, 'receipt', to_jsonb(r))
+        from (select coalesce(
+            (select o.plan -> 'historical_evidence' from onboarding o where o.project_id = p.project_id),
+            (select m.plan -> 'historical_evidence' from signal_maps m where m.project_id = p.project_id)
+        ) as history) h
+        left join provider_receipts r on r.project_id = p.project_id
+            and r.sha256 = h.history ->> 'query_receipt_sha256'))

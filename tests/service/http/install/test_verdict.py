@@ -44,6 +44,7 @@ REPORT = {
     "signals",
     "evidence_status",
     "evidence_source",
+    "historical_evidence_check",
     "daily_use",
     "verified_at",
     "generated_at",
