@@ -11,40 +11,35 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.contracts.playbook import AutomationId, PlaybookRef, Sha256
-from schemas.kernel import patterns
-from schemas.kernel.shape import Closed
+from schemas.contracts.playbook import (
+    AutomationId,
+    ErrorToDraftPrAssertions,
+    ErrorToDraftPrBindings,
+    Gap,
+    PlaybookRef,
+    Sha256,
+    WeeklyFunnelReviewAssertions,
+    WeeklyFunnelReviewBindings,
+)
+from schemas.contracts.policy import (
+    ErrorToDraftPrEntry,
+    ErrorToDraftPrPolicy,
+    WeeklyFunnelReviewEntry,
+    WeeklyFunnelReviewPolicy,
+)
+from schemas.kernel.shape import Closed, one_of
 
 MAX_CONTRACT_BYTES = 262144
 MAX_AUTOMATIONS = 20
 MAX_ERRORS = 1000
 MAX_EFFECTS = 50
 
-ENTRY_SCHEMA = {
-    "type": "object",
-    "description": (
-        "An entry as a render returns it. `bindings` and `readiness_assertions` follow the playbook's"
-        " render_request_schema. The server renders `policy` from them."
-    ),
-    "properties": {
-        "playbook": {
-            "type": "object",
-            "properties": {
-                "id": {"type": "string", "enum": ["error-to-draft-pr", "weekly-funnel-review"]},
-                "version": {"type": "string"},
-                "template_hash": {"type": "string", "pattern": patterns.SHA256},
-            },
-            "required": ["id", "template_hash", "version"],
-            "additionalProperties": False,
-        },
-        "bindings": {"type": "object"},
-        "readiness_assertions": {"type": "object"},
-        "policy": {"type": "object"},
-    },
-    "required": ["bindings", "playbook", "policy", "readiness_assertions"],
-    "additionalProperties": False,
-}
-
+Entries = Annotated[
+    list[Annotated[Any, one_of(ErrorToDraftPrEntry, WeeklyFunnelReviewEntry, deep=True)]],
+    Meta(min_length=1, max_length=MAX_AUTOMATIONS),
+]
+"""Entries of a contract, as renders return them."""
+BoundPolicy = Annotated[dict[str, Any], one_of(ErrorToDraftPrPolicy, WeeklyFunnelReviewPolicy)]
 Reason = Annotated[str, Meta(min_length=1, max_length=500)]
 
 
@@ -52,9 +47,21 @@ class ContractInput(Closed, frozen=True):
     """A disabled contract, composed of rendered candidates."""
 
     policy_version: Literal[2]
-    automations: Annotated[
-        list[Any], Meta(min_length=1, max_length=MAX_AUTOMATIONS, extra_json_schema={"items": ENTRY_SCHEMA})
-    ]
+    automations: Entries
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A rendered, disabled automation, and the contract input that would save it (G-100)."""
+
+    kind: Literal["automation_candidate"] = "automation_candidate"
+    project_id: str
+    playbook: PlaybookRef
+    enabled: bool = False
+    automation: BoundPolicy
+    contract_input: ContractInput
+    candidate_sha256: Sha256
+    readiness_gaps: list[Gap]
+    next_action: str
 
 
 class EnableRequest(Closed, frozen=True):
@@ -94,9 +101,9 @@ class ContractAutomation(msgspec.Struct, frozen=True, kw_only=True):
     """One automation of a saved contract: its entry and its state."""
 
     playbook: PlaybookRef
-    bindings: dict[str, Any]
-    readiness_assertions: dict[str, Any]
-    policy: dict[str, Any]
+    bindings: Annotated[dict[str, Any], one_of(ErrorToDraftPrBindings, WeeklyFunnelReviewBindings)]
+    readiness_assertions: Annotated[dict[str, Any], one_of(ErrorToDraftPrAssertions, WeeklyFunnelReviewAssertions)]
+    policy: BoundPolicy
     automation_id: str
     enabled: bool
     enabled_at: int | None

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from schemas.kernel import patterns
-from schemas.kernel.shape import Closed
+from schemas.kernel.shape import Closed, one_of
 
 MAX_RENDER_BYTES = 65536
 
@@ -39,7 +39,13 @@ EventName = Annotated[
 ]
 Environment = Annotated[str, Meta(min_length=1, max_length=100)]
 Confirmed = Annotated[bool, Meta(extra_json_schema={"const": True})]
-CostUsd = Annotated[float, Meta(gt=0, le=10000, description="US dollars; above 0, at most 10000.")]
+MAX_COST_USD = 10000
+CostUsd = Annotated[float, Meta(gt=0, le=MAX_COST_USD, description="US dollars; above 0, at most 10000.")]
+RunsPerDay = Annotated[int, Meta(ge=1, le=1000)]
+PrsPerDay = Annotated[int, Meta(ge=1, le=100)]
+AttemptsPerRevision = Annotated[int, Meta(ge=1, le=20)]
+TurnsPerRun = Annotated[int, Meta(ge=1, le=500)]
+RuntimeSeconds = Annotated[int, Meta(ge=60, le=86400)]
 Seconds30Days = Annotated[int, Meta(ge=60, le=2592000)]
 Sha256 = Annotated[str, Meta(pattern=patterns.SHA256)]
 
@@ -51,7 +57,7 @@ PlaybookId = Literal["error-to-draft-pr", "weekly-funnel-review"]
 
 
 class Invocation(Closed, frozen=True):
-    """The program that the customer's scheduler starts; the service never runs it."""
+    """The program that the customer's scheduler starts. The service never runs it."""
 
     executable: Annotated[str, Meta(min_length=1, max_length=500, pattern=patterns.PRINTABLE)]
     argv: Annotated[
@@ -100,7 +106,7 @@ Execution = AgentAExecution | AgentBExecution | HostedCiExecution | CustomExecut
 
 
 class Escalation(Closed, frozen=True):
-    """Where a run turns when it cannot go on."""
+    """The help for a run that cannot go on."""
 
     destination: Text500
     instructions: Annotated[str, Meta(min_length=1, max_length=2000)]
@@ -110,7 +116,7 @@ class Escalation(Closed, frozen=True):
 
 
 class RepositoryRunner(Closed, frozen=True):
-    """Who works, and in which repository."""
+    """The worker of a repair, and its repository."""
 
     provider: Provider
     repository: Annotated[
@@ -146,14 +152,14 @@ CodeDelivery = ReviewRequired | AutoMerge
 
 
 class Materiality(Closed, frozen=True):
-    """How much evidence a case needs before it may trigger a run."""
+    """The evidence of a case that may trigger a run."""
 
     minimum_event_count: Annotated[int, Meta(ge=1, le=1000000000)]
     maximum_last_seen_age_seconds: Annotated[int, Meta(ge=60, le=31622400)]
 
 
 class CaseTrigger(Closed, frozen=True):
-    """How often, and for which cases, receipts are issued."""
+    """The pace of receipts, and the cases that get them."""
 
     max_cases_per_sweep: Annotated[int, Meta(ge=1, le=100)]
     cooldown_seconds: Annotated[int, Meta(ge=60, le=604800)]
@@ -161,7 +167,7 @@ class CaseTrigger(Closed, frozen=True):
 
 
 class Scope(Closed, frozen=True):
-    """What one pull request may touch, and the tests it has to pass."""
+    """The limits of one pull request, and the tests it has to pass."""
 
     allowed_paths: Annotated[tuple[Text500, ...], Meta(min_length=1, max_length=100)]
     test_commands: Annotated[tuple[Text500, ...], Meta(min_length=1, max_length=30)]
@@ -170,18 +176,18 @@ class Scope(Closed, frozen=True):
 
 
 class CaseBudgets(Closed, frozen=True):
-    """Limits that the server charges against; days are trailing windows of 86400 s."""
+    """Limits for the charges of the server. Days are trailing windows of 86400 s."""
 
-    max_runs_per_day: Annotated[int, Meta(ge=1, le=1000)]
-    max_prs_per_day: Annotated[int, Meta(ge=1, le=100)]
-    max_attempts_per_case_revision: Annotated[int, Meta(ge=1, le=20)]
-    max_turns_per_run: Annotated[int, Meta(ge=1, le=500)]
-    max_runtime_seconds: Annotated[int, Meta(ge=60, le=86400)]
+    max_runs_per_day: RunsPerDay
+    max_prs_per_day: PrsPerDay
+    max_attempts_per_case_revision: AttemptsPerRevision
+    max_turns_per_run: TurnsPerRun
+    max_runtime_seconds: RuntimeSeconds
     max_cost_usd_per_run: CostUsd
 
 
 class VerificationWindow(Closed, frozen=True):
-    """How long a deploy is watched, and how much traffic proves it; the wait is not shorter than the window."""
+    """The time for which a deploy is watched, and the traffic for its proof. The wait is at least the window."""
 
     observation_window_seconds: Seconds30Days
     max_wait_seconds: Seconds30Days
@@ -189,7 +195,7 @@ class VerificationWindow(Closed, frozen=True):
 
 
 class ErrorToDraftPrBindings(Closed, frozen=True):
-    """What an owner decides about `error-to-draft-pr`; everything else is locked."""
+    """Choices of an owner for `error-to-draft-pr`. Everything else is locked."""
 
     automation_id: AutomationId
     name: Name
@@ -205,7 +211,7 @@ class ErrorToDraftPrBindings(Closed, frozen=True):
 
 
 class ErrorToDraftPrAssertions(Closed, frozen=True):
-    """What the owner states about the outside; the last two have to be true for auto_merge."""
+    """Statements of the owner about the outside. The last two have to be true for auto_merge."""
 
     repository_pull_request_access_confirmed: bool
     ci_proof_callback_configured: bool
@@ -226,7 +232,7 @@ class RenderErrorToDraftPr(Closed, frozen=True):
 
 
 class ReportRunner(Closed, frozen=True):
-    """Who works; a report needs no repository."""
+    """The worker of a report, without a repository."""
 
     provider: Provider
     environment: Environment | UnsetType = UNSET
@@ -256,16 +262,16 @@ class Funnel(Closed, frozen=True):
 
 
 class ReportBudgets(Closed, frozen=True):
-    """Limits that the server charges against; days are trailing windows of 86400 s."""
+    """Limits for the charges of the server. Days are trailing windows of 86400 s."""
 
-    max_runs_per_day: Annotated[int, Meta(ge=1, le=1000)]
-    max_turns_per_run: Annotated[int, Meta(ge=1, le=500)]
-    max_runtime_seconds: Annotated[int, Meta(ge=60, le=86400)]
+    max_runs_per_day: RunsPerDay
+    max_turns_per_run: TurnsPerRun
+    max_runtime_seconds: RuntimeSeconds
     max_cost_usd_per_run: CostUsd
 
 
 class WeeklyFunnelReviewBindings(Closed, frozen=True):
-    """What an owner decides about `weekly-funnel-review`; everything else is locked."""
+    """Choices of an owner for `weekly-funnel-review`. Everything else is locked."""
 
     automation_id: AutomationId
     name: Name
@@ -278,7 +284,7 @@ class WeeklyFunnelReviewBindings(Closed, frozen=True):
 
 
 class WeeklyFunnelReviewAssertions(Closed, frozen=True):
-    """What the owner states about the outside."""
+    """Statements of the owner about the outside."""
 
     scheduler_execution_configured: bool
 
@@ -298,10 +304,14 @@ Assertions = ErrorToDraftPrAssertions | WeeklyFunnelReviewAssertions
 # ---- the operations
 
 
-class RenderRequest(Closed, frozen=True):
-    """Any render request. `bindings` and `readiness_assertions` are those of the playbook in the path."""
+RenderBody = Annotated[Any, one_of(RenderErrorToDraftPr, RenderWeeklyFunnelReview)]
+"""A render request as it is published."""
 
-    version: Annotated[str, Meta(description="The playbook version that is bound.")]
+
+class RenderRequest(Closed, frozen=True):
+    """Any render request as it is decoded: the playbook in the path says afterwards which one it must be."""
+
+    version: str
     bindings: dict[str, Any]
     readiness_assertions: dict[str, Any]
 
@@ -373,17 +383,3 @@ class Gap(msgspec.Struct, frozen=True):
 
     code: str
     message: str
-
-
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A rendered, disabled automation, and the contract input that would save it (G-100)."""
-
-    kind: Literal["automation_candidate"] = "automation_candidate"
-    project_id: str
-    playbook: PlaybookRef
-    enabled: bool = False
-    automation: dict[str, Any]
-    contract_input: dict[str, Any]
-    candidate_sha256: Sha256
-    readiness_gaps: list[Gap]
-    next_action: str

@@ -10,9 +10,16 @@ from typing import Any
 
 import msgspec
 
+from schemas.kernel.shape import ALTERNATIVES, COMPONENT
+
 # The lookahead keeps Python's `$` from matching before a newline at the end; other dialects have no such `$`, and RE2
 # refuses the lookahead.
 _END = r"(?!\n)$"
+_ESCAPED = re.compile(r"\\u([0-9a-f]{4})")  # an escape that RE2 lacks
+_LAST_BYTE = 0xFF
+# What Python takes for white space. Other dialects take less or more for it: each character stands for itself.
+_BLANKS = r"\t-\r\x1c-\x20\x85\xa0" + "\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_NAMED = f"{COMPONENT}{{name}}"
 _RULES = re.compile(r"\s*\((?:[^()]*\b)?(?:R-[A-Z]+-|G-)\d[^()]*\)")
 
 
@@ -28,13 +35,17 @@ def _object(part: dict[str, Any]) -> dict[str, Any]:
 
     An object of any members says so: a generator may take one that says nothing for an empty one.
 
-    A default of null is dropped: it says no more than that the member is optional.
+    A decimal is a number, as the service writes it. A default of null is dropped: it says no more than that the member
+    is optional.
     """
     pattern, description = part.get("pattern"), part.get("description")
     if isinstance(pattern, str):
-        part["pattern"] = pattern.replace(_END, "$")
+        part["pattern"] = _ESCAPED.sub(_character, pattern.replace(_END, "$").replace(r"\s", _BLANKS))
     if isinstance(description, str):
         part["description"] = _RULES.sub("", inspect.cleandoc(description))
+    if part.get("format") == "decimal":
+        part |= {"type": "number"}
+        del part["format"]
     if part.get("type") == "array" and "prefixItems" not in part:
         part.setdefault("items", {})
     if part.get("type") == "object" and "properties" not in part:
@@ -48,6 +59,11 @@ def _object(part: dict[str, Any]) -> dict[str, Any]:
         if constant:
             part["required"] = [*constant, *part.get("required", [])]
     return part
+
+
+def _character(escape: re.Match[str]) -> str:
+    code = int(escape[1], 16)
+    return rf"\x{code:02x}" if code <= _LAST_BYTE else chr(code)
 
 
 def publish_request(component: dict[str, Any]) -> dict[str, Any]:
@@ -78,8 +94,7 @@ def body_schema(kind: Any) -> dict[str, Any]:
 
     A reference would lead nowhere inside the refusal, so that each is replaced by what it names.
     """
-    described = publish(msgspec.json.schema(kind))
-    definitions = described.pop("$defs", {})
+    [described, *_], definitions = publish(msgspec.json.schema_components([kind, *ALTERNATIVES], ref_template=_NAMED))
     inlined: dict[str, Any] = _inlined(described, definitions, ())
     return inlined
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from schemas.contracts.contract import ENTRY_SCHEMA, MAX_AUTOMATIONS
+from schemas.contracts.contract import Entries
 from schemas.kernel.shape import Closed
 from schemas.runs.decision import Decision
 
@@ -19,9 +19,7 @@ class BacktestInput(Closed, frozen=True):
     """A contract as you would save it, and the number of past days to test it on."""
 
     policy_version: Literal[2]
-    automations: Annotated[
-        list[Any], Meta(min_length=1, max_length=MAX_AUTOMATIONS, extra_json_schema={"items": ENTRY_SCHEMA})
-    ]
+    automations: Entries
     days: Annotated[int, Meta(ge=1, le=MAX_DAYS)]
 
 

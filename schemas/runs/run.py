@@ -342,7 +342,7 @@ class Run(Told, frozen=True, kw_only=True):
     counted_in: CountedIn | None
     evidence_source: EvidenceSource | None
     report_id: str | None
-    output: Annotated[Any, one_of(SelfHealingOutput, FunnelReviewOutput)]
+    output: Annotated[Any, one_of(SelfHealingOutput, FunnelReviewOutput, null=True)]
     output_parts: OutputParts | None
     reason: str | None
     external_follow_ups: list[FollowUp]

@@ -90,7 +90,7 @@ def policy_of(saved: SavedAutomation) -> Policy:
     )
 
 
-def _limits(budgets: rendered.Limits) -> Limits:
+def _limits(budgets: rendered.CaseLimits | rendered.ReportLimits) -> Limits:
     return Limits(
         max_runs_per_day=budgets.max_runs_per_day,
         max_prs_per_day=budgets.max_prs_per_day,

@@ -8,7 +8,7 @@ whatever later versions of this program would render. Documents come as decoded 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -30,7 +30,7 @@ from statemachines.contracts.templates import Template
 from statemachines.kernel.faults import INVALID, MISSING
 from statemachines.kernel.shapes import Problem, problems, unknown
 
-POLICY_VERSION = 2
+POLICY_VERSION: Final = 2
 DUPLICATE = "duplicate_automation_id"
 WORKFLOW = "workflow_graph_disabled"
 

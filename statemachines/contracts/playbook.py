@@ -18,22 +18,24 @@ import rfc8785
 
 from schemas.contracts.playbook import (
     Bindings,
-    CaseBudgets,
     ErrorToDraftPrBindings,
     Gap,
     PlaybookRef,
-    ReportBudgets,
     WeeklyFunnelReviewBindings,
 )
 from schemas.contracts.policy import (
+    WORKFLOW_NODES,
+    CaseLimits,
+    DataBoundary,
     ErrorToDraftPrPolicy,
-    Limits,
     Policy,
+    ReportLimits,
     ReportPlan,
     Scheduled,
     UnhandledCases,
     VerificationPolicy,
     WeeklyFunnelReviewPolicy,
+    Workflow,
 )
 from statemachines.contracts.cron import InvalidSchedule, parse_cron, zone
 from statemachines.contracts.templates import PUBLISHED, Template
@@ -227,17 +229,23 @@ def _render_error_to_draft_pr(template: Template, bound: ErrorToDraftPrBindings)
     return ErrorToDraftPrPolicy(
         automation_id=bound.automation_id,
         name=bound.name,
-        playbook_version=template.version,
+        enabled=False,
+        playbook_version="4.0.0",
+        required_trust="customer_provider",
+        runner_mode="draft_only",
         runner=bound.runner,
         execution=bound.execution,
         trigger=UnhandledCases(
             bound.trigger.max_cases_per_sweep, bound.trigger.cooldown_seconds, bound.trigger.materiality
         ),
         scope=bound.scope,
-        budgets=_limits(
-            bound.budgets,
+        budgets=CaseLimits(
+            max_runs_per_day=bound.budgets.max_runs_per_day,
             max_prs_per_day=bound.budgets.max_prs_per_day,
             max_attempts_per_case_revision=bound.budgets.max_attempts_per_case_revision,
+            max_turns_per_run=bound.budgets.max_turns_per_run,
+            max_runtime_seconds=bound.budgets.max_runtime_seconds,
+            max_cost_usd_per_run=_exact(bound.budgets.max_cost_usd_per_run),
         ),
         code_delivery=bound.code_delivery,
         allowed_actions=template.allowed_actions,
@@ -247,8 +255,11 @@ def _render_error_to_draft_pr(template: Template, bound: ErrorToDraftPrBindings)
             max_wait_seconds=bound.verification.max_wait_seconds,
             min_sample_size=bound.verification.min_sample_size,
             traffic_sample_event=bound.traffic_sample_event,
+            blueprint_id="deploy-recurrence",
         ),
         escalation=bound.escalation,
+        data_boundary=DataBoundary(telemetry_instruction_authority="none"),
+        workflow=None,
     )
 
 
@@ -256,38 +267,39 @@ def _render_weekly_funnel_review(template: Template, bound: WeeklyFunnelReviewBi
     return WeeklyFunnelReviewPolicy(
         automation_id=bound.automation_id,
         name=bound.name,
-        playbook_version=template.version,
+        enabled=False,
+        playbook_version="2.0.0",
+        required_trust="customer_provider",
+        runner_mode="report_only",
         runner=bound.runner,
         execution=bound.execution,
+        report_kind="funnel_review",
         trigger=Scheduled(bound.schedule.cron, bound.schedule.timezone, bound.schedule.start_window_seconds),
         report_plan=ReportPlan(
             events=bound.funnel.events,
             period_days=bound.funnel.period_days,
             minimum_sample_size=bound.funnel.minimum_sample_size,
+            blueprint_id="ordered-funnel-period-compare",
         ),
-        budgets=_limits(
-            bound.budgets,
-            max_prs_per_day=template.locked_invariants["max_prs_per_day"],
-            max_attempts_per_case_revision=template.locked_invariants["max_attempts_per_case_revision"],
+        budgets=ReportLimits(
+            max_runs_per_day=bound.budgets.max_runs_per_day,
+            max_prs_per_day=0,
+            max_attempts_per_case_revision=1,
+            max_turns_per_run=bound.budgets.max_turns_per_run,
+            max_runtime_seconds=bound.budgets.max_runtime_seconds,
+            max_cost_usd_per_run=_exact(bound.budgets.max_cost_usd_per_run),
         ),
         allowed_actions=template.allowed_actions,
         forbidden_actions=template.forbidden_actions,
         escalation=bound.escalation,
+        data_boundary=DataBoundary(telemetry_instruction_authority="none"),
+        workflow=Workflow(version=3, nodes=WORKFLOW_NODES),
     )
 
 
-def _limits(
-    budgets: CaseBudgets | ReportBudgets, *, max_prs_per_day: int, max_attempts_per_case_revision: int
-) -> Limits:
-    return Limits(
-        max_runs_per_day=budgets.max_runs_per_day,
-        max_prs_per_day=max_prs_per_day,
-        max_attempts_per_case_revision=max_attempts_per_case_revision,
-        max_turns_per_run=budgets.max_turns_per_run,
-        max_runtime_seconds=budgets.max_runtime_seconds,
-        # The shortest decimal that reads back as the number sent: what RFC 8785 writes, exactly.
-        max_cost_usd_per_run=Decimal(repr(budgets.max_cost_usd_per_run)),
-    )
+def _exact(cost: float) -> Decimal:
+    """The shortest decimal with the value of the number, as RFC 8785 writes it."""
+    return Decimal(repr(cost))
 
 
 def assemble_entry(template: Template, bindings: Any, assertions: Any) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import Any
 
+from schemas.contracts.contract import Candidate, ContractInput
 from schemas.contracts.playbook import (
     MAX_RENDER_BYTES,
-    Candidate,
     Playbook,
     PlaybookCatalog,
     PlaybookQuery,
+    RenderBody,
     RenderRequest,
 )
 from schemas.kernel.published import publish
@@ -22,7 +22,7 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
 from service.http.edge.routes import all_endpoints
-from statemachines.contracts.documents import contract_input
+from statemachines.contracts.documents import POLICY_VERSION, contract_input
 from statemachines.contracts.playbook import (
     LOCKED,
     assemble_entry,
@@ -96,6 +96,7 @@ async def get_playbook(call: Call[None, PlaybookQuery]) -> Answer:
     principals=KEY,
     max_body=MAX_RENDER_BYTES,
     responses={200: Candidate},
+    shown_body=RenderBody,
     mutation=False,
     idempotency="optional",
     errors=("playbook_not_found",),
@@ -111,13 +112,12 @@ def _render(template: Template, project_id: str, body: RenderRequest) -> Candida
     bindings, assertions = body.bindings, body.readiness_assertions
     _check_request(template, body)
     entry = assemble_entry(template, bindings, assertions)
-    document: dict[str, Any] = contract_input([entry])
     return Candidate(
         project_id=project_id,
         playbook=reference(template),
         automation=entry["policy"],
-        contract_input=document,
-        candidate_sha256=sha256_of(document),
+        contract_input=ContractInput(POLICY_VERSION, [entry]),
+        candidate_sha256=sha256_of(contract_input([entry])),
         readiness_gaps=assertion_gaps(template, assertions),
         next_action="Review the policy and validate contract_input. An owner can save it with PUT. It stays disabled.",
     )

@@ -29,7 +29,7 @@ import {
   verifyAutomationRun,
   verifyOnboarding,
 } from "./generated/hey";
-import type { AuthorizeDraftPr, ContractInput, CreateCredential, Plan } from "./generated/hey";
+import type { AuthorizeDraftPr, CreateCredential, ErrorToDraftPrBindings, Plan } from "./generated/hey";
 import { createClient, createConfig } from "./generated/hey/client";
 import { advance, baseUrl, check, internalToken, must, subject } from "./given";
 import story from "./story.json";
@@ -100,11 +100,11 @@ async function onboard(client: Caller, product: Caller, ci: string, project_id: 
 
 async function enable(client: Caller, project_id: string): Promise<Caller> {
   const path = { project_id };
-  const wish = { version: "4.0.0", bindings: story.bindings, readiness_assertions: story.assertions };
+  const bindings = story.bindings as ErrorToDraftPrBindings;
+  const wish = { version: "4.0.0" as const, bindings, readiness_assertions: story.assertions };
   const rendering = { client, path: { ...path, id: "error-to-draft-pr" }, body: wish };
   const candidate = must(await renderAutomationPlaybook(rendering), "render");
-  const input = candidate.contract_input as unknown as ContractInput;
-  const saved = must(await putAutomationContract({ client, path, body: input }), "save");
+  const saved = must(await putAutomationContract({ client, path, body: candidate.contract_input }), "save");
   const runner = await mint(client, project_id, { kind: "automation_runner", name: "runner", automation_id: "heal" });
   const headers = { "If-Match": saved.etag, ...keyed("on") };
   const enabled = must(await enableAutomationContract({ client, path, headers, body: {} }), "enable");

@@ -77,7 +77,8 @@ async function onboard(owner: Caller, product: Caller, ci: string, project_id: s
 
 async function enable(owner: Caller, project_id: string): Promise<Caller> {
   const path = { project_id };
-  const wish = { version: "4.0.0", bindings: story.bindings, readiness_assertions: story.assertions };
+  const bindings = story.bindings as Schemas["ErrorToDraftPrBindings"];
+  const wish = { version: "4.0.0" as const, bindings, readiness_assertions: story.assertions };
   const candidate = must(
     await owner.POST("/v1/projects/{project_id}/automation-playbooks/{id}/render", {
       params: { path: { ...path, id: "error-to-draft-pr" } },
@@ -88,7 +89,7 @@ async function enable(owner: Caller, project_id: string): Promise<Caller> {
   const saved = must(
     await owner.PUT("/v1/projects/{project_id}/automation-contract", {
       params: { path },
-      body: candidate.contract_input as Schemas["ContractInput"],
+      body: candidate.contract_input,
     }),
     "save",
   );

@@ -123,12 +123,13 @@ class Shop:
     def enable(self) -> None:
         """From bindings to an enabled contract."""
         wish = {"version": "4.0.0", "bindings": STORY["bindings"], "readiness_assertions": STORY["assertions"]}
-        rendered = render_automation_playbook.sync(
-            self.id, "error-to-draft-pr", client=self.owner, body=m.RenderRequest.from_dict(wish)
-        )
+        asked = m.RenderErrorToDraftPr.from_dict(wish)
+        rendered = render_automation_playbook.sync(self.id, "error-to-draft-pr", client=self.owner, body=asked)
         candidate = must(m.Candidate, rendered)
-        contract = m.ContractInput.from_dict(candidate.contract_input.to_dict())
-        saved = must(m.AutomationContract, put_automation_contract.sync(self.id, client=self.owner, body=contract))
+        saved = must(
+            m.AutomationContract,
+            put_automation_contract.sync(self.id, client=self.owner, body=candidate.contract_input),
+        )
         self.runner = client_of(self.mint("automation_runner", automation_id="heal"))
         enabled = enable_automation_contract.sync(
             self.id, client=self.owner, body=m.EnableRequest(), if_match=saved.etag, idempotency_key=f"{SUBJECT}-on"

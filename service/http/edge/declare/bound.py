@@ -123,8 +123,12 @@ class Bound:
         """JSON Schema of the body, shown with every refused one."""
         if self.operation.media_type != JSON:
             return {"type": "string", "format": "binary"}
-        shown = self.operation.shown_body if self.raw_body else self.body_type
-        return {"type": "object"} if shown is None else body_schema(shown)
+        return {"type": "object"} if self.shown_body is None else body_schema(self.shown_body)
+
+    @property
+    def shown_body(self) -> Any:
+        """The described type of the body, None without one."""
+        return self.operation.shown_body or (None if self.raw_body else self.body_type)
 
 
 def is_id(value: str) -> bool:

@@ -147,6 +147,5 @@ def _request_body(bound: Bound, sources: DocumentSources) -> Json:
     media_type = bound.operation.media_type
     if media_type != JSON:
         return {"required": True, "content": {media_type: {"schema": {"type": "string", "format": "binary"}}}}
-    shown = bound.operation.shown_body if bound.raw_body else bound.body_type
-    schema = {} if shown is None else sources.schema_of[id(shown)]
+    schema = {} if bound.shown_body is None else sources.schema_of[id(bound.shown_body)]
     return {"required": bound.needs_body, "content": {media_type: {"schema": schema}}}

@@ -84,7 +84,7 @@ def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
 
 def _components(shown: Sequence[Bound], schema_of: Mapping[int, Json], described: Json, words: Words) -> Json:
     """The components as requests and as people's answers have them."""
-    bodies = [schema_of[id(bound.body_type)] for bound in shown if bound.takes_body and not bound.raw_body]
+    bodies = [schema_of[id(bound.shown_body)] for bound in shown if bound.takes_body and not bound.raw_body]
     asked = {name: publish_request(described[name]) for name in _named_in(bodies, described)}
     notice = {"$ref": "#/components/schemas/BillingNotice", "description": words.shared("billing_notice")}
     sent = {name: _sent(described[name], names) for name, names in sent_members(shown).items()}

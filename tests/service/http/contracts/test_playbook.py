@@ -10,6 +10,8 @@ import httpx2
 import msgspec
 import pytest
 import rfc8785
+from jsonschema import Draft202012Validator
+from jsonschema import ValidationError as JsonSchemaError
 
 from service.http.edge.routes import all_endpoints
 from tests.support.automation_world import World, closed, open_world
@@ -162,6 +164,30 @@ def test_render_limits_its_body(world: World) -> None:
     body = msgspec.json.encode(render_request(CASE))
     assert render(world, CASE, body.ljust(65536)).status_code == 200
     assert closed(render(world, CASE, body.ljust(65537)), 413, "payload_too_large")["details"] == {"max_bytes": 65536}
+
+
+@pytest.mark.parametrize("playbook", [CASE, REVIEW])
+def test_answers_have_the_published_shapes(world: World, playbook: str) -> None:
+    """The candidate of a render, and the contract that is saved from it, over HTTP."""
+    document = world.call("GET", "/v1/openapi.json", who=None).json()
+
+    def fits(component: str, answer: Any) -> None:
+        schema = {"$ref": f"#/components/schemas/{component}", "components": document["components"]}
+        Draft202012Validator(schema).validate(answer)
+
+    candidate = render(world, playbook, render_request(playbook)).json()
+    fits("Candidate", candidate)
+    fits("ContractInput", candidate["contract_input"])
+    path = f"/v1/projects/{world.project_id}/automation-contract"
+    assert world.call("POST", f"{path}/validate", candidate["contract_input"]).json()["valid"] is True
+    saved = world.call("PUT", path, candidate["contract_input"])
+    assert saved.status_code == 201
+    fits("AutomationContract", saved.json())
+    [automation] = saved.json()["automations"]
+    assert automation["policy"] == candidate["automation"]
+    broken = put(saved.json(), "automations", [put(automation, "policy.enabled", True)])
+    with pytest.raises(JsonSchemaError):
+        fits("AutomationContract", broken)
 
 
 def test_render_is_for_members_alone(world: World) -> None:
