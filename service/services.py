@@ -19,6 +19,7 @@ from service.eventstore.follow.follower import Follower
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.ingest.kept.feedback import FeedbackReports
+from service.ingest.provided.looking import ExceptionLooks
 from service.provider.exchanges import Exchanges
 from service.provider.operator import OperatorProvider
 from service.provider.sources import ProviderSources
@@ -31,9 +32,9 @@ from service.webhooks.testing import WebhookTester
 class Services:
     """Settings, the event store (commands and reads) with the follower of its log, the intake, the providers, and more.
 
-    The rest is archives of projects, the signed tree, questions to providers, who asks, who owes, public answers,
-    source maps, the one client for outside addresses, tests of webhooks, the operator's account at the provider, where
-    projects are read there, turns of such requests, and where people sign in.
+    The rest is looks at errors of providers, archives of projects, the signed tree, questions to providers, who asks,
+    who owes, public answers, source maps, the one client for outside addresses, tests of webhooks, the operator's
+    account at the provider, where projects are read there, turns of such requests, and where people sign in.
     """
 
     settings: Settings
@@ -43,6 +44,7 @@ class Services:
     archives: Archives
     tree: SignedTree
     intake: Intake
+    exceptions: ExceptionLooks
     feedback: FeedbackReports
     providers: AnalyticsProviders
     queries: BoundedQueries

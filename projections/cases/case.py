@@ -28,6 +28,9 @@ from statemachines.cases.case import (
 )
 from statemachines.kernel.machine import Recorded
 
+Source = Literal["local", "provider_cloud", "both"]
+"""Where the errors of a case come from: by DSN, from the connected provider."""
+
 
 class CaseRow(Row, frozen=True, kw_only=True):
     """A case. `case_revision` is the revision that clients see.
@@ -53,7 +56,9 @@ class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
     came by the public DSN. With any, the members `server_…` are of the others alone (G-184). `server_last_seen_at` is
     0 between an error by the public DSN after a resolution and the next of the others. `first_occurred_at` and
     `last_occurred_at` are the times at which errors happened, null as long as these are those of their receipt (G-193).
-    `erased_…` are those of the counts whose records were erased with a person (G-197).
+    `erased_…` are those of the counts whose records were erased with a person (G-197). Of a case that the connected
+    provider knows (G-182), the members `own_…` are of the errors by DSN alone, `provider_…` of those of the provider,
+    and `event_count` and `users_affected` the greater of the two.
     """
 
     project_id: str
@@ -80,13 +85,32 @@ class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
     last_occurred_at: int | None = None
     erased_errors: int = 0
     erased_people: int = 0
+    own_count: int | None = None
+    own_people: int | None = None
+    own_first_seen_at: int | None = None
+    own_last_seen_at: int | None = None
+    own_unmarked: bool | None = None
+    provider_count: int | None = None
+    provider_people: int | None = None
+    provider_last_seen_at: int | None = None
+    provider_sample: dict[str, Any] | None = None
+
+    @property
+    def source(self) -> Source:
+        """Where its errors come from."""
+        if self.own_count is None:
+            return "local"
+        return "both" if self.own_count else "provider_cloud"
 
     def counted(self, *, accept_public: bool) -> CountedErrors:
         """The errors for decisions about automation: all of them, or those by the server's DSN alone."""
         if accept_public or not self.public_count:
             return CountedErrors(self.event_count, self.last_seen_at, bool(self.unmarked))
+        own = self.event_count if self.own_count is None else self.own_count
         return CountedErrors(
-            self.event_count - self.public_count, self.server_last_seen_at or None, bool(self.server_unmarked)
+            max(own - self.public_count, self.provider_count or 0),
+            self.server_last_seen_at or None,
+            bool(self.server_unmarked),
         )
 
 

@@ -214,7 +214,7 @@ class CaseWork(msgspec.Struct, frozen=True, kw_only=True):
 CASE_ORIGINS = origins(
     server="id case_id project_id fingerprint status revision trust event_count users_affected first_seen_at "
     "last_seen_at first_occurred_at last_occurred_at suppression_id claimed overflow merged_into hints claim work "
-    "resolved_at assignee comments merged grouping trend next_action",
+    "resolved_at assignee comments merged grouping trend source next_action",
     telemetry="title level environment release message culprit environments releases tags",
     runner="agent_runs",
     below={
@@ -249,5 +249,6 @@ class CaseRecord(Told, CaseItem, frozen=True, kw_only=True):
     merged: list[MergedCase]
     grouping: CaseGrouping
     trend: CaseTrend
+    source: Literal["local", "provider_cloud", "both"]
     next_action: str
     origins: Annotated[Origins, told(CASE_ORIGINS)]

@@ -54,6 +54,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 MAX_QUERY_BYTES = 16 * 1024 * 1024
 MAX_ROWS = 2000
 LATE_SECONDS = 86400  # the client's own time may differ this much from the time of receipt; it only narrows the scan
+FRESH = "force_blocking"
+"""How a query refreshes: its answer is no cached one."""
 BROWSER_LIBRARIES = frozenset({"web", "js"})
 _EXCEPTION = "$exception"
 
@@ -293,12 +295,20 @@ class ConnectedAnalytics:
             rows.append((event, at, properties))
         return rows
 
+    async def answer(self, query: str, values: Mapping[str, Any]) -> bytes | ReadFailed:
+        """Query with the stored token, and leave the text of the answer to the caller: it may be large."""
+        asked = document({"query": {"kind": "HogQLQuery", "query": query, "values": values}, "refresh": FRESH})
+        answer = await self._send("POST", "query/", asked, max_bytes=MAX_QUERY_BYTES)
+        if isinstance(answer, ReadFailed):
+            return answer
+        return answer.body if answer.status == HTTPStatus.OK else failed(answer)
+
     async def _query(
         self, query: str, values: Mapping[str, Any], shape: type[T], *, first: bool = False
     ) -> T | ReadFailed:
         """Query with the stored token. `first`: before what else is asked of the connection."""
         asked = {"kind": "HogQLQuery", "query": query, "values": values}
-        return await self.post("query/", document({"query": asked, "refresh": "force_blocking"}), shape, first=first)
+        return await self.post("query/", document({"query": asked, "refresh": FRESH}), shape, first=first)
 
     async def post(self, path: str, content: Content, shape: type[T], *, first: bool = False) -> T | ReadFailed:
         """Post below the connected project, and read the answer in the agreed form."""

@@ -1,4 +1,4 @@
-"""Background work of the intake: partitions ahead of time, and retention (design §7, G-071)."""
+"""Background work of the intake: partitions, retention (design §7, G-071), errors of providers (G-182)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import procrastinate
 import psycopg
+import structlog
 
 from service.billing.plans import retention
 from service.ingest.kept import feedback
@@ -15,6 +16,8 @@ from service.ingest.kept.retention import purge
 from service.runs.background.forgetting import forget_decisions
 from service.services import Services
 from service.tasks import Task
+
+log = structlog.get_logger(__name__)
 
 
 async def _connect(services: Services) -> psycopg.AsyncConnection[tuple[Any, ...]]:
@@ -43,10 +46,18 @@ async def settle_feedback(services: Services, _: Mapping[str, Any]) -> None:
         await feedback.settle(connection)
 
 
+async def look_at_exceptions(services: Services, _: Mapping[str, Any]) -> None:
+    """Count what the providers of connected projects got since the last look (G-182)."""
+    counted = await services.exceptions.run()
+    if counted:
+        log.info("provider_errors_counted", number=counted)
+
+
 _AGAIN = procrastinate.RetryStrategy(max_attempts=3, wait=60)
 
 TASKS = [
     Task("ingest.partitions", make_partitions, retry=_AGAIN, cron="7 * * * *"),
     Task("ingest.retention", purge_telemetry, retry=_AGAIN, cron="23 3 * * *"),
+    Task("ingest.provider_exceptions", look_at_exceptions, cron="* * * * *"),
     Task("ingest.feedback", settle_feedback, cron="* * * * *"),
 ]

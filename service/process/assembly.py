@@ -23,6 +23,8 @@ from service.eventstore.follow.follower import Follower
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.ingest.kept.feedback import FeedbackReports
+from service.ingest.provided.counting import ProvidedCounter
+from service.ingest.provided.looking import ExceptionLooks
 from service.ingest.scrub.scrubbing import Scrubber
 from service.process.measures import DIRECTORY
 from service.provider.exchanges import Exchanges
@@ -47,6 +49,8 @@ def make_services(settings: Settings) -> Services:
     providers = AnalyticsProviders(settings, store, guard)
     queries = BoundedQueries(store, providers)
     operator = OperatorProvider(settings, providers.client)
+    scrubber = Scrubber(settings.scrub_names or ())
+    counter = ProvidedCounter(settings.database_url, registry(), settings.new_cases_per_hour)
     return Services(
         settings=settings,
         store=store,
@@ -57,10 +61,11 @@ def make_services(settings: Settings) -> Services:
         intake=Intake(
             settings.database_url,
             registry(),
-            scrubber=Scrubber(settings.scrub_names or ()),
+            scrubber=scrubber,
             new_cases_per_hour=settings.new_cases_per_hour,
             frames=DecidingFrames(store, unmangler),
         ),
+        exceptions=ExceptionLooks(store, providers, scrubber, counter),
         feedback=FeedbackReports(settings.database_url),
         providers=providers,
         queries=queries,

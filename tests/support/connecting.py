@@ -10,16 +10,29 @@ from typing import Any
 from urllib.parse import urljoin
 
 import httpx2
+import psycopg
 
 from tests.support.api import ok
 from tests.support.onboarding import Onboarding
 from tests.support.provider import FakeProvider
+from tests.support.server import ServerHandle
 
 START, POLL, CALLBACK = "/v1/auth/provider", "/v1/auth/provider/poll", "/v1/auth/provider/callback"
 
 _FIELD = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
 _CODE = re.compile(r'<code class="code">([^<]+)</code>')
 _ACTION = re.compile(r'<form method="post" action="([^"]+)"')
+
+
+def without_looks(server: ServerHandle) -> None:
+    """Let the worker of a server look at no provider by itself: the job that waits is the only one of its kind."""
+    assert server.database_url is not None
+    with psycopg.connect(server.database_url, autocommit=True) as connection:
+        connection.execute(
+            "insert into procrastinate_jobs (queue_name, task_name, queueing_lock, scheduled_at) "
+            "values ('default', %s, %s, 'infinity') on conflict do nothing",
+            ("ingest.provider_exceptions", "procrastinate:ingest.provider_exceptions"),
+        )
 
 
 def visit(url: str) -> httpx2.Response:

@@ -6,6 +6,7 @@ Titles, messages, tags and users come from telemetry. They are handed on as evid
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from psycopg.errors import UndefinedTable
@@ -126,17 +127,33 @@ class CaseBundle(msgspec.Struct, frozen=True):
 
     @property
     def latest_event(self) -> CaseLatestEvent | None:
-        """The latest error; the sample stands in for it once retention has removed its row."""
-        sample, latest = self.stats.sample, self.evidence.latest
-        if latest is not None or sample is None:
-            return latest
-        # One from before the time of an error was kept means that of its receipt.
-        return msgspec.convert({"occurred_at": sample["received_at"], **sample}, CaseLatestEvent)
+        """The latest error; the sample stands in for it once retention has removed its row, or the provider's is later.
+
+        That has its `exception` in `provider_exception`.
+        """
+        latest = self.evidence.latest or _sampled(self.stats.sample)
+        return _sampled(self.stats.provider_sample) if self.provider_exception is not None else latest
+
+    @property
+    def provider_exception(self) -> Mapping[str, Any] | None:
+        """The exception of the provider's sample, if it is the latest error."""
+        sample, latest = self.stats.provider_sample, self.evidence.latest or _sampled(self.stats.sample)
+        if sample is None or (latest is not None and latest.received_at > sample["received_at"]):
+            return None
+        return dict(sample["exception"])
 
     @property
     def trend(self) -> list[TrendBucket]:
         """How many errors happened on each of the latest days, oldest first."""
         return _buckets(self.today, self.evidence.days)
+
+
+def _sampled(sample: Mapping[str, Any] | None) -> CaseLatestEvent | None:
+    """A sample as an error. One from before the time of an error was kept means that of its receipt."""
+    if sample is None:
+        return None
+    told = {name: value for name, value in sample.items() if name != "exception"}
+    return msgspec.convert({"occurred_at": sample["received_at"], **told}, CaseLatestEvent)
 
 
 def _of_both(choose: Callable[[int, int], int], own: int, merged: int | None) -> int:
@@ -200,16 +217,17 @@ async def _evidence(store: EventStore, bundle: CaseBundle) -> CaseEvidence:
     last, oldest = bundle.total.last_seen_at, bundle.today - (TREND_DAYS - 1) * DAY
     # Where the last one is older than the trend, no day of it has to be looked at.
     since = max(oldest, bundle.total.first_seen_at - bundle.total.first_seen_at % DAY)
-    if not bundle.merged and not bundle.stats.erased_errors and since == bundle.today and last < since + DAY:
+    not_last = bundle.stats.erased_errors or bundle.stats.own_count
+    if not bundle.merged and not not_last and since == bundle.today and last < since + DAY:
         try:
             return await _evidence_of_today(store, project_id, case_id, since, last)
         except UndefinedTable:
             pass  # The day has no partition of its own: the default one has its rows, or they are gone.
     ids = [case_id, *(member.case_id for member in bundle.merged)]
     found = await _evidence_until(store, bundle, ids, last, bundle.stats.last_seen_at, since)
-    if found.latest is not None or not (bundle.stats.erased_errors or bundle.merged):
+    if found.latest is not None or not (not_last or bundle.merged):
         return found
-    # The last error was of somebody who was erased: the last one of anybody else tells.
+    # The last error was of somebody who was erased, or is the provider's: the last one of anybody else tells.
     place = {"project_id": project_id, "case_id": case_id, "case_ids": ids}
     [[last_kept, own]] = await store.fetch(_NEWEST_KEPT, **place, last=last)
     return found if last_kept is None else await _evidence_until(store, bundle, ids, last_kept, own or 0, since)

@@ -137,15 +137,20 @@ def record(bundle: CaseBundle, work: CaseWork) -> CaseRecord:
         merged=bundle.merged,
         grouping=_grouping(bundle),
         trend=CaseTrend(bucket_seconds=DAY, counted_to=TREND_COUNTED, buckets=bundle.trend),
+        source=stats.source,
         next_action=_NEXT[row.status],
         origins=CASE_ORIGINS,
     )
-    return runners.record(shown, bundle.latest_stored) if bundle.for_runner else shown
+    if not bundle.for_runner:
+        return shown
+    return runners.record(shown, None if bundle.provider_exception is not None else bundle.latest_stored)
 
 
 def _latest(bundle: CaseBundle) -> CaseLatestEvent | None:
     """Show the latest error, and to members all that is stored of it."""
     told, stored = bundle.latest_event, bundle.latest_stored
+    if told is not None and (exception := bundle.provider_exception) is not None:
+        return msgspec.structs.replace(told, exception=event.exception_of(exception))
     return told if told is None or stored is None or bundle.for_runner else event.latest(told, stored)
 
 

@@ -188,12 +188,14 @@ def _exception(said: Mapping[str, Any]) -> EventException | None:
     sent = said.get("exception")
     if not isinstance(sent, dict):
         return None
-    shown = _error(sent)
-    return EventException(
-        **_members(shown),
-        causes=[_error(cause) for cause in _objects(sent.get("causes"))] or msgspec.UNSET,
-        stack=msgspec.UNSET if shown.frames else stack_of(said) or msgspec.UNSET,
-    )
+    shown = exception_of(sent)
+    return shown if shown.frames else msgspec.structs.replace(shown, stack=stack_of(said) or msgspec.UNSET)
+
+
+def exception_of(sent: Mapping[str, Any]) -> EventException:
+    """Show an exception as it was sent, with those before it."""
+    causes = [_error(cause) for cause in _objects(sent.get("causes"))]
+    return EventException(**_members(_error(sent)), causes=causes or msgspec.UNSET)
 
 
 def _error(sent: Mapping[str, Any]) -> EventError:

@@ -47,7 +47,9 @@ def record(shown: CaseRecord, stored: EventRow | None) -> CaseRecord:
 def _latest(told: CaseLatestEvent, stored: EventRow | None, known: Iterable[str]) -> CaseLatestEvent:
     user_id = told.user_id
     exception = told.exception
-    if stored is not None:
+    if isinstance(exception, EventException):
+        exception = _exception(exception, known)
+    elif stored is not None:
         sent = event.event(stored, event.said_in(stored)).exception
         exception = sent and _exception(sent, known)
     return msgspec.structs.replace(

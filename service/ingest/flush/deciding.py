@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.auth.refusals import Unauthenticated
-from service.eventstore.declare.commands import Answer, Command, KeyReused, Origin, Outcome
+from service.eventstore.declare.commands import Answer, Command, KeyReused, Outcome
 from service.eventstore.declare.faults import StreamFault
 from service.eventstore.declare.idempotency import IdempotencyRecord, replay
 from service.eventstore.state.cache import StreamName
@@ -121,7 +121,7 @@ def take(item: Item, work: FlushWork, attempt: Attempt) -> None:
             attempt.settled.append((item, repeated))
             return
     try:
-        assigned = _assign(item, work) if item.offered else None
+        assigned = assign(item, work) if item.offered else None
     except StreamFault as fault:
         attempt.settled.append((item, fault))
     else:
@@ -159,7 +159,7 @@ def _store(item: Item, assigned: Assigned | None, account_id: str, work: FlushWo
     return Stored(item, suppressed)
 
 
-def _assign(item: Item, work: FlushWork) -> Assigned | None:
+def assign(item: Item, work: FlushWork) -> Assigned | None:
     """Find the case of an error, opening or reopening it if need be; None while something it needs is held.
 
     Raises StreamFault when that is the case, or what it needs to move: whether it is open is not known.
@@ -287,8 +287,7 @@ def _is_late(item: Item, state: case.Case, now: int) -> bool:
 
 def _unit(item: Item, streams: Sequence[Stream], reads: Sequence[Stream], work: FlushWork) -> UnitOfWork:
     """Begin the unit of work that a record causes."""
-    project_id = item.sender.project_id
-    origin = Origin(item.sender.kind, project_id, item.operation, item.sender.request_id)
+    origin = item.sender.origin(item.operation)
     return UnitOfWork(work.batch, Command(origin=origin, decide=_decided, streams=streams, reads=reads), item.row.id)
 
 

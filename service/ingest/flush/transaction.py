@@ -117,26 +117,12 @@ class Flush:
         CommitNotConfirmed.
         """
         memory = self._memory
-        heavy, memory.heavy = memory.heavy, {}
-        load_into(connection, self._registry, memory.cache, heavy.values())
-        footprint, absent = memory.plan(self._name, attempt.items)
-        project_ids = sorted({item.sender.project_id for item in attempt.items})
-        loaded, moment, projects = lock(connection, footprint, project_ids)
-        memory.learn_projects(project_ids, projects)
-        if self._name not in loaded.names:
+        work = begin(connection, self._registry, memory, self._name, attempt.items, self._new_cases_per_hour)
+        if work is None:
             attempt.held.extend(attempt.items)  # A transaction of ours that lost its connection is not over yet.
             connection.execute("rollback")
             return
-        batch = Batch(self._registry, moment, {}, loaded.rows)
-        attempt.received_at = batch.now
-        closed = {project_id for project_id in project_ids if names.gate(project_id) not in loaded.gates}
-        met = {name for name in absent if name in loaded.seen or name in loaded.heads}
-        memory.moved.update(met)
-        work = FlushWork(footprint, loaded, batch, projects, closed, memory, absent - met)
-        self._fold(work, absent)
-        work.rooms = enter_rooms(connection, work.newcomers(), batch.now, self._new_cases_per_hour)
-        memory.forget_hours_before(work.rooms)
-        work.outdated = find_outdated(connection, work.questions(attempt.items))
+        attempt.received_at = work.batch.now
         for item in attempt.items:
             try:
                 take(item, work, attempt)
@@ -146,7 +132,7 @@ class Flush:
             connection.execute("rollback")
             return
         attempt.committing = True
-        tally = work.tally
+        tally, moment = work.tally, work.batch.moment
         values = (moment, self.flusher_id, attempt.number, tally.key_record_parameter(), *tally.parameters())
 
         def store(connection: Connection, _: Batch) -> None:
@@ -155,30 +141,59 @@ class Flush:
                 connection.execute(statements.PARTS, (moment, parts), prepare=True)
             connection.execute(statements.STORE, values, prepare=True)
 
-        write(connection, batch, loaded, (), memory.cache, store)
+        write(connection, work.batch, work.loaded, (), memory.cache, store)
 
-    def _fold(self, work: FlushWork, absent: AbstractSet[StreamName]) -> None:
-        """Bring every stream that may change to its head; one that is held, or heavy, stays out of the batch.
 
-        A counted case is as the cache has it when its head says so; one that another process has moved is held here,
-        and locked to be written in the next flush. So is one that was taken to be absent, and is not.
-        """
-        loaded, batch, memory = work.loaded, work.batch, self._memory
-        memory.heavy = {name: work.footprint.streams[name] for name in loaded.heavy - memory.cache.faults.keys()}
-        wanted = ((name, stream) for name, stream in work.footprint.streams.items() if name not in absent)
-        locked = (stream for name, stream in wanted if self._is_locked(name, work))
-        batch.streams, batch.faults = fold_streams(self._registry, memory.cache, locked, loaded)
-        memory.moved.difference_update(batch.streams)
-        for name in work.footprint.shared:
-            if name in loaded.heads and name not in work.batch.streams:
-                known = memory.cache.get(name)
-                if known is not None and known.revision == loaded.heads[name].revision:
-                    work.counted[name] = known.state
-                else:
-                    memory.moved.add(name)
+def begin(
+    connection: Connection, registry: Registry, memory: Memory, name: str, items: Sequence[Item], new_cases: int
+) -> FlushWork | None:
+    """Begin the transaction of a flush, with its locks and reads. None while somebody holds `name`, its own.
 
-    def _is_locked(self, name: StreamName, work: FlushWork) -> bool:
-        """Whether a stream that may change is ours: by its head, or by its name while it does not exist."""
-        loaded = work.loaded
-        absent = name not in loaded.seen and name in work.footprint.writes and names.new_stream(*name) in loaded.names
-        return absent or (name in loaded.heads and name not in self._memory.heavy)
+    `new_cases` is the limit of a project in an hour. Raises psycopg.Error.
+    """
+    heavy, memory.heavy = memory.heavy, {}
+    load_into(connection, registry, memory.cache, heavy.values())
+    footprint, absent = memory.plan(name, items)
+    project_ids = sorted({item.sender.project_id for item in items})
+    loaded, moment, projects = lock(connection, footprint, project_ids)
+    memory.learn_projects(project_ids, projects)
+    if name not in loaded.names:
+        return None
+    batch = Batch(registry, moment, {}, loaded.rows)
+    closed = {project_id for project_id in project_ids if names.gate(project_id) not in loaded.gates}
+    met = {one for one in absent if one in loaded.seen or one in loaded.heads}
+    memory.moved.update(met)
+    work = FlushWork(footprint, loaded, batch, projects, closed, memory, absent - met)
+    _fold(registry, work, absent)
+    work.rooms = enter_rooms(connection, work.newcomers(), batch.now, new_cases)
+    memory.forget_hours_before(work.rooms)
+    work.outdated = find_outdated(connection, work.questions(items))
+    return work
+
+
+def _fold(registry: Registry, work: FlushWork, absent: AbstractSet[StreamName]) -> None:
+    """Bring every stream that may change to its head; one that is held, or heavy, stays out of the batch.
+
+    A counted case is as the cache has it when its head says so; one that another process has moved is held here,
+    and locked to be written in the next flush. So is one that was taken to be absent, and is not.
+    """
+    loaded, batch, memory = work.loaded, work.batch, work.memory
+    memory.heavy = {name: work.footprint.streams[name] for name in loaded.heavy - memory.cache.faults.keys()}
+    wanted = ((name, stream) for name, stream in work.footprint.streams.items() if name not in absent)
+    locked = (stream for name, stream in wanted if _is_locked(name, work))
+    batch.streams, batch.faults = fold_streams(registry, memory.cache, locked, loaded)
+    memory.moved.difference_update(batch.streams)
+    for name in work.footprint.shared:
+        if name in loaded.heads and name not in batch.streams:
+            known = memory.cache.get(name)
+            if known is not None and known.revision == loaded.heads[name].revision:
+                work.counted[name] = known.state
+            else:
+                memory.moved.add(name)
+
+
+def _is_locked(name: StreamName, work: FlushWork) -> bool:
+    """Whether a stream that may change is ours: by its head, or by its name while it does not exist."""
+    loaded = work.loaded
+    absent = name not in loaded.seen and name in work.footprint.writes and names.new_stream(*name) in loaded.names
+    return absent or (name in loaded.heads and name not in work.memory.heavy)

@@ -44,6 +44,7 @@ _HOLDERS = load_sql("ingest", "holders")
 _DELETE_NAMES = load_sql("ingest", "delete_names")
 _DELETE_ERASED = load_sql("ingest", "delete_erased")
 _DELETE_FEEDBACK = load_sql("ingest", "delete_feedback")
+_DELETE_PROVIDED = load_sql("ingest", "delete_provided")
 _FORGET_PEOPLE = load_sql("ingest", "forget_people")
 # Rows are deleted oldest first, so the last sample that is taken is of the last error.
 _DELETE = {
@@ -89,6 +90,7 @@ async def purge(connection: Connection, kept: Retention) -> int:
         await _forget_people(connection, kept, today)
         await _forget_old(connection, kept, today, "erased_records", _DELETE_ERASED)
         await _forget_old(connection, kept, today, "feedback_reports", _DELETE_FEEDBACK)
+        await _forget_old(connection, kept, today, "provider_counts", _DELETE_PROVIDED)
         for statement in _PURGE_USAGE:
             await connection.execute(statement.encode(), {"day": today - USAGE_DAYS * DAY})
         await connection.execute(_PURGE_KINDS.encode(), {"day": today - KIND_DAYS * DAY})

@@ -23,7 +23,7 @@ from schemas.onboarding.proof import PROOF_PROPERTY
 from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps.lookup.deciding import LATE, Mapped, MappedFrame, Minified, minified_frames
 from service.eventstore.declare import names
-from service.eventstore.declare.commands import Outcome
+from service.eventstore.declare.commands import Origin, Outcome
 from service.eventstore.state.entry import RecordName, Waiter
 from service.ids import new_id
 from service.ingest.grouping.client import EventNames
@@ -64,6 +64,7 @@ class Sender(NamedTuple):
 
     `account` is whose share of the process the record takes; "": the project's own. `public`: the DSN is the one of
     pages, whose source anybody can read (G-184). `default_level` and `frame_variables` are settings of the project.
+    `provider`: it is the connected provider, which was read (G-182).
     """
 
     project_id: str
@@ -75,6 +76,13 @@ class Sender(NamedTuple):
     public: bool = False
     default_level: str = DEFAULT_LEVEL
     frame_variables: bool = False
+    provider: bool = False
+
+    def origin(self, operation: str) -> Origin:
+        """Who is recorded with the events that a record causes."""
+        if self.provider:
+            return Origin("system", "provider", operation, self.request_id)
+        return Origin(self.kind, self.project_id, operation, self.request_id)
 
     @property
     def kind(self) -> str:

@@ -17,7 +17,17 @@ with counted as (
 )
 select case when s.id is null then 'missing' when c.id is null then 'extra' else 'different' end, project_id, id
 from cases c
-full join case_stats s using (project_id, id)
+full join (
+    -- Of a case that the provider counts as well, what came by DSN.
+    select t.project_id, t.id, t.sample, t.erased_errors, t.erased_people, t.environments, t.releases, t.public_count,
+        t.first_occurred_at, t.last_occurred_at, t.server_unmarked, t.server_environments,
+        t.own_count is null as alone, coalesce(t.own_count, t.event_count) as event_count,
+        coalesce(t.own_people, t.users_affected) as users_affected,
+        case when t.own_count is null then t.first_seen_at else t.own_first_seen_at end as first_seen_at,
+        case when t.own_count is null then t.last_seen_at else t.own_last_seen_at end as last_seen_at,
+        coalesce(t.own_unmarked, t.unmarked) as unmarked
+    from case_stats t
+) s using (project_id, id)
 left join counted k using (project_id, id)
 left join people p using (project_id, id)
 where project_id in (
@@ -42,10 +52,11 @@ where project_id in (
     or k.server_unmarked and not s.server_unmarked
     or not k.server_environments <@ s.server_environments and cardinality(s.server_environments) < 100
     or s.sample is null and s.erased_errors = 0 and (
-        s.public_count <> k.public_errors or s.server_unmarked <> k.server_unmarked
-        or not s.server_environments <@ k.server_environments
-        or s.unmarked <> k.unmarked or not s.environments <@ k.environments or not s.releases <@ k.releases
-        or not exists (
+        s.public_count <> k.public_errors or s.unmarked <> k.unmarked
+        or s.alone and (s.server_unmarked <> k.server_unmarked
+            or not s.server_environments <@ k.server_environments
+            or not s.environments <@ k.environments or not s.releases <@ k.releases)
+        or s.event_count > 0 and not exists (
             select from log_events e
             where e.project_id = s.project_id and e.case_id = s.id and e.received_at = s.first_seen_at)))
 order by 2, 3

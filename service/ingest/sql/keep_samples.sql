@@ -18,7 +18,7 @@ with recursive step(project_id, case_id, n) as (
 ), due as (
     select c.project_id, c.id
     from step s join case_stats c on c.project_id = s.project_id and c.id = s.case_id
-    where c.sample is null or c.last_seen_at < %(ends)s
+    where c.sample is null or coalesce(c.own_last_seen_at, c.last_seen_at) < %(ends)s
     order by c.project_id, c.id
     for no key update of c
 ), kept as (

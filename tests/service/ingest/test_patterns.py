@@ -262,6 +262,7 @@ WORST: Mapping[str, Worst] = {
     "python._GROUP": Worst(("\n  | ", "\n  ", "  + "), MAX_READ),
     "python._HEAD": Worst(("\na", "\na: ", "a.", "\n" + "a." * 200), MAX_READ),
     "python._SIZE": Worst((" (1", " (1 sub-exceptions", " (1 sub-exceptions)"), MAX_READ, ask="search"),
+    "questions._NUL": Worst(("\\", "\\u0000", "\\\\u000")),
     "resolving._DRIVE": Worst(("a", "a:")),
     "resolving._SCHEME": Worst(("a", "a:", "a://"), ask="match"),
     "ruby._CALL": Worst(("\na:1:in '", "\n from a", "\n 1: from a:1", "\na:1:in 'a#", "\n<internal:", "a:"), MAX_READ),

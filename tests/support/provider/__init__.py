@@ -30,13 +30,16 @@ class FakeProvider(OAuthServer, QueryServer):
     """The provider's state. `fail` holds, by path, what to answer instead: a status, or a callable on the handler.
 
     After a status the provider has acted all the same, and after a callable only if that returns GO_ON. `faults` are
-    those of requests that did not fit the provider's published document.
+    those of requests that did not fit the provider's published document. `looks` are questions about exceptions, which
+    a worker asks by the minute: they are in no other list, and fail only if `looks_fail`.
     """
 
     human: str = "granted"  # what the human does on the authorize page: grant, or an error that sends them back
     fail: dict[str, Any] = field(default_factory=dict)
     rest: Rest | None = None
     requests: list[tuple[str, Any, dict[str, str]]] = field(default_factory=list)
+    looks: list[Any] = field(default_factory=list)
+    looks_fail: bool = False
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -58,8 +61,9 @@ class FakeProvider(OAuthServer, QueryServer):
     def forget(self) -> None:
         """Begin anew."""
         super().forget()
-        self.human, self.rest = "granted", None
-        for part in (self.events, self.fail, self.tables, self.columns, self.requests):
+        self.human, self.rest, self.clock_off = "granted", None, 0
+        self.looks_fail = False
+        for part in (self.events, self.fail, self.tables, self.columns, self.requests, self.looks):
             part.clear()
 
     def calls(self, path: str) -> list[Any]:
@@ -71,7 +75,10 @@ class FakeProvider(OAuthServer, QueryServer):
     ) -> tuple[int, Any]:
         """Answer one request; `path` is without its region."""
         with self.lock:
-            self.requests.append((path, body, headers))
+            if is_look(body):
+                self.looks.append(body["query"])
+            else:
+                self.requests.append((path, body, headers))
             if method in {"GET", "POST"} and (told := self.answer_oauth(path, body, headers)) is not None:
                 return told
             if path.startswith("/api/"):
@@ -83,6 +90,12 @@ class FakeProvider(OAuthServer, QueryServer):
                 if method == "POST" and path.endswith("/query/"):
                     return self.answer_query(body)
             return 404, {"type": "invalid_request", "code": "not_found", "detail": "Not found."}
+
+
+def is_look(body: Any) -> bool:
+    """Whether a request asks about exceptions as a worker does."""
+    query = body.get("query") if isinstance(body, dict) else None
+    return isinstance(query, dict) and "event = '$exception'" in str(query.get("query"))
 
 
 @contextmanager
@@ -118,6 +131,8 @@ def running_provider() -> Iterator[FakeProvider]:
             parts = urlsplit(self.path)
             path = parts.path.removeprefix("/us").removeprefix("/eu")
             misbehave = next((do for where, do in provider.fail.items() if path.startswith(where)), None)
+            if is_look(body) and not provider.looks_fail:
+                misbehave = None
             if callable(misbehave):
                 if misbehave(self) is not GO_ON:
                     return

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support.provider.exceptions import answer, stored
+
 
 def _environment(event: dict[str, Any]) -> str:
     """The first text that names the environment of an event."""
@@ -24,15 +26,25 @@ class QueryServer:
     tables: dict[str, list[Any]] = field(default_factory=dict)  # rows by a part of the query that they answer
     columns: dict[str, list[str]] = field(default_factory=dict)  # their names, for those that are not known
 
-    def capture(self, event: str, at: float | None = None, **properties: Any) -> None:
-        """Store an event as received at a time (now without one)."""
-        self.events.append({"event": event, "created_at": at or time.time(), "properties": properties})
+    clock_off: int = 0  # seconds by which its clock is ahead
 
-    def answer_query(self, body: Any) -> tuple[int, Any]:
+    @property
+    def now(self) -> float:
+        """The time by its clock."""
+        return time.time() + self.clock_off
+
+    def capture(self, event: str, at: float | None = None, shows_at: float = 0, **properties: Any) -> str:
+        """Store an event as received at a time of its clock (now without one). Returns its uuid."""
+        self.events.append(stored(event, at or self.now, shows_at, properties))
+        return str(self.events[-1]["uuid"])
+
+    def answer_query(self, body: Any) -> tuple[int, Any]:  # noqa: PLR0911 - one return for each kind of question
         query, values = body["query"]["query"], body["query"]["values"]
         assert body["query"]["kind"] == "HogQLQuery"
         assert all(f"{{{name}}}" in query for name in values), "every value is a parameter of the query"
         assert "limit" in query, "every query is bounded"
+        if (told := answer(self.events, query, values, int(self.now))) is not None:
+            return 200, {"columns": [], "results": told, "hasMore": False}
         for part, rows in self.tables.items():
             if part in query:
                 return 200, {"columns": self.columns.get(part, []), "results": rows, "hasMore": False}

@@ -15,7 +15,20 @@ from schemas.analytics.connection import READ_SCOPES
 from tests.support import seen
 from tests.support.api import World, ok, refused
 from tests.support.cluster import TestCluster
-from tests.support.connecting import CALLBACK, POLL, START, connect, grant, poll, press, rested, sent_back, start, visit
+from tests.support.connecting import (
+    CALLBACK,
+    POLL,
+    START,
+    connect,
+    grant,
+    poll,
+    press,
+    rested,
+    sent_back,
+    start,
+    visit,
+    without_looks,
+)
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.plans import history_body, plan_body
 from tests.support.provider import FakeProvider, running_provider
@@ -42,6 +55,7 @@ def server(
         "NO_PROXY": "",
     }
     with running_server(tmp_path_factory.mktemp("connected"), cluster, env) as handle:
+        without_looks(handle)
         yield handle
 
 

@@ -38,7 +38,8 @@ begin
         delete from case_users u using met s
         where not s.again and u.project_id = project and u.case_id = s.case_id and u.user_id = s.user_id
     ), counted as (
-        update case_stats c set erased_people = c.erased_people + o.people, users_affected = c.users_affected + o.again,
+        update case_stats c set erased_people = c.erased_people + o.people, own_people = c.own_people + o.again,
+            users_affected = greatest(coalesce(c.own_people, c.users_affected) + o.again, c.provider_people),
             sample = case when c.sample ->> 'user_id' = any(gone) and (c.sample ->> 'received_at')::bigint <= cutoff
                 then c.sample || '{"user_id": null, "message": "", "tags": {}, "adjusted": []}' else c.sample end
         from (select s.case_id, count(*) as people, count(*) filter (where s.again) as again from met s group by 1) o

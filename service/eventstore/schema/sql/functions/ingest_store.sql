@@ -78,7 +78,13 @@ begin
             releases = case when t.releases @> excluded.releases then t.releases
                 else added_names(before => t.releases, more => excluded.releases) end,
             unmarked = t.unmarked or excluded.unmarked,
-            event_count = t.event_count + excluded.event_count,
+            event_count = greatest(coalesce(t.own_count, t.event_count) + excluded.event_count, t.provider_count),
+            own_count = t.own_count + excluded.event_count,
+            own_first_seen_at = case when t.own_count is not null
+                then least(t.own_first_seen_at, excluded.first_seen_at) end,
+            own_last_seen_at = case when t.own_count is not null
+                then greatest(t.own_last_seen_at, excluded.last_seen_at) end,
+            own_unmarked = t.own_unmarked or excluded.unmarked,
             last_seen_at = greatest(t.last_seen_at, excluded.last_seen_at),
             first_occurred_at = least(coalesce(t.first_occurred_at, t.first_seen_at), excluded.first_occurred_at),
             last_occurred_at = greatest(coalesce(t.last_occurred_at, t.last_seen_at), excluded.last_occurred_at),
@@ -111,7 +117,8 @@ begin
         )
         select array_agg(s.project_id), array_agg(s.case_id) into fresh_projects, fresh_cases from seen s where s.fresh;
         if fresh_cases is not null then
-            update case_stats t set users_affected = t.users_affected + f.people
+            update case_stats t set own_people = t.own_people + f.people,
+                users_affected = greatest(coalesce(t.own_people, t.users_affected) + f.people, t.provider_people)
             from (
                 select s.project_id, s.case_id, count(*) as people
                 from unnest(fresh_projects, fresh_cases) as s(project_id, case_id) group by 1, 2

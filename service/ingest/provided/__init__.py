@@ -1,0 +1,1 @@
+"""Errors of a project's connected provider: asked for, grouped and counted (G-182)."""

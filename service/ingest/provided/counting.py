@@ -1,0 +1,261 @@
+"""One step of a look at a provider: cases, counters, uuids and the cursor, in one transaction (G-182).
+
+It goes the way of a flush that may move cases, for one project, and all of it is stored or nothing. Each step names the
+one before it, so of two that read the same only one is stored: a process that was killed, or lost the answer to its
+COMMIT, looks again and finds out by the uuids. What is held is waited for, a moment at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import psycopg
+import structlog
+
+from service.eventstore.connect.connection import Connection
+from service.eventstore.declare.faults import CommitNotConfirmed, Meaning, StreamFault, judge
+from service.eventstore.state.session import WritingSession
+from service.eventstore.state.unit import Batch, Registry
+from service.eventstore.write.writing import write
+from service.fairness.not_done import CommandNotDone
+from service.ingest.flush.deciding import FlushWork, assign
+from service.ingest.flush.memory import Memory
+from service.ingest.flush.newcases import leave_rooms
+from service.ingest.flush.tally import Assigned
+from service.ingest.flush.transaction import begin
+from service.ingest.grouping.fingerprint import Grouping, title
+from service.ingest.provided.groups import OPERATION, Met, sender_of
+from service.ingest.queue.items import Item
+from statemachines.cases.case import Status
+
+log = structlog.get_logger(__name__)
+
+TRIES = 20
+PAUSE = 0.1
+"""Seconds between tries while something is held."""
+
+_STANDING = """
+select coalesce((select l.number from provider_looks l where l.project_id = %(project_id)s), 0), (
+    select c.id from provider_connections c where c.project_id = %(project_id)s and c.status = 'connected'
+    order by c.connected_at desc, c.id desc limit 1)
+"""
+_STORE = """select provider_store(moment => %s, look => %s::json, new_cases => %s::json, new_counts => %s::json,
+    new_groups => %s::json, uuids => %s, last_at => %s)"""
+_DROP = "select drop_provided(project => %s)"
+_encode = msgspec.json.Encoder().encode
+
+
+class LookRow(NamedTuple):
+    """Where looks at a project have come to. `cursor_at` is of the provider's clock, `read_to` of ours.
+
+    `number` counts the steps, `place` is the provider's host and project, `skipped` counts what was too much.
+    """
+
+    project_id: str
+    connection_id: str
+    place: str
+    number: int
+    cursor_at: int
+    read_to: int
+    skipped: int = 0
+
+
+class Step(NamedTuple):
+    """What to store after a step: the look as it stands then, with what it skipped, and what it met.
+
+    `last_at` is the latest time of the uuids by the provider's clock. `moved`: the provider is another one than before.
+    """
+
+    look: LookRow
+    met: Sequence[Met]
+    last_at: int = 0
+    moved: bool = False
+
+
+class LookLost(Exception):
+    """Another look was stored meanwhile, or the project has another connection, or takes no records."""
+
+
+class Unstorable(Exception):
+    """No column holds what a step met."""
+
+
+class _CaseCount(msgspec.Struct):
+    id: str
+    title: str
+    message: str
+    culprit: str | None
+    level: str
+    environment: str
+    release: str | None
+    environments: list[str]
+    releases: list[str]
+    first_at: int
+    last_at: int
+    unmarked: bool = False
+    errors: int = 0
+    people: int = 0
+    sample: Mapping[str, Any] | None = None
+
+
+class _MinuteCount(msgspec.Struct):
+    case_id: str
+    minute: int
+    environment: str
+    release: str
+    errors: int = 0
+    synthetic: int = 0
+    people: int = 0
+    last_at: int = 0
+
+
+class _NewGroup(NamedTuple):
+    id: str
+    offered: Sequence[Grouping]
+
+
+class _Counts:
+    """What a step adds, each row once."""
+
+    def __init__(self) -> None:
+        self.cases: dict[str, _CaseCount] = {}
+        self.minutes: dict[tuple[str, int, str, str], _MinuteCount] = {}
+        self.groups: list[_NewGroup] = []
+
+    def add(self, met: Met, assigned: Assigned, *, remembered: bool) -> None:
+        """Count what was met into its case. `remembered`: its group is known from now on."""
+        row, case_id = met.row, assigned.case_id
+        found = self.cases.get(case_id)
+        if found is None:
+            by = assigned.opened_by
+            named = ("", "", None) if by is None else (title(by), by.message, by.frame)
+            found = self.cases[case_id] = _CaseCount(
+                case_id, *named, row.level, row.environment, row.release, [], [], met.first_at, met.last_at
+            )
+        if met.last_at >= found.last_at:
+            found.level, found.environment, found.release = row.level, row.environment, row.release
+            found.sample = met.sample or found.sample
+        found.first_at, found.last_at = min(found.first_at, met.first_at), max(found.last_at, met.last_at)
+        found.errors += met.number
+        found.people = max(found.people, met.people)
+        found.unmarked = found.unmarked or not met.marked
+        if row.environment not in found.environments:
+            found.environments.append(row.environment)
+        if row.release is not None and row.release not in found.releases:
+            found.releases.append(row.release)
+        key = (case_id, met.last_at - met.last_at % 60, row.environment, row.release or "")
+        minute = self.minutes.setdefault(key, _MinuteCount(*key))
+        minute.errors += met.number
+        minute.synthetic += met.number if met.marked else 0
+        minute.people = max(minute.people, met.people)
+        minute.last_at = max(minute.last_at, met.last_at)
+        if met.sample is not None and remembered:
+            offered = [one.grouping for one in met.item.offered]
+            self.groups.append(_NewGroup(met.group, offered))
+
+    def parameters(self) -> tuple[str, str, str]:
+        """Rows of cases, minutes and groups."""
+        groups = [{"id": group.id, "offered": group.offered} for group in self.groups]
+        counts = (list(self.cases.values()), list(self.minutes.values()), groups)
+        return tuple(_encode(rows).decode() for rows in counts)  # type: ignore[return-value] # of these three
+
+
+class ProvidedCounter:
+    """Stores steps, one after the other, from whatever thread. One of a process."""
+
+    def __init__(self, conninfo: str, registry: Registry, new_cases_per_hour: int) -> None:
+        self._session = WritingSession(conninfo, "service-provided")
+        self._registry = registry
+        self._memory = Memory(registry)
+        self._new_cases = new_cases_per_hour
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._session.close()
+
+    def store(self, step: Step) -> None:
+        """Store a step whole. Raises LookLost, Unstorable, CommandNotDone while something is held, and psycopg.Error.
+
+        After CommandNotDone and psycopg.Error the next look finds out what is stored.
+        """
+        with self._lock:
+            for _ in range(TRIES):
+                try:
+                    if self._stored(self._session.open(), step):
+                        return
+                except LookLost:
+                    self._forget()
+                    raise
+                except (psycopg.Error, CommitNotConfirmed) as error:
+                    meaning = judge(error, self._session.connection).meaning
+                    self._forget()
+                    if meaning is Meaning.CALLERS_DATA:
+                        raise Unstorable from error
+                    if meaning is not Meaning.TRY_AGAIN:
+                        self._session.close()
+                        raise
+                time.sleep(PAUSE)
+            raise CommandNotDone
+
+    def _forget(self) -> None:
+        self._memory.forget()
+        self._session.rollback()
+
+    def _stored(self, connection: Connection, step: Step) -> bool:
+        """Carry out a step in a transaction. False while something that it needs is held."""
+        look = step.look
+        items = [met.item for met in step.met] or [Item(OPERATION, sender_of(look.project_id), None, b"")]
+        work = begin(connection, self._registry, self._memory, f"looks:{look.project_id}", items, self._new_cases)
+        if work is None or look.project_id in work.closed:
+            connection.execute("rollback")
+            return False
+        project = work.projects.get(look.project_id)
+        stands = connection.execute(_STANDING, {"project_id": look.project_id}).fetchone()
+        if project is None or not project.active or stands != (look.number - 1, look.connection_id):
+            raise LookLost
+        counts = _counted(step.met, work)
+        if counts is None:
+            connection.execute("rollback")
+            return False
+        uuids = "".join("".join(met.ids) for met in step.met)
+        values = (
+            work.batch.moment,
+            _encode({"id": look.project_id, **look._asdict()}).decode(),
+            *counts.parameters(),
+            uuids,
+            step.last_at,
+        )
+
+        def put(connection: Connection, _: Batch) -> None:
+            leave_rooms(connection, work.rooms)
+            if step.moved:
+                connection.execute(_DROP, (look.project_id,), prepare=True)
+            connection.execute(_STORE, values, prepare=True)
+
+        write(connection, work.batch, work.loaded, (), self._memory.cache, put)
+        return True
+
+
+def _counted(met: Sequence[Met], work: FlushWork) -> _Counts | None:
+    """Find the case of each group, opening or reopening it if need be. None while one is held.
+
+    A group whose case cannot be read is left out, for as long as that is so.
+    """
+    counts = _Counts()
+    for one in met:
+        try:
+            assigned = assign(one.item, work)
+        except StreamFault as fault:
+            log.warning("provider_group_left_out", stream=str(fault))
+            continue
+        if assigned is None:
+            return None
+        opened = assigned.status is not Status.OVERFLOW
+        counts.add(one, assigned, remembered=opened)
+    return counts

@@ -1,0 +1,187 @@
+"""Groups of a provider's exceptions as errors of ours: what groups them, and the sample of one (G-182). Pure functions.
+
+A group is known by what the provider tells of it. A sample of a new one passes the door of PostHog's SDKs, the
+grouping and the scrubber, as if its SDK had sent it here: an error known by both ways is one case. The fingerprints of
+a known group are kept. Of a sample nothing stays but its type, message, release, environment and own frames.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from schemas.cases.log import ERROR_LEVELS, LEVELS
+from service.ids import new_id
+from service.ingest.foreign.posthog import EXCEPTION, Sent, to_record
+from service.ingest.grouping.fingerprint import Grouping
+from service.ingest.provided.questions import GroupCount
+from service.ingest.queue.items import DEFAULT_ENVIRONMENT, Assignment, Item, LogRow, Sender
+from service.ingest.scrub.scrubbing import Findings, Scrubber
+from service.packing import unpack
+from statemachines.cases.case import case_id
+
+OPERATION = "read exceptions of the provider"
+MOST_ERRORS = 10
+MOST_FRAMES = 100
+SHOWN_FRAMES = 20
+"""Own frames of a kept sample."""
+
+_FRAME = ("filename", "function", "abs_path", "module", "lineno", "colno", "in_app", "context_line")
+_RESOLVED = {"source": "filename", "resolved_name": "function", "line": "lineno", "column": "colno"}
+"""Members of a frame as the provider stores it, by those of its SDKs."""
+_OWN_DIGITS = frozenset("0123456789abcdef")
+_OWN_LENGTH = 64
+_encode = msgspec.json.Encoder().encode
+
+
+class Offered(NamedTuple):
+    """A grouping of a known group: its version, fingerprint and grounds."""
+
+    version: int
+    fingerprint: str
+    why: str
+
+
+class Met(NamedTuple):
+    """Exceptions of a group to be counted: the error they are, and what they add. Times are of the service's clock.
+
+    `sample` is kept of a new group. A known one has none.
+    """
+
+    group: str
+    item: Item
+    number: int
+    people: int
+    marked: bool
+    first_at: int
+    last_at: int
+    ids: Sequence[str]
+    sample: Mapping[str, Any] | None = None
+
+    @property
+    def row(self) -> LogRow:
+        """The error as it is grouped."""
+        assert isinstance(self.item.row, LogRow), "an exception is an error"
+        return self.item.row
+
+
+def group_id(row: GroupCount) -> str:
+    """The name of a group, whatever its release and environment."""
+    told = (row.kind, row.frames, row.said, row.client, row.level)
+    return hashlib.sha256(_encode(told)).hexdigest()[:32]
+
+
+def is_error(row: GroupCount) -> bool:
+    """Whether its level is that of an error. The provider's SDKs leave it out where it is."""
+    return LEVELS.get(row.level.lower() or "error", "error") in ERROR_LEVELS
+
+
+def sender_of(project_id: str) -> Sender:
+    """Who sends what was read."""
+    return Sender(project_id, "", new_id("req"), None, "", provider=True)
+
+
+def known(sender: Sender, row: GroupCount, offered: Sequence[Offered], scrubber: Scrubber) -> Item:
+    """The error of a group that was met before."""
+    item = Item(OPERATION, sender, None, b"")
+    item.offered = tuple(
+        Assignment(case_id(sender.project_id, one.fingerprint), Grouping(*one)) for one in map(Offered._make, offered)
+    )
+    environment, release = _places(row, scrubber)
+    level = LEVELS.get(row.level.lower(), "error")
+    item.row = LogRow(sender.project_id, new_id("log"), level, "", environment, release, None, None, {}, {}, None)
+    return item
+
+
+def first_met(sender: Sender, row: GroupCount, sample: Any, scrubber: Scrubber) -> Item:
+    """The error of a new group, grouped and scrubbed. Without a sample it is what the group tells."""
+    told = sample if isinstance(sample, dict) else {}
+    properties: dict[str, Any] = {
+        name: told[name] for name in ("$exception_type", "$exception_message") if isinstance(told.get(name), str)
+    }
+    if errors := _errors(told.get("$exception_list")):
+        properties["$exception_list"] = errors
+    if not properties:
+        properties["$exception_list"] = [_told_by(row)]
+    named = {"$exception_level": row.level, "$exception_fingerprint": row.client, "release": row.release}
+    properties |= {name: text for name, text in named.items() if text}
+    if _is_of_client(client := told.get("$exception_fingerprint")):
+        properties["$exception_fingerprint"] = client
+    properties["environment"] = row.environment or DEFAULT_ENVIRONMENT
+    record = to_record({"event": EXCEPTION, "uuid": row.newest, "properties": properties}, Sent(None, ()))
+    assert not isinstance(record, str), "an exception is taken"
+    item = Item(OPERATION, sender, record.body, record.raw, client=record.client, before=record.before)
+    item.prepare(scrubber)
+    return item
+
+
+def sample_of(item: Item, row: GroupCount, at: int) -> dict[str, Any]:
+    """What is kept of the sample of a new group, which came in `at` (epoch seconds), in the form of a latest error."""
+    shown = item.row
+    assert isinstance(shown, LogRow), "an exception is an error"
+    extra = shown.extra if shown.packed is None else unpack(shown.packed)
+    sent = extra.get("exception")
+    error = sent if isinstance(sent, dict) else {}
+    frames = [frame for frame in error.get("frames", ()) if isinstance(frame, dict) and frame.get("in_app") is True]
+    own = [{name: frame[name] for name in ("file", *_FRAME) if name in frame} for frame in frames[:SHOWN_FRAMES]]
+    return {
+        "id": row.newest,
+        "message": shown.message,
+        "level": shown.level,
+        "environment": shown.environment,
+        "release": shown.release,
+        "user_id": None,
+        "tags": {},
+        "received_at": at,
+        "occurred_at": at,
+        "adjusted": [],
+        "exception": {**{name: error[name] for name in ("type", "value") if name in error}, "frames": own},
+    }
+
+
+def _places(row: GroupCount, scrubber: Scrubber) -> tuple[str, str | None]:
+    """The environment and the release of a group, without secrets of this service."""
+    suspicion = scrubber.look(_encode((row.environment, row.release)))
+    counts = Findings()
+    environment = scrubber.kept_text(row.environment or DEFAULT_ENVIRONMENT, suspicion, counts)
+    return environment, scrubber.kept_text(row.release, suspicion, counts) or None
+
+
+def _errors(listed: Any) -> list[dict[str, Any]]:
+    """The exceptions of a sample as an SDK would send them."""
+    if not isinstance(listed, list):
+        return []
+    return [_error(one) for one in listed[:MOST_ERRORS] if isinstance(one, dict)]
+
+
+def _error(one: Mapping[str, Any]) -> dict[str, Any]:
+    trace = one.get("stacktrace")
+    frames = trace.get("frames") if isinstance(trace, dict) else None
+    listed = frames[-MOST_FRAMES:] if isinstance(frames, list) else []
+    kept = {name: one[name] for name in ("type", "value", "module", "mechanism") if name in one}
+    return {**kept, "stacktrace": {"frames": [_frame(frame) for frame in listed if isinstance(frame, dict)]}}
+
+
+def _frame(frame: Mapping[str, Any]) -> dict[str, Any]:
+    """A frame by the names of SDKs. The provider stores a resolved one by names of its own."""
+    resolved = {name: frame[stored] for stored, name in _RESOLVED.items() if frame.get(stored) is not None}
+    if "function" not in resolved and frame.get("mangled_name"):
+        resolved["function"] = frame["mangled_name"]
+    return resolved | {name: frame[name] for name in _FRAME if frame.get(name) is not None}
+
+
+def _told_by(row: GroupCount) -> dict[str, Any]:
+    """The exception that a group tells of by itself."""
+    places = [line.partition("\t") for line in row.frames.split("\n") if line]
+    frames = [{"filename": filename, "function": function} for filename, _, function in places]
+    return {"type": row.kind, "value": row.said or row.kind, "stacktrace": {"frames": frames}}
+
+
+def _is_of_client(fingerprint: Any) -> bool:
+    """Whether an SDK set a fingerprint. The provider writes a hash of its own over what has none."""
+    if not isinstance(fingerprint, str):
+        return isinstance(fingerprint, list)
+    return not (len(fingerprint) >= _OWN_LENGTH and _OWN_DIGITS.issuperset(fingerprint))
