@@ -89,6 +89,14 @@ class LatestLog(msgspec.Struct, frozen=True, kw_only=True):
     received_at: Epoch
 
 
+class ProviderExceptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The reading of the connected provider's exceptions (G-182)."""
+
+    read_to: Epoch | None
+    stale: bool
+    provider_exceptions_skipped: Count
+
+
 class ProjectHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the project's data, and the conditions that need attention."""
 
@@ -107,4 +115,6 @@ class ProjectHealth(msgspec.Struct, frozen=True, kw_only=True):
     default_level: DefaultLevel
     last_log_without_level_at: Epoch | None
     evidence_source: EvidenceSource
+    provider_exceptions: ProviderExceptions | None
+    no_error_source: bool
     next_action: str

@@ -47,7 +47,7 @@ async def settle_feedback(services: Services, _: Mapping[str, Any]) -> None:
 
 
 async def look_at_exceptions(services: Services, _: Mapping[str, Any]) -> None:
-    """Count what the providers of connected projects got since the last look (G-182)."""
+    """Count new exceptions of connected providers (G-182)."""
     counted = await services.exceptions.run()
     if counted:
         log.info("provider_errors_counted", number=counted)

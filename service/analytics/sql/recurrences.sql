@@ -1,7 +1,7 @@
 -- Of which releases, or none, errors of a case came in a period and in an environment, and how many of each: among so
 -- many of them as `looked` says, without those of the releases in `others`, also of people who were erased. Those by
--- the public DSN count where they are accepted. What the connected provider counted stands apart, and the greater of the
--- two is told: of the minute in which the period begins one error, if its last one came in it.
+-- the public DSN count where they are accepted. What the connected provider counted stands apart, and the greater of
+-- the two is told: of the minute in which the period begins one error, if its last one came in it.
 select e.release, greatest(sum(e.own), sum(e.provided))::bigint from (
     (select l.release, 1 as own, 0 as provided from log_events l
     where l.project_id = %(project_id)s and l.case_id = %(case_id)s

@@ -149,7 +149,7 @@ class CaseBundle(msgspec.Struct, frozen=True):
 
 
 def _sampled(sample: Mapping[str, Any] | None) -> CaseLatestEvent | None:
-    """A sample as an error. One from before the time of an error was kept means that of its receipt."""
+    """A sample as an error. An old one has the time of its receipt alone."""
     if sample is None:
         return None
     told = {name: value for name, value in sample.items() if name != "exception"}

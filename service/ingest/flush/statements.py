@@ -37,3 +37,12 @@ values (%s, 0, (select service_seconds()), %s)
 on conflict (id) do update set given_up = excluded.given_up
 """
 END_SESSION = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and application_name = %s"
+STANDING = """
+select coalesce((select l.number from provider_looks l where l.project_id = %s), 0), (
+    select c.id from provider_connections c where c.project_id = %s and c.status = 'connected'
+    order by c.connected_at desc, c.id desc limit 1)
+"""
+STORE_PROVIDED = """select provider_store(moment => %s, look => %s::json, new_cases => %s::json, new_counts => %s::json,
+    new_groups => %s::json, uuids => %s, last_at => %s)
+"""
+DROP_PROVIDED = "select drop_provided(project => %s)"

@@ -1,7 +1,7 @@
 """One step of a look at a provider: cases, counters, uuids and the cursor, in one transaction (G-182).
 
-It goes the way of a flush that may move cases, for one project, and all of it is stored or nothing. Each step names the
-one before it, so of two that read the same only one is stored: a process that was killed, or lost the answer to its
+It goes the way of a flush for one project, and all of it is stored or nothing. Each step names the one before it, so
+of two looks at the same only one is stored: a process after a kill, or without the answer to its
 COMMIT, looks again and finds out by the uuids. What is held is waited for, a moment at a time.
 """
 
@@ -22,13 +22,14 @@ from service.eventstore.state.session import WritingSession
 from service.eventstore.state.unit import Batch, Registry
 from service.eventstore.write.writing import write
 from service.fairness.not_done import CommandNotDone
+from service.ingest.flush import statements
 from service.ingest.flush.deciding import FlushWork, assign
 from service.ingest.flush.memory import Memory
 from service.ingest.flush.newcases import leave_rooms
 from service.ingest.flush.tally import Assigned
 from service.ingest.flush.transaction import begin
 from service.ingest.grouping.fingerprint import Grouping, title
-from service.ingest.provided.groups import OPERATION, Met, sender_of
+from service.ingest.provided.groups import OPERATION, MetGroup, sender_of
 from service.ingest.queue.items import Item
 from statemachines.cases.case import Status
 
@@ -38,21 +39,13 @@ TRIES = 20
 PAUSE = 0.1
 """Seconds between tries while something is held."""
 
-_STANDING = """
-select coalesce((select l.number from provider_looks l where l.project_id = %(project_id)s), 0), (
-    select c.id from provider_connections c where c.project_id = %(project_id)s and c.status = 'connected'
-    order by c.connected_at desc, c.id desc limit 1)
-"""
-_STORE = """select provider_store(moment => %s, look => %s::json, new_cases => %s::json, new_counts => %s::json,
-    new_groups => %s::json, uuids => %s, last_at => %s)"""
-_DROP = "select drop_provided(project => %s)"
 _encode = msgspec.json.Encoder().encode
 
 
 class LookRow(NamedTuple):
     """Where looks at a project have come to. `cursor_at` is of the provider's clock, `read_to` of ours.
 
-    `number` counts the steps, `place` is the provider's host and project, `skipped` counts what was too much.
+    `number` counts the steps, `place` is the host and the project there, `skipped` counts those beyond the bounds.
     """
 
     project_id: str
@@ -64,14 +57,14 @@ class LookRow(NamedTuple):
     skipped: int = 0
 
 
-class Step(NamedTuple):
-    """What to store after a step: the look as it stands then, with what it skipped, and what it met.
+class LookStep(NamedTuple):
+    """A step to store: the look as it stands then, with the number it skipped, and the groups it met.
 
     `last_at` is the latest time of the uuids by the provider's clock. `moved`: the provider is another one than before.
     """
 
     look: LookRow
-    met: Sequence[Met]
+    met: Sequence[MetGroup]
     last_at: int = 0
     moved: bool = False
 
@@ -81,7 +74,7 @@ class LookLost(Exception):
 
 
 class Unstorable(Exception):
-    """No column holds what a step met."""
+    """No column holds the texts of a step."""
 
 
 class _CaseCount(msgspec.Struct):
@@ -126,8 +119,8 @@ class _Counts:
         self.minutes: dict[tuple[str, int, str, str], _MinuteCount] = {}
         self.groups: list[_NewGroup] = []
 
-    def add(self, met: Met, assigned: Assigned, *, remembered: bool) -> None:
-        """Count what was met into its case. `remembered`: its group is known from now on."""
+    def add(self, met: MetGroup, assigned: Assigned, *, remembered: bool) -> None:
+        """Count a group into its case. `remembered`: its group is known from now on."""
         row, case_id = met.row, assigned.case_id
         found = self.cases.get(case_id)
         if found is None:
@@ -179,10 +172,10 @@ class ProvidedCounter:
         with self._lock:
             self._session.close()
 
-    def store(self, step: Step) -> None:
+    def store(self, step: LookStep) -> None:
         """Store a step whole. Raises LookLost, Unstorable, CommandNotDone while something is held, and psycopg.Error.
 
-        After CommandNotDone and psycopg.Error the next look finds out what is stored.
+        After CommandNotDone and psycopg.Error the next look finds out.
         """
         with self._lock:
             for _ in range(TRIES):
@@ -207,8 +200,8 @@ class ProvidedCounter:
         self._memory.forget()
         self._session.rollback()
 
-    def _stored(self, connection: Connection, step: Step) -> bool:
-        """Carry out a step in a transaction. False while something that it needs is held."""
+    def _stored(self, connection: Connection, step: LookStep) -> bool:
+        """Carry out a step in a transaction. False while a lock is held elsewhere."""
         look = step.look
         items = [met.item for met in step.met] or [Item(OPERATION, sender_of(look.project_id), None, b"")]
         work = begin(connection, self._registry, self._memory, f"looks:{look.project_id}", items, self._new_cases)
@@ -216,7 +209,7 @@ class ProvidedCounter:
             connection.execute("rollback")
             return False
         project = work.projects.get(look.project_id)
-        stands = connection.execute(_STANDING, {"project_id": look.project_id}).fetchone()
+        stands = connection.execute(statements.STANDING, (look.project_id, look.project_id), prepare=True).fetchone()
         if project is None or not project.active or stands != (look.number - 1, look.connection_id):
             raise LookLost
         counts = _counted(step.met, work)
@@ -235,17 +228,17 @@ class ProvidedCounter:
         def put(connection: Connection, _: Batch) -> None:
             leave_rooms(connection, work.rooms)
             if step.moved:
-                connection.execute(_DROP, (look.project_id,), prepare=True)
-            connection.execute(_STORE, values, prepare=True)
+                connection.execute(statements.DROP_PROVIDED, (look.project_id,), prepare=True)
+            connection.execute(statements.STORE_PROVIDED, values, prepare=True)
 
         write(connection, work.batch, work.loaded, (), self._memory.cache, put)
         return True
 
 
-def _counted(met: Sequence[Met], work: FlushWork) -> _Counts | None:
+def _counted(met: Sequence[MetGroup], work: FlushWork) -> _Counts | None:
     """Find the case of each group, opening or reopening it if need be. None while one is held.
 
-    A group whose case cannot be read is left out, for as long as that is so.
+    A group with an unreadable case is left out.
     """
     counts = _Counts()
     for one in met:

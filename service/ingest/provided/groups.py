@@ -1,6 +1,6 @@
-"""Groups of a provider's exceptions as errors of ours: what groups them, and the sample of one (G-182). Pure functions.
+"""Groups of a provider's exceptions as errors of ours, and the sample of one (G-182). Pure functions.
 
-A group is known by what the provider tells of it. A sample of a new one passes the door of PostHog's SDKs, the
+A group is known by its words at the provider. A sample of a new one passes the door of PostHog's SDKs, the
 grouping and the scrubber, as if its SDK had sent it here: an error known by both ways is one case. The fingerprints of
 a known group are kept. Of a sample nothing stays but its type, message, release, environment and own frames.
 """
@@ -37,7 +37,7 @@ _OWN_LENGTH = 64
 _encode = msgspec.json.Encoder().encode
 
 
-class Offered(NamedTuple):
+class KnownGrouping(NamedTuple):
     """A grouping of a known group: its version, fingerprint and grounds."""
 
     version: int
@@ -45,8 +45,8 @@ class Offered(NamedTuple):
     why: str
 
 
-class Met(NamedTuple):
-    """Exceptions of a group to be counted: the error they are, and what they add. Times are of the service's clock.
+class MetGroup(NamedTuple):
+    """Exceptions of a group to be counted, and the error they are. Times are of the service's clock.
 
     `sample` is kept of a new group. A known one has none.
     """
@@ -75,20 +75,21 @@ def group_id(row: GroupCount) -> str:
 
 
 def is_error(row: GroupCount) -> bool:
-    """Whether its level is that of an error. The provider's SDKs leave it out where it is."""
+    """Whether its level is an error's. The provider's SDKs leave this one out."""
     return LEVELS.get(row.level.lower() or "error", "error") in ERROR_LEVELS
 
 
 def sender_of(project_id: str) -> Sender:
-    """Who sends what was read."""
+    """The provider as a sender."""
     return Sender(project_id, "", new_id("req"), None, "", provider=True)
 
 
-def known(sender: Sender, row: GroupCount, offered: Sequence[Offered], scrubber: Scrubber) -> Item:
-    """The error of a group that was met before."""
+def known(sender: Sender, row: GroupCount, offered: Sequence[KnownGrouping], scrubber: Scrubber) -> Item:
+    """The error of a known group."""
     item = Item(OPERATION, sender, None, b"")
     item.offered = tuple(
-        Assignment(case_id(sender.project_id, one.fingerprint), Grouping(*one)) for one in map(Offered._make, offered)
+        Assignment(case_id(sender.project_id, one.fingerprint), Grouping(*one))
+        for one in map(KnownGrouping._make, offered)
     )
     environment, release = _places(row, scrubber)
     level = LEVELS.get(row.level.lower(), "error")
@@ -97,7 +98,7 @@ def known(sender: Sender, row: GroupCount, offered: Sequence[Offered], scrubber:
 
 
 def first_met(sender: Sender, row: GroupCount, sample: Any, scrubber: Scrubber) -> Item:
-    """The error of a new group, grouped and scrubbed. Without a sample it is what the group tells."""
+    """The error of a new group, grouped and scrubbed. Without a sample, the words of the group make it up."""
     told = sample if isinstance(sample, dict) else {}
     properties: dict[str, Any] = {
         name: told[name] for name in ("$exception_type", "$exception_message") if isinstance(told.get(name), str)
@@ -119,7 +120,7 @@ def first_met(sender: Sender, row: GroupCount, sample: Any, scrubber: Scrubber) 
 
 
 def sample_of(item: Item, row: GroupCount, at: int) -> dict[str, Any]:
-    """What is kept of the sample of a new group, which came in `at` (epoch seconds), in the form of a latest error."""
+    """The kept part of a new group's sample, received `at` (epoch seconds), in the form of a latest error."""
     shown = item.row
     assert isinstance(shown, LogRow), "an exception is an error"
     extra = shown.extra if shown.packed is None else unpack(shown.packed)
@@ -174,14 +175,14 @@ def _frame(frame: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told_by(row: GroupCount) -> dict[str, Any]:
-    """The exception that a group tells of by itself."""
+    """The exception made up of the words of a group."""
     places = [line.partition("\t") for line in row.frames.split("\n") if line]
     frames = [{"filename": filename, "function": function} for filename, _, function in places]
     return {"type": row.kind, "value": row.said or row.kind, "stacktrace": {"frames": frames}}
 
 
 def _is_of_client(fingerprint: Any) -> bool:
-    """Whether an SDK set a fingerprint. The provider writes a hash of its own over what has none."""
+    """Whether an SDK set a fingerprint. The provider writes a hash of its own where there is none."""
     if not isinstance(fingerprint, str):
         return isinstance(fingerprint, list)
     return not (len(fingerprint) >= _OWN_LENGTH and _OWN_DIGITS.issuperset(fingerprint))

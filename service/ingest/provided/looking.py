@@ -1,8 +1,8 @@
-"""Looks at the `$exception` events of connected projects: what came in since the last one, counted once (G-182).
+"""Looks at the `$exception` events of connected projects, each counted once (G-182).
 
-A look goes by the provider's time of arrival. It begins OVERLAP seconds before its cursor, for events that show late,
-and knows by their uuids what was counted. It never reaches back further than REACH. It is stored in steps, the cursor
-with the last one. A provider that rests, or does not answer, is looked at again in the next minute.
+A look goes by the provider's time of arrival. It begins OVERLAP seconds before its cursor, for late events, and
+knows the counted ones by their uuids. It never reaches back further than REACH. It is stored in steps, the cursor
+with the last one. A provider at rest, or without an answer, is looked at again in the next minute.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ import structlog
 from service.analytics.connected import ConnectedAnalytics
 from service.analytics.port import AnalyticsProviders
 from service.eventstore.declare.faults import is_away
+from service.eventstore.declare.sqlfiles import load_sql
 from service.eventstore.store import EventStore
 from service.fairness.not_done import CommandNotDone
 from service.ingest.provided import groups
-from service.ingest.provided.counting import LookLost, LookRow, ProvidedCounter, Step, Unstorable
-from service.ingest.provided.groups import Met, Offered
+from service.ingest.provided.counting import LookLost, LookRow, LookStep, ProvidedCounter, Unstorable
+from service.ingest.provided.groups import KnownGrouping, MetGroup
 from service.ingest.provided.questions import (
     MOST_EVENTS,
     MOST_GROUPS,
     MOST_SAMPLES,
+    ArrivalWindow,
     GroupCount,
-    Window,
     ask_clock,
     ask_count,
     ask_groups,
@@ -45,27 +46,18 @@ log = structlog.get_logger(__name__)
 OVERLAP = 120
 REACH = 900
 AT_ONCE = 8
-"""Projects that are looked at side by side."""
+"""Projects looked at side by side."""
 STEP = 200
-"""Groups that a step stores."""
+"""Groups of a step."""
 WINDOWS = 10
 """Windows of one look, while there is more than fits into one."""
 ALL_SECONDS = 50
 """Time of the looks of one round. The rest has its turn in the next minute, first."""
 
-_CONNECTED = """
-select c.project_id from (select distinct t.project_id from provider_connections t where t.status = 'connected') c
-join projects p on p.project_id = c.project_id and p.id = c.project_id and p.status = 'active'
-left join provider_looks l on l.project_id = c.project_id
-order by l.read_to nulls first, c.project_id
-"""
-_LOOK = """
-select row_to_json(l)::text, coalesce((
-    select string_agg(encode(u.uuids, 'hex'), '') from provider_uuids u where u.project_id = l.project_id), '')
-from provider_looks l where l.project_id = %(project_id)s
-"""
-_MET = "select g.id, g.offered::text from provider_groups g where g.project_id = %(project_id)s and g.id = any(%(ids)s)"
-_offered = msgspec.json.Decoder(list[Offered]).decode
+_CONNECTED = load_sql("ingest", "connected_projects")
+_LOOK = load_sql("ingest", "provider_look")
+_MET = load_sql("ingest", "known_groups")
+_offered = msgspec.json.Decoder(list[KnownGrouping]).decode
 
 
 class _Ours(NamedTuple):
@@ -80,7 +72,7 @@ class _Ours(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What was read of a window: groups with what is new of them, and up to when.
+    """The groups of a window with their new exceptions, and up to when it was read.
 
     `cut`: until then there are more exceptions than the `told` ones.
     """
@@ -92,9 +84,9 @@ class _Read(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """The errors that groups are. `waiting`: new groups are left, whose samples were not asked for yet."""
+    """The errors of groups. `waiting`: new groups are left, whose samples were not asked for yet."""
 
-    met: list[Met]
+    met: list[MetGroup]
     waiting: bool = False
 
 
@@ -129,7 +121,7 @@ class ExceptionLooks:
         return counted
 
     def close(self) -> None:
-        """Close the connection that steps are stored by."""
+        """Close the connection of the steps."""
         self._counter.close()
 
     async def look(self, project_id: str) -> int:
@@ -161,10 +153,13 @@ class ExceptionLooks:
             return 0, False
         ours = _Ours(await self._store.now(), asked[0])
         cursor = min(look.cursor_at, ours.there)
-        window = Window(max(cursor - OVERLAP, ours.there - REACH, 0), ours.there)
+        window = ArrivalWindow(max(cursor - OVERLAP, ours.there - REACH, 0), ours.there)
         read = _Read([], ours.there)
         if asked[1]:
             found = await ask_groups(connected, window)
+            if not isinstance(found, ReadFailed) and _is_full(found) and found[-1].minute < cursor:
+                window = window._replace(since=cursor)  # The overlap alone is too much, and it was counted.
+                found = await ask_groups(connected, window)
             if isinstance(found, ReadFailed):
                 return 0, False
             read = _fresh(found, window, cursor, frozenset() if moved else known)
@@ -180,7 +175,7 @@ class ExceptionLooks:
         return sum(one.number for one in prepared.met), more
 
     async def _before(self, project_id: str) -> tuple[LookRow | None, frozenset[str]]:
-        """The look as it stands, and the uuids that were counted."""
+        """The look as it stands, and the counted uuids."""
         rows = await self._store.fetch(_LOOK, project_id=project_id)
         if not rows:
             return None, frozenset()
@@ -190,15 +185,15 @@ class ExceptionLooks:
         return LookRow(**{**told, "skipped": 0}), frozenset(uuids[at : at + 32] for at in range(0, len(uuids), 32))
 
     @staticmethod
-    async def _left_out(connected: ConnectedAnalytics, window: Window, read: _Read) -> int | ReadFailed:
-        """How many exceptions of a window are in no group that was told of, at most."""
+    async def _left_out(connected: ConnectedAnalytics, window: ArrivalWindow, read: _Read) -> int | ReadFailed:
+        """How many exceptions of a window are in no group of its answer, at most."""
         there = await ask_count(connected, window._replace(until=read.until))
         return there if isinstance(there, ReadFailed) else max(0, there - read.told)
 
     async def _prepare(
-        self, connected: ConnectedAnalytics, window: Window, fresh: Sequence[GroupCount], ours: _Ours
+        self, connected: ConnectedAnalytics, window: ArrivalWindow, fresh: Sequence[GroupCount], ours: _Ours
     ) -> _Prepared | ReadFailed:
-        """The errors that groups are, after samples of at most MOST_SAMPLES new ones."""
+        """The errors of groups, after samples of at most MOST_SAMPLES new ones."""
         if not fresh:
             return _Prepared([])
         project_id = connected.connection.project_id
@@ -218,17 +213,17 @@ class ExceptionLooks:
         self,
         sender: Sender,
         fresh: Sequence[GroupCount],
-        known: Mapping[str, Sequence[Offered]],
+        known: Mapping[str, Sequence[KnownGrouping]],
         new: Mapping[str, GroupCount],
         samples: Mapping[str, object],
         ours: _Ours,
     ) -> _Prepared:
-        """Group and scrub what was read, in a thread. A sample that did not come is what its group tells."""
+        """Group and scrub in a thread. The words of its group stand in for a missing sample."""
         offered = dict(known)
-        met: list[Met] = []
+        met: list[MetGroup] = []
         for name, row in new.items():
             item = groups.first_met(sender, row, samples.get(row.newest), self._scrubber)
-            offered[name] = [Offered(*one.grouping) for one in item.offered]
+            offered[name] = [KnownGrouping(*one.grouping) for one in item.offered]
             met.append(self._one(name, row, item, groups.sample_of(item, row, ours.at(row.last)), ours))
         for row in fresh:
             name = groups.group_id(row)
@@ -238,19 +233,21 @@ class ExceptionLooks:
         return _Prepared(met, waiting=len(met) < len(fresh))
 
     @staticmethod
-    def _one(name: str, row: GroupCount, item: Item, sample: Mapping[str, object] | None, ours: _Ours) -> Met:
+    def _one(name: str, row: GroupCount, item: Item, sample: Mapping[str, object] | None, ours: _Ours) -> MetGroup:
         times = ours.at(row.first), ours.at(row.last)
-        met = Met(name, item, row.number, min(row.people, row.number), bool(row.marked), *times, row.ids, sample)
+        met = MetGroup(name, item, row.number, min(row.people, row.number), bool(row.marked), *times, row.ids, sample)
         met.row.happened = ours.at(row.happened)
         return met
 
-    async def _store_all(self, look: LookRow, end: LookRow, met: Sequence[Met], last_at: int, *, moved: bool) -> None:
+    async def _store_all(
+        self, look: LookRow, end: LookRow, met: Sequence[MetGroup], last_at: int, *, moved: bool
+    ) -> None:
         """Store a window step by step: the look stands as before until the last. Raises LookLost and CommandNotDone."""
         steps = [met[at : at + STEP] for at in range(0, len(met), STEP)] or [[]]
         for place, some in enumerate(steps):
             number = look.number + 1 + place
             stands = (end if place == len(steps) - 1 else look)._replace(number=number)
-            step = Step(stands, some, last_at, moved=moved and place == 0)
+            step = LookStep(stands, some, last_at, moved=moved and place == 0)
             try:
                 await asyncio.to_thread(self._store_step, step)
             except psycopg.Error as error:
@@ -258,8 +255,8 @@ class ExceptionLooks:
                     raise CommandNotDone from error
                 raise
 
-    def _store_step(self, step: Step) -> None:
-        """Store a step, or that its exceptions were left out where no column holds them."""
+    def _store_step(self, step: LookStep) -> None:
+        """Store a step, or the number of its exceptions where no column holds them."""
         try:
             self._counter.store(step)
         except Unstorable:
@@ -269,14 +266,14 @@ class ExceptionLooks:
             self._counter.store(step._replace(met=[], look=look))
 
 
-def _fresh(rows: Sequence[GroupCount], window: Window, cursor: int, known: frozenset[str]) -> _Read:
+def _fresh(rows: Sequence[GroupCount], window: ArrivalWindow, cursor: int, known: frozenset[str]) -> _Read:
     """What is new in an answer, and up to when it is whole.
 
-    An answer that is full ends before its last minute, as long as the cursor moves on by that. Else that minute is
-    taken as far as it goes.
+    A full answer ends before its last minute, as long as the cursor moves on by it. Else the minute is taken as far
+    as it goes.
     """
     until, is_cut = window.until, False
-    if len(rows) >= MOST_GROUPS or sum(len(row.ids) for row in rows) >= MOST_EVENTS:
+    if _is_full(rows):
         last = rows[-1].minute
         if last > cursor:
             rows, until = [row for row in rows if row.minute < last], last
@@ -286,7 +283,12 @@ def _fresh(rows: Sequence[GroupCount], window: Window, cursor: int, known: froze
     return _Read(fresh, until, is_cut, sum(len(row.ids) for row in rows))
 
 
+def _is_full(rows: Sequence[GroupCount]) -> bool:
+    """Whether there may be more than an answer tells of."""
+    return len(rows) >= MOST_GROUPS or sum(len(row.ids) for row in rows) >= MOST_EVENTS
+
+
 def _unknown(known: frozenset[str], row: GroupCount) -> GroupCount | None:
-    """A group with what was not counted before. None for one without, and for one that is no error."""
+    """A group with its new exceptions. None for one without, and for one below an error."""
     ids = [one for one in row.ids if one not in known] if groups.is_error(row) else []
     return row._replace(ids=ids, number=len(ids)) if ids else None

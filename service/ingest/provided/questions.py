@@ -26,9 +26,9 @@ MOST_EVENTS = 10_000
 """Events behind the groups of one answer."""
 MOST_SAMPLES = 200
 LONGEST_SAMPLE = 65_536
-"""Characters of the properties of a sample. Longer ones are left to what their group tells."""
+"""Characters of the properties of a sample. Longer ones are left to the words of their group."""
 LATE_SECONDS = 86_400
-"""An event may be so much older than its arrival. It only narrows what the provider looks through."""
+"""An event may be so much older than its arrival. It only narrows the provider's search."""
 
 _CLOCK = load_sql("analytics", "connected/exception_clock")
 _COUNT = load_sql("analytics", "connected/exception_count")
@@ -42,15 +42,15 @@ _Number = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 _Id = Annotated[str, msgspec.Meta(min_length=32, max_length=36)]
 
 
-class Asked(Protocol):
-    """A connection that questions go through."""
+class ExceptionSource(Protocol):
+    """A connection for questions."""
 
     async def answer(self, query: str, values: Mapping[str, Any]) -> bytes | ReadFailed:
         """Carry out a query, and return the text of the provider's answer."""
 
 
 class GroupCount(NamedTuple):
-    """Exceptions of one group, environment and release that came in within a minute.
+    """Arrivals of one group, environment and release within a minute.
 
     `frames` are the innermost ones, and `said` the message without its numbers where there are none. `client` is the
     fingerprint set by the SDK. `marked`: they carry a proof marker. `happened` is the latest time by the SDK.
@@ -74,7 +74,7 @@ class GroupCount(NamedTuple):
     newest: _Id
 
 
-class Window(NamedTuple):
+class ArrivalWindow(NamedTuple):
     """Arrivals from `since` to before `until`."""
 
     since: int
@@ -101,28 +101,28 @@ class _Samples(msgspec.Struct):
     results: Annotated[list[tuple[_Id, str]], msgspec.Meta(max_length=MOST_SAMPLES)]
 
 
-async def ask_clock(asked: Asked, since: int, reach: int) -> tuple[int, int] | ReadFailed:
+async def ask_clock(asked: ExceptionSource, since: int, reach: int) -> tuple[int, int] | ReadFailed:
     """Tell the provider's clock, and how many exceptions came in since a time, of the last `reach` seconds."""
     answer = await asked.answer(_CLOCK, {"since": since, "reach": reach, "oldest": reach + LATE_SECONDS})
     found = answer if isinstance(answer, ReadFailed) else parse(answer, _Clock)
     return found if isinstance(found, ReadFailed) else found.results[0]
 
 
-async def ask_count(asked: Asked, window: Window) -> int | ReadFailed:
+async def ask_count(asked: ExceptionSource, window: ArrivalWindow) -> int | ReadFailed:
     """Count the exceptions of a window."""
     answer = await asked.answer(_COUNT, window.values())
     found = answer if isinstance(answer, ReadFailed) else parse(answer, _Count)
     return found if isinstance(found, ReadFailed) else found.results[0][0]
 
 
-async def ask_groups(asked: Asked, window: Window) -> list[GroupCount] | ReadFailed:
+async def ask_groups(asked: ExceptionSource, window: ArrivalWindow) -> list[GroupCount] | ReadFailed:
     """Count the exceptions of a window by group, the oldest minute first."""
     values = {**window.values(), "proof": PROOF_PROPERTY, "events": MOST_EVENTS, "groups": MOST_GROUPS}
     answer = await asked.answer(_GROUPS, values)
     return answer if isinstance(answer, ReadFailed) else await asyncio.to_thread(_groups_in, answer)
 
 
-async def ask_samples(asked: Asked, window: Window, ids: Sequence[str]) -> dict[str, Any] | ReadFailed:
+async def ask_samples(asked: ExceptionSource, window: ArrivalWindow, ids: Sequence[str]) -> dict[str, Any] | ReadFailed:
     """Tell the properties of exceptions by uuid. None in the place of those too long, or in no agreed form."""
     values = {**window.values(), "ids": list(ids), "longest": LONGEST_SAMPLE, "most": MOST_SAMPLES}
     answer = await asked.answer(_SAMPLES, values)

@@ -64,7 +64,7 @@ class Sender(NamedTuple):
 
     `account` is whose share of the process the record takes; "": the project's own. `public`: the DSN is the one of
     pages, whose source anybody can read (G-184). `default_level` and `frame_variables` are settings of the project.
-    `provider`: it is the connected provider, which was read (G-182).
+    `provider`: the connected provider (G-182).
     """
 
     project_id: str
@@ -79,7 +79,7 @@ class Sender(NamedTuple):
     provider: bool = False
 
     def origin(self, operation: str) -> Origin:
-        """Who is recorded with the events that a record causes."""
+        """The actor of the events of a record."""
         if self.provider:
             return Origin("system", "provider", operation, self.request_id)
         return Origin(self.kind, self.project_id, operation, self.request_id)

@@ -17,7 +17,8 @@ cross join lateral (
     where c.project_id = r.project_id and not starts_with(c.fingerprint, 'overflow-')
         and c.opened_at >= r.hour - 60 and c.opened_at < r.hour + 3600) n
 cross join lateral (
-    select count(*) filter (where c.opened_at >= r.hour and s.public_count = s.event_count and s.own_count is null) as least,
+    select count(*) filter (where c.opened_at >= r.hour and s.public_count = s.event_count
+            and s.own_count is null) as least,
         count(*) filter (where s.public_count > 0) as most
     from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id
     where c.project_id = r.project_id and not starts_with(c.fingerprint, 'overflow-') and s.event_count > 0

@@ -11,6 +11,7 @@ with gone as (
     update case_stats c set sample =
     \ir parts/sample.sql
     from newest n
-    where c.project_id = n.project_id and c.id = n.case_id and (c.sample is null or n.received_at >= coalesce(c.own_last_seen_at, c.last_seen_at))
+    where c.project_id = n.project_id and c.id = n.case_id and (
+        c.sample is null or n.received_at >= coalesce(c.own_last_seen_at, c.last_seen_at))
 )
 select count(*), coalesce(max(g.received_at), 0) from gone g

@@ -23,6 +23,7 @@ from statemachines.projects.project import DefaultLevel
 
 HOUR = 3600
 NOT_KEPT_DAYS = 30
+STALE_SECONDS = 600
 _STANDING = load_sql("projects", "health")
 _NOT_KEPT = load_sql("projects", "not_kept")
 _LATEST_LOGS = load_sql("projects", "latest_logs")
@@ -48,6 +49,17 @@ class LatestLogRow(NamedTuple):
     received_at: int
 
 
+class ProviderLooks(NamedTuple):
+    """The exceptions of a connected provider: up to when they were read (None: not yet), and those left out.
+
+    `stale`: that is more than STALE_SECONDS ago, or there was no look for as long.
+    """
+
+    read_to: int | None
+    stale: bool
+    skipped: int
+
+
 class Health(NamedTuple):
     """The telemetry of a project until `now`. Times are in epoch seconds.
 
@@ -55,6 +67,7 @@ class Health(NamedTuple):
     proof alone has brought is none of `open_cases`.
     `overflow_open`: nobody has settled the overflow case of this hour yet. `fenced`: the project is being
     deleted.
+    `looks` are those at the connected provider, None without one. `no_error_source`: no error came by any way.
     `total` is the project's in the `month`, `account_total` that of the paying account. `by_day` are the last
     days of the project, oldest first, also empty ones. `not_kept` is of the last NOT_KEPT_DAYS, and
     `latest_logs` of the last day, newest first.
@@ -82,6 +95,8 @@ class Health(NamedTuple):
     default_level: DefaultLevel
     without_level_at: int | None
     evidence: WhoseEvidence
+    looks: ProviderLooks | None
+    no_error_source: bool
 
 
 async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health:
@@ -97,7 +112,21 @@ async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health
     hour = now - now % HOUR
     overflow_id = case.case_id(project_id, case.overflow_fingerprint(hour))
     [
-        [last_deploy_at, open_cases, opened, opened_public, overflow_case_id, overflow_open, fenced, level, no_level_at]
+        [
+            last_deploy_at,
+            open_cases,
+            opened,
+            opened_public,
+            overflow_case_id,
+            overflow_open,
+            fenced,
+            level,
+            no_level_at,
+            connected_at,
+            read_to,
+            skipped,
+            no_error,
+        ]
     ] = await store.fetch(_STANDING, project_id=project_id, hour=hour, overflow_id=overflow_id, a_day_ago=now - DAY)
     return Health(
         now=now,
@@ -117,6 +146,10 @@ async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health
         fenced=fenced,
         default_level=level,
         without_level_at=no_level_at,
+        looks=None
+        if connected_at is None
+        else ProviderLooks(read_to, now - max(read_to or 0, connected_at) > STALE_SECONDS, skipped),
+        no_error_source=no_error,
         evidence=await whose_evidence(store, project_id),
         not_kept=[
             NotKeptRow(*row)

@@ -10,6 +10,7 @@ from schemas.projects.health import (
     NotKept,
     ProjectDay,
     ProjectHealth,
+    ProviderExceptions,
     UsageThisMonth,
     WebhookHealth,
 )
@@ -57,8 +58,17 @@ def project_health(
         default_level=health.default_level,
         last_log_without_level_at=health.without_level_at,
         evidence_source=health.evidence.evidence_source,
+        provider_exceptions=_looks(health),
+        no_error_source=health.no_error_source,
         next_action=_advice(health),
     )
+
+
+def _looks(health: Health) -> ProviderExceptions | None:
+    looks = health.looks
+    if looks is None:
+        return None
+    return ProviderExceptions(read_to=looks.read_to, stale=looks.stale, provider_exceptions_skipped=looks.skipped)
 
 
 def _usage(health: Health) -> UsageThisMonth:
@@ -89,8 +99,8 @@ def _by_day(health: Health) -> list[ProjectDay]:
 def _advice(health: Health) -> str:
     if health.fenced:
         return BEING_DELETED
-    if health.last_event_at is None:
-        return "Nothing has arrived yet: send a first event with the project's DSN."
+    if (silent := _silence(health)) is not None:
+        return silent
     if health.overflow_open:
         return (
             "Read the case in overflow_case_id. The project has reached its limit of new cases. Find out "
@@ -107,3 +117,12 @@ def _advice(health: Health) -> str:
             f"{health.default_level}, as default_level says."
         )
     return "Nothing needs attention."
+
+
+def _silence(health: Health) -> str | None:
+    """Advice where nothing comes. None elsewhere."""
+    if health.looks is not None and health.looks.stale:
+        return "Connect the provider again: its exceptions were not read for ten minutes."
+    if health.last_event_at is None and health.looks is None:
+        return "Nothing has arrived yet: send a first event with the project's DSN."
+    return None

@@ -1,6 +1,8 @@
 -- What waits for attention in a project: its last deploy, its open cases but for those of an onboarding proof alone,
 -- the cases that it opened in this hour and those of them by the public DSN, the hour's overflow case, and whether the
 -- project is being deleted, the level of its records without any, and when the last of those came within a day.
+-- Then, when its provider was connected, up to when the exceptions there were read, how many were too many, and whether
+-- it has no error at all.
 select (select max(d.recorded_at) from deploys d where d.project_id = %(project_id)s),
     (select count(*) from cases c where c.project_id = %(project_id)s and c.status = 'open')
         + (select count(*) from cases c where c.project_id = %(project_id)s and c.status = 'overflow')
@@ -19,6 +21,10 @@ select (select max(d.recorded_at) from deploys d where d.project_id = %(project_
         (select d.default_level from public_dsns d where d.project_id = %(project_id)s and d.id = %(project_id)s),
         'error'),
     (select max(k.last_at) from kinds_not_kept k where k.project_id = %(project_id)s and k.day >= %(a_day_ago)s - 86400
-        and k.outcome = 'without_level' and k.last_at >= %(a_day_ago)s)
+        and k.outcome = 'without_level' and k.last_at >= %(a_day_ago)s),
+    (select max(t.connected_at) from provider_connections t where t.project_id = %(project_id)s
+        and t.status = 'connected'),
+    l.read_to, coalesce(l.skipped, 0), not exists (select from case_stats s where s.project_id = %(project_id)s)
 from (values (%(project_id)s, %(overflow_id)s)) wanted(project_id, id)
 left join cases c on c.project_id = wanted.project_id and c.id = wanted.id
+left join provider_looks l on l.project_id = wanted.project_id and l.id = wanted.project_id

@@ -85,8 +85,10 @@ def _told(properties: dict[str, Any], proof: str) -> tuple[Any, ...]:
     frames = "\n".join(
         f"{f.get('filename', '')}{f.get('source', '')}\t{f.get('function', '')}{f.get('resolved_name', '')}"
         for f in told.get("stacktrace", {}).get("frames", [])[-8:]
+        if isinstance(f, dict)
     )
-    said = re.sub("[0-9]+", "0", told.get("value") or properties.get("$exception_message", ""))[:200]
+    value = told.get("value") if isinstance(told.get("value"), str) else properties.get("$exception_message", "")
+    said = re.sub("[0-9]+", "0", value)[:200]
     client = properties.get("$exception_fingerprint", "")
     return (
         (told.get("type") or properties.get("$exception_type", ""))[:200],

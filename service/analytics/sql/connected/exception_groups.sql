@@ -1,9 +1,10 @@
--- Exceptions that came in within a time, in order, counted by what groups them, by minute: how many, of how many people,
--- when the first and the last came, when the last happened, their uuids, and that of the last. A fingerprint of 64
--- digits or more is the provider's own. Lines change with every release, and numbers in messages with every event.
+-- Exceptions that came in within a time, in order, counted by what groups them, by minute: how many, of how many
+-- people, when the first and the last came, when the last happened, their uuids, and that of the last. A fingerprint
+-- of 64 digits or more is the provider's own. Lines change with every release, and numbers in messages with each event.
 select kind, frames, said, client, level, environment, release, marked,
-    toUnixTimestamp(toStartOfMinute(arrived)) as minute, count(), uniqExact(person), toUnixTimestamp(min(arrived)), toUnixTimestamp(max(arrived)),
-    toUnixTimestamp(max(happened)), groupArray(id), argMax(id, arrived)
+    toUnixTimestamp(toStartOfMinute(arrived)) as minute, count(), uniqExact(person),
+    toUnixTimestamp(min(arrived)), toUnixTimestamp(max(arrived)), toUnixTimestamp(max(happened)),
+    groupArray(id), argMax(id, arrived)
 from (
     select toString(uuid) as id, distinct_id as person, created_at as arrived, timestamp as happened,
         arrayElement(JSONExtractArrayRaw(properties, '$exception_list'), 1) as told,

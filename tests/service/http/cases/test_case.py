@@ -63,6 +63,7 @@ RECORD = ITEM | {
     "merged",
     "grouping",
     "trend",
+    "source",
     "next_action",
     "origins",
 }
@@ -139,6 +140,7 @@ async def test_a_case_in_full(world: World, project):
         "tags": {"n": "3"},
         "hints": [],
         "agent_runs": [],
+        "source": "local",
         "work": {"working": False, "reason": "The project has no automation contract.", "automations": []},
         "claim": None,
         "resolved_at": None,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from service.ingest.provided.counting import Step
+from service.ingest.provided.counting import LookStep
 from service.process.assembly import make_services
 from service.services import Services
 from service.settings import load_settings
@@ -70,7 +70,7 @@ class Watched:
         """Rows of a query over the project, which it names by its one place."""
         return await self.world.sql(query, self.onb.project_id)
 
-    def store(self, step: Step) -> None:
+    def store(self, step: LookStep) -> None:
         """Store a step, as a look does."""
         self.services.exceptions._counter.store(step)
 

@@ -145,8 +145,9 @@ async def test_the_sample_is_scrubbed_and_replaced(watched: Watched, provider: F
 async def test_records_with_a_marker_are_synthetic(watched: Watched, provider: FakeProvider) -> None:
     provider.capture("$exception", provider.now - 9, **exception(), service_onboarding_proof="a-raw-marker")
     assert await watched.look() == 1
-    [case] = await watched.cases()
-    assert case["trust"] == "synthetic"
+    [[case_id]] = await watched.sql("select id from case_stats where project_id = %s")
+    assert (await watched.case(case_id))["trust"] == "synthetic"
+    assert await watched.cases() == []
     assert "a-raw-marker" not in str(await watched.sql("select row_to_json(s) from case_stats s where project_id = %s"))
     provider.capture("$exception", provider.now - 5, **exception())
     assert await watched.look() == 1
@@ -200,3 +201,22 @@ async def test_what_is_too_much_is_counted_as_skipped(watched: Watched, provider
     assert (skipped, cursor >= minute + 120) == (500, True)
     [case] = await watched.cases()
     assert case["event_count"] == 10_001
+
+
+async def test_health_tells_how_far_the_looks_have_come(watched: Watched, provider: FakeProvider) -> None:
+    """And if no error came by any way. After ten minutes without a look they are stale."""
+    path = f"/v1/projects/{watched.onb.project_id}/health"
+    before = ok(await watched.onb.owner.get(path))
+    assert before["no_error_source"] is True
+    assert before["provider_exceptions"] == {"read_to": None, "stale": False, "provider_exceptions_skipped": 0}
+    provider.capture("$exception", provider.now - 5, **exception())
+    await watched.look()
+    told = ok(await watched.onb.owner.get(path))
+    assert told["no_error_source"] is False
+    assert told["provider_exceptions"]["read_to"] <= await watched.services.store.now()
+    await watched.world.wait(700)
+    told = ok(await watched.onb.owner.get(path))
+    assert told["provider_exceptions"]["stale"] is True
+    assert "Connect the provider again" in told["next_action"]
+    await watched.look()
+    assert ok(await watched.onb.owner.get(path))["provider_exceptions"]["stale"] is False

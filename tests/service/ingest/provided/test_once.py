@@ -140,9 +140,9 @@ async def test_a_step_after_the_fence_of_a_deletion_is_lost(watched: Watched, pr
     await watched.world.sql("update projects set status = 'deleting' where id = %s", watched.onb.project_id)
     look = counting.LookRow(watched.onb.project_id, connection_id, "", number + 1, 1, 1)
     with pytest.raises(LookLost):
-        await asyncio.to_thread(watched.store, counting.Step(look, []))
+        await asyncio.to_thread(watched.store, counting.LookStep(look, []))
     await watched.world.sql("update projects set status = 'active' where id = %s", watched.onb.project_id)
     with pytest.raises(LookLost):
-        await asyncio.to_thread(watched.store, counting.Step(look._replace(number=number), []))
+        await asyncio.to_thread(watched.store, counting.LookStep(look._replace(number=number), []))
     with pytest.raises(LookLost):
-        await asyncio.to_thread(watched.store, counting.Step(look._replace(connection_id="conn_other"), []))
+        await asyncio.to_thread(watched.store, counting.LookStep(look._replace(connection_id="conn_other"), []))

@@ -84,7 +84,7 @@ begin
                 then least(t.own_first_seen_at, excluded.first_seen_at) end,
             own_last_seen_at = case when t.own_count is not null
                 then greatest(t.own_last_seen_at, excluded.last_seen_at) end,
-            own_unmarked = t.own_unmarked or excluded.unmarked,
+            own_unmarked = case when t.own_count is not null then t.own_unmarked or excluded.unmarked end,
             last_seen_at = greatest(t.last_seen_at, excluded.last_seen_at),
             first_occurred_at = least(coalesce(t.first_occurred_at, t.first_seen_at), excluded.first_occurred_at),
             last_occurred_at = greatest(coalesce(t.last_occurred_at, t.last_seen_at), excluded.last_occurred_at),
