@@ -122,7 +122,7 @@ class Restarts:
         return pause
 
 
-class Running(Protocol):
+class ChildProcess(Protocol):
     """A process, with the methods of subprocess.Popen used here."""
 
     pid: int
@@ -146,7 +146,7 @@ class Tended:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._process: Running | None = None
+        self._process: ChildProcess | None = None
         self._started = 0.0
         self._restarts = Restarts()
         self._start_at = 0.0
@@ -160,7 +160,7 @@ class Tended:
         """Start the process."""
         raise NotImplementedError
 
-    def _began(self, process: Running) -> None:
+    def _began(self, process: ChildProcess) -> None:
         self._process = process
         self._started = time.monotonic()
 
