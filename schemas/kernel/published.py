@@ -19,7 +19,6 @@ _ESCAPED = re.compile(r"\\u([0-9a-f]{4})")  # an escape that RE2 lacks
 _LAST_BYTE = 0xFF
 # What Python takes for white space. Other dialects take less or more for it: each character stands for itself.
 _BLANKS = r"\t-\r\x1c-\x20\x85\xa0" + "\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-_NAMED = f"{COMPONENT}{{name}}"
 _RULES = re.compile(r"\s*\((?:[^()]*\b)?(?:R-[A-Z]+-|G-)\d[^()]*\)")
 
 
@@ -88,13 +87,21 @@ def _is_schema(part: dict[str, Any]) -> bool:
     return not part.keys().isdisjoint({"type", "anyOf", "oneOf", "$ref", "enum", "const"})
 
 
+def _components(*kinds: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The schema of the first kind, and those that all kinds refer to by name."""
+    [first, *_], definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    return first, definitions
+
+
 @cache
 def body_schema(kind: Any) -> dict[str, Any]:
     """The published schema of a body, whole by itself: what a refusal shows (R-ERR-16).
 
     A reference would lead nowhere inside the refusal, so that each is replaced by what it names.
     """
-    [described, *_], definitions = publish(msgspec.json.schema_components([kind, *ALTERNATIVES], ref_template=_NAMED))
+    described, definitions = publish(_components(kind))
+    if COMPONENT in json.dumps([described, definitions]):
+        definitions = publish(_components(*ALTERNATIVES)[1]) | definitions
     inlined: dict[str, Any] = _inlined(described, definitions, ())
     return inlined
 
