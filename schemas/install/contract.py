@@ -28,11 +28,23 @@ class InstallStep(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     condition: str
 
 
+Instrumentation = Literal["provider", "dsn"]
+
+
+class InstallWay(msgspec.Struct, frozen=True):
+    """A way to instrument a product (G-181)."""
+
+    instrumentation: Instrumentation
+    description: str
+    guide: str
+
+
 class InstallContract(msgspec.Struct, frozen=True, kw_only=True):
     """The install flow as a whole. Each operation of it is served here. `gates` stop a verification."""
 
     contract_version: Literal[3] = 3
     principle: str
+    ways: list[InstallWay]
     states: list[str]
     operations: list[InstallStep]
     gates: list[GateCode]
@@ -82,6 +94,7 @@ class ProjectSetup(msgspec.Struct, frozen=True, kw_only=True):
     project_id: Identifier
     project: SetupProject
     install_state: InstallState
+    instrumentation: Instrumentation
     env: list[ProjectVariable]
     endpoints: SetupEndpoints
     readiness: SetupReadiness

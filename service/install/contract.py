@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Final, get_args
 
-from schemas.install.contract import GateCode, InstallContract, InstallStep
+from schemas.install.contract import GateCode, InstallContract, InstallStep, InstallWay
 
 PRINCIPLE: Final = (
     "Nothing is implemented before a person has reviewed the plan. The install is complete only after a verification "
     "answered ok true."
+)
+WAYS: Final = (
+    InstallWay(
+        "provider",
+        "The product reports through the official SDKs of its analytics provider, which it has. The service reads that "
+        "provider's project.",
+        "/install.md#connect-the-provider",
+    ),
+    InstallWay(
+        "dsn",
+        "The product reports to this service, with the project's DSN.",
+        "/install.md#give-the-product-the-dsn",
+    ),
 )
 STATES: Final = (
     "unknown",
@@ -77,6 +90,7 @@ def contract(there: Container[str]) -> InstallContract:
     """The contract with the steps whose operation ("GET /v1/…") is `there`."""
     return InstallContract(
         principle=PRINCIPLE,
+        ways=list(WAYS),
         states=list(STATES),
         operations=[step for step in STEPS if f"{step.method} {step.path}" in there],
         gates=list(GATES),

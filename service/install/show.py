@@ -22,9 +22,10 @@ from service.install.reads import SetupFound
 from service.onboarding.shapes import reshape
 from statemachines.install.stored import ImplementationReport
 
+_DSN: Final = "SERVICE_DSN"
 _VARIABLES: Final = (
     ProjectVariable(name="SERVICE_API_KEY", secret=True, required=True, where="owner"),
-    ProjectVariable(name="SERVICE_DSN", secret=True, required=True, where="runtime"),
+    ProjectVariable(name=_DSN, secret=True, required=True, where="runtime"),
     ProjectVariable(name="SERVICE_ONBOARDING_PROOF", secret=True, required=False, where="runtime"),
     ProjectVariable(name="SERVICE_CI_API_KEY", secret=True, required=True, where="ci"),
 )
@@ -41,6 +42,7 @@ _NEXT: Final[Mapping[InstallState, str]] = {
 def setup(base_url: str, project_id: str, found: SetupFound) -> ProjectSetup:
     """The setup of a project."""
     state = state_of(found.asked.state)
+    connected = found.evidence.evidence_source == "provider_cloud"
     return ProjectSetup(
         project_id=project_id,
         project=SetupProject(
@@ -49,7 +51,8 @@ def setup(base_url: str, project_id: str, found: SetupFound) -> ProjectSetup:
             dsn_prefix=found.dsn_prefix,
         ),
         install_state=state,
-        env=list(_VARIABLES),
+        instrumentation="provider" if connected else "dsn",
+        env=[variable for variable in _VARIABLES if not (connected and variable.name == _DSN)],
         endpoints=SetupEndpoints(
             logs=f"{base_url}/v1/logs/",
             analytics=f"{base_url}/v1/analytics/",

@@ -1,4 +1,7 @@
-"""The program that each how-to page of an SDK shows, run as it stands: its error arrives, under the SDK's variables."""
+"""The program that each how-to page of an SDK shows, run as it stands: its error arrives, under the SDK's variables.
+
+And the guide's way through a provider, with that provider's own SDK.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,10 @@ from typing import Any
 import pytest
 
 from tests.clients.test_generators import SCRIPTS, pytestmark, run
+from tests.e2e.test_guides import through_the_provider
 from tests.support.accounts import bearer, create_project, sign_in
-from tests.support.server import ServerHandle
+from tests.support.provider import running_provider
+from tests.support.server import ServerFactory, ServerHandle
 
 __all__ = ["pytestmark"]
 
@@ -45,3 +50,16 @@ def test_the_program_of_a_page_reports(server: ServerHandle, tmp_path: Path, pag
         run(tmp_path, SCRIPTS / "python", "program.py", **told)
         found = client.get(f"/v1/projects/{project['id']}/cases", headers=bearer(key)).raise_for_status().json()
     assert [case["title"] for case in found["cases"]] == ["RuntimeError: Payment 17 failed"]
+
+
+def test_the_guide_leads_through_the_sdk_of_a_provider(
+    server_factory: ServerFactory, database_url: str, tmp_path: Path
+) -> None:
+    """As a newcomer does, who has the address of this service and a product with that SDK (G-181)."""
+    [packages] = SCRIPTS.parent.glob("lib/python*/site-packages")
+    with running_provider() as provider:
+        server = server_factory.prepare(database_url=database_url, env=provider.unknown_env)
+        server.start()
+        through_the_provider(server, provider, tmp_path, packages)
+        sent = {event["properties"].get("$lib") for event in provider.events if event["event"] == "order_paid"}
+        assert sent == {"posthog-python"}

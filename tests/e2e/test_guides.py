@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -13,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import psycopg
 import pytest
 import yaml
 
 from service.http.discovery.facts import Described, operations
-from tests.support.guides import Block, Shell, anchors, blocks, links, open_shell
+from tests.support.guides import Block, Shell, anchors, blocks, links, open_shell, slug, ways
 from tests.support.loop.http_scene import HttpScene, open_scene
+from tests.support.provider import FakeProvider, running_provider
 from tests.support.server import ServerFactory, ServerHandle
 from tests.support.weekly import Weekly
 
@@ -64,14 +67,21 @@ def test_a_newcomer_gets_from_the_root_to_a_verified_repair(
         assert root["install_docs"] in links(fetch(client, root["docs"]).text)
         guide = fetch(client, root["install_docs"]).text
         install(client, root, shell, guide)
+        go_on(shell, guide)
         ask(shell, client, guide)
         automate(shell, fetch(client, root["automation_docs"]).text)
 
 
-def install(client: httpx2.Client, root: dict[str, Any], shell: Shell, guide: str) -> None:
-    """Up to the start of the onboarding the guide leads; from then on the state does, by its `guide_anchor`."""
-    parts = sections(guide)
+def install(client: httpx2.Client, root: dict[str, Any], shell: Shell, guide: str, way: int = -1) -> None:
+    """Up to the start of the onboarding the guide leads; from then on the state does, by its `guide_anchor`.
+
+    Of the ways in the guide's table one is gone, and the sections of the others are left out.
+    """
+    found = ways(guide)
+    others = set.union(*found) - found[way]
+    parts = {name: part for name, part in sections(guide).items() if name not in others}
     names = list(parts)
+    chapters = {slug(heading) for heading in re.findall(r"^## (.+)$", guide, re.MULTILINE)}
     walked = []
     for name in names[: names.index("write-the-plan") + 1]:
         follow(shell, parts[name])
@@ -81,13 +91,81 @@ def install(client: httpx2.Client, root: dict[str, Any], shell: Shell, guide: st
         assert anchor in anchors(guide)
         assert anchor not in walked, f"{anchor} did not lead on: {state}"
         walked.append(anchor)
-        follow(shell, parts[anchor])
+        rest = names[names.index(anchor) :]
+        for name in [anchor, *itertools.takewhile(lambda name: name not in chapters, rest[1:])]:
+            follow(shell, parts[name])
     assert walked == ["review-plan", "instrument-and-prove", "exercise-and-verify"]
     assert json.loads(shell.type("cat verdict.json"))["ok"] is True
     assert "source_verified" in follow(shell, parts["read-the-result"])
+
+
+def go_on(shell: Shell, guide: str) -> None:
+    """What the guide shows after the onboarding, of those who report with the DSN."""
+    parts = sections(guide)
+    names = list(parts)
     rest = names[names.index("read-the-result") + 1 :]
     told = "".join(follow(shell, parts[name]) for name in rest)
     assert re.search(r"^True$\n^verified$", told, re.MULTILINE)  # of the older flow
+
+
+SDK = """
+import json
+from urllib.request import Request, urlopen
+
+class Posthog:
+    def __init__(self, key, host, sync_mode):
+        self.key, self.host = key, host
+
+    def capture(self, event, distinct_id, properties):
+        told = {"event": event, "distinct_id": distinct_id, "properties": {"$lib": "posthog-python", **properties}}
+        body = json.dumps({"api_key": self.key, "batch": [told]}).encode()
+        urlopen(Request(self.host + "/batch/", body, {"content-type": "application/json"}), timeout=10).read()
+
+    def capture_exception(self, error, distinct_id, properties):
+        told = [{"type": type(error).__name__, "value": str(error)}]
+        self.capture("$exception", distinct_id, {"$exception_list": told, **properties})
+"""
+"""What the provider's SDK sends of it, for a machine that has none. `tests/clients` uses the real one."""
+
+
+def through_the_provider(server: ServerHandle, provider: FakeProvider, folder: Path, python_path: Path) -> None:
+    """The guide's first way, from its table alone: connect, audit, plan, capture through the SDK, prove (G-181)."""
+    assert server.database_url is not None
+    with (
+        server.client() as client,
+        open_shell(folder, server) as shell,
+        psycopg.connect(server.database_url, autocommit=True) as clock,
+    ):
+        provider.clock = lambda: float(clock.execute("select service_seconds()").fetchall()[0][0])
+        provider.capture("cart_filled", provider.now - 86400, distinct_id="ada")
+        provider.tables["uniqExact(distinct_id), toUnixTimestamp(max(created_at)) from"] = [["cart_filled", 1, 1, 7]]
+        shell.type(f"export POSTHOG_API_KEY={provider.project_key} POSTHOG_HOST={provider.url} NO_PROXY=127.0.0.1")
+        shell.type(f"export PYTHONPATH={python_path}")
+        root = fetch(client, server.base_url).json()
+        guide = fetch(client, root["install_docs"]).text
+        install(client, root, shell, guide, way=0)
+        assert shell.type('echo "${SERVICE_DSN-none}"').strip() == "none", "this way never names a DSN"
+        plan = json.loads(shell.type("cat start.json"))["plan"]
+        assert plan["historical_evidence"]["observations"][0]["event"] == "cart_filled"
+        assert plan["historical_evidence"]["provider_project_id"] == 42
+        project, key = shell.type('echo "$PROJECT $SERVICE_API_KEY"').split()
+        setup = client.get(f"/v1/projects/{project}/setup", headers={"authorization": f"Bearer {key}"}).json()
+        assert setup["instrumentation"] == "provider"
+        assert "SERVICE_DSN" not in {variable["name"] for variable in setup["env"]}
+        for table in ("analytics_events", "log_events"):
+            assert clock.execute(f"select count(*) from {table}".encode()).fetchall() == [(0,)], "nothing came here"
+
+
+def test_a_newcomer_gets_a_verified_onboarding_through_their_provider(
+    server_factory: ServerFactory, database_url: str, tmp_path: Path
+) -> None:
+    """On a default installation, whose client registers itself."""
+    (tmp_path / "sdk").mkdir()
+    (tmp_path / "sdk" / "posthog.py").write_text(SDK)
+    with running_provider() as provider:
+        server = server_factory.prepare(database_url=database_url, env=provider.unknown_env)
+        server.start()
+        through_the_provider(server, provider, tmp_path, tmp_path / "sdk")
 
 
 def ask(shell: Shell, client: httpx2.Client, guide: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.loop.http_scene import open_scene
+from tests.support.provider import FakeProvider, running_provider
 from tests.support.server import ServerHandle
 
 ROOT = Path(__file__).parents[2]
@@ -68,11 +69,18 @@ def form(text: str) -> str:
 
 
 @pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    with running_provider() as running:
+        yield running
+
+
+@pytest.fixture
 def serving(page: Path, request: pytest.FixtureRequest) -> ServerHandle:
     """The server that a page is typed at: one for all, and a new one where the page says what is in it."""
     if page.stem != "first-steps":
         return request.getfixturevalue("server")
-    return request.getfixturevalue("server_factory")()
+    provider = request.getfixturevalue("provider")
+    return request.getfixturevalue("server_factory")(env=provider.unknown_env)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -18,9 +18,10 @@ SAVED = re.compile(r"Save this as `([^`]+)`")
 RUN = "sh"
 
 WORLD = '''
-"""What happens while somebody sleeps: a person authorises the sign-in that waits, and time passes."""
-import json, os, pathlib, sys, time
+"""While somebody sleeps, a person decides on the sign-in that waits, here or at a provider, and time passes."""
+import json, os, pathlib, re, sys, time
 from urllib.error import HTTPError
+from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 def post(path, body, token):
@@ -33,6 +34,17 @@ if device.exists():
     code = json.loads(device.read_text())["user_code"]
     try:
         post("/v1/auth/device/authorize", {"user_code": code, "identity": identity}, os.environ["WORLD_INTERNAL"])
+    except HTTPError:
+        pass
+connection = pathlib.Path("connection.json")
+if connection.exists():
+    started = json.loads(connection.read_text())
+    try:
+        page = urlopen(started["authorization_url"], timeout=30)
+        text = page.read().decode()
+        fields = dict(re.findall(r'<input type="hidden" name="([a-z]+)" value="([^"]*)">', text))
+        if started["user_code"] in text:
+            urlopen(page.url.partition("?")[0], urlencode(fields | {"decision": "allow"}).encode(), timeout=30)
     except HTTPError:
         pass
 post("/v1/test-clock/advance", {"seconds": int(sys.argv[1])}, os.environ["WORLD_TEST"])
@@ -63,6 +75,21 @@ def links(markdown: str) -> list[str]:
     """The targets of all links in the prose, and of the addresses that stand in angle brackets."""
     prose = "\n".join(_prose(markdown))
     return [*re.findall(r"\]\(([^)\s]+)\)", prose), *re.findall(r"<(https?://[^>]+)>", prose)]
+
+
+def ways(markdown: str) -> list[set[str]]:
+    """The sections of each way that a guide lets its reader choose from, in their order."""
+    rows = [line for line in _of_section(markdown, "choose-a-way") if line.startswith("| reports ")]
+    return [set(re.findall(r"\]\(#([^)]+)\)", row)) for row in rows]
+
+
+def _of_section(markdown: str, name: str) -> Iterator[str]:
+    inside = False
+    for line in _prose(markdown):
+        if heading := HEADING.fullmatch(line):
+            inside = slug(heading[1]) == name
+        elif inside:
+            yield line
 
 
 def _prose(markdown: str) -> Iterator[str]:

@@ -14,6 +14,10 @@ from statemachines.kernel.machine import Rejection
 ADDRESS = "{base_url}"
 """Stands in a text for the service's own address."""
 
+_WAY_NOTE = (
+    "A product that reports to an analytics provider keeps that provider's official SDK, and needs no snippet: "
+    "{base_url}/install.md#choose-a-way shows that way first. The snippet is for the other way, with the DSN."
+)
 _CI_NOTE = (
     "record-deploy.sh is for the CI job that deploys: run it once, after a deploy has succeeded. Never call it from "
     "your product."
@@ -39,6 +43,7 @@ def _snippet(base_url: str, language: Language) -> SdkSnippet:
     facts = FACTS[language]
     in_browser = language == "browser"
     saved = f"Save the snippet as {facts.file}."
+    notes = [_WAY_NOTE.replace(ADDRESS, base_url), saved, *facts.notes]
     return SdkSnippet(
         language=language,
         title=facts.title,
@@ -48,7 +53,7 @@ def _snippet(base_url: str, language: Language) -> SdkSnippet:
         files=[_page(base_url) if in_browser else _deploying(base_url)],
         env_vars=[DSN_IN_BROWSER] if in_browser else [DSN_ON_SERVER, MARKER_ON_SERVER, CI_KEY, MARKER_IN_CI],
         docs_url=f"{base_url}/install.md",
-        notes=[saved, *facts.notes] if in_browser else [saved, *facts.notes, _CI_NOTE],
+        notes=notes if in_browser else [*notes, _CI_NOTE],
         next_action=(
             f"Set SERVICE_DSN to the project's {'public DSN' if in_browser else 'DSN'} and run the snippet. Then list "
             "the project's cases and event names: both reports are there."

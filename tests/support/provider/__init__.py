@@ -6,6 +6,7 @@ human decides, what the telemetry holds, and how it fails.
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +20,8 @@ from tests.support.provider.document import Asked, faults_of
 from tests.support.provider.oauth import AUTHORIZE, OAuthServer, Unauthorizable
 from tests.support.provider.queries import QueryServer
 
+BATCH = "/batch/"
+"""Where the provider's SDKs send."""
 GO_ON = object()
 """What a callable in `fail` returns to have the request answered after all."""
 Rest = Callable[["FakeProvider", str, str, dict[str, str], Any, dict[str, str]], tuple[int, Any] | None]
@@ -79,6 +82,8 @@ class FakeProvider(OAuthServer, QueryServer):
                 self.looks.append(body["query"])
             else:
                 self.requests.append((path, body, headers))
+            if (method, path) == ("POST", BATCH):
+                return self.receive(body)
             if method in {"GET", "POST"} and (told := self.answer_oauth(path, body, headers)) is not None:
                 return told
             if path.startswith("/api/"):
@@ -119,6 +124,8 @@ def running_provider() -> Iterator[FakeProvider]:
 
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+            if self.headers.get("content-encoding") == "gzip":
+                raw = gzip.decompress(raw)
             if self.headers.get("content-type", "").startswith("application/json"):
                 self.serve("POST", json.loads(raw))
             else:

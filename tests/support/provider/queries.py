@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,18 +25,27 @@ class QueryServer:
     events: list[dict[str, Any]] = field(default_factory=list)
     tables: dict[str, list[Any]] = field(default_factory=dict)  # rows by a part of the query that they answer
     columns: dict[str, list[str]] = field(default_factory=dict)  # their names, for those that are not known
-
+    project_key: str = "phc_of_the_project"  # with which the provider's SDKs send
+    clock: Callable[[], float] = time.time
     clock_off: int = 0  # seconds by which its clock is ahead
 
     @property
     def now(self) -> float:
         """The time by its clock."""
-        return time.time() + self.clock_off
+        return self.clock() + self.clock_off
 
     def capture(self, event: str, at: float | None = None, shows_at: float = 0, **properties: Any) -> str:
         """Store an event as received at a time of its clock (now without one). Returns its uuid."""
         self.events.append(stored(event, at or self.now, shows_at, properties))
         return str(self.events[-1]["uuid"])
+
+    def receive(self, body: Any) -> tuple[int, Any]:
+        """Take a batch as the provider's SDKs send it."""
+        if body.get("api_key") != self.project_key:
+            return 401, {"type": "authentication_error", "code": "invalid_api_key", "detail": "Invalid."}
+        for sent in body["batch"]:
+            self.capture(sent["event"], self.now, **{"distinct_id": sent["distinct_id"], **sent["properties"]})
+        return 200, {"status": "Ok"}
 
     def answer_query(self, body: Any) -> tuple[int, Any]:  # noqa: PLR0911 - one return for each kind of question
         query, values = body["query"]["query"], body["query"]["values"]

@@ -39,7 +39,8 @@ def test_the_shape_of_an_answer(server: ServerHandle, language: str) -> None:
     assert (answer["package"] is None) == (answer["install_command"] is None)
     assert f"{server.base_url}" in answer["snippet"]
     assert "{base_url}" not in str(answer)
-    assert FACTS[language].file in answer["notes"][0]  # type: ignore[index]
+    assert "#choose-a-way" in answer["notes"][0], "the provider's way goes before the snippet's (G-181)"
+    assert FACTS[language].file in answer["notes"][1]  # type: ignore[index]
     assert all(answer[name] for name in ("title", "files", "env_vars", "notes", "next_action"))
     assert SECRET.search(str(answer)) is None
 

@@ -12,6 +12,7 @@ from tests.service.http.install.scene import GATES, Installed, install, report_b
 from tests.service.http.projects.test_project import add_member, fence
 from tests.support.api import World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.guides import anchors, ways
 from tests.support.plans import plan_body
 
 pytestmark = pytest.mark.shares_server
@@ -42,6 +43,16 @@ async def test_the_contract_lists_operations_that_are_served(world: World) -> No
     assert found["next_action"]
 
 
+async def test_the_contract_names_both_ways(world: World) -> None:
+    """Provider first, and each by a section that the guide has (G-181)."""
+    found = ok(await world.get("/v1/install/contract"))["ways"]
+    assert [way["instrumentation"] for way in found] == ["provider", "dsn"]
+    guide = (await world.get("/install.md")).text
+    assert [way["guide"].removeprefix("/install.md#") in anchors(guide) for way in found] == [True, True]
+    first, second = (min(guide.index(f"(#{name})") for name in one) for one in ways(guide))
+    assert first < second
+
+
 async def test_the_contract_is_in_the_flow_of_the_schema_document(world: World) -> None:
     flow = ok(await world.get("/v1/openapi.json?flow=install"))["paths"]
     for step in ok(await world.get("/v1/install/contract"))["operations"]:
@@ -55,7 +66,7 @@ async def test_setup_names_variables_and_addresses_and_no_secret(installed: Inst
     assert (found["project"]["name"], found["project"]["role"]) == ("shop", "owner")
     assert installed.product.secret is not None
     assert found["project"]["dsn_prefix"]
-    assert found["install_state"] == "project_setup_loaded"
+    assert (found["install_state"], found["instrumentation"]) == ("project_setup_loaded", "dsn")
     assert found["readiness"] == {"has_events": False, "has_deploys": False, "install_verified": False}
     assert {variable["where"] for variable in found["env"]} == {"owner", "runtime", "ci"}
     assert [v["name"] for v in found["env"] if v["where"] == "ci"] == ["SERVICE_CI_API_KEY"]
