@@ -73,6 +73,7 @@ def _shown(pull: dict[str, Any]) -> dict[str, Any]:
     """A pull request in GitHub's form."""
     return {
         "number": pull["number"],
+        "node_id": f"PR_{pull['number']}",
         "html_url": pull["url"],
         "state": "open" if pull["merge_commit_sha"] is None else "closed",
         "draft": pull["draft"],

@@ -35,7 +35,8 @@ async def test_a_project_from_nothing_to_data(world: World):
     check_steps(steps)
     assert steps["project_state"]["signal_types"] == []
     assert not steps["project_state"]["has_events"]
-    assert steps["next_steps"][:2] == ["send_first_event", "record_deploys"]
+    # Without any setting the service registers itself at the provider (G-180).
+    assert steps["next_steps"][:3] == ["send_first_event", "record_deploys", "connect_provider"]
 
     sender = world.having(made["dsn"])
     ok(await sender.post("/v1/logs/", {"message": "boom", "level": "error"}), 202)
@@ -64,7 +65,7 @@ async def test_a_project_from_nothing_to_data(world: World):
     assert all(state[name] for name in ("has_events", "has_cases", "has_deploys", "minimum_install_complete"))
     assert not any(state[name] for name in ("install_verified", "readiness_complete", "answer_ready"))
     assert "review_open_cases" in steps["next_steps"]
-    assert not {"send_first_event", "record_deploys"} & set(steps["next_steps"])
+    assert not {"send_first_event", "record_deploys", "connect_provider"} & set(steps["next_steps"])
 
 
 def check_steps(steps: dict[str, Any]) -> None:
@@ -74,7 +75,6 @@ def check_steps(steps: dict[str, Any]) -> None:
     here = {f"{endpoint.operation.method} {endpoint.operation.path}" for endpoint in all_endpoints()}
     for suggestion in steps["suggestions"]:
         assert set(suggestion["uses"]) <= here, suggestion["id"]
-    assert "connect_provider" not in steps["next_steps"]  # none is configured here
     assert set(steps["project_state"]) == {
         "signal_types",
         "analytics_scope",
