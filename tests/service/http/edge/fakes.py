@@ -153,6 +153,7 @@ def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
         tree=cast("Any", None),
         feeds=cast("Any", None),
         intake=cast("Any", None),
+        exceptions=cast("Any", None),
         feedback=cast("Any", None),
         providers=cast("Any", None),
         queries=cast("Any", SimpleNamespace(waiting=0)),
