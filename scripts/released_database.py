@@ -25,8 +25,8 @@ import psycopg
 
 from scripts.load import automation_world, loadgen, worlds
 from service.embedded.programs import wheel_programs
-from service.eventstore.log.deferring import defer
 from service.eventstore.log.reactor import Job
+from service.eventstore.log.sequencer import defer
 
 AHEAD = 30 * 365 * 86400  # seconds
 KEYS = {"SERVICE_ENCRYPTION_KEY": "11" * 32, "SERVICE_SIGNING_KEY": "22" * 32}

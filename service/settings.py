@@ -14,9 +14,7 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any
 
-from service.embedded.layout import Layout
-from service.embedded.place import unfit
-from service.embedded.secretfiles import stored_secret
+from service.embedded.layout import Layout, stored_secret, unfit
 from service.outsidesettings import OUTSIDE, OutsideSettings, missing
 from service.settingvalues import (
     PLANS,

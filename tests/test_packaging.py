@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 from scripts.pages.licences import TARGET, document, pins
-from service.discovery.pages.sources import LEFT_OUT
+from service.discovery.pages import LEFT_OUT
 
 ROOT = Path(__file__).parent.parent
 RUNTIME = ROOT / "requirements" / "runtime.txt"
@@ -68,7 +68,7 @@ def test_the_pages_are_installed(tmp_path: Path) -> None:
     told = subprocess.run([sys.executable, "-c", code], cwd=installed, capture_output=True, text=True, check=True)
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert told.stdout.split() == [version, "a1" * 20], "what is installed tells the commit of its build"
-    code = "from service.discovery.pages import sources; print(sources.__file__, len(sources.load()))"
+    code = "from service.discovery import pages; print(pages.__file__, len(pages.load()))"
     found = subprocess.run([sys.executable, "-c", code], cwd=installed, capture_output=True, text=True, check=True)
     file, count = found.stdout.split()
     assert Path(file).is_relative_to(installed)

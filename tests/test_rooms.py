@@ -113,17 +113,6 @@ def test_a_read_model_stands_where_its_machine_does(kind: str):
     assert rows <= {".".join(["projections", *place])}
 
 
-LAYOUT = {"commands", "reads", "show"}
-CHANGES_NOTHING = {"audit", "discovery", "events"}
-
-
-@pytest.mark.parametrize("area", sorted(AREAS & folders(ROOT / "service")))
-def test_an_area_has_its_commands_reads_and_answers(area: str) -> None:
-    """Each a module, or a folder where there are many: whoever knows one area finds their way in every other."""
-    inside = {path.stem for path in (ROOT / "service" / area).iterdir() if path.suffix == ".py" or path.is_dir()}
-    assert LAYOUT - inside == ({"commands"} if area in CHANGES_NOTHING else set())
-
-
 CODE = ("schemas", "statemachines", "projections", "service", "scripts")
 MOST_FILES = 20
 
@@ -182,6 +171,24 @@ def test_every_module_of_the_service_is_on_a_floor() -> None:
     named = {name.strip() for floor in floors["layers"] for name in re.split("[|:]", floor)}
     modules = {f"service.{path.stem}" for path in (ROOT / "service").iterdir() if path.suffix == ".py" or path.is_dir()}
     assert {name for name in modules if not name.split(".")[1].startswith("_")} == named
+
+
+LONGEST = 600
+CRUMB = 80
+MOST_CRUMBS = 243
+
+
+def test_a_module_is_one_window() -> None:
+    """No module is longer than one window of an editor takes, and those of a few lines become fewer."""
+    lengths = {
+        str(file.relative_to(ROOT)): len(file.read_text().splitlines())
+        for room in MACHINERY
+        if "/" not in room
+        for file in (ROOT / room).rglob("*.py")
+        if file.name != "__init__.py" and "demo" not in file.parts
+    }
+    assert [place for place, length in lengths.items() if length > LONGEST] == []
+    assert sum(length < CRUMB for length in lengths.values()) <= MOST_CRUMBS
 
 
 SKELETON = {"Status"}

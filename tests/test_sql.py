@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.declare.sqlfiles import COMMENT, INCLUDE, load_sql
+from service.eventstore.declare.names import COMMENT, INCLUDE, load_sql
 from tests.support.cluster import TestCluster
 from tests.support.list_plans import numbered
 

@@ -27,12 +27,11 @@ from schemas.publications.publication import MAX_CACHE_SECONDS, MAX_PUBLIC_ROWS
 from schemas.runs.backtest import MAX_DAYS
 from schemas.webhooks.event import MAX_DELIVERY_BYTES
 from schemas.webhooks.webhook import MAX_NAMES
-from service.analytics.bounded.answers import DEFAULT_ROWS, LONGEST_DAYS
+from service.analytics.bounded import DEFAULT_ROWS, LONGEST_DAYS
 from service.analytics.connected import MAX_QUERY_BYTES
 from service.analytics.connecting.http import READ_SECONDS
 from service.analytics.connecting.pace import AT_ONCE, FIRST_REST, LONGEST_REST, LONGEST_TOLD, MOST_WAITING
-from service.analytics.metadata.newest import MOST_ERRORS
-from service.analytics.metadata.types import MAX_KEY, MOST_KEYS, MOST_NAMES
+from service.analytics.metadata import MAX_KEY, MOST_ERRORS, MOST_KEYS, MOST_NAMES
 from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
 from service.analytics.structured.dialects import MOST_BYTES
 from service.cases.sourcemaps.bundles import MOST_BUNDLE, MOST_ENTRIES, MOST_UNPACKED
@@ -47,18 +46,17 @@ from service.http.cases.intake.otlp_form import MAX_BYTES as MAX_OTLP_BYTES
 from service.http.edge.admission import pace
 from service.http.edge.body.gate import MAX_DEPTH, MAX_VALUES
 from service.http.edge.reading import MOST_STORED as MOST_KEPT
+from service.ingest.foreign.envelope import MAX_PARTS
 from service.ingest.foreign.feedback import MAX_BYTES as MAX_FEEDBACK_BYTES
-from service.ingest.foreign.form_parts import MAX_PARTS
 from service.ingest.grouping.client import MAX_ENTRIES, MAX_ENTRY
 from service.process.sockets import MAX_CONNECTIONS
 from service.provider.exchanges import PER_ACCOUNT, PLACES
 from service.provider.operator import PROVISION_SECONDS
-from service.publications.kept import MOST_BYTES as MOST_PUBLIC_BYTES
+from service.publications.serving import MOST_BYTES as MOST_PUBLIC_BYTES
 from service.settings import settings_table
-from service.webhooks.describing import catalogue
 from service.webhooks.outbox.places import OF_ACCOUNT, OF_WEBHOOK
-from service.webhooks.testing import A_MINUTE
-from service.webhooks.tidying import KEPT_SECONDS
+from service.webhooks.sending import KEPT_SECONDS
+from service.webhooks.testing import A_MINUTE, catalogue
 from statemachines.accounts.feedback import FEEDBACK_LIMIT, MOST_DETAILS
 from statemachines.alerts.alert import ALERTS_LIMIT, EVERY_SECONDS
 from statemachines.cases.agent_run import MAX_AGENT_RUNS

@@ -20,9 +20,9 @@ from projections.accounts.session import SessionRow
 from projections.accounts.sign_in import PROJECTION as SIGN_INS
 from projections.accounts.sign_in import SignInRow
 from projections.projects.project import PROJECTION as PROJECTS
-from service.eventstore.connect.clock import NOW_SECONDS
-from service.eventstore.declare.sqlfiles import load_sql
-from service.eventstore.read.pages import PageEnd
+from service.eventstore.connect.facts import NOW_SECONDS
+from service.eventstore.declare.names import load_sql
+from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 from statemachines.accounts.invitation import normalized, proves
 from statemachines.accounts.person import Identity, Person, PersonNotFound, Status, person_id

@@ -17,17 +17,16 @@ import structlog
 from psycopg_pool import PoolTimeout
 
 from projections.alerts.alert import AlertRow
-from service.alerts import commands, looking
-from service.alerts.looking import BlueprintReading
-from service.alerts.reads import due_alerts
+from service.alerts import alert
+from service.alerts.alert import BlueprintReading, due_alerts
 from service.analytics.queries import BoundedQueries
-from service.auth.system import carry_out
+from service.auth.authority import carry_out
 from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.store import EventStore
-from service.fairness.not_done import CommandNotDone
-from service.runs.background import turns
-from service.runs.background.turns import Name, Turn
+from service.fairness.turns import CommandNotDone
+from service.runs.background import sweep
+from service.runs.background.sweep import Name, Turn
 from statemachines.kernel.machine import Rejection
 from statemachines.kernel.readings import ReadFailed
 
@@ -60,8 +59,8 @@ class AlertSchedule:
 
     async def run(self) -> Counter[str]:
         """Evaluate due alerts until RUN_SECONDS are over. Raises psycopg.Error if the due ones cannot be read."""
-        began = await turns.moment(self._store)
-        due = await turns.waiting(self._store, Turn.ALERTS, AT_MOST)
+        began = await sweep.moment(self._store)
+        due = await sweep.waiting(self._store, Turn.ALERTS, AT_MOST)
         until = asyncio.get_running_loop().time() + RUN_SECONDS
         coming = iter(due)
         await asyncio.gather(*(self._work(coming, began, until) for _ in range(AT_ONCE)))
@@ -72,7 +71,7 @@ class AlertSchedule:
             if asyncio.get_running_loop().time() >= until:
                 return
             try:
-                if await turns.take(self._store.facts, Turn.ALERTS, [name], began):
+                if await sweep.take(self._store.facts, Turn.ALERTS, [name], began):
                     await self._project(name[0])
             except _LATER as error:
                 log.info("alerts_left_to_the_next_turn", project=name[0], error=type(error).__name__)
@@ -95,7 +94,7 @@ class AlertSchedule:
         """Ask one question of a project, and record its answer for each of its alerts."""
         first = rows[0]
         try:
-            reading = await looking.read(
+            reading = await alert.read(
                 self._store, self._queries, project_id, account, first.blueprint_id, first.params
             )
         except _LATER as error:
@@ -109,7 +108,7 @@ class AlertSchedule:
         await asyncio.gather(*(self._record(row, reading) for row in rows))
 
     async def _record(self, row: AlertRow, reading: BlueprintReading) -> None:
-        intent = commands.record_look(row, reading)
+        intent = alert.record_look(row, reading)
         try:
             await carry_out(self._store, "alerts", "evaluate alert", intent, project=row.project_id)
         except _LATER as error:

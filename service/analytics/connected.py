@@ -19,8 +19,16 @@ import psycopg
 
 from projections.analytics.connection import ConnectionRow
 from schemas.onboarding.proof import PROOF_PROPERTY
-from service.analytics.bounded.answers import LONGEST_DAYS, Bounded, Rows, Window
-from service.analytics.bounded.funnels import FUNNEL_HOGQL, MAX_STEPS, funnel_values, reached
+from service.analytics.bounded import (
+    FUNNEL_HOGQL,
+    LONGEST_DAYS,
+    MAX_STEPS,
+    Bounded,
+    Rows,
+    Window,
+    funnel_values,
+    reached,
+)
 from service.analytics.connecting.http import (
     READ_SECONDS,
     Content,
@@ -33,17 +41,31 @@ from service.analytics.connecting.http import (
     parse,
 )
 from service.analytics.connecting.pace import Pace
+from service.analytics.connection import account_of
 from service.analytics.local import unread
-from service.analytics.metadata.found import KeysFound, NamesFound
-from service.analytics.metadata.newest import NEWEST, NewestTable, SignalProbe, asked_of, read_errors, seen_in
-from service.analytics.metadata.provided import ALL_KEYS, KEYS, NAMES, KeyTable, NameTable, keys_of, names_of
+from service.analytics.metadata import (
+    ALL_KEYS,
+    KEYS,
+    NAMES,
+    NEWEST,
+    KeysFound,
+    KeyTable,
+    NamesFound,
+    NameTable,
+    NewestTable,
+    SignalProbe,
+    asked_of,
+    keys_of,
+    names_of,
+    read_errors,
+    seen_in,
+)
 from service.analytics.probes import CountedEvents, ErrorProbe, EventProbe, FunnelProbe, TrafficProbe
-from service.analytics.reads import account_of
-from service.analytics.tokens import TokenKeeper
-from service.eventstore.connect.clock import DAY
-from service.eventstore.declare.sqlfiles import load_sql
+from service.analytics.returning import TokenKeeper
+from service.eventstore.connect.facts import DAY
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting, carried_markers
 from statemachines.onboarding.questions import SeenSignals

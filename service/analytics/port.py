@@ -10,10 +10,10 @@ from service.analytics.connected import ConnectedAnalytics
 from service.analytics.connecting.http import ProviderClient
 from service.analytics.connecting.oauth import ProviderOAuth
 from service.analytics.connecting.pace import Paces
+from service.analytics.connection import current_connection
 from service.analytics.local import LocalAnalytics
 from service.analytics.probes import AnalyticsProvider
-from service.analytics.reads import current_connection
-from service.analytics.tokens import TokenKeeper
+from service.analytics.returning import TokenKeeper
 from service.billing.plans import days_kept
 from service.egress.guard import Guard
 from service.eventstore.store import EventStore

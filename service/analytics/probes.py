@@ -10,9 +10,8 @@ from typing import Protocol
 
 import msgspec
 
-from service.analytics.bounded.answers import Bounded, Rows
-from service.analytics.metadata.found import KeysFound, NamesFound
-from service.analytics.metadata.newest import SignalProbe
+from service.analytics.bounded import Bounded, Rows
+from service.analytics.metadata import KeysFound, NamesFound, SignalProbe
 from statemachines.kernel.readings import EvidenceSource, ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting
 from statemachines.onboarding.questions import SeenSignals

@@ -12,15 +12,14 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from service.analytics.bounded.answers import Bounded, Rows
+from service.analytics.bounded import Bounded, Rows
 from service.analytics.port import AnalyticsProviders
 from service.analytics.probes import AnalyticsProvider
 from service.analytics.refusals import NoProvider, QueriesBusy
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import QUERY_CONNECTIONS, EventStore
-from service.fairness.aside import Aside
-from service.fairness.not_done import ReadNotDone
-from service.fairness.turns import Turns
+from service.fairness.offload import Aside
+from service.fairness.turns import ReadNotDone, Turns
 from statemachines.kernel.readings import ReadFailed
 
 T = TypeVar("T")

@@ -6,10 +6,9 @@ from typing import Final
 
 import structlog
 
-from service.analytics.bounded.answers import Table
-from service.eventstore.connect.clock import DAY
-from service.eventstore.connect.facts import NOT_WRITTEN
-from service.eventstore.declare.sqlfiles import load_sql
+from service.analytics.bounded import Table
+from service.eventstore.connect.facts import DAY, NOT_WRITTEN
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 
 log = structlog.get_logger(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projections.analytics.connection import ConnectionRow
 from schemas.analytics.connection import POLL_INTERVAL, ConnectionStarted, ConnectionStatus
-from service.analytics.commands import PendingConnection
+from service.analytics.connection import PendingConnection
 from statemachines.analytics.connection import PENDING, Reason, Status, missing_scopes
 
 _NEXT = {

@@ -17,17 +17,14 @@ from typing import Any
 import psycopg
 import structlog
 
-from service.archives.counts import ArchiveCounts
-from service.archives.making import Connection, make
+from service.archives.making import ArchiveCounts, Connection, make
 from service.archives.spool import Spool
 from service.eventstore.connect.connection import CONNECT_SECONDS, NOTICE_SILENCE
 from service.eventstore.store import EventStore
-from service.eventstore.tree.proving import ProvenPositions
-from service.eventstore.tree.reading import KeptCheckpoint
-from service.fairness.aside import Aside
-from service.fairness.not_done import ReadNotDone
-from service.fairness.turns import Turns
-from service.runs.reads.proof import keep
+from service.eventstore.tree.reading import KeptCheckpoint, ProvenPositions
+from service.fairness.offload import Aside
+from service.fairness.turns import ReadNotDone, Turns
+from service.runs.reads.counting import keep
 from statemachines.kernel.machine import Rejection
 
 log = structlog.get_logger(__name__)

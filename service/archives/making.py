@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import time
 from array import array
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, islice
 from typing import Any, TypeVar
@@ -21,18 +24,86 @@ import msgspec
 import psycopg
 
 from projections.runs.run import RunRow
-from service.archives import telling
-from service.archives.spool import ArchiveFull, LinesInParts, Spool
-from service.archives.telling import Contents
+from service.archives.spool import ArchiveFull, ArchivePart, LinesInParts, Spool
 from service.eventstore.declare.codec import canonical
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.history.bundle import StreamBundle, read_bundle
 from service.eventstore.history.stored import StoredEvent, exported
-from service.eventstore.tree import proving, reading
+from service.eventstore.tree import reading
 from service.eventstore.tree.reading import KeptCheckpoint
 from service.packing import unpack
-from service.runs.reads import proof
+from service.runs.reads import counting
 from service.tlog.hashing import Span, spans_beside
+
+# What an archive says of itself: its parts with their hashes, its place in the log, and what it leaves out.
+
+FORMAT = "service-archive-2"
+WITHHELD = (
+    "credential.created",
+    "project.created",
+    "project.dsn_rotated",
+    "publication.published",
+    "project.public_dsn_rotated",
+)
+"""Events whose payload holds the hash of a secret, by their topics without version."""
+
+LEFT_OUT = (
+    ("secrets and their hashes", "Nobody but their holder needs them. The payloads of events that hold one are null."),
+    ("proof markers", "They only tell an onboarding's own records apart."),
+    ("people of cases", "The errors name them."),
+    ("source maps and uploads", "You have the originals."),
+    ("usage, rate counters and answers kept for repeated requests", "The service alone needs them."),
+    ("telemetry that was deleted", "What retention or a deletion removed is gone."),
+)
+"""The contents of the database that no archive has, and why."""
+
+
+@dataclass(slots=True)
+class Contents:
+    """The findings of an archive on its way. `stored` counts the project's events, also those without a position."""
+
+    project_id: str
+    made_at: int = 0
+    log_size: int = 0
+    stored: int = 0
+    positions: array[int] = field(default_factory=lambda: array("q"))
+    withheld: int = 0
+    checkpoint: KeptCheckpoint | None = None
+    cut_short: list[str] = field(default_factory=list)
+
+
+def is_withheld(topic: str) -> bool:
+    """Whether the payload of an event stays here."""
+    return topic.rpartition(".")[0] in WITHHELD
+
+
+def manifest(contents: Contents, parts: Sequence[ArchivePart]) -> bytes:
+    """Write the manifest in canonical form. Its own hash is that of the rest of it."""
+    positions, checkpoint = contents.positions, contents.checkpoint
+    left_out = [{"what": what, "why": why} for what, why in LEFT_OUT]
+    if newer := contents.stored - len(positions):
+        left_out.append({"what": f"{newer} events without a position", "why": "They were recorded a moment before."})
+    left_out += [
+        {"what": f"the rest of {name}", "why": "An archive has a largest size. Delete telemetry, or read it by pages."}
+        for name in contents.cut_short
+    ]
+    told: dict[str, Any] = {
+        "format": FORMAT,
+        "project_id": contents.project_id,
+        "made_at": contents.made_at,
+        "log_size": contents.log_size,
+        "events": len(positions),
+        "first_position": positions[0] if positions else None,
+        "last_position": positions[-1] if positions else None,
+        "checkpoint": None
+        if checkpoint is None
+        else {"origin": checkpoint.origin, "size": checkpoint.size, "root": checkpoint.root.hex()},
+        "withheld": {"payloads": contents.withheld, "topics": list(WITHHELD)},
+        "parts": [part._asdict() for part in parts],
+        "left_out": left_out,
+    }
+    return canonical(told | {"manifest_sha256": hashlib.sha256(canonical(told)).hexdigest()})
+
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -99,7 +170,7 @@ async def make(connection: Connection, project_id: str, spool: Spool, work: Work
     async with connection.transaction():
         await connection.execute("set transaction isolation level repeatable read, read only")
         [[contents.made_at, contents.log_size, contents.stored]] = await maker.fetch(_MOMENT)
-        contents.checkpoint = await proving.newest(connection)
+        contents.checkpoint = await reading.newest(connection)
         if contents.checkpoint is not None:
             await pin(contents.checkpoint)
         spool.modified_at = contents.made_at
@@ -127,7 +198,7 @@ async def _await_signature(connection: Connection) -> None:
     until = time.monotonic() + SIGNED_SECONDS
     [[size]] = await (await connection.execute(_LOG_SIZE.encode())).fetchall()
     while time.monotonic() < until:
-        newest = await proving.newest(connection)
+        newest = await reading.newest(connection)
         if newest is not None and newest.size >= size:
             return
         await asyncio.sleep(LOOK_SECONDS)
@@ -181,7 +252,7 @@ class _Maker:
         event = StoredEvent._make(row)
         position = event.position
         assert position is not None, "only numbered events are read"
-        if telling.is_withheld(event.topic):
+        if is_withheld(event.topic):
             event = event._replace(payload=None, salt=None)
             self._contents.withheld += 1
         self._contents.positions.append(position)
@@ -209,16 +280,16 @@ class _Maker:
             for (text,) in rows:
                 row = msgspec.json.decode(text, type=RunRow)
                 async with self._turn():
-                    read = await read_bundle(self._connection, proof.chain_of(row))
+                    read = await read_bundle(self._connection, counting.chain_of(row))
                 await self._prove_run(row, read)
 
     async def _prove_run(self, row: RunRow, read: StreamBundle) -> None:
         positions = {event.position for stream in read.streams for event in stream.events if event.position is not None}
         checkpoint = self._contents.checkpoint
-        proven = None if checkpoint is None else await proving.prove(self._connection, positions, checkpoint)
+        proven = None if checkpoint is None else await reading.prove(self._connection, positions, checkpoint)
 
         def write() -> None:
-            document = proof.seal(row, read, proven, made_at=self._contents.made_at)
+            document = counting.seal(row, read, proven, made_at=self._contents.made_at)
             self._spool.add(f"proofs/{row.id}.json", msgspec.json.encode(document))
 
         await self._work(write)
@@ -249,5 +320,37 @@ def _error(row: Row) -> bytes:
 
 
 def _finish(spool: Spool, contents: Contents) -> None:
-    spool.add("manifest.json", telling.manifest(contents, spool.parts))
+    spool.add("manifest.json", manifest(contents, spool.parts))
     spool.finish()
+
+
+# Counts of archives in one process: outcomes, seconds and bytes.
+
+MADE, BROKEN, GIVEN_UP = "made", "broken", "given_up"
+
+
+class ArchiveCounts:
+    """Counts, taken when the making of an archive ends.
+
+    A whole file is MADE, even without a reader to the end. After an error it is BROKEN, and without a reader GIVEN_UP.
+    """
+
+    def __init__(self) -> None:
+        self.ended = Counter({MADE: 0, BROKEN: 0, GIVEN_UP: 0})
+        self.seconds = 0.0
+        self.bytes = 0
+
+    @contextmanager
+    def counting(self, spool: Spool) -> Iterator[None]:
+        """Count an archive around its making."""
+        began, outcome = time.monotonic(), BROKEN
+        try:
+            yield
+            outcome = MADE
+        except asyncio.CancelledError:
+            outcome = GIVEN_UP
+            raise
+        finally:
+            self.ended[outcome] += 1
+            self.seconds += time.monotonic() - began
+            self.bytes += spool.size

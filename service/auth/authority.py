@@ -7,7 +7,7 @@ gate stays true until the commit (threat 6).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar, assert_never
 
 from projections.accounts import key as keys
@@ -18,11 +18,11 @@ from projections.credentials import credential as credentials
 from projections.kernel.projection import Table
 from projections.projects import project as projects
 from projections.projects.project import ProjectRow, PublicDsnRow
-from service.auth.access import DELETION_GROUP, Access, permits
-from service.auth.principals import Principal, PrincipalKind
+from service.auth.principals import DELETION_GROUP, Access, Principal, PrincipalKind, permits
 from service.auth.refusals import OwnerRequired, ReauthenticationRequired, Unauthenticated
 from service.auth.secrets import equal
-from service.eventstore.declare.commands import Lookup, Unit
+from service.eventstore.declare.commands import Intent, Lookup, Unit, system_command
+from service.eventstore.store import EventStore
 from statemachines.accounts.membership import Role, membership_id, role_named
 from statemachines.accounts.person import AccountDeletionInProgress
 from statemachines.accounts.session import FRESH
@@ -196,3 +196,41 @@ def _dsn(principal: Principal, project_id: str | None, table: Table[D]) -> Autho
 
     lookups = {table: Lookup(table, own, own), PROJECTS: Lookup(PROJECTS, own, own)}
     return Authority((own,), tuple(lookups.values()), check)
+
+
+# Commands of the system in a project: of the sweep, of an operator at the machine, of a provider's tokens.
+
+T = TypeVar("T")
+
+
+async def carry_out(
+    store: EventStore, actor: str, operation: str, intent: Intent[T], *, project: str = "", gates: Sequence[str] = ()
+) -> T:
+    """Carry out an intent as the system; returns what it decided. For `actor` and `operation` see system_command.
+
+    `gates` are held shared. Within a `project` its gate is held too, exclusively when the intent is a fence, and the
+    command is refused once the project is fenced. Raises what the store raises, the Rejection of the decision, and
+    ProjectNotFound and ProjectDeletionInProgress for the project.
+    """
+    fence = intent.fence if isinstance(intent.fence, str) else project
+    exclusive = {fence, *intent.drains} if intent.fence else set()
+    results: list[T] = []
+    command = system_command(
+        actor,
+        operation,
+        intent,
+        gates=sorted({*gates, project} - {"", *exclusive}),
+        exclusive=sorted(exclusive),
+        lookups=[Lookup(PROJECTS, project, project)] if project else [],
+        authorize=lambda unit: _check_project(unit, project) if project else None,
+        told=results.append,
+    )
+    await store.execute(command)
+    return results[-1]
+
+
+def _check_project(unit: Unit, project: str) -> None:
+    row = unit.row(PROJECTS, project, project)
+    if row is None:
+        raise ProjectNotFound("There is no such project.")
+    check_fence(row)

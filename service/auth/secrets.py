@@ -1,4 +1,4 @@
-"""The secrets this service hands out: made, recognised, compared (G-026, G-027).
+"""Secrets that this service hands out: made, sealed, recognised, compared, and found in headers and cookies.
 
 A secret is its kind's prefix, 37 random base62 characters (220 bits), and six base62 characters of the CRC32 of what
 precedes them. The checksum lets scanners and the edge drop garbage without a look-up; it protects nothing. With that
@@ -7,14 +7,27 @@ much entropy a fast hash is the right one to store: nobody can search the space.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
+import os
 import re
 import secrets
 import string
 import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from statemachines.accounts.session import LIFETIME
+
+# The secrets this service hands out: made, recognised, compared (G-026, G-027).
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 RANDOM_LENGTH = 37
@@ -153,3 +166,121 @@ def make_user_code() -> str:
     letters = "".join(secrets.choice(USER_CODE_ALPHABET) for _ in range(USER_CODE_LENGTH))
     half = USER_CODE_LENGTH // 2
     return f"{letters[:half]}-{letters[half:]}"
+
+
+# Sealing what must be readable again: authenticated encryption with a key that is not in the database.
+
+NONCE_BYTES = 12
+DSN_COPY = "dsn-copy"
+PUBLIC_DSN_COPY = "public-dsn-copy"
+
+
+def _cipher(key: bytes, purpose: str) -> AESGCM:
+    return AESGCM(HKDF(SHA256(), 32, salt=None, info=f"service/{purpose}/v1".encode()).derive(key))
+
+
+def seal(key: bytes | None, purpose: str, scope: str, text: str) -> str | None:
+    """Encrypt a text for a purpose and scope. None when no key is configured."""
+    if key is None:
+        return None
+    nonce = os.urandom(NONCE_BYTES)
+    return base64.b64encode(nonce + _cipher(key, purpose).encrypt(nonce, text.encode(), scope.encode())).decode()
+
+
+def unseal(key: bytes | None, purpose: str, scope: str, sealed: str | None) -> str | None:
+    """Decrypt what `seal` made; None when there is nothing, no key, or it was sealed under another key or scope."""
+    if key is None or sealed is None:
+        return None
+    raw = base64.b64decode(sealed)
+    try:
+        return _cipher(key, purpose).decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], scope.encode()).decode()
+    except InvalidTag:
+        return None
+
+
+# Where foreign SDKs put the key of a DSN: each protocol has places of its own (G-142).
+
+POSTHOG = "posthog"
+SENTRY = "sentry"
+
+Headers = Mapping[str, str]
+Query = Mapping[str, str | Sequence[str]]
+
+_SENTRY_KEY = re.compile(r"(?:^|[\s,])sentry_key=([^,\s]+)")
+_SENTRY_SCHEME = "sentry "
+_DSN_SCHEME = "dsn "
+
+
+def sent_keys(sdk: str, headers: Headers, query: Query) -> list[str]:
+    """The keys in the head of a request of somebody's SDK, as often as they are there."""
+    return _PLACES[sdk](headers, query)
+
+
+def key_of_dsn(dsn: str) -> str | None:
+    """The key of a DSN as an SDK writes it; None when there is none in it."""
+    try:
+        return urlsplit(dsn).username
+    except ValueError:
+        return None
+
+
+def _sentry(headers: Headers, query: Query) -> list[str]:
+    """X-Sentry-Auth, or the same in Authorization, or the parameter of those that send no headers of their own.
+
+    Calls of Sentry's API have the whole DSN in Authorization.
+    """
+    authorization = headers.get("authorization", "")
+    told = [headers.get("x-sentry-auth", "")]
+    told += [authorization] if authorization[: len(_SENTRY_SCHEME)].lower() == _SENTRY_SCHEME else []
+    values = query.get("sentry_key", ())
+    found = [match[1] for text in told for match in _SENTRY_KEY.finditer(text)]
+    if authorization[: len(_DSN_SCHEME)].lower() == _DSN_SCHEME:
+        found.append(authorization[len(_DSN_SCHEME) :].strip())
+    return [*found, *([values] if isinstance(values, str) else values)]
+
+
+def _posthog(_headers: Headers, _query: Query) -> list[str]:
+    """None: their key is in the body."""
+    return []
+
+
+_PLACES: Mapping[str, Callable[[Headers, Query], list[str]]] = {POSTHOG: _posthog, SENTRY: _sentry}
+
+
+# The cookies of people's browsers: how they are called, how they are set, and what a request holds of them.
+
+SESSION_COOKIE = "service_session"
+_PAIR = re.compile(r"(?:^|[;,])\s*([A-Za-z0-9_-]{1,64})=([^;,]*)")
+
+
+def cookie_name(base_url: str, name: str = SESSION_COOKIE) -> str:
+    """The name of a cookie of this installation: over https, or over plain http on a developer's machine."""
+    return f"__Host-{name}" if base_url.startswith("https://") else name
+
+
+def set_cookie(base_url: str, value: str, *, name: str = SESSION_COOKIE, seconds: int = LIFETIME) -> str:
+    """The value of a Set-Cookie header."""
+    secure = "; Secure" if base_url.startswith("https://") else ""
+    return f"{cookie_name(base_url, name)}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+
+
+def unset_cookie(base_url: str, *, name: str = SESSION_COOKIE) -> str:
+    """The value of a Set-Cookie header that takes a cookie away."""
+    return set_cookie(base_url, "", name=name, seconds=0)
+
+
+def cookie_values(headers: Mapping[str, str], names: Collection[str]) -> list[str]:
+    """The values of the cookies with these names, as sent. `headers` by lower-case name."""
+    return [value.strip() for found, value in _PAIR.findall(headers.get("cookie", "")) if found in names]
+
+
+def cookie_value(headers: Mapping[str, str], base_url: str, name: str) -> str | None:
+    """The value of a cookie of this installation. None without it, and where two values stand under its name."""
+    values = set(cookie_values(headers, {cookie_name(base_url, name)}))
+    return values.pop() if len(values) == 1 else None
+
+
+def session_secret(headers: Mapping[str, str], base_url: str) -> str | None:
+    """The secret of a session in the cookies of a request; None for anything else."""
+    value = cookie_value(headers, base_url, SESSION_COOKIE)
+    return value if value is not None and kind_of(value) is SecretKind.SESSION else None

@@ -39,11 +39,9 @@ def conformance(command: str | None, names: tuple[str, ...], listing: bool, time
     them in its environment: SERVICE_URL, SERVICE_RUNNER_API_KEY, SERVICE_PROJECT_ID, CHECKOUT, GITHUB_API_URL and
     others. Exit code 0: no rule was broken. 1: one was. 2: nothing could be played.
     """
-    from service.conformance.kit import play_all
-    from service.conformance.own_service import own_service
-    from service.conformance.report import document, lines_of, listed, sum_up
+    from service.conformance.kit import document, lines_of, listed, own_service, play_all, sum_up
     from service.conformance.scenarios.table import SCENARIOS
-    from service.conformance.world.played_service import CannotPlay
+    from service.conformance.stage.world import CannotPlay
 
     unknown = sorted(set(names) - {scenario.name for scenario in SCENARIOS})
     if unknown:

@@ -26,21 +26,17 @@ from service.demo.theatre.stage import DemoFailed
 from service.demo.theatre.tools import find_git, find_node
 from service.egress.guard import Guard
 from service.embedded.attach import supervisor_of
-from service.embedded.errors import EmbeddedError
-from service.embedded.layout import Layout
-from service.embedded.place import unfit
+from service.embedded.layout import EmbeddedError, Layout, unfit
 from service.embedded.room import STOP_BYTES, ballast_of
 from service.eventstore.connect.connection import CONNECT_SECONDS, answering_within
-from service.eventstore.declare.sqlfiles import load_sql
-from service.eventstore.history import newer
+from service.eventstore.declare.names import load_sql
+from service.eventstore.history import rebuild
 from service.eventstore.history.audit import damaged_streams
 from service.eventstore.schema import migrations
 from service.eventstore.schema.guards import serving_role
-from service.eventstore.schema.migrations import MigrationError, MigrationStanding
+from service.eventstore.schema.migrations import MigrationError, MigrationStanding, server_problems
 from service.eventstore.schema.roles import check_parted
-from service.eventstore.schema.startup import server_problems
-from service.eventstore.tree.beside import CheckpointFile
-from service.eventstore.tree.growing import is_built
+from service.eventstore.tree.growing import CheckpointFile, is_built
 from service.eventstore.tree.standing import judge, look
 from service.registry import machines
 from service.settings import Settings, SettingsError, load_settings, unknown_variables
@@ -377,9 +373,9 @@ def _installation_stop(connection: psycopg.Connection[Any]) -> Finding:
 def _newer_streams(connection: psycopg.Connection[Any]) -> Finding:
     """Streams that hold events of a later release (G-149)."""
     machines()  # Imports every module that declares topics.
-    unknown = connection.execute(newer.UNKNOWN.encode(), newer.known()).fetchall()
+    unknown = connection.execute(rebuild.UNKNOWN.encode(), rebuild.known()).fetchall()
     if not unknown:
         return Finding("streams", OK, "this release can read all of them")
-    wanted = newer.asked(unknown)
-    [[count]] = connection.execute(newer.COUNT.encode(), wanted).fetchall()
-    return Finding("streams", WARNING, newer.describe(wanted.topics, count))
+    wanted = rebuild.asked(unknown)
+    [[count]] = connection.execute(rebuild.COUNT.encode(), wanted).fetchall()
+    return Finding("streams", WARNING, rebuild.describe(wanted.topics, count))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from service.cli.shared.common import connection, json_option, print_json, say, show
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 
 COLUMNS = ("id", "task", "status", "attempts", "changed_at", "due_at")
 LISTED = 200  # the failed ones first

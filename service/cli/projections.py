@@ -20,7 +20,7 @@ from service.cli.shared.common import (
     say,
     show,
 )
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 
 if TYPE_CHECKING:
     import psycopg
@@ -107,7 +107,7 @@ def verify(names: tuple[str, ...], as_json: bool) -> None:
     Compares read models and snapshots with the fold of their history, and counters with their rows. Exits with 0
     without differences, 1 with differences, 4 when it could not check.
     """
-    from service.ingest.kept.checks import COUNTERS, check_counters
+    from service.ingest.kept.kinds import COUNTERS, check_counters
 
     with looking(), connection() as opened:
         checks: dict[str, Callable[[Report], Iterator[Difference]]] = {
@@ -135,7 +135,7 @@ def _check_read_model(opened: psycopg.Connection[Any], name: str, report: Report
 
 
 def _check_snapshots(opened: psycopg.Connection[Any], report: Report) -> Iterator[Difference]:
-    from service.eventstore.history.snapshots import check_snapshots
+    from service.eventstore.history.as_of import check_snapshots
     from service.registry import machines
 
     return check_snapshots(opened, machines(), report)

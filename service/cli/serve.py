@@ -30,7 +30,7 @@ def worker() -> None:
     import psycopg
 
     from service.cli.shared.common import database
-    from service.eventstore.schema.startup import check_database
+    from service.eventstore.schema.migrations import check_database
     from service.process import worker as process
 
     with database(serves=True) as settings:  # what it has to say are lines of a log

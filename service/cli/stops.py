@@ -9,10 +9,10 @@ import click
 from service.cli.shared.common import advised, json_option, print_json, progress, say, with_store
 
 if TYPE_CHECKING:
-    from service.contracts.stopping import StopTally
+    from service.contracts.contract import StopTally
     from service.eventstore.history.audit import Report
     from service.eventstore.store import EventStore
-    from service.runs.background.effects import StartedGrant
+    from service.runs.background.sweep import StartedGrant
 
 MOST_EFFECTS = 10_000  # that are named
 MOST_WHY = 500
@@ -45,8 +45,8 @@ def pause(everything: bool, why: str, as_json: bool) -> None:  # noqa: ARG001 - 
 
 
 async def _stop(store: EventStore, why: str, report: Report) -> tuple[StopTally, list[StartedGrant]]:
-    from service.contracts.stopping import stop_installation
-    from service.runs.background.effects import started_anywhere
+    from service.contracts.contract import stop_installation
+    from service.runs.background.sweep import started_anywhere
 
     tally = await stop_installation(store, why, report)
     return tally, await started_anywhere(store, limit=MOST_EFFECTS + 1)
@@ -75,7 +75,7 @@ def _print(tally: StopTally, effects: list[StartedGrant]) -> None:
 @json_option
 def resume(everything: bool, as_json: bool) -> None:  # noqa: ARG001 - click requires the flag
     """Lift the stop of the installation. Each contract stays paused until its owner enables it again."""
-    from service.contracts.stopping import resume_installation
+    from service.contracts.contract import resume_installation
 
     stop = with_store(resume_installation)
     if as_json:

@@ -7,23 +7,46 @@ name of the person whose session a request presents, so each page has the access
 from __future__ import annotations
 
 from functools import cache
+from http import HTTPStatus
 from types import ModuleType
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
+
+from litestar.types import HTTPScope
 
 from service.auth.refusals import NotFound
 from service.console import assets
-from service.console.failing import failure_page
+from service.console.kit.places import FRAMELESS, HEADERS
 from service.eventstore.declare.commands import Outcome
-from service.fairness.tenants import SIGN_IN
+from service.fairness.turns import SIGN_IN
+from service.http.edge.answer.errors import Failure
 from service.http.edge.answer.page import HTML
+from service.http.edge.answer.reply import Reply
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Group
 from service.http.edge.declare.headers import head_of, matches_tag
 from service.http.edge.declare.operations import ANYONE, SESSION
 
+# Refusals of pages, for people.
+
 ROOT = "/console"
+SIGN_IN_PAGE = f"{ROOT}/enter"
+
+
+def failure_page(failure: Failure, scope: HTTPScope) -> Reply:
+    """A refusal as a page. It leads to the sign-in without a session."""
+    request_id = head_of(scope).request_id
+    if failure.status == HTTPStatus.UNAUTHORIZED:
+        back = scope["path"].removeprefix(ROOT).strip("/") if scope["method"] == "GET" else ""
+        way = f"{SIGN_IN_PAGE}?{urlencode({'next': back})}" if back else SIGN_IN_PAGE
+        return Reply(HTTPStatus.SEE_OTHER, b"", {"location": way, **FRAMELESS}, request_id)
+    from service.console.kit.rendering import render  # noqa: PLC0415 - most refusals lead to the sign-in
+
+    body = render("kit/failure.html", {"failure": failure, "request_id": request_id, "theme": ""})
+    return Reply(failure.status, body, {**failure.headers, **HEADERS}, request_id)
+
+
 FORM = "application/x-www-form-urlencoded"
 MAX_FORM = 1024 * 1024
 
@@ -37,7 +60,7 @@ async def _site(call: Call[Any, Any]) -> ModuleType:
 
 @cache
 def _loaded() -> ModuleType:
-    from service.console import oidc, signing_in, site  # noqa: F401, PLC0415
+    from service.console import signing_in, site  # noqa: F401, PLC0415
 
     site.warm()
     return site
@@ -179,9 +202,9 @@ async def enter(call: Call[bytes, None]) -> Outcome:
 async def start_oidc(call: Call[None, None]) -> Outcome:
     """Lead to the issuer. Raises NotFound without one."""
     await _site(call)
-    from service.console import oidc  # noqa: PLC0415 - loaded by now
+    from service.console import signing_in  # noqa: PLC0415 - loaded by now
 
-    return await oidc.start(call)
+    return await signing_in.start(call)
 
 
 @CONSOLE.operation(
@@ -200,9 +223,9 @@ async def start_oidc(call: Call[None, None]) -> Outcome:
 async def end_oidc(call: Call[None, None]) -> Outcome:
     """Sign a person in by the answer of the issuer. Raises NotFound without one."""
     await _site(call)
-    from service.console import oidc  # noqa: PLC0415 - loaded by now
+    from service.console import signing_in  # noqa: PLC0415 - loaded by now
 
-    return await oidc.come_back(call)
+    return await signing_in.come_back(call)
 
 
 @CONSOLE.operation(

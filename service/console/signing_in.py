@@ -1,4 +1,4 @@
-"""The sign-in: the page behind a one-time link, and its form.
+"""The sign-in in a browser: by a one-time link, or at the organisation's identity provider.
 
 The link is used by POST, so no preview of a chat and no scanner of mail uses it up. The answer sets a new secret, and
 ends the session that this browser had before. So nobody can plant a session of their own.
@@ -7,25 +7,33 @@ ends the session that this browser had before. So nobody can plant a session of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from service.accounts.commands import session as commands
-from service.auth.cookies import session_secret, set_cookie
-from service.auth.refusals import Unauthenticated
-from service.console.kit.fields import first, read_form
-from service.console.kit.headers import FRAMELESS, HEADERS
-from service.console.kit.places import local, way_to
+from service.accounts import sign_in
+from service.accounts import sign_in as commands
+from service.accounts.sign_in import NewSession
+from service.auth.oidc import flow as flows
+from service.auth.oidc.flow import Flow
+from service.auth.oidc.issuer import Issuer, IssuerFailed
+from service.auth.refusals import NotFound, Unauthenticated
+from service.auth.secrets import cookie_value, digest, session_secret, set_cookie
+from service.console.kit.page import first, read_form
+from service.console.kit.places import FRAMELESS, HEADERS, local, way_to
 from service.console.kit.rendering import render
-from service.console.kit.unstored import carry_out_unstored
-from service.eventstore.declare.commands import Answer, Outcome
+from service.console.kit.visit import carry_out_unstored
+from service.eventstore.declare.commands import Answer, Intent, KeyInProgress, Outcome, retry_moved
 from service.http.edge import inner
 from service.http.edge.admission.session_cookie import with_session
 from service.http.edge.answer.errors import failure_of
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import head_of
+from statemachines.accounts.identity import Vouched
 from statemachines.kernel.machine import Rejection
+
+# The sign-in: the page behind a one-time link, and its form.
 
 MOST_PARAMETERS = 10
 
@@ -42,7 +50,7 @@ async def enter(call: Call[bytes, Any]) -> Outcome:
     after = local(first(fields, "next"))
     before = await present(call)
     try:
-        made = await carry_out_unstored(call, await commands.enter(call.services.store, first(fields, "token")))
+        made = await carry_out_unstored(call, await sign_in.enter(call.services.store, first(fields, "token")))
     except Rejection as refused:
         return page(call, after, problem=failure_of(refused).message, status=failure_of(refused).status)
     return await entered(call, after, made.secret, before)
@@ -51,7 +59,7 @@ async def enter(call: Call[bytes, Any]) -> Outcome:
 async def entered(call: Call[Any, Any], after: str, secret: str, before: tuple[str, str] | None = None) -> Outcome:
     """The answer to a sign-in. It ends the session that the browser had `before`."""
     if before is not None:
-        await call.carry_out(commands.end(*before, "signed_out"), lambda _: Answer(HTTPStatus.OK, None))
+        await call.carry_out(sign_in.end(*before, "signed_out"), lambda _: Answer(HTTPStatus.OK, None))
     call.services.authenticator.forget()
     cookie = set_cookie(call.services.settings.base_url, secret)
     headers = {**FRAMELESS, "location": way_to(after), "set-cookie": cookie}
@@ -93,3 +101,74 @@ def page(call: Call[Any, Any], after: str, *, token: str = "", problem: str = ""
         "theme": "",
     }
     return Outcome(status, render("kit/enter.html", facts), HEADERS)
+
+
+# The sign-in at an OIDC issuer: the way there, and the way back with its result.
+
+COOKIE = "service_oidc"
+NOT_BEGUN_HERE = "This sign-in did not begin in this browser, or it took over ten minutes."
+USED = "This sign-in was used already."
+NO_SESSION = "Your session has ended. Sign in anew."
+
+
+async def start(call: Call[Any, Any]) -> Outcome:
+    """Lead to the issuer. Raises NotFound without one."""
+    issuer, given = _issuer(call), query_of(call)
+    flow = flows.begin(local(given.get("next", "")), again=given.get("again") == "1")
+    try:
+        address = await issuer.address(flow)
+    except IssuerFailed as failed:
+        return page(call, flow.place, problem=str(failed), status=HTTPStatus.BAD_GATEWAY)
+    cookie = set_cookie(call.services.settings.base_url, flow.cookie, name=COOKIE, seconds=flows.LIFETIME)
+    return Outcome(HTTPStatus.SEE_OTHER, b"", {**FRAMELESS, "location": address, "set-cookie": cookie})
+
+
+async def come_back(call: Call[Any, Any]) -> Outcome:
+    """Open a session, or make the present one fresh. Raises NotFound without an issuer."""
+    issuer, given = _issuer(call), query_of(call)
+    base_url = call.services.settings.base_url
+    flow = flows.read(cookie_value(head_of(call.scope).headers, base_url, COOKIE))
+    if flow is None or not flow.matches(given.get("state", "")):
+        return page(call, "", problem=NOT_BEGUN_HERE, status=HTTPStatus.BAD_REQUEST)
+    after, before = local(flow.place), await present(call)
+    if flow.again and before is None:
+        return page(call, after, problem=NO_SESSION, status=HTTPStatus.BAD_REQUEST)
+    try:
+        vouched = await issuer.redeem(flow, given)
+        made = await retry_moved(lambda: _once(call, flow, vouched, before))
+    except IssuerFailed as failed:
+        return page(call, after, problem=str(failed), status=HTTPStatus.BAD_REQUEST)
+    except Rejection as refused:
+        return page(call, after, problem=failure_of(refused).message, status=failure_of(refused).status)
+    if made is None:
+        return page(call, after, problem=USED, status=HTTPStatus.BAD_REQUEST)
+    return await entered(call, after, made.secret, None if flow.again else before)
+
+
+async def _once(
+    call: Call[Any, Any], flow: Flow, vouched: Vouched, before: tuple[str, str] | None
+) -> NewSession | None:
+    """Carry a sign-in out under its state. None for another one under the same."""
+    store = call.services.store
+    intent: Intent[NewSession] = (
+        commands.authenticate_as(store, vouched, *before)
+        if flow.again and before is not None
+        else await commands.enter_as(store, vouched)
+    )
+    made: list[NewSession] = []
+
+    def keep(result: NewSession) -> Answer:
+        made.append(result)
+        return Answer(HTTPStatus.NO_CONTENT, None)
+
+    try:
+        outcome = await replace(call, key=digest(flow.state), request_hash="").carry_out(intent, keep)
+    except KeyInProgress:
+        return None
+    return None if outcome.replayed else made[-1]
+
+
+def _issuer(call: Call[Any, Any]) -> Issuer:
+    if call.services.issuer is None:
+        raise NotFound
+    return call.services.issuer

@@ -15,15 +15,11 @@ from service.auth.refusals import InvalidPayload, NotFound, Unauthenticated
 from service.console import pages
 from service.console.kit import following
 from service.console.kit.commands import COMMANDS, FormProblem
-from service.console.kit.fields import Fields, first, read_form
-from service.console.kit.headers import FRAMELESS, HEADERS
-from service.console.kit.navigation import sections
-from service.console.kit.page import Answerer, Download, Form, Page, Redirect, View
-from service.console.kit.places import way_to
-from service.console.kit.rendering import load, render
-from service.console.kit.told import DONE
+from service.console.kit.page import Answerer, Download, Fields, Form, Page, Redirect, View, first, read_form, sections
+from service.console.kit.places import FRAMELESS, HEADERS, way_to
+from service.console.kit.rendering import DONE, load, render
+from service.console.kit.texts import HERE, TooMuchHere
 from service.console.kit.visit import ReadRefused, Said, Visit
-from service.console.texts.budget import HERE, TooMuchHere
 from service.eventstore.declare.commands import Outcome
 from service.http.edge import inner
 from service.http.edge.answer.errors import failure_of

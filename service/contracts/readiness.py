@@ -14,7 +14,7 @@ from projections.credentials.credential import CredentialRow
 from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
 from projections.projects.settings import PROJECT_SETTINGS, SettingsRow
 from service.eventstore.declare.commands import Lookup, Unit
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from statemachines.contracts.documents import SavedAutomation
 from statemachines.contracts.readiness import Facts, events_of

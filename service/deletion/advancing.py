@@ -1,37 +1,42 @@
-"""What moves a deletion on from its fence to its receipt: replays of the request, and the sweep (G-130, G-119).
-
-Draining records that what was open has ended, and of an account sends its projects ahead. Then the erasure is written
-to the ledger, the purge begins, and once nothing is left the deletion ends. Each step finds out anew where the deletion
-stands, so that any process goes on where another one was stopped, and two at once do no harm.
-"""
+"""Deletions move on: with each request, by the clock, and until nothing is left."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
+import psycopg
 import structlog
 
 from projections.accounts.membership import AuditorRow, MembershipRow
 from projections.analytics.connection import PROJECTION as CONNECTIONS
+from projections.deletion.erasure import ErasureRow
 from projections.deletion.removal import DeletionRow
 from projections.provider.team import TEAMS
-from service.auth.system import carry_out
+from service.auth.authority import carry_out
 from service.billing.plans import unended
-from service.deletion import commands, reads
+from service.deletion import removal
 from service.deletion.ledger import Erasure, remember
 from service.deletion.purging import Purge
-from service.eventstore.declare.intents import Intent, retry_moved
+from service.eventstore.declare.commands import Intent, OutcomeUnknown, retry_moved
 from service.eventstore.store import EventStore
+from service.fairness.turns import CommandNotDone
 from service.ids import new_id
-from service.runs.background.ending import end_open, runs_to_follow_up
+from service.runs.background.sweep import end_open, runs_to_follow_up
 from statemachines.accounts.membership import Role
-from statemachines.deletion.removal import FOLLOW_UP_LIMIT, AskForDeletion, ExternalFollowUp
+from statemachines.deletion.removal import FOLLOW_UP_LIMIT, AskForDeletion, ExternalFollowUp, OtherDeletion
+from statemachines.kernel.machine import Rejection
 from statemachines.kernel.moved import Moved
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 from statemachines.provider import team as teams
+
+# What moves a deletion on from its fence to its receipt: replays of the request, and the sweep (G-130, G-119).
 
 T = TypeVar("T")
 
@@ -93,7 +98,7 @@ class Advancer:
         steps = {"fenced": self._drain, "purging": self._purge}
         while row.phase in steps:
             moved = await steps[row.phase](row, until)
-            latest = await reads.get_deletion(self._store, row.id)
+            latest = await removal.get_deletion(self._store, row.id)
             if latest is None:
                 return row
             row = latest
@@ -108,7 +113,7 @@ class Advancer:
     async def _drain_project(self, row: DeletionRow, until: float) -> bool:
         if row.parent_id is not None:
             # The sums that the account's answers show are complete before the first row goes.
-            parent = await reads.get_deletion(self._store, row.parent_id)
+            parent = await removal.get_deletion(self._store, row.parent_id)
             if parent is not None and parent.phase == "fenced":
                 return False
         while not await end_open(self._store, row.scope_id, TOGETHER):
@@ -118,13 +123,13 @@ class Advancer:
             return False
         follow_ups = await self._follow_ups(row)
         await self._remember(row)
-        await self._send(row, "begin purging", commands.begin_purging_project(row, follow_ups))
+        await self._send(row, "begin purging", removal.begin_purging_project(row, follow_ups))
         return True
 
     async def _untold(self, row: DeletionRow, until: float) -> bool:
         """Wait a moment for the attempts to tell webhooks of the fence. Whether some are left within their time."""
         until = min(until, time.monotonic() + WAIT_SECONDS)
-        while await reads.is_untold(self._store, row.scope_id):
+        while await removal.is_untold(self._store, row.scope_id):
             if await self._store.now() >= row.fenced_at + TELLING_SECONDS:
                 return False
             if time.monotonic() >= until:
@@ -133,7 +138,7 @@ class Advancer:
         return False
 
     async def _drain_account(self, row: DeletionRow, until: float) -> bool:
-        while rows := await reads.memberships_of(self._store, row.scope_id, TOGETHER):
+        while rows := await removal.memberships_of(self._store, row.scope_id, TOGETHER):
             for membership in rows:
                 await self._leave(row, membership)
                 if time.monotonic() >= until:
@@ -142,9 +147,9 @@ class Advancer:
         if left and await self._store.now() < row.fenced_at + ENDING_SECONDS:
             return False  # A job ends them at the payment provider.
         await self._remember(row)
-        taken = await reads.taken_along(self._store, row.id)
+        taken = await removal.taken_along(self._store, row.id)
         outside = [_outside("payment_subscription", subscription.subscription_id) for subscription in left]
-        await self._send(row, "begin purging", commands.begin_purging_account(row, taken, outside))
+        await self._send(row, "begin purging", removal.begin_purging_account(row, taken, outside))
         return True
 
     async def _leave(self, row: DeletionRow, membership: MembershipRow | AuditorRow) -> None:
@@ -159,30 +164,30 @@ class Advancer:
         )
 
         async def attempt() -> None:
-            others = await reads.others_in(self._store, project_id, row.scope_id)
+            others = await removal.others_in(self._store, project_id, row.scope_id)
             if isinstance(membership, MembershipRow) and membership.role == Role.OWNER.value:
                 try:
-                    await self._send(row, "fence project", commands.fence_project(wish, new_id("del"), others))
+                    await self._send(row, "fence project", removal.fence_project(wish, new_id("del"), others))
                 except Moved:  # Somebody else owns it, or has begun to delete it.
                     pass
                 except (ProjectNotFound, ProjectDeletionInProgress):
                     return
                 else:
                     return
-            await self._send(row, "leave project", commands.leave_project(project_id, row.scope_id, others))
+            await self._send(row, "leave project", removal.leave_project(project_id, row.scope_id, others))
 
         await retry_moved(attempt)
 
     async def _purge(self, row: DeletionRow, until: float) -> bool:
         """Remove rows and payloads; returns whether the deletion has ended with that."""
         if row.kind == "account":
-            children = await reads.taken_along(self._store, row.id)
+            children = await removal.taken_along(self._store, row.id)
             if any(child.phase != "deleted" for child in children):
                 return False
         purge = self._purges.setdefault(row.id, Purge(row))
 
         async def end() -> None:
-            await self._send(row, "complete", commands.complete(row))
+            await self._send(row, "complete", removal.complete(row))
 
         if not await purge.run(self._store.conninfo, until, end):
             return False
@@ -219,3 +224,117 @@ class Advancer:
 
 def _outside(kind: str, reference: str | None) -> ExternalFollowUp:
     return ExternalFollowUp(kind, reference, None, _ACTIONS[kind])
+
+
+# A request to delete: the first fences; each repeat moves the deletion on for a moment, and shows where it is.
+
+SECONDS = 0.25
+"""How long one request works on a deletion; the sweep does the rest, in turn with others'."""
+
+
+async def ask(
+    store: EventStore, ledger: Path, wish: AskForDeletion, fence: Callable[[Intent[DeletionRow]], Awaitable[T]]
+) -> DeletionRow | T:
+    """Begin a deletion by `fence`, whose answer this returns, or move on the one that the wish has begun before.
+
+    Raises what `fence` raises, OtherDeletion for another request under way, and ProjectNotFound after its end.
+    """
+
+    async def attempt() -> DeletionRow | T:
+        row = await _find(store, wish)
+        if row is None:
+            if wish.kind == "project":
+                return await fence(removal.fence_project(wish, new_id("del")))
+            owned = await removal.owned_by(store, wish.scope_id)
+            return await fence(removal.fence_account(wish, new_id("del"), owned))
+        if row.command_key_sha256 == wish.command_key_sha256:
+            return await _moved_on(store, ledger, row)
+        if wish.kind == "project" and row.phase != "fenced":
+            raise ProjectNotFound("There is no such project.")
+        raise OtherDeletion("Another request has begun this deletion.", next_action="Repeat that one, with its key.")
+
+    return await retry_moved(attempt)
+
+
+async def _find(store: EventStore, wish: AskForDeletion) -> DeletionRow | None:
+    if wish.kind == "account":
+        return await removal.find_account_deletion(store, wish.scope_id, wish.api_key_sha256)
+    return await removal.find_deletion(store, wish.scope_id)
+
+
+async def _moved_on(store: EventStore, ledger: Path, row: DeletionRow) -> DeletionRow:
+    """Move a deletion on; returns it as it is then. What cannot go on now goes on with the next repeat or sweep."""
+    try:
+        return await Advancer(store, ledger).advance(row, SECONDS)
+    except (Rejection, CommandNotDone, OutcomeUnknown, psycopg.Error, OSError) as error:
+        tell_not_moved_on(row, error, ledger)
+        return await removal.get_deletion(store, row.id) or row
+
+
+# The sweep of deletions: moves on what is open, an account's share at a time, and ends receipts (G-119, P25).
+
+Row = TypeVar("Row", DeletionRow, ErasureRow)
+
+AT_MOST = 500
+SLICE = 1.0
+"""Seconds that one deletion takes in its turn."""
+LONGEST = 50.0
+"""Seconds after which a sweep leaves the rest to the next one."""
+PAUSE = 0.2
+
+
+async def sweep(store: EventStore, advancer: Advancer, longest: float = LONGEST) -> int:
+    """Move every open deletion on, in turn by account, until none is open or the time is over; returns how many ended.
+
+    Raises psycopg.Error when the database is gone.
+    """
+    until = time.monotonic() + longest
+    for row in await removal.lapsed_receipts(store, AT_MOST):
+        await carry_out(store, "deletion", "deletion lapse", removal.lapse(row))
+    return await move_all(
+        partial(removal.open_deletions, store, AT_MOST), partial(_advance, advancer), attrgetter("account_id"), until
+    )
+
+
+async def move_all(
+    read_open: Callable[[], Awaitable[list[Row]]],
+    move: Callable[[Row], Awaitable[Row]],
+    tenant_of: Callable[[Row], str],
+    until: float,
+) -> int:
+    """Move everything open on, in turn by tenant, until nothing is open or it is `until` (monotonic seconds).
+
+    Returns the number of ended ones. Raises as the two calls.
+    """
+    ended = 0
+    while (rows := await read_open()) and time.monotonic() < until:
+        moved = False
+        for row in in_turn(rows, tenant_of):
+            after = await move(row)
+            ended += after.phase == "deleted"
+            moved = moved or after != row
+            if time.monotonic() >= until:
+                break
+        if not moved:
+            await asyncio.sleep(PAUSE)
+    return ended
+
+
+async def _advance(advancer: Advancer, row: DeletionRow) -> DeletionRow:
+    try:
+        return await advancer.advance(row, SLICE)
+    except (Rejection, CommandNotDone, OutcomeUnknown, psycopg.Error, OSError) as error:
+        # One that cannot go on holds up nobody else's.
+        tell_not_moved_on(row, error, advancer.ledger)
+        return row
+
+
+def in_turn(rows: list[Row], tenant_of: Callable[[Row], str]) -> list[Row]:
+    """Order rows so that each tenant's first come before anybody's second."""
+    places: Counter[str] = Counter()
+    ordered = []
+    for number, row in enumerate(rows):
+        tenant = tenant_of(row)
+        ordered.append((places[tenant], number, row))
+        places[tenant] += 1
+    return [row for _, _, row in sorted(ordered, key=lambda item: item[:2])]

@@ -22,9 +22,9 @@ from psycopg import sql
 
 from projections.accounts.person import PROJECTION as PEOPLE
 from projections.deletion.removal import DELETIONS, DeletionRow
-from service.eventstore.declare.sqlfiles import load_sql
-from service.eventstore.declare.steps import alone, leave_room, prepare
-from service.eventstore.schema.partitioned import TELEMETRY, partitions_of
+from service.eventstore.declare.commands import alone, leave_room, prepare
+from service.eventstore.declare.names import load_sql
+from service.eventstore.schema.migrations import TELEMETRY, partitions_of
 from service.registry import read_models
 
 log = structlog.get_logger(__name__)

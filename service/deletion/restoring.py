@@ -1,4 +1,4 @@
-"""Erasing again what a restored database still holds although it was erased (the ledger says so).
+"""Erasing again what a restored database still holds although it was erased, and looking for what is left.
 
 A backup from before a deletion brings its project or account back. Before the service is ready, whatever the ledger
 names and this database does not know to be deleted is deleted once more, by the same steps and under the same id. A
@@ -13,16 +13,20 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import psycopg
 import structlog
 
 from projections.deletion.removal import DeletionRow
-from service.auth.system import carry_out
-from service.deletion import commands, reads
+from service.auth.authority import carry_out
+from service.deletion import removal
 from service.deletion.advancing import Advancer
-from service.deletion.ledger import Erasure
+from service.deletion.ledger import Erasure, erasures
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.registry import registry
 from statemachines.deletion.removal import AskForDeletion
+
+# Erasing again what a restored database still holds although it was erased (the ledger says so).
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +51,7 @@ async def erase_again(conninfo: str, ledger: Path, found: Sequence[Erasure]) -> 
 
 async def _fenced(store: EventStore, erasure: Erasure) -> DeletionRow | None:
     """The deletion of an erasure, begun again under its id; None when its scope went with an account's by now."""
-    row = await reads.get_deletion(store, erasure.deletion_id)
+    row = await removal.get_deletion(store, erasure.deletion_id)
     if row is not None:
         return row
     account = erasure.scope_id.startswith("usr_")
@@ -58,13 +62,13 @@ async def _fenced(store: EventStore, erasure: Erasure) -> DeletionRow | None:
         # The key of the request was not kept: its receipt is not shown again.
         command_key_sha256="",
     )
-    if await reads.find_deletion(store, erasure.scope_id) is not None:
+    if await removal.find_deletion(store, erasure.scope_id) is not None:
         return None
     if account:
-        owned = await reads.owned_by(store, erasure.scope_id)
-        again = commands.fence_account(wish, erasure.deletion_id, owned)
+        owned = await removal.owned_by(store, erasure.scope_id)
+        again = removal.fence_account(wish, erasure.deletion_id, owned)
     else:
-        again = commands.fence_project(wish, erasure.deletion_id)
+        again = removal.fence_project(wish, erasure.deletion_id)
     return await carry_out(store, "deletion", "deletion again", again)
 
 
@@ -72,8 +76,24 @@ async def _to_its_end(store: EventStore, advancer: Advancer, row: DeletionRow) -
     """Advance a deletion, and those that it takes along, until it has ended."""
     while row.phase != "deleted":
         before = row
-        for child in await reads.taken_along(store, row.id):
+        for child in await removal.taken_along(store, row.id):
             await advancer.advance(child, SLICE)
         row = await advancer.advance(row, SLICE)
         if row == before:
             await asyncio.sleep(PAUSE)
+
+
+# What the ledger of erasures names and a database holds all the same, because a backup was restored (restoring.py).
+
+_ALIVE = load_sql("deletion", "alive")
+
+
+def to_erase_again(conninfo: str, ledger: Path) -> list[Erasure]:
+    """Name what was erased and is in the database all the same. Raises psycopg.Error, and OSError for the ledger."""
+    known = erasures(ledger)
+    if not known:
+        return []
+    with psycopg.connect(conninfo, autocommit=True, application_name="service-restore") as connection:
+        scopes, deletions, times = map(list, zip(*known, strict=True))
+        values = {"scopes": scopes, "deletions": deletions, "times": times}
+        return [Erasure(*row) for row in connection.execute(_ALIVE.encode(), values).fetchall()]

@@ -1,27 +1,100 @@
-"""Whether the process can serve: its database, the migrations, how far the log is behind, how long a turn takes."""
+"""The figures of the installation: readiness, metrics, and its clock."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from msgspec import to_builtins
 from psycopg_pool import PoolTimeout
 
 from schemas.discovery.health import Check, Ready
+from service.analytics.connecting.registration import way_of
 from service.auth.refusals import ServiceUnavailable
-from service.discovery.room import room_checks
-from service.eventstore.declare.sqlfiles import load_sql
-from service.eventstore.history import newer
+from service.eventstore.connect.connection import FULL_DISK
+from service.eventstore.declare.names import load_sql
+from service.eventstore.history import rebuild
+from service.eventstore.log.reactor import Job
+from service.eventstore.log.sequencer import defer
 from service.eventstore.schema import migrations
 from service.eventstore.schema.migrations import Migration, MigrationStanding
 from service.eventstore.store import EventStore
-from service.fairness.not_done import CommandNotDone
-from service.runs.background import sweep, turns
-from service.runs.background.turns import Wait
+from service.fairness.turns import CommandNotDone
+from service.runs.background import sweep
+from service.runs.background.sweep import Wait
 from service.settings import Settings
+from service.settingvalues import Plan
+
+# The abilities of this installation by its settings, for the texts and manifests.
+
+
+class Installation(NamedTuple):
+    """The settings shown to callers. It holds no secret.
+
+    `provider`: an analytics provider can be connected. `payments`: plans can be bought. `sealing`: secrets can be kept
+    and read again, so DSNs are shown again and webhooks are signed. `plans`: empty in a self-hosted installation
+    (G-203). `rates` are requests a minute by class. A class that is not there has no limit. `residency` is the
+    operator's own statement. `retention_days`: the days of its setting in a self-hosted installation.
+    """
+
+    base_url: str
+    provider: bool
+    payments: bool
+    sealing: bool
+    plans: tuple[tuple[str, Plan], ...]
+    rates: tuple[tuple[str, int], ...]
+    new_cases_per_hour: int
+    residency: str | None
+    retention_days: int | None
+
+
+def installation(settings: Settings) -> Installation:
+    """Read them from the settings."""
+    sealing = settings.encryption_key is not None
+    return Installation(
+        base_url=settings.base_url,
+        provider=way_of(settings) is not None and sealing,
+        payments=settings.payment_api_key is not None,
+        sealing=sealing,
+        plans=() if settings.self_hosted else tuple(settings.plans.items()),
+        rates=tuple(settings.rate_limits.items()),
+        new_cases_per_hour=settings.new_cases_per_hour,
+        residency=settings.data_residency,
+        retention_days=settings.retention_days,
+    )
+
+
+# Whether there is room for what is written: on the disk of an embedded database, and by what writes have met.
+
+MB = 1_000_000
+
+
+def free_bytes(settings: Settings) -> int | None:
+    """Bytes free where the embedded database is; None with a database of your own, whose disk is not seen from here."""
+    if settings.embedded:
+        with suppress(OSError):
+            return shutil.disk_usage(settings.data_dir).free
+    return None
+
+
+def room_checks(settings: Settings) -> list[Check]:
+    """Check the disk, where it is seen, and what the processes of this service have met."""
+    checks = []
+    free = free_bytes(settings)
+    if free is not None:
+        detail = f"{free // MB} MB free, at least {settings.min_free_mb} MB wanted"
+        checks.append(Check("disk", ok=free >= settings.min_free_mb * MB, detail=detail))
+    full = FULL_DISK.lasts_anywhere
+    checks.append(Check("writes", ok=not full, detail="the database has no room for them" if full else "find room"))
+    return checks
+
+
+# Whether the process can serve: its database, the migrations, how far the log is behind, how long a turn takes.
 
 ANSWER_SECONDS = 1.5
 UNNUMBERED_SECONDS = 30  # older committed events without a position: nobody numbers them
@@ -71,7 +144,7 @@ def _reason(error: Exception) -> str:
 
 async def waits(store: EventStore) -> list[Wait]:
     """Tell how long what the sweep takes up in turn has waited, by step."""
-    return await turns.waits(store, turns.Turn, sweep.AT_MOST)
+    return await sweep.waits(store, sweep.Turn, sweep.AT_MOST)
 
 
 def _turn_check(wait: Wait) -> Check:
@@ -104,9 +177,87 @@ async def _log_checks(store: EventStore) -> list[Check]:
 
 
 async def _newer_check(store: EventStore) -> Check:
-    unknown: list[tuple[Any, ...]] = await store.fetch(newer.UNKNOWN, *newer.known())
+    unknown: list[tuple[Any, ...]] = await store.fetch(rebuild.UNKNOWN, *rebuild.known())
     if not unknown:
         return Check("streams", ok=True, detail="this release can read all of them")
-    wanted = newer.asked([(topic, position) for topic, position in unknown])
-    [[count]] = await store.fetch(newer.COUNT, *wanted)
-    return Check("streams", ok=False, detail=newer.describe(wanted.topics, count))
+    wanted = rebuild.asked([(topic, position) for topic, position in unknown])
+    [[count]] = await store.fetch(rebuild.COUNT, *wanted)
+    return Check("streams", ok=False, detail=rebuild.describe(wanted.topics, count))
+
+
+# What /metrics shows of the database: the same from whichever process answers, so a scrape adds none of it up.
+
+
+class Figure(NamedTuple):
+    """One value of a gauge."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+READABLE = "service_figures_readable"
+DESCRIPTIONS: Mapping[str, str] = {
+    READABLE: "1 if the database figures could be read. With 0, the others are missing.",
+    "service_disk_free_bytes": "Bytes free where the embedded database is.",
+    "service_jobs": "Jobs by state. One that succeeded is deleted.",
+    "service_jobs_longest_wait_seconds": "Longest wait of a due job for a worker, in seconds.",
+    "service_workers": "Workers with a heartbeat in the last 30 s.",
+    "service_task_age_seconds": "Seconds since this scheduled task last ran to its end.",
+    "service_task_seconds": "Seconds that its last run took.",
+    "service_log_events": "Events that have their position in the log.",
+    "service_log_signed_events": "Events in the newest signed checkpoint.",
+    "service_log_may_be_signed": "1 if the log continues the last checkpoint. With 0, nothing is signed.",
+    "service_log_cosigned_events": "Events in the newest checkpoint that this witness has cosigned.",
+    "service_sequencer_waiting": "Events that wait for their position in the log, counted up to 1000.",
+    "service_sequencer_lag_seconds": "Seconds that the oldest event has waited for its position.",
+    "service_reader_lag_events": "Events that this reader of the log has not read yet.",
+    "service_reader_lag_seconds": "Age of the oldest event that this reader has not read, in seconds.",
+    "service_rebuild_events": "Events that the rebuild under way of this table has folded.",
+    "service_sweep_longest_wait_seconds": ("Longest wait of a due object for its turn in this step, in seconds."),
+    "service_sweep_due": "Objects that wait for this step of the sweep.",
+    "service_alerts_due": "Alerts whose scheduled evaluation is due.",
+    "service_alerts_oldest_due_seconds": "Seconds since the one that is due longest was due.",
+    "service_webhook_deliveries_due": "Deliveries that are due, counted up to 100 of each webhook.",
+    "service_webhook_deliveries_oldest_due_seconds": "Seconds since the one that is due longest was due.",
+    "service_new_cases_most": "Most cases that one project has opened in this hour.",
+    "service_deletions_open": "Deletions of projects and accounts that are under way.",
+    "service_deletions_oldest_seconds": "Age of the oldest deletion under way, in seconds.",
+    "service_table_bytes": "Size of a table with its indexes and partitions.",
+    "service_table_rows": "Rows of a table with its partitions, as the database estimates them.",
+}
+"""What each figure tells, by name."""
+
+_FIGURES = load_sql("discovery", "figures")
+
+
+async def figures(store: EventStore, settings: Settings) -> list[Figure]:
+    """Read them; while the database does not answer, little more than that they cannot be read."""
+    free = free_bytes(settings)
+    seen = [] if free is None else [Figure("service_disk_free_bytes", {}, free)]
+    try:
+        found = [Figure(name, labels, float(value)) for name, labels, value in await store.fetch(_FIGURES)]
+        turns = await waits(store)
+    except (psycopg.Error, CommandNotDone):
+        return [*seen, Figure(READABLE, {}, 0)]
+    found += [Figure("service_sweep_longest_wait_seconds", {"step": wait.step}, wait.longest) for wait in turns]
+    found += [Figure("service_sweep_due", {"step": wait.step}, wait.objects) for wait in turns]
+    return [*found, *seen, Figure(READABLE, {}, 1)]
+
+
+# Moving the clock of the service forward, for tests (G-120).
+
+_ADVANCE = load_sql("discovery", "advance")
+
+
+async def advance(conninfo: str, seconds: int, waking: Callable[[int], Sequence[Job]]) -> tuple[int, int]:
+    """Move the clock ahead by seconds, and defer the jobs that `waking` names for the new time.
+
+    Returns the service's time and how far it is ahead by now, in epoch seconds and seconds.
+    """
+    async with await psycopg.AsyncConnection.connect(conninfo, application_name="service-test-clock") as connection:
+        cursor = await connection.execute(_ADVANCE.encode(), {"seconds": seconds})
+        [[server_time, ahead]] = await cursor.fetchall()
+        for job in waking(server_time):
+            await defer(connection, job)
+    return int(server_time), int(ahead)

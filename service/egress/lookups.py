@@ -17,9 +17,8 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Final
 
-from service.egress.addresses import Ip
-from service.fairness.not_done import ReadNotDone
-from service.fairness.turns import Turns
+from service.egress.exchange import Ip
+from service.fairness.turns import ReadNotDone, Turns
 
 LOOKUP_SECONDS: Final = 2.0
 """For one look-up, the wait for its turn included."""

@@ -12,10 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from service.embedded.cluster import Cluster
-from service.embedded.errors import EmbeddedError
-from service.embedded.layout import Layout
-from service.embedded.locks import Busy, FileLock, held
+from service.embedded.cluster import Busy, Cluster, FileLock, held
+from service.embedded.layout import EmbeddedError, Layout
 
 LOOK_SECONDS = 0.2  # somebody may be looking who holds it (supervisor_of)
 CHANGE_WAIT_SECONDS = 150.0  # another process may be making the cluster, or recovering it

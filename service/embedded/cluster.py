@@ -6,6 +6,7 @@ another process by now.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import platform
 import re
@@ -16,11 +17,11 @@ import socket
 import stat
 import subprocess
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from service.embedded.errors import EmbeddedError
-from service.embedded.layout import ADMIN, DATABASE, ROLE, Layout
+from service.embedded.layout import ADMIN, DATABASE, ROLE, EmbeddedError, Layout
 from service.embedded.programs import Programs, end_session, programs_for
 
 # Settings for durability and privacy are passed on the command line, where no configuration file changes them.
@@ -287,3 +288,56 @@ class Cluster:
         with self.layout.log.open("rb") as log:
             log.seek(self._log_start)
             return "\n".join(log.read().decode(errors="replace").splitlines()[-10:])
+
+
+# File locks around the embedded server: the kernel releases them however a process ends. Three locks, taken in this
+# order when together. `supervisor`: held by the one `service serve` of a data directory. `change`: held for the moment
+# in which a server is made, started or stopped. `users`: held shared by each process that needs the server; who leaves
+# last (gets it exclusively) stops the server.
+
+
+class Busy(Exception):
+    """Another process holds the lock."""
+
+
+class FileLock:
+    """An advisory lock on a file that stays. Children do not inherit it (descriptors close on exec)."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def take(self, *, shared: bool = False, wait_seconds: float = 0) -> None:
+        """Take the lock, trying for `wait_seconds`. Raises Busy. Changing from shared drops the shared lock first."""
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        give_up = time.monotonic() + wait_seconds
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
+                return
+            if time.monotonic() >= give_up:
+                raise Busy
+            time.sleep(0.02)
+
+    def write(self, text: str) -> None:
+        """Write a note for processes that find the lock held."""
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, text.encode(), 0)
+
+    def read(self) -> str:
+        """The note of the holder."""
+        return os.pread(self._descriptor, 4096, 0).decode()
+
+    def close(self) -> None:
+        """Release the lock."""
+        os.close(self._descriptor)
+
+
+@contextmanager
+def held(path: Path, *, wait_seconds: float) -> Iterator[None]:
+    """Hold a lock exclusively for a block. Raises Busy."""
+    lock = FileLock(path)
+    try:
+        lock.take(wait_seconds=wait_seconds)
+        yield
+    finally:
+        lock.close()

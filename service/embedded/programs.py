@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from service.embedded.errors import EmbeddedError
-from service.embedded.layout import Layout
+from service.embedded.layout import EmbeddedError, Layout
 
 LAUNCH = Path(__file__).with_name("launch.py")
 

@@ -13,17 +13,14 @@ import psycopg
 from psycopg_pool import PoolTimeout
 
 from projections.kernel.projection import Table
-from service.eventstore.connect.clock import NOW_SECONDS
-from service.eventstore.connect.facts import Facts
+from service.eventstore.connect.facts import NOW_SECONDS, Facts
 from service.eventstore.declare.commands import Command, Outcome, OutcomeUnknown
 from service.eventstore.read.reader import AsyncConnection, Caller, Reader, Row, reading_for
-from service.eventstore.state.cache import KEPT_DOCUMENTS_BYTES
-from service.eventstore.state.entry import DEADLINE, DOUBT_DEADLINE, SILENCE, Entry, tell
+from service.eventstore.state.cache import DEADLINE, DOUBT_DEADLINE, KEPT_DOCUMENTS_BYTES, SILENCE, Entry, tell
 from service.eventstore.state.unit import Registry
 from service.eventstore.write.lane import FenceLane
 from service.eventstore.write.loop import CommandLoop
-from service.fairness.not_done import CommandNotDone
-from service.fairness.turns import Turns
+from service.fairness.turns import CommandNotDone, Turns
 
 R = TypeVar("R", bound=msgspec.Struct)
 

@@ -11,9 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from service.fairness.lines import Lines
-from service.fairness.not_done import CommandNotDone
-from service.fairness.turns import Company, Rests
+from service.fairness.turns import CommandNotDone, Company, Lines, Rests
 
 SMALL = 2048
 """Bytes of a body that never waits."""

@@ -8,6 +8,7 @@ killed and replaced when a piece takes more than MOST_SECONDS of its processor t
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import io
 import os
@@ -17,15 +18,55 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
-from service.fairness.aside import Aside
-from service.fairness.not_done import ReadNotDone
 from service.fairness.offloaded import FAILED, receive, record, send
+from service.fairness.turns import Company, ReadNotDone, Turns
+
+# A thread for pieces of work that are too long for the event loop: one after the other, tenants in turn (P25). Since
+# one thread does it for everybody, all of them together are no more than one rival for the processor.
+
+T = TypeVar("T")
+
+
+class Aside:
+    """One thread of one process, called `name`; at most `waiting` pieces of work of one tenant wait for their turn.
+
+    A tenant whose piece took long rests `rest` times as long while others are about (see Turns). `stack` is the size of
+    the thread's stack in bytes, where the work must not have less than somebody counts on. Nobody waits for a turn for
+    longer than `patience` seconds.
+    """
+
+    def __init__(
+        self, waiting: int, name: str, rest: float = 0, stack: int | None = None, patience: float | None = None
+    ) -> None:
+        self._turns = Turns(places=1, per_tenant=1, waiting=waiting, rest=rest, patience=patience)
+        self.company = Company()
+        """Who is about by what `note` was told: of a body that is read before its sender is known, not its address."""
+        # A pool of its own bounds the work also when callers go away: what has begun is carried out to its end.
+        self._thread = ThreadPoolExecutor(1, name)
+        if stack is not None:
+            usual = threading.stack_size(stack)
+            try:
+                self._thread.submit(int)  # It has its thread from here on.
+            finally:
+                threading.stack_size(usual)
+
+    def note(self, tenant: str) -> None:
+        """Say that a tenant is about, also when it has no work for the thread."""
+        self._turns.note(tenant)
+        self.company.note(tenant)
+
+    async def run(self, tenant: str, work: Callable[[], T]) -> T:
+        """Carry out a pure piece of work in the thread. Raises what it raises, and ReadNotDone when too many wait."""
+        async with self._turns.place(tenant):
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
 
 log = structlog.get_logger(__name__)
 
@@ -186,3 +227,52 @@ def _start() -> _Helper:
         )
     mine.settimeout(PATIENCE)
     return _Helper(process, mine)
+
+
+# Work on what is large happens away from the event loop: in one thread, tenants in turn (P25). To take half a megabyte
+# apart, to check and to hash it takes up to a tenth of a second, in which a process would do nothing else. In a thread
+# it takes as long, but the loop has its turn every half a millisecond.
+
+LARGE = 32 * 1024
+"""Bytes of a body from which on it is worked on apart; to change threads costs as much as to parse a tenth of that."""
+
+
+class Apart(Aside):
+    """The thread of one process that works on bodies."""
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(waiting, "service-apart", REST)
+        self._once: dict[Hashable, asyncio.Task[Any]] = {}
+        self._called: set[Hashable] = set()
+
+    async def run_if_large(self, tenant: str, size: int, work: Callable[[], T]) -> T:
+        """Carry out work on a body of `size` bytes: here and now unless it is large. Raises as `run`."""
+        return await self.run(tenant, work) if size > LARGE else work()
+
+    async def run_once(self, tenant: str, name: Hashable, work: Callable[[], T]) -> T:
+        """Carry out the work of a name once for all who ask meanwhile, in the turn of the first. Raises as `run`.
+
+        It goes on when a caller goes away. Its result is for the callers to keep.
+        """
+        task = self._once.get(name)
+        if task is None:
+            task = self._once[name] = asyncio.create_task(self.run(tenant, work))
+            task.add_done_callback(partial(self._end_once, name))
+        found: T = await asyncio.shield(task)
+        return found
+
+    async def call_once(self, tenant: str, function: Callable[..., T], *args: Hashable) -> T:
+        """The result of a function that keeps its results. Its first call with these arguments is made as `run_once`.
+
+        Whoever calls it gives it few arguments. Raises what it raises.
+        """
+        name = (function, args)
+        if name not in self._called:
+            await self.run_once(tenant, name, partial(function, *args))
+            self._called.add(name)
+        return function(*args)
+
+    def _end_once(self, name: Hashable, task: asyncio.Task[Any]) -> None:
+        del self._once[name]
+        if not task.cancelled():
+            task.exception()  # Its callers may all have gone away.

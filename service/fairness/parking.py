@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
-from service.fairness.lines import PlaceLine
-from service.fairness.tenants import place_of
-from service.fairness.turns import fair_shares
+from service.fairness.turns import PlaceLine, fair_shares, place_of
 
 FIRST_BACKOFF = 0.001
 LAST_BACKOFF = 0.032

@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
-from service.fairness.lines import Lines
-from service.fairness.turns import Company
+from service.fairness.turns import Company, Lines
 
 CAPACITY = 8192
 CAPACITY_BYTES = 64 * 1024 * 1024

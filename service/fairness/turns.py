@@ -7,15 +7,186 @@ whole of somebody's line (P25, P27). The members of a shared place are one tenan
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from itertools import chain
 from types import TracebackType
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 from weakref import WeakSet
 
-from service.fairness.lines import PlaceLine
-from service.fairness.not_done import ReadNotDone
-from service.fairness.tenants import place_of
+# The names of tenants in turns: a tenant's own, or that of a shared place with its member (G-204). All callers without
+# a credential are one against tenants, however many addresses they have. Inside that place they take turns by address.
+# So strangers have one share, and no stranger stops another.
+
+STRANGERS = "strangers"
+"""The place of callers without a credential, and of credentials before their first look-up."""
+SIGN_IN = "sign-in"
+PUBLIC_QUERIES = "public-queries"
+"""The place of requests for unknown publications. A known one has its own."""
+PAYMENTS = "payments"
+NOBODY = ""
+"""The tenant of requests outside of all turns."""
+
+_BETWEEN = " "
+"""It is in no id, no name of a place and no address."""
+
+
+def sharing(place: str, member: str) -> str:
+    """Name a member of a shared place. NOBODY shares none."""
+    return place and f"{place}{_BETWEEN}{member}"
+
+
+def place_of(tenant: str) -> str:
+    """The place of a tenant against the others: its own, or the shared one."""
+    return tenant.partition(_BETWEEN)[0]
+
+
+def member_of(tenant: str) -> str:
+    """The member inside a shared place. Empty for a tenant with a place of its own."""
+    return tenant.partition(_BETWEEN)[2]
+
+
+# Lines that are served in turn: of each the first, then of each the second (P27); and a queue of them for threads. The
+# members of a shared place (see tenants.py) have one line, and take turns in it.
+
+T = TypeVar("T")
+
+
+class PlaceLine(Generic[T]):
+    """The things of one place in order of arrival, and of a shared place its members in turn."""
+
+    __slots__ = ("_members",)
+
+    def __init__(self) -> None:
+        self._members: dict[str, deque[T]] = {}  # in the order of their next turns
+
+    def __bool__(self) -> bool:
+        return bool(self._members)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._members.values()))
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(self._members.values())
+
+    def count(self, tenant: str) -> int:
+        """How many things of a tenant wait."""
+        return len(self._members.get(member_of(tenant), ()))
+
+    def add(self, tenant: str, thing: T) -> None:
+        """Add a thing behind the others of its tenant."""
+        self._members.setdefault(member_of(tenant), deque()).append(thing)
+
+    def take(self) -> T:
+        """Take the first thing of the next member, and make it the last in turn. There must be one."""
+        member, things = next(iter(self._members.items()))
+        thing = things.popleft()
+        if not things:
+            del self._members[member]
+        elif len(self._members) > 1:
+            self._members[member] = self._members.pop(member)
+        return thing
+
+    def drop(self, unwanted: Callable[[T], bool]) -> list[T]:
+        """Take out what is unwanted; the turns stay as they are."""
+        dropped: list[T] = []
+        for member, things in list(self._members.items()):
+            dropped += [thing for thing in things if unwanted(thing)]
+            kept = deque(thing for thing in things if not unwanted(thing))
+            if kept:
+                self._members[member] = kept
+            else:
+                del self._members[member]
+        return dropped
+
+
+class Lines(Generic[T]):
+    """A line of things for each place, in the order of their next turns. Its owner holds a lock, if one is needed."""
+
+    __slots__ = ("_lines",)
+
+    def __init__(self) -> None:
+        self._lines: dict[str, PlaceLine[T]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def add(self, name: str, thing: T) -> None:
+        """Add a thing to the end of the line of a tenant."""
+        place = place_of(name)
+        line = self._lines.get(place)
+        if line is None:
+            line = self._lines[place] = PlaceLine()
+        line.add(name, thing)
+
+    def take(self) -> T:
+        """Take the first of the line whose turn it is, which is the last one afterwards. There must be one."""
+        place, line = next(iter(self._lines.items()))
+        thing = line.take()
+        if not line:
+            del self._lines[place]
+        elif len(self._lines) > 1:
+            self._lines[place] = self._lines.pop(place)
+        return thing
+
+    def drop(self, unwanted: Callable[[T], bool]) -> list[T]:
+        """Take out what is unwanted; the turns stay as they are."""
+        dropped: list[T] = []
+        for place, line in list(self._lines.items()):
+            dropped += line.drop(unwanted)
+            if not line:
+                del self._lines[place]
+        return dropped
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._lines.clear()
+
+
+class InTurn(Generic[T]):
+    """Unbounded: whoever puts things in has bounded them. For any number of threads."""
+
+    def __init__(self) -> None:
+        self._lines: Lines[T] = Lines()
+        self._open = True
+        self._changed = threading.Condition()
+
+    def put(self, tenant: str, thing: T) -> None:
+        """Add a thing to the end of a tenant's line."""
+        with self._changed:
+            self._lines.add(tenant, thing)
+            self._changed.notify()
+
+    def take(self) -> T | None:
+        """Wait for the next thing; None after `close`, when nothing is left."""
+        with self._changed:
+            while not self._lines:
+                if not self._open:
+                    return None
+                self._changed.wait()
+            return self._lines.take()
+
+    def close(self, *, drop: bool = False) -> None:
+        """Let those who take end: once it is empty, or with `drop` at once."""
+        with self._changed:
+            self._open = False
+            if drop:
+                self._lines.clear()
+            self._changed.notify_all()
+
+
+# What whoever waits in vain is told: nothing was done, and it may be tried again.
+
+
+class CommandNotDone(Exception):
+    """The command certainly did not run (queue full, deadline, too many waiting): 503, safe to retry."""
+
+
+class ReadNotDone(CommandNotDone):
+    """A read had no turn or no end in time: 503 to its caller alone, safe to repeat."""
+
 
 SHORT = 0.005
 """Seconds for which a place may be held by anybody as often as they like."""
@@ -251,3 +422,50 @@ class Place:
         self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
     ) -> None:
         self._turns.leave(self._tenant, time.monotonic() - self._since)
+
+
+# Shared reads: one for all callers of a moment, begun after each of them had asked.
+
+
+class Looks(Generic[T]):
+    """Shares the reads of a process by name. No caller is told a state from before the call.
+
+    During a read, callers wait for the next one. So a name has two reads at most, however many ask for it.
+    """
+
+    def __init__(self, read: Callable[[str], Awaitable[T]]) -> None:
+        self._read = read
+        self._begun: dict[str, asyncio.Task[T]] = {}
+        self._waiting: dict[str, asyncio.Task[T]] = {}
+
+    async def look(self, name: str) -> T:
+        """Read, or share the next read. Raises as the read does.
+
+        A read takes the turn of its first caller. Without that turn, the others read for themselves.
+        """
+        shared = self._waiting.get(name)
+        if shared is not None:
+            try:
+                return await asyncio.shield(shared)
+            except ReadNotDone:
+                return await self._read(name)
+        task = asyncio.create_task(self._look_after(self._begun.get(name), name))
+        self._waiting[name] = task
+        task.add_done_callback(_hear)
+        return await asyncio.shield(task)
+
+    async def _look_after(self, former: asyncio.Task[T] | None, name: str) -> T:
+        if former is not None:
+            await asyncio.wait([former])
+        task = self._begun[name] = self._waiting.pop(name)
+        try:
+            return await self._read(name)
+        finally:
+            if self._begun.get(name) is task:
+                del self._begun[name]
+
+
+def _hear(task: asyncio.Task[T]) -> None:
+    """Take note of a failure, also where every caller has gone meanwhile."""
+    if not task.cancelled():
+        task.exception()

@@ -20,22 +20,21 @@ import psycopg
 import structlog
 
 from service.cases.sourcemaps.lookup.deciding import DecidingFrames
-from service.eventstore.connect.outage import OUTAGE
+from service.eventstore.connect.connection import OUTAGE
 from service.eventstore.declare.commands import Outcome, OutcomeUnknown
 from service.eventstore.declare.faults import Meaning
-from service.eventstore.state.entry import SILENCE, tell
-from service.eventstore.state.session import RECONNECT_PAUSE
+from service.eventstore.state.cache import SILENCE, tell
+from service.eventstore.state.loading import RECONNECT_PAUSE
 from service.eventstore.state.unit import Registry
-from service.fairness.not_done import CommandNotDone
 from service.fairness.records import Waiting
+from service.fairness.turns import CommandNotDone
 from service.ingest.flush.counting import CountingSession, Parameters
 from service.ingest.flush.decider import DOUBT_DEADLINE, Decider
 from service.ingest.flush.settlement import Settlement
 from service.ingest.flush.transaction import Flush
-from service.ingest.foreign.reports import SdkCounts
+from service.ingest.foreign.feedback import SdkCounts
 from service.ingest.kept.kinds import KindCounts, without_level
-from service.ingest.queue.items import Item
-from service.ingest.queue.together import Result, Together
+from service.ingest.queue.items import Item, Result, Together
 from service.ingest.scrub.scrubbing import Scrubber
 
 log = structlog.get_logger()

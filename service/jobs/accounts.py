@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from service.accounts import forgetting
+from service.accounts import person
 from service.services import Services
 from service.tasks import Task
 
 
 async def forget_sign_ins(services: Services, _: Mapping[str, Any]) -> None:
     """Delete the sign-ins, polls and sessions that are over."""
-    await forgetting.forget_sign_ins(services.settings.database_url)
+    await person.forget_sign_ins(services.settings.database_url)
 
 
 TASKS = [Task("auth.forget_sign_ins", forget_sign_ins, cron="*/10 * * * *")]

@@ -9,7 +9,7 @@ import structlog
 from prometheus_client import Counter
 
 from service.alerts.schedule import AlertSchedule
-from service.eventstore.write.forgetting import forget
+from service.eventstore.write.lane import forget
 from service.services import Services
 from service.tasks import Task
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from prometheus_client import Counter
 
-from service.billing.reconciling import reconcile
-from service.billing.settling import settle
+from service.billing.subscription import reconcile, settle
 from service.eventstore.history.stored import StoredEvent
 from service.eventstore.log.reactor import Job
 from service.services import Services

@@ -7,10 +7,9 @@ from typing import Any
 
 import structlog
 
-from service.billing.settling import settle
-from service.deletion.advancing import Advancer
-from service.deletion.people.advancing import Eraser, sweep_erasures
-from service.deletion.sweeping import sweep
+from service.billing.subscription import settle
+from service.deletion.advancing import Advancer, sweep
+from service.deletion.people import Eraser, sweep_erasures
 from service.eventstore.history.stored import StoredEvent
 from service.eventstore.log.reactor import Job
 from service.services import Services

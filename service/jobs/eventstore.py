@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from service.eventstore.connect.clock import NOW
-from service.eventstore.write.forgetting import forget
+from service.eventstore.connect.facts import NOW
+from service.eventstore.write.lane import forget
 from service.services import Services
 from service.tasks import Task
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from service.services import Services
 from service.tasks import Task
-from service.webhooks.tidying import tidy
+from service.webhooks.sending import tidy
 
 
 async def tidy_deliveries(services: Services, _: Mapping[str, Any]) -> None:

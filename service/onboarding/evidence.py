@@ -7,19 +7,28 @@ that it is still current. Telemetry is used for the matching only.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
+import msgspec
 import psycopg
 
 from projections.deploys.deploy import PROJECTION as DEPLOYS
+from projections.install.flow import INSTALLS, InstallRow, install_state, is_verified
 from projections.onboarding.lifecycle import OnboardingRow
+from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
 from service.analytics.local import unread
+from service.analytics.metadata import SignalProbe
 from service.analytics.probes import AnalyticsProvider, ErrorProbe, EventProbe
-from service.eventstore.declare.sqlfiles import load_sql
+from service.analytics.queries import BoundedQueries
+from service.analytics.refusals import unanswered
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from statemachines.credentials.credential import CI
+from statemachines.install import flow as installs
+from statemachines.install.flow import NO_MAP
 from statemachines.kernel.readings import ReadFailed
+from statemachines.onboarding import signal_map as signal_maps
 from statemachines.onboarding.lifecycle import SESSION_SECONDS, Status
 from statemachines.onboarding.proof import (
     DeploySighting,
@@ -30,6 +39,7 @@ from statemachines.onboarding.proof import (
     safe_failure,
     unknown_markers,
 )
+from statemachines.onboarding.questions import NO_QUESTIONS, Questions, SeenSignals, assess_questions
 from statemachines.onboarding.stored import Plan
 
 MARGIN_SECONDS = SESSION_SECONDS  # the margin around the session in which early and late records are looked for
@@ -114,3 +124,87 @@ async def _deploys(
         for row in rows
     ]
     return deploys, bool(live)
+
+
+# What a project's questions rest on: its signal map, its install, and the newest telemetry (G-062, G-157). The one
+# read behind next steps, answer contracts, verification and verify-report.
+
+
+class AskedProject(NamedTuple):
+    """A project by its signal map and its install, with its telemetry. None: not read, as a receipt settles it all."""
+
+    signal_map: SignalMapRow | None
+    install: InstallRow | None
+    seen: SeenSignals | None
+
+    @property
+    def all_seen(self) -> SeenSignals:
+        """The telemetry, which was read."""
+        assert self.seen is not None, "all signals were read"
+        return self.seen
+
+    @property
+    def map_revision(self) -> int:
+        """The revision of the signal map, 0 without one."""
+        return NO_MAP if self.signal_map is None else self.signal_map.revision
+
+    @property
+    def source_verified(self) -> bool:
+        """Whether an onboarding has proven the source."""
+        return self.signal_map is not None and self.signal_map.receipt is not None
+
+    @property
+    def install_verified(self) -> bool:
+        """Whether the source or the install is verified."""
+        return self.source_verified or is_verified(self.install, self.map_revision)
+
+    @property
+    def state(self) -> str:
+        """The state of the install flow."""
+        return install_state(self.install, self.map_revision)
+
+    @property
+    def questions(self) -> Questions:
+        """The questions of the signal map; none without one."""
+        if self.signal_map is None:
+            return NO_QUESTIONS
+        return assess_questions(self.signal_map.plan, None if self.source_verified else self.seen)
+
+    @property
+    def answer_ready(self) -> bool:
+        """Whether the source or the install is verified, and every question is ready."""
+        return self.install_verified and self.questions.ready
+
+
+async def ask_about(
+    store: EventStore, queries: BoundedQueries, project_id: str, tenant: str, *, all_signals: bool = False
+) -> AskedProject:
+    """Read what the questions of a project rest on, in the name of a tenant.
+
+    Telemetry is read if an answer depends on it, or with `all_signals`. Raises QueriesBusy, and the refusal of
+    upstream_error or upstream_timeout after a failed read.
+    """
+    signal_map = await store.get(SIGNAL_MAPS, project_id, signal_maps.stream(project_id).id)
+    install = await store.get(INSTALLS, project_id, installs.stream(project_id).id)
+    asked = AskedProject(signal_map, install, None)
+    if not all_signals and (signal_map is None or asked.source_verified):
+        return asked
+    probe = SignalProbe() if signal_map is None else _probe(signal_map)
+    seen = await queries.describe(project_id, tenant, lambda provider: provider.newest_rows(probe))
+    if isinstance(seen, ReadFailed):
+        raise unanswered(seen)
+    return asked._replace(seen=seen)
+
+
+def _probe(row: SignalMapRow) -> SignalProbe:
+    return SignalProbe(tuple(milestone.event for milestone in row.plan.milestones), safe_failure(row.plan).marker)
+
+
+# From the shapes of the wire to those of the storage and back: a change of one leaves the other as it is.
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def reshape(value: msgspec.Struct, shape: type[S]) -> S:
+    """Make a struct of another shape that takes the same members. Raises msgspec.ValidationError where it does not."""
+    return msgspec.json.decode(msgspec.json.encode(value), type=shape)

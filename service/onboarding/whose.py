@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from schemas.kernel.shape import HistoryCheck
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from statemachines.kernel.readings import EvidenceSource
 from statemachines.onboarding.stored import HistoricalEvidence, Window

@@ -14,7 +14,7 @@ from prometheus_client import Counter, Histogram
 
 from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.declare.faults import is_away
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.services import Services
 from service.tasks import LOCK, Task
 

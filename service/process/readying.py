@@ -13,9 +13,9 @@ import psycopg
 import structlog
 
 from service.deletion.ledger import people_erased
-from service.deletion.survivors import to_erase_again
+from service.deletion.restoring import to_erase_again
 from service.eventstore.schema import migrations, roles
-from service.eventstore.schema.startup import check_database
+from service.eventstore.schema.migrations import check_database
 from service.settings import Settings
 
 log = structlog.get_logger()
@@ -65,9 +65,9 @@ def _erase_people_again(settings: Settings) -> None:
     if not people_erased(ledger):
         return
     # It loads every machine, and few installations erase people.
-    from service.deletion.people import naming, restoring  # noqa: PLC0415
+    from service.deletion import people  # noqa: PLC0415
 
-    found = restoring.people_to_erase_again(url, ledger)
+    found = people.people_to_erase_again(url, ledger)
     if not found:
         return
     sys.stdout.write(
@@ -76,6 +76,6 @@ def _erase_people_again(settings: Settings) -> None:
     )
     sys.stdout.flush()
     with ThreadPoolExecutor(1) as thread:
-        again = restoring.erase_people_again(url, ledger, naming.keys_of(settings), found)
+        again = people.erase_people_again(url, ledger, people.keys_of(settings), found)
         thread.submit(asyncio.run, again).result()
     log.warning("people_erased_again", number=len(found))

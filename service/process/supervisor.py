@@ -23,8 +23,7 @@ from types import FrameType
 import structlog
 
 from service.embedded.attach import Attachment, sole_supervisor
-from service.embedded.errors import EmbeddedError
-from service.embedded.layout import Layout
+from service.embedded.layout import EmbeddedError, Layout
 from service.embedded.room import MB, DiskRoom
 from service.process import notify
 from service.process.beats import LoopWatch
@@ -150,7 +149,7 @@ class Supervisor:
         room.free_up()
         attachment = Attachment(layout)
         stack.callback(attachment.release, patience_seconds=DATABASE_STOP_SECONDS)
-        from service.eventstore.connect.fulldisk import FULL_DISK  # noqa: PLC0415 - as make_ready
+        from service.eventstore.connect.connection import FULL_DISK  # noqa: PLC0415 - as make_ready
 
         FULL_DISK.share(shared)
         room.look()  # before anything writes: the server may still take reads alone, from before

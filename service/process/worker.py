@@ -16,14 +16,12 @@ import structlog
 from procrastinate.exceptions import ConnectorException
 from psycopg_pool import PoolTimeout
 
-from service.egress.reach import CALLERS, OPERATOR
-from service.eventstore.connect.fulldisk import FULL_DISK
-from service.eventstore.connect.outage import OUTAGE
+from service.egress.guard import CALLERS, OPERATOR
+from service.eventstore.connect.connection import FULL_DISK, OUTAGE
 from service.eventstore.log.reactor import Reactor
 from service.eventstore.log.sequencer import Sequencer
-from service.eventstore.tree.beside import CheckpointFile
-from service.eventstore.tree.notary import Notary
-from service.eventstore.tree.signing import Signer
+from service.eventstore.tree.growing import CheckpointFile
+from service.eventstore.tree.signing import Notary, Signer
 from service.jobs.declared import declared
 from service.logs import configure
 from service.process.assembly import make_services

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from projections.provider.team import TEAM_SIGHTINGS, TEAMS, TeamRow, TeamSightingRow
 from service.auth.refusals import Refusal, ServiceUnavailable
-from service.eventstore.declare.commands import Lookup, Refused, Unit
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Intent, Lookup, Refused, Unit
 from statemachines.kernel.machine import Stream
 from statemachines.provider import team as teams
 from statemachines.provider.team import BlockReason, FoundTeam, ReplaySettings

@@ -12,8 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from service.analytics.refusals import QueriesBusy
-from service.fairness.not_done import ReadNotDone
-from service.fairness.turns import Turns
+from service.fairness.turns import ReadNotDone, Turns
 
 PLACES = 16
 """Requests of callers with an exchange under way."""

@@ -13,7 +13,7 @@ import msgspec
 
 from schemas.provider.survey import MAX_RESPONSES, MAX_TEXT, SurveyAnswer, SurveyResponse, SurveyStat
 from service.analytics.connecting.http import document, failure
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.provider.sources import Source
 from statemachines.kernel.readings import ReadFailed
 

@@ -5,16 +5,69 @@ The outcome is a status and one of our own sentences. No byte of the receiver is
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
+import secrets
 import time
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import NamedTuple
 
-from service.auth.sealing import unseal
-from service.egress.exchange import Request
-from service.egress.guard import Guard
-from service.egress.outcomes import Received
-from service.egress.reach import Reach
-from service.webhooks.signing import headers
+import psycopg
+import structlog
+
+from service.auth.secrets import unseal
+from service.egress.exchange import Received, Request
+from service.egress.guard import Guard, Reach
+from service.eventstore.declare.names import load_sql
+from statemachines.kernel.machine import derived_id
+
+# Signatures of deliveries: our own header, and those of Standard Webhooks beside it (G-091, G-160). Pure.
+
+MARK = "whsec_"
+"""How every secret begins."""
+SECRET_BYTES = 32
+SHOWN_LENGTH = 12
+"""Characters of a secret that may be shown again."""
+USER_AGENT = "service-webhooks/3"
+
+
+def make_secret() -> str:
+    """Make a secret: its prefix, and the base64 of random bytes."""
+    return MARK + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+
+
+def delivery_id(webhook_id: str, event_id: str) -> str:
+    """Id of the delivery of an event to a webhook, the same at every attempt (G-160)."""
+    return derived_id("whd", webhook_id, event_id)
+
+
+def headers(signing: Sequence[str], delivery: str, event: str, body: bytes, at: int) -> Mapping[str, str]:
+    """Headers of an attempt at a time (epoch seconds, real time), signed by each secret, the newest first."""
+    ours = [f"v1={_own(secret, at, body)}" for secret in signing]
+    standard = [f"v1,{_standard(secret, delivery, at, body)}" for secret in signing]
+    return {
+        "content-type": "application/json",
+        "user-agent": USER_AGENT,
+        "x-service-event": event,
+        "x-service-delivery": delivery,
+        "x-service-signature": ",".join([f"t={at}", *ours]),
+        "webhook-id": delivery,
+        "webhook-timestamp": str(at),
+        "webhook-signature": " ".join(standard),
+    }
+
+
+def _own(secret: str, at: int, body: bytes) -> str:
+    return hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
+
+
+def _standard(secret: str, delivery: str, at: int, body: bytes) -> str:
+    key = base64.b64decode(secret.removeprefix(MARK))
+    signed = f"{delivery}.{at}.".encode() + body
+    return base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+
 
 WEBHOOK_SECRET, WEBHOOK_URL = "webhook-secret", "webhook-url"
 UNREADABLE = "The address or the secret cannot be opened with the key that is configured."
@@ -84,3 +137,30 @@ async def send(
     if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
         return AttemptOutcome(answer.status, None)
     return AttemptOutcome(answer.status, f"The receiver answered with status {answer.status}.")
+
+
+# The end of deliveries: what a stop has dropped, what was deleted, and what is old (G-159, G-161).
+
+log = structlog.get_logger()
+
+KEPT_SECONDS = 30 * 86_400
+BATCH = 2_000
+
+_SETTLE = load_sql("webhooks", "tidy/settle")
+_FORGET_OLD = load_sql("webhooks", "tidy/forget_old")
+_FORGET_DELETED = load_sql("webhooks", "tidy/forget_deleted")
+_FORGET_TARGETS = load_sql("webhooks", "tidy/forget_targets")
+
+
+async def tidy(conninfo: str) -> None:
+    """Go through all of it once, in batches of a transaction each. Raises psycopg.Error."""
+    async with await psycopg.AsyncConnection.connect(
+        conninfo, autocommit=True, application_name="service-tidy-webhooks"
+    ) as connection:
+        for query in (_SETTLE, _FORGET_OLD, _FORGET_DELETED):
+            values = {"most": BATCH, "kept": KEPT_SECONDS}
+            while (await connection.execute(query.encode(), values)).rowcount == BATCH:
+                pass
+        gone = (await connection.execute(_FORGET_TARGETS.encode())).rowcount
+        if gone:
+            log.info("webhooks_forgotten", number=gone)

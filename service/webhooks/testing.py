@@ -1,4 +1,4 @@
-"""Tests of webhooks: one delivery at once, sent by the process that was asked (R-WEB-06, G-090).
+"""Tests of webhooks, and the catalogue of what they deliver (R-WEB-06, G-090).
 
 A test makes the service call an address of somebody else's choice. So a process carries out few at a time, and a
 webhook one at a time and ten a minute, by whichever process. No connection to the database waits for the receiver.
@@ -10,19 +10,46 @@ with the same delivery id: whether the receiver has taken the first one, nobody 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any, NamedTuple, get_args
+
 import msgspec
 
-from schemas.webhooks.event import TEST, DeliveryBody
-from schemas.webhooks.told import WebhookTold
+from schemas.cases.case import CaseItem, CaseStatus
+from schemas.deploys.deploy import DeployRecord
+from schemas.kernel.published import body_schema
+from schemas.webhooks.catalogue import WebhookEvent, WebhookEventList
+from schemas.webhooks.event import FENCED, TEST, DeliveryBody, DocumentedName
+from schemas.webhooks.told import (
+    AlertTold,
+    ApprovalTold,
+    CaseAssignedTold,
+    CaseMergedTold,
+    CaseTold,
+    OnboardingTold,
+    ProjectTold,
+    RunTold,
+    WebhookTold,
+)
 from service.auth.refusals import Refusal
-from service.egress.guard import Guard
-from service.egress.reach import reach_of_webhooks
+from service.egress.guard import Guard, reach_of_webhooks
 from service.eventstore.declare.commands import KeyInProgress
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.settings import Settings
-from service.webhooks.reads import StandingWebhook
-from service.webhooks.sending import AttemptOutcome, Outgoing, open_target, scope_of, send
+from service.webhooks.sending import AttemptOutcome, Outgoing, delivery_id, open_target, scope_of, send
+from service.webhooks.webhook import StandingWebhook
+from statemachines.alerts import alert
+from statemachines.cases import case
+from statemachines.deploys import deploy
+from statemachines.kernel.machine import derived_id
+from statemachines.kernel.topics import UnknownTopic, latest_topic
+from statemachines.onboarding import lifecycle
+from statemachines.runs import approval
+from statemachines.runs import events as run_events
+
+# Tests of webhooks: one delivery at once, sent by the process that was asked (R-WEB-06, G-090).
 
 AT_ONCE = 8
 """Tests under way in a process."""
@@ -117,3 +144,277 @@ def too_many_tests(seconds: int) -> TooManyTests:
         next_action="Wait for the seconds of Retry-After, then test again.",
         headers={"retry-after": str(seconds)},
     )
+
+
+# Which events of the log are delivered, and under which names (G-091, G-160).
+
+STAR = "*"
+DOCUMENTED: frozenset[str] = frozenset(get_args(DocumentedName))
+"""What `*` stands for."""
+
+TOPICS: Mapping[str, tuple[str, ...]] = {
+    "case.created": (
+        case.CaseOpened.TOPIC,
+        case.CaseOpenedIgnored.TOPIC,
+        case.CaseOpenedResolved.TOPIC,
+        case.CaseOverflowOpened.TOPIC,
+    ),
+    "case.regressed": (case.CaseRegressed.TOPIC,),
+    "case.resolved": (case.CaseResolved.TOPIC, case.CaseResolvedByMember.TOPIC),
+    "case.ignored": (case.CaseIgnored.TOPIC, case.CaseIgnoredByMember.TOPIC),
+    "deploy.recorded": (deploy.DeployRecorded.TOPIC,),
+    "case.reopened": (case.CaseReopened.TOPIC, case.CaseOverflowReopened.TOPIC),
+    "case.merged": (case.CaseMerged.TOPIC,),
+    "case.split": (case.CaseSplitOff.TOPIC,),
+    "case.assigned": (case.CaseAssigned.TOPIC,),
+    "onboarding.approved": (lifecycle.OnboardingApproved.TOPIC,),
+    "onboarding.verified": (lifecycle.OnboardingVerified.TOPIC,),
+    "run.started": (run_events.RunStarted.TOPIC,),
+    "run.ended": (
+        run_events.RunVerified.TOPIC,
+        run_events.RunVerificationFailed.TOPIC,
+        run_events.RunReported.TOPIC,
+        run_events.RunFailed.TOPIC,
+        run_events.RunFailedOutside.TOPIC,
+        run_events.RunClosedUnmerged.TOPIC,
+        run_events.RunClosedDeployed.TOPIC,
+        run_events.RunMergedChanged.TOPIC,
+        run_events.RunMergedChangedDeployed.TOPIC,
+        run_events.RunEscalated.TOPIC,
+        run_events.RunEscalatedOutside.TOPIC,
+        run_events.RunCancelled.TOPIC,
+        run_events.RunCancelledOutside.TOPIC,
+    ),
+    "approval.requested": (approval.ApprovalRequested.TOPIC,),
+    "alert.triggered": (alert.AlertTriggered.TOPIC,),
+    "alert.cleared": (alert.AlertCleared.TOPIC,),
+    "approval.decided": (approval.ApprovalGiven.TOPIC, approval.ApprovalRefused.TOPIC),
+}
+_NAMES = {topic: name for name, topics in TOPICS.items() for topic in topics}
+
+
+def name_of(topic: str) -> str | None:
+    """The name under which an event of any version is delivered. None: it is not."""
+    try:
+        return _NAMES.get(latest_topic(topic))
+    except UnknownTopic:
+        return None
+
+
+def is_subscribed(events: Collection[str], name: str) -> bool:
+    """Whether a subscription holds a name. `*` holds the documented ones alone."""
+    return name in events or (STAR in events and name in DOCUMENTED)
+
+
+# Every kind of delivery described: its JSON Schema, made from the types that bodies are made of, and an example.
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_AT = 1_790_000_000
+
+
+class _Kind(NamedTuple):
+    """When a name is delivered, and data like that of such a delivery."""
+
+    description: str
+    data: msgspec.Struct
+
+
+def _id(prefix: str) -> str:
+    return derived_id(prefix, "example")
+
+
+_CASE = CaseItem(
+    id=_id("case"),
+    case_id=_id("case"),
+    project_id=_id("proj"),
+    fingerprint="8d5f3c1e9a7b4260",
+    title="TypeError: total is undefined",
+    level="error",
+    status="open",
+    revision=1,
+    trust="customer_provider",
+    environment="production",
+    release="shop@1.4.2",
+    event_count=1,
+    users_affected=1,
+    first_seen_at=_AT,
+    last_seen_at=_AT,
+    first_occurred_at=_AT,
+    last_occurred_at=_AT,
+    suppression_id=None,
+    claimed=False,
+)
+_DEPLOY = DeployRecord(
+    id=_id("dep"),
+    deploy_id=_id("dep"),
+    project_id=_id("proj"),
+    version="1.4.3",
+    environment="production",
+    sha="4f1d2c3b5a69788796a5b4c3d2e1f0fedcba9876",
+    branch="main",
+    message="Sum up an empty cart",
+    source="ci",
+    trusted=True,
+    credential_id=_id("cred"),
+    onboarding_proof=False,
+    automation_run_id=None,
+    recorded_at=_AT,
+)
+_RUN = RunTold(run_id=_id("run"), automation_id="self-healing", case_id=_id("case"), status="run_started", revision=1)
+_APPROVAL = ApprovalTold(
+    approval_id=_id("appr"), run_id=_id("run"), automation_id="self-healing", status="pending", revision=1
+)
+
+
+def _case(status: CaseStatus, revision: int) -> CaseTold:
+    return CaseTold(case_id=_id("case"), status=status, revision=revision)
+
+
+def _listed(status: CaseStatus, revision: int) -> CaseItem:
+    return msgspec.structs.replace(_CASE, status=status, revision=revision)
+
+
+KINDS: Mapping[str, _Kind] = {
+    "case.created": _Kind("A case was opened, by whichever error, also a synthetic one.", _CASE),
+    "case.regressed": _Kind("An error came back in a resolved case, which is open again.", _listed("open", 3)),
+    "case.resolved": _Kind("A case was resolved, by a member or a run.", _listed("resolved", 2)),
+    "case.ignored": _Kind("A case was ignored, by a member or a rule.", _listed("ignored", 2)),
+    "deploy.recorded": _Kind("A deploy was recorded.", _DEPLOY),
+    "case.reopened": _Kind("A member opened a case again.", _case("open", 3)),
+    "case.merged": _Kind(
+        "A member merged a case into another.",
+        CaseMergedTold(
+            case_id=_id("case"), status="ignored", revision=2, merged_into=derived_id("case", "another example")
+        ),
+    ),
+    "case.split": _Kind("A member split a case off the one it was merged into.", _case("open", 3)),
+    "case.assigned": _Kind(
+        "A member assigned a case to somebody, or to nobody.",
+        CaseAssignedTold(case_id=_id("case"), status="open", revision=1, assignee=_id("usr")),
+    ),
+    "onboarding.approved": _Kind(
+        "The owner approved the plan of an onboarding.",
+        OnboardingTold(onboarding_id=_id("onb"), status="approved", revision=2),
+    ),
+    "onboarding.verified": _Kind(
+        "The proof of an onboarding succeeded.",
+        OnboardingTold(onboarding_id=_id("onb"), status="verified", revision=4),
+    ),
+    "run.started": _Kind("A runner started a run.", _RUN),
+    "run.ended": _Kind(
+        "A run ended: `status` is its outcome.", msgspec.structs.replace(_RUN, status="succeeded", revision=7)
+    ),
+    "approval.requested": _Kind("A runner asks for an approval.", _APPROVAL),
+    "approval.decided": _Kind(
+        "A member approved or rejected a request.", msgspec.structs.replace(_APPROVAL, status="approved", revision=2)
+    ),
+    "alert.triggered": _Kind(
+        "A look at an alert met its threshold, and the one before did not.",
+        AlertTold(alert_id=_id("alert"), status="triggered", revision=3),
+    ),
+    "alert.cleared": _Kind(
+        "A look at an alert did not meet its threshold, and the one before did.",
+        AlertTold(alert_id=_id("alert"), status="evaluated_clear", revision=4),
+    ),
+    FENCED: _Kind(
+        "The deletion of the project began. This is the last delivery.",
+        ProjectTold(project_id=_id("proj"), status="fenced", revision=12),
+    ),
+    TEST: _Kind("A member sent a test, whatever the webhook is subscribed to.", WebhookTold(webhook_id=_id("wh"))),
+}
+"""By the name of the event."""
+
+
+@cache
+def catalogue() -> WebhookEventList:
+    """Every kind of delivery."""
+    events = [
+        WebhookEvent(
+            event=name,  # type: ignore[arg-type]
+            description=kind.description,
+            in_star=name in DOCUMENTED,
+            schema=delivery_schema(name),
+            example=example(name),
+        )
+        for name, kind in KINDS.items()
+    ]
+    return WebhookEventList(
+        events=events,
+        count=len(events),
+        next_action="Register a webhook with the names that you need. Accept members that are not in the schema.",
+    )
+
+
+def delivery_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of the body of a delivery, whole by itself. A later version may add members."""
+    schema = {"$schema": DIALECT, **body_schema(DeliveryBody), "title": name}
+    members = {"event": {"const": name}, "data": body_schema(type(KINDS[name].data))}
+    return {**schema, "properties": {**schema["properties"], **members}}
+
+
+def example(name: str) -> DeliveryBody:
+    """The body of a delivery."""
+    return DeliveryBody(
+        id=_id("whd"),
+        event=name,
+        project_id=_id("proj"),
+        created_at=_AT,
+        data=msgspec.to_builtins(KINDS[name].data),
+    )
+
+
+# Deliveries made again: one by its id, or all of a range of the log (G-161).
+
+_RESEND = load_sql("webhooks", "resend")
+_EVENTS_BETWEEN = load_sql("webhooks", "events_between")
+_REPLAY = load_sql("webhooks", "replay")
+_REPLAYED = load_sql("webhooks", "replayed")
+MARK_SECONDS = 86_400
+"""As long as the record of a key."""
+_TOPICS = [topic for topics in TOPICS.values() for topic in topics]
+
+
+async def resend(store: EventStore, project_id: str, webhook_id: str, delivery: str, asked: str | None) -> None:
+    """Queue a delivery again, once for a mark. Nothing happens while the webhook is stopped, or gone.
+
+    Raises as writing facts does.
+    """
+    values = {"project_id": project_id, "webhook_id": webhook_id, "id": delivery, "asked": asked, "kept": MARK_SECONDS}
+    async with store.facts.connection() as connection:
+        await connection.execute(_RESEND.encode(), values)
+
+
+async def replay(store: EventStore, webhook: StandingWebhook, after: int, until: int, asked: str | None) -> int:
+    """Queue every event of a range of positions that the webhook is subscribed to, once for a mark.
+
+    Returns their number: 0 while the webhook is stopped, or gone. Raises as reading and writing facts do.
+    """
+    row = webhook.row
+    about = {"project_id": row.project_id, "webhook_id": row.id}
+    found = await store.fetch(_EVENTS_BETWEEN, **about, after=after, until=until, topics=_TOPICS)
+    rows = []
+    for position, event_id, topic, stream_id, revision, at in found:
+        name = name_of(topic)
+        if name is not None and is_subscribed(row.events, name):
+            rows.append(
+                {
+                    "position": position,
+                    "id": delivery_id(row.id, event_id),
+                    "event": name,
+                    "subject_id": stream_id,
+                    "stream_revision": revision,
+                    "created_at": at,
+                }
+            )
+    if not rows:
+        return 0
+    async with store.facts.connection() as connection:
+        values = {**about, "rows": msgspec.json.encode(rows).decode(), "asked": asked, "kept": MARK_SECONDS}
+        queued = (await connection.execute(_REPLAY.encode(), values)).rowcount
+        if asked is None or queued:
+            return queued
+    # Only now, so that it sees what a twin has queued meanwhile.
+    async with store.facts.connection() as connection:
+        within = {**about, "after": after, "until": until, "asked": asked}
+        [[twin]] = await (await connection.execute(_REPLAYED.encode(), within)).fetchall()
+    return int(twin)

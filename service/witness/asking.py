@@ -14,16 +14,14 @@ from typing import Any, NamedTuple
 import psycopg
 import structlog
 
-from service.egress.exchange import Request
-from service.egress.guard import Guard
+from service.egress.exchange import NotReceived, Received, Request
+from service.egress.guard import Guard, Reach
 from service.egress.lookups import OF_OPERATOR
-from service.egress.outcomes import NotReceived, Received
-from service.egress.reach import Reach
 from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.store import EventStore
 from service.eventstore.tree import reading
 from service.eventstore.tree.reading import KeptCheckpoint, NotInTree
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from service.tlog.notes import (
     BadSignature,
     MalformedNote,

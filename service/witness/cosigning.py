@@ -14,6 +14,7 @@ from service.tlog.hashing import EMPTY, ProofRefused, check_consistency
 from service.tlog.notes import (
     BadSignature,
     Checkpoint,
+    KeyPair,
     MalformedNote,
     SignedNote,
     VerifierKey,
@@ -23,7 +24,6 @@ from service.tlog.notes import (
     parse_number,
     verify_note,
 )
-from service.tlog.signing import KeyPair
 from service.witness.state import WitnessState, origin_hash
 
 MOST_HASHES = 63

@@ -12,8 +12,7 @@ import os
 import secrets
 from pathlib import Path
 
-from service.tlog.notes import Checkpoint, parse_checkpoint, parse_note
-from service.tlog.signing import SEED_BYTES, KeyPair
+from service.tlog.notes import SEED_BYTES, Checkpoint, KeyPair, parse_checkpoint, parse_note
 
 DOMAIN = "witness"
 

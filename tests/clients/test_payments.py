@@ -18,7 +18,7 @@ import httpx2
 import pytest
 
 from service.billing.payments import Payments
-from service.billing.reconciling import Reconciled, reconcile
+from service.billing.subscription import Reconciled, reconcile
 from service.eventstore.store import EventStore
 from service.registry import registry
 from service.settingvalues import PLANS, plans

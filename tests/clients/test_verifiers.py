@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from service.webhooks.signing import make_secret
+from service.webhooks.sending import make_secret
 from tests.clients.test_generators import HERE, INSTALLED, MODULES, pytestmark
 from tests.service.http.cases.test_acting import act
 from tests.service.http.cases.test_case import log

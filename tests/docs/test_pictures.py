@@ -5,7 +5,7 @@ from pathlib import Path
 
 from scripts.pictures.taking import MAX_BYTES, PICTURES
 from service.console import assets
-from service.discovery.pages.sources import SHOWN, load
+from service.discovery.pages import ASSETS, load
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "pictures"
@@ -37,7 +37,7 @@ def test_the_served_docs_show_them() -> None:
     for target in found:
         place, _, name = target.rpartition("/")
         asset = assets.named(name)
-        assert place == SHOWN
+        assert place == ASSETS
         assert asset is not None
         assert (asset.body, asset.content_type) == ((FOLDER / name).read_bytes(), "image/webp")
     assert assets.named("../pictures/case.webp") is None

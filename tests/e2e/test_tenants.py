@@ -20,8 +20,8 @@ from schemas.webhooks.event import DeliveryBody
 from service.eventstore.store import EventStore
 from service.http.edge.routes import all_endpoints
 from service.registry import registry
-from service.webhooks.catalogue import TOPICS
-from service.webhooks.outbox.following import events_of
+from service.webhooks.outbox.queueing import events_of
+from service.webhooks.testing import TOPICS
 from tests.support import accounts
 from tests.support.cluster import TestCluster
 from tests.support.listening import faults_of_body

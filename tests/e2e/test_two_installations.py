@@ -16,9 +16,8 @@ import httpx2
 import psycopg
 
 from service.eventstore.tree.continuing import ORIGIN_PREFIX
-from service.tlog.notes import Checkpoint, VerifierKey, parse_checkpoint, parse_note
+from service.tlog.notes import Checkpoint, KeyPair, VerifierKey, parse_checkpoint, parse_note
 from service.tlog.policy import TlogPolicy, parse_policy
-from service.tlog.signing import KeyPair
 from service.witness.state import read_pair
 from tests.support.accounts import create_project, sign_in
 from tests.support.cluster import TestCluster

@@ -15,8 +15,7 @@ import pytest
 
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.schema import migrations
-from service.eventstore.tree.checking import check_tree
-from service.eventstore.tree.reading import latest_checkpoint
+from service.eventstore.tree.reading import check_tree, latest_checkpoint
 from service.eventstore.tree.signing import Signer
 from service.tlog.hashing import hash_leaf
 from service.tlog.notes import parse_checkpoint, parse_note

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from service.analytics.bounded.answers import Bounded, Rows
+from service.analytics.bounded import Bounded, Rows
 from service.analytics.connected import named_in
 from tests.support.questions import Event, Questions
 

@@ -16,9 +16,9 @@ import pytest
 
 from service.analytics.blueprints.catalogue import ask_for
 from service.analytics.blueprints.running import run_blueprint
-from service.analytics.bounded.answers import Table
+from service.analytics.bounded import Table
 from service.analytics.queries import BoundedQueries
-from service.eventstore.connect.clock import DAY
+from service.eventstore.connect.facts import DAY
 from tests.foreign import chdb
 from tests.foreign.chdb import ClickHouse, literal
 from tests.support.questions import PROJECT, TENANT, Error, Event, Questions

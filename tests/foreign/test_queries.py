@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.analytics.bounded.answers import MOST_ROWS, REACH
+from service.analytics.bounded import MOST_ROWS, REACH
 from service.analytics.structured.cells import row_type, structured_rows
 from service.analytics.structured.compiling import PROVIDER, compile_query
 from tests.foreign import chdb

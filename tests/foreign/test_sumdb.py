@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from service.tlog.signing import KeyPair
+from service.tlog.notes import KeyPair
 from tests.support.server import SIGNING_KEY, ServerFactory
 from tests.support.trees import fill
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts import verify_proof
-from service.archives import telling
+from service.archives import making
 from service.archives.spool import header
 from tests.scripts.test_verify_mutants import SOURCE
 from tests.support.outsiders.logs import canonical, make_log, rehash, root_of, sha256
@@ -159,10 +159,10 @@ def test_a_whole_archive_passes() -> None:
 @pytest.mark.parametrize("form", verify_proof.ARCHIVES)
 def test_archives_of_each_form_pass(form: str) -> None:
     """Those that were made before comments and runs were lines of their own stay verifiable."""
-    topics = verify_proof.WITHHELD if form == telling.FORMAT else verify_proof.WITHHELD_BEFORE
+    topics = verify_proof.WITHHELD if form == making.FORMAT else verify_proof.WITHHELD_BEFORE
     made = archive(format=form, withheld={"payloads": 1, "topics": list(topics)})
     assert judged(made).covered == SIZE
-    assert verify_proof.ARCHIVES[-1] == telling.FORMAT
+    assert verify_proof.ARCHIVES[-1] == making.FORMAT
 
 
 def test_the_service_withholds_what_the_verifier_lets_pass() -> None:
@@ -170,12 +170,12 @@ def test_the_service_withholds_what_the_verifier_lets_pass() -> None:
     from service.registry import machines
     from statemachines.kernel.topics import schemas
 
-    assert telling.WITHHELD == verify_proof.WITHHELD
+    assert making.WITHHELD == verify_proof.WITHHELD
     machines()
     secret = ("dsn_hash", "secret_hash", "key_hash")
     holding = {topic for topic, schema in schemas().items() if any(f"'{name}'" in str(schema) for name in secret)}
     in_projects = {topic for topic in holding if not topic.startswith(("key.", "session.", "sign_in.", "toy"))}
-    assert in_projects == {topic for topic in schemas() if telling.is_withheld(topic)}
+    assert in_projects == {topic for topic in schemas() if making.is_withheld(topic)}
 
 
 def places(data: bytes) -> Iterator[tuple[str, int, int]]:

@@ -23,8 +23,7 @@ from structlog.testing import capture_logs
 from service.embedded import programs
 from service.embedded.attach import Attachment, attached, sole_supervisor
 from service.embedded.cluster import syncs_at_once
-from service.embedded.errors import EmbeddedError
-from service.embedded.layout import SOCKET_DIR_BYTES, Layout
+from service.embedded.layout import SOCKET_DIR_BYTES, EmbeddedError, Layout
 from service.process import supervisor
 from service.process.supervisor import Revival
 from tests.support.server import clean_environment

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from service.embedded.place import unfit
+from service.embedded.layout import unfit
 from service.settings import (
     CLIENT_VARIABLES,
     VARIABLES,

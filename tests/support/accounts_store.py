@@ -17,10 +17,10 @@ from projections.accounts import sign_in as sign_ins
 from projections.credentials import credential as credentials
 from projections.kernel.projection import AnyProjection
 from projections.projects import project as projects
-from service.accounts.commands import sign_in as sign_in_commands
-from service.accounts.commands.sign_in import Codes
+from service.accounts import sign_in as sign_in_commands
+from service.accounts.sign_in import Codes
+from service.auth.authority import carry_out
 from service.auth.secrets import SecretKind, make
-from service.auth.system import carry_out
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.state.unit import Registry
 from service.eventstore.store import EventStore

@@ -12,7 +12,7 @@ import httpx2
 import psycopg
 import pytest_asyncio
 
-from service.accounts.commands.session import NewSession
+from service.accounts.sign_in import NewSession
 from tests.support import seen
 from tests.support.sessions import open_session
 

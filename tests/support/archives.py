@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from scripts import verify_proof
-from service.tlog.notes import parse_checkpoint, parse_note
-from service.tlog.signing import KeyPair
+from service.tlog.notes import KeyPair, parse_checkpoint, parse_note
 from tests.support import proofs
 from tests.support.api import Person, World, ok
 from tests.support.server import SIGNING_KEY
@@ -91,7 +90,7 @@ def verify(data: bytes, place: Path, *options: str) -> int:
 
 async def add(world: World, project_id: str, person: Person, role: str) -> None:
     """Give a person a role in a project."""
-    from service.accounts.commands.operator import set_member
+    from service.accounts.operator import set_member
     from statemachines.accounts.membership import Role
 
     await world.operate(lambda store: set_member(store, project_id, person.user_id, Role(role)))

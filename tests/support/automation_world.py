@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from service.accounts.commands.operator import set_member
+from service.accounts.operator import set_member
 from service.auth.secrets import digest
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore

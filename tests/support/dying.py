@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from service.eventstore.tree import growing, signing
-from service.eventstore.tree.beside import CheckpointFile
-from service.eventstore.tree.notary import Notary
-from service.eventstore.tree.signing import Signer
+from service.eventstore.tree.growing import CheckpointFile
+from service.eventstore.tree.signing import Notary, Signer
 from tests.support.trees import SECRET
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ import msgspec
 import psycopg
 
 from projections.contracts.contract import AutomationContractRow, fold
-from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.connect.facts import NOW_SECONDS
 from statemachines.contracts import contract as contracts
 from statemachines.kernel.machine import Recorded
 from tests.support.ingest import Sql, make_project

@@ -14,7 +14,7 @@ import jsonschema_rs
 import msgspec
 from standardwebhooks.webhooks import Webhook
 
-from service.webhooks.describing import delivery_schema
+from service.webhooks.testing import delivery_schema
 
 
 class Arrived(NamedTuple):

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from service.eventstore.schema import migrations
-from service.eventstore.schema.jobschema import NAME as LIBRARY
+from service.eventstore.schema.migrations import JOB_SCHEMA as LIBRARY
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("schemas", "statemachines", "projections", "service")

@@ -29,7 +29,7 @@ from service.eventstore.declare.commands import (
 )
 from service.eventstore.log.sequencer import Sequencer
 from service.eventstore.store import EventStore
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from statemachines.kernel.if_match import PreconditionFailed
 from statemachines.kernel.machine import Rejection
 from tests.support import toy

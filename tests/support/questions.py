@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from service.analytics.blueprints.catalogue import ask_for
 from service.analytics.blueprints.running import run_blueprint
-from service.analytics.bounded.answers import Table
+from service.analytics.bounded import Table
 from service.analytics.port import AnalyticsProviders
 from service.analytics.queries import BoundedQueries
 from service.egress.guard import Guard

@@ -14,8 +14,7 @@ import psycopg
 from service.eventstore.connect.connection import Connection, connect
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Command, Outcome
-from service.eventstore.state.cache import StateCache
-from service.eventstore.state.entry import Entry
+from service.eventstore.state.cache import Entry, StateCache
 from service.eventstore.state.unit import Registry
 from service.eventstore.write import round as round_module
 from service.eventstore.write.round import Round, RoundResult

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from service.accounts.commands import operator
-from service.accounts.commands import session as commands
-from service.accounts.commands.operator import email_identity
-from service.accounts.commands.session import NewSession
-from service.auth.system import carry_out
+from service.accounts import operator
+from service.accounts import sign_in as commands
+from service.accounts.operator import email_identity
+from service.accounts.sign_in import NewSession
+from service.auth.authority import carry_out
 from service.eventstore.store import EventStore
 from statemachines.accounts.person import person_id
 from tests.support.server import OPERATOR

@@ -10,14 +10,14 @@ import msgspec
 import psycopg
 
 from service.eventstore.declare.codec import CHAIN_START, canonical, hash_chain, hash_leaf, hash_payload
+from service.eventstore.history.as_of import check_snapshots
 from service.eventstore.history.audit import check_history, check_projection, envelope_of
 from service.eventstore.history.rebuild import rebuild
-from service.eventstore.history.snapshots import check_snapshots
 from service.eventstore.history.stored import StoredEvent, read_stream
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.schema import migrations
 from service.eventstore.schema.guards import check_guards
-from service.ingest.kept.checks import COUNTERS, check_counters
+from service.ingest.kept.kinds import COUNTERS, check_counters
 from service.registry import machines, read_models
 from statemachines.kernel.machine import replay
 from tests.support.handwritten import begin_purging

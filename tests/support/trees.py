@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from service.eventstore.tree.beside import CheckpointFile
+from service.eventstore.tree.growing import CheckpointFile
 from service.eventstore.tree.signing import Signer, sign_once
 from service.eventstore.tree.standing import Standing
 

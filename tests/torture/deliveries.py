@@ -20,8 +20,8 @@ import httpx2
 import psycopg
 from standardwebhooks.webhooks import WebhookVerificationError
 
-from service.webhooks.catalogue import DOCUMENTED, TOPICS, name_of
-from service.webhooks.signing import delivery_id
+from service.webhooks.sending import delivery_id
+from service.webhooks.testing import DOCUMENTED, TOPICS, name_of
 from tests.support import seen
 from tests.support.api import Api, ok
 from tests.support.listening import Arrived, Listener, respond

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from service.eventstore.store import EventStore
 from service.registry import registry
+from service.runs.background import sweep
 from service.runs.background import sweep as sweeping
-from service.runs.background import turns
 from tests.support.enabled import connect, enable, one, open_cases
 from tests.support.sweeping import make_sweep
 from tests.torture.runs import Size, Theatre
@@ -37,7 +37,7 @@ async def p27(theatre: Theatre, size: Size) -> list[str]:
                     f"sweep {number}: {time.monotonic() - began:.2f} s, {done['decisions']} decisions recorded, "
                     f"{considered} of {size.keys} projects considered so far"
                 )
-            [wait] = await turns.waits(store, (turns.Turn.ENABLED,), sweeping.AT_MOST)
+            [wait] = await sweep.waits(store, (sweep.Turn.ENABLED,), sweeping.AT_MOST)
         finally:
             await store.stop()
         looked = one(sql, "select count(distinct project_id) from automation_looks")

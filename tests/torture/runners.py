@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from service.conformance.kit import play_all
 from service.conformance.play.playing import Played
 from service.conformance.scenarios.table import SCENARIOS
-from service.conformance.world.played_service import ServiceUnderPlay
+from service.conformance.stage.world import ServiceUnderPlay
 from tests.support.runners import BROKEN, SERVICE_RUNNER, command_of, reference
 from tests.support.server import ServerHandle
 from tests.torture.runs import Size, Theatre

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-from service.webhooks.signing import delivery_id, headers, make_secret
+from service.webhooks.sending import delivery_id, headers, make_secret
 from tests.support.api import Api
 from tests.support.listening import Arrived
 from tests.torture.deliveries import Receiver, Shop, ToldEvent, check

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from scripts.load import worlds
-from service.eventstore.connect.clock import DAY
+from service.eventstore.connect.facts import DAY
 
 EVENTS = 10_000_000
 PROMISED = 3000.0  # milliseconds, 95 of 100 answers

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from scripts.load import loadgen, worlds
-from service.webhooks.signing import delivery_id
+from service.webhooks.sending import delivery_id
 
 ACCOUNTS = 20
 A_SECOND = 200

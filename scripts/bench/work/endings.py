@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import psycopg
 
 from scripts.load import loadgen, worlds
-from service.auth.system import carry_out
-from service.deletion import commands
+from service.auth.authority import carry_out
+from service.deletion import removal
 from service.deletion.advancing import Advancer
 from service.eventstore.store import EventStore
 from service.ids import new_id
@@ -105,7 +105,7 @@ async def delete(database_url: str, directory: Path, project_id: str) -> float:
     sys.stdin.read()
     began = time.monotonic()
     wish: Any = AskForDeletion("project", project_id, "usr_bench", "0" * 64)
-    row = await carry_out(store, "bench", "delete", commands.fence_project(wish, new_id("del")))
+    row = await carry_out(store, "bench", "delete", removal.fence_project(wish, new_id("del")))
     advancer = Advancer(store, directory / "erasures.jsonl")
     while row.phase != "deleted":
         row = await advancer.advance(row, 1.0)

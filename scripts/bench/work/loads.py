@@ -20,7 +20,7 @@ import psycopg
 
 from scripts.load import worlds
 from service.eventstore.connect.connection import connect
-from service.eventstore.declare.intents import Intent, system_command
+from service.eventstore.declare.commands import Intent, system_command
 from service.eventstore.state.cache import StateCache
 from service.eventstore.store import EventStore
 from service.eventstore.write.warming import load_into, load_stream

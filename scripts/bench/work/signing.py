@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from scripts.load import worlds
 from service.eventstore.tree.signing import LOG_DOMAIN
-from service.tlog.signing import KeyPair
+from service.tlog.notes import KeyPair
 
 PAIRS = 5
 CLIENTS = 16

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from service.analytics.blueprints import deploys, errors, events, exposure, funnels
+from service.analytics.blueprints import deploys, events, exposure, funnels
 from service.analytics.blueprints.declared import Blueprint
-from service.analytics.bounded.answers import DEFAULT_ROWS
+from service.analytics.bounded import DEFAULT_ROWS
 from service.analytics.refusals import BlueprintNotFound
 from service.auth.refusals import InvalidPayload
 from statemachines.kernel.canonical import with_whole_numbers
@@ -29,9 +29,9 @@ CATALOGUE: Final[Mapping[str, Blueprint]] = {
         funnels.PERIOD_COMPARE,
         events.RETENTION,
         events.BREAKDOWN,
-        errors.TOP_ERRORS,
+        events.TOP_ERRORS,
         exposure.ERROR_FREE_USERS,
-        errors.ERRORS_BY_RELEASE,
+        events.ERRORS_BY_RELEASE,
         exposure.RELEASE_COMPARISON,
         deploys.DEPLOY_IMPACT,
         deploys.DEPLOY_RECURRENCE,

@@ -11,14 +11,14 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from service.analytics.blueprints import columns
+from service.analytics.blueprints import declared
 from service.analytics.blueprints.declared import Ask, Blueprint, Counted, Read
 from service.analytics.blueprints.finishing import rate
-from service.analytics.bounded.answers import LONGEST_DAYS, Rows, Window
-from service.analytics.recurrences import ERRORS_SQL, RepairedCase, count_recurrences
+from service.analytics.bounded import LONGEST_DAYS, Rows, Window
+from service.analytics.local import ERRORS_SQL, RepairedCase, count_recurrences
 from service.auth.refusals import InvalidPayload
-from service.eventstore.connect.clock import DAY
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.connect.facts import DAY
+from service.eventstore.declare.names import load_sql
 from statemachines.kernel.readings import ReadFailed
 
 DEPLOY_SQL = load_sql("analytics", "blueprints/deploy")
@@ -69,7 +69,7 @@ def of_the_deploy(_: Any, since: int | None, until: int | None, as_of: int) -> W
 async def _deployed(ask: Ask, deploy_id: str) -> Deployed | ReadFailed:
     """Find the deploy. Raises InvalidPayload when the project has none of this id."""
     found = await ask(
-        Read(source="deploys", local=DEPLOY_SQL, row=tuple[str, str, columns.Count], values={"deploy_id": deploy_id})
+        Read(source="deploys", local=DEPLOY_SQL, row=tuple[str, str, declared.Count], values={"deploy_id": deploy_id})
     )
     if isinstance(found, ReadFailed):
         return found
@@ -87,7 +87,7 @@ async def _traffic(ask: Ask, window: Window, moment: int) -> Rows | ReadFailed:
             source="events",
             local=TRAFFIC_SQL,
             connected=TRAFFIC_HOGQL,
-            row=tuple[Place, columns.Count],
+            row=tuple[Place, declared.Count],
             values={"moment": moment},
             window=window,
         )
@@ -104,7 +104,7 @@ async def _impact(ask: Ask, params: ImpactParams, window: Window) -> Counted | R
         Read(
             source="errors",
             local=IMPACT_SQL,
-            row=tuple[Place, columns.Count, columns.Count],
+            row=tuple[Place, declared.Count, declared.Count],
             values={"deployed_at": deploy.at, "environment": deploy.environment},
             window=around,
         )
@@ -146,7 +146,7 @@ async def _recurrence(ask: Ask, params: RecurrenceParams, window: Window) -> Cou
             Read(
                 source="errors" if of_errors else "deploys",
                 local=query,
-                row=tuple[str | None, columns.Count] if of_errors else tuple[str],
+                row=tuple[str | None, declared.Count] if of_errors else tuple[str],
                 values=values,
                 window=after,
             )
@@ -171,11 +171,11 @@ DEPLOY_IMPACT = Blueprint(
     source="errors",
     params=ImpactParams,
     columns=(
-        columns.text("period", "name", "before or after; the second of the deploy is the first one after."),
-        columns.integer("error_count", "errors", "Errors in the deploy's environment; null where not all are kept."),
-        columns.integer("new_cases", "cases", "Cases that were opened in the period and had one of these errors."),
-        columns.integer("sample_size", "events", "Events of the project; null where not all are kept."),
-        columns.rate("errors_per_1000", "Errors for each thousand of these events; null without any."),
+        declared.text("period", "name", "before or after; the second of the deploy is the first one after."),
+        declared.integer("error_count", "errors", "Errors in the deploy's environment; null where not all are kept."),
+        declared.integer("new_cases", "cases", "Cases that were opened in the period and had one of these errors."),
+        declared.integer("sample_size", "events", "Events of the project; null where not all are kept."),
+        declared.rate("errors_per_1000", "Errors for each thousand of these events; null without any."),
     ),
     answer=_impact,
     span=of_the_deploy,
@@ -189,12 +189,12 @@ DEPLOY_RECURRENCE = Blueprint(
     source="errors",
     params=RecurrenceParams,
     columns=(
-        columns.integer(
+        declared.integer(
             "recurrence_count", "errors", "Errors of the case after the deploy; of more than 1,000, so many."
         ),
-        columns.integer("traffic_count", "events", "Events of the project after the deploy."),
-        columns.epoch("observed_from", "When the deploy was recorded; what was received later counts."),
-        columns.epoch("observed_to", "The last second that counts: the present one, at most 366 days later."),
+        declared.integer("traffic_count", "events", "Events of the project after the deploy."),
+        declared.epoch("observed_from", "When the deploy was recorded; what was received later counts."),
+        declared.epoch("observed_to", "The last second that counts: the present one, at most 366 days later."),
     ),
     answer=_recurrence,
     span=of_the_deploy,

@@ -6,19 +6,24 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from service.analytics.blueprints import columns
-from service.analytics.blueprints.declared import Ask, Blueprint, Counted, Read, one_read
-from service.analytics.blueprints.finishing import each_day, retained, with_share
-from service.analytics.blueprints.parameters import (
+from service.analytics.blueprints import declared
+from service.analytics.blueprints.declared import (
     DEFAULT_TOP,
+    Ask,
+    Blueprint,
+    Counted,
     DaysParams,
+    ErrorParams,
     EventName,
     EventParams,
+    Read,
     TopLimit,
     TopParams,
+    one_read,
 )
-from service.analytics.bounded.answers import MOST_ROWS, Window
-from service.eventstore.declare.sqlfiles import load_sql
+from service.analytics.blueprints.finishing import each_day, retained, with_share
+from service.analytics.bounded import MOST_ROWS, Window
+from service.eventstore.declare.names import load_sql
 from statemachines.kernel.readings import ReadFailed
 
 EVENT_COUNT_SQL = load_sql("analytics", "blueprints/event_count")
@@ -60,7 +65,7 @@ def people_by_day() -> Read:
         source="events",
         local=ACTIVE_USERS_SQL,
         connected=ACTIVE_USERS_HOGQL,
-        row=tuple[columns.Count, columns.Count],
+        row=tuple[declared.Count, declared.Count],
     )
 
 
@@ -70,7 +75,7 @@ def event_by_day(event: str) -> Read:
         source="events",
         local=EVENT_TREND_SQL,
         connected=EVENT_TREND_HOGQL,
-        row=tuple[columns.Count, columns.Count, columns.Count],
+        row=tuple[declared.Count, declared.Count, declared.Count],
         values={"event": event},
     )
 
@@ -84,7 +89,7 @@ async def _retention(ask: Ask, params: ReturnParams, window: Window) -> Counted 
             source="events",
             local=RETENTION_SQL,
             connected=RETENTION_HOGQL,
-            row=tuple[columns.Count, columns.Count, columns.Count],
+            row=tuple[declared.Count, declared.Count, declared.Count],
             values={
                 "start_event": params.start_event,
                 "return_event": params.return_event,
@@ -106,15 +111,15 @@ EVENT_COUNT = Blueprint(
     params=EventParams,
     event_params=("event",),
     columns=(
-        columns.integer("row_count", "events", "Events of this name."),
-        columns.integer("unique_users", "people", "Different people among them."),
+        declared.integer("row_count", "events", "Events of this name."),
+        declared.integer("unique_users", "people", "Different people among them."),
     ),
     answer=one_read(
         lambda params: Read(
             source="events",
             local=EVENT_COUNT_SQL,
             connected=EVENT_COUNT_HOGQL,
-            row=tuple[columns.Count, columns.Count],
+            row=tuple[declared.Count, declared.Count],
             single=True,
             values={"event": params.event},
         )
@@ -128,17 +133,17 @@ TOP_EVENTS = Blueprint(
     source="events",
     params=TopParams,
     columns=(
-        columns.text("event", "name", "Name of the event."),
-        columns.integer("row_count", "events", "Events of this name."),
-        columns.integer("unique_users", "people", "Different people among them."),
-        columns.epoch("last_seen_at", "When the latest of them happened."),
+        declared.text("event", "name", "Name of the event."),
+        declared.integer("row_count", "events", "Events of this name."),
+        declared.integer("unique_users", "people", "Different people among them."),
+        declared.epoch("last_seen_at", "When the latest of them happened."),
     ),
     answer=one_read(
         lambda _: Read(
             source="events",
             local=TOP_EVENTS_SQL,
             connected=TOP_EVENTS_HOGQL,
-            row=tuple[str, columns.Count, columns.Count, columns.Count],
+            row=tuple[str, declared.Count, declared.Count, declared.Count],
         )
     ),
 )
@@ -150,8 +155,8 @@ ACTIVE_USERS = Blueprint(
     source="events",
     params=DaysParams,
     columns=(
-        columns.epoch("day", "UTC midnight of the day."),
-        columns.integer("unique_users", "people", "Different people with an event on the day."),
+        declared.epoch("day", "UTC midnight of the day."),
+        declared.integer("unique_users", "people", "Different people with an event on the day."),
     ),
     answer=one_read(lambda _: people_by_day(), lambda _, window, rows: each_day(window, rows, 0)),
 )
@@ -164,9 +169,9 @@ EVENT_TREND = Blueprint(
     params=EventParams,
     event_params=("event",),
     columns=(
-        columns.epoch("day", "UTC midnight of the day."),
-        columns.integer("row_count", "events", "Events of this name on the day."),
-        columns.integer("unique_users", "people", "Different people among them."),
+        declared.epoch("day", "UTC midnight of the day."),
+        declared.integer("row_count", "events", "Events of this name on the day."),
+        declared.integer("unique_users", "people", "Different people among them."),
     ),
     answer=one_read(lambda params: event_by_day(params.event), lambda _, window, rows: each_day(window, rows, 0, 0)),
 )
@@ -180,11 +185,11 @@ RETENTION = Blueprint(
     params=ReturnParams,
     event_params=("start_event", "return_event"),
     columns=(
-        columns.epoch("day", "UTC midnight of the cohort's day."),
-        columns.integer("cohort_size", "people", "Different people with the start event on that day."),
-        columns.epoch("returned_on", "UTC midnight of the later day."),
-        columns.integer("users", "people", "People of the cohort with the return event on the later day."),
-        columns.share("share", "Of the cohort, the share that returned on that day; null without a cohort."),
+        declared.epoch("day", "UTC midnight of the cohort's day."),
+        declared.integer("cohort_size", "people", "Different people with the start event on that day."),
+        declared.epoch("returned_on", "UTC midnight of the later day."),
+        declared.integer("users", "people", "People of the cohort with the return event on the later day."),
+        declared.share("share", "Of the cohort, the share that returned on that day; null without a cohort."),
     ),
     answer=_retention,
 )
@@ -197,22 +202,81 @@ BREAKDOWN = Blueprint(
     params=BreakdownParams,
     event_params=("event",),
     columns=(
-        columns.text(
+        declared.text(
             "value", None, "The value as a text of at most 200 characters; null where it is absent, null or no scalar."
         ),
-        columns.integer("row_count", "events", "Events with this value."),
-        columns.integer("unique_users", "people", "Different people among them."),
-        columns.share("share", "Of all events of this name, the share with this value."),
-        columns.integer("sample_size", "events", "All events of this name."),
+        declared.integer("row_count", "events", "Events with this value."),
+        declared.integer("unique_users", "people", "Different people among them."),
+        declared.share("share", "Of all events of this name, the share with this value."),
+        declared.integer("sample_size", "events", "All events of this name."),
     ),
     answer=one_read(
         lambda params: Read(
             source="events",
             local=BREAKDOWN_SQL,
             connected=BREAKDOWN_HOGQL,
-            row=tuple[str | None, columns.Count, columns.Count, columns.Count],
+            row=tuple[str | None, declared.Count, declared.Count, declared.Count],
             values={"event": params.event, "property": params.property, "characters": MOST_CHARACTERS},
         ),
         lambda _, __, rows: with_share(rows),
+    ),
+)
+
+
+# Blueprints that count errors: always our own records. A person is the `user.id` of an error (G-153).
+
+ERRORS_BY_RELEASE_SQL = load_sql("analytics", "blueprints/errors_by_release")
+TOP_ERRORS_SQL = load_sql("analytics", "blueprints/top_errors")
+
+
+class TopErrorsParams(ErrorParams, frozen=True, kw_only=True):
+    """A number of days, an environment or none, and a number of rows."""
+
+    limit: TopLimit = DEFAULT_TOP
+
+
+TOP_ERRORS = Blueprint(
+    id="top-errors",
+    title="Most frequent errors",
+    description="The cases with most errors, the most frequent first. Errors of merged cases count in the case "
+    "that they were merged into.",
+    source="errors",
+    params=TopErrorsParams,
+    columns=(
+        declared.text("case_id", None, "Id of the case."),
+        declared.integer("error_count", "errors", "Errors of the case."),
+        declared.integer("users_affected", "people", "Different people who met one of them."),
+        declared.epoch("last_seen_at", "When the latest of them happened."),
+    ),
+    answer=one_read(
+        lambda params: Read(
+            source="errors",
+            local=TOP_ERRORS_SQL,
+            row=tuple[str, declared.Count, declared.Count, declared.Count],
+            values={"environment": params.environment},
+        )
+    ),
+)
+
+ERRORS_BY_RELEASE = Blueprint(
+    id="errors-by-release",
+    title="Errors by release",
+    description="How many errors each release had and how many people met them, the most errors first.",
+    source="errors",
+    params=ErrorParams,
+    columns=(
+        declared.text("release", "name", "The release; null for errors that name none."),
+        declared.integer("error_count", "errors", "Errors of the release."),
+        declared.integer("users_affected", "people", "Different people who met one of them."),
+        declared.epoch("first_seen_at", "When the first of them happened."),
+        declared.epoch("last_seen_at", "When the latest of them happened."),
+    ),
+    answer=one_read(
+        lambda params: Read(
+            source="errors",
+            local=ERRORS_BY_RELEASE_SQL,
+            row=tuple[str | None, declared.Count, declared.Count, declared.Count, declared.Count],
+            values={"environment": params.environment},
+        )
     ),
 )

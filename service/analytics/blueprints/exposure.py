@@ -9,13 +9,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from service.analytics.blueprints import columns
-from service.analytics.blueprints.declared import Ask, Blueprint, Counted, Read
+from service.analytics.blueprints import declared
+from service.analytics.blueprints.declared import Ask, Blueprint, Counted, ErrorParams, Read
 from service.analytics.blueprints.events import people_by_day
 from service.analytics.blueprints.finishing import error_free, rate
-from service.analytics.blueprints.parameters import ErrorParams
-from service.analytics.bounded.answers import Window
-from service.eventstore.declare.sqlfiles import load_sql
+from service.analytics.bounded import Window
+from service.eventstore.declare.names import load_sql
 from statemachines.kernel.readings import ReadFailed
 
 PEOPLE_WITH_ERRORS_SQL = load_sql("analytics", "blueprints/people_with_errors")
@@ -41,7 +40,7 @@ async def _error_free(ask: Ask, params: ErrorParams, window: Window) -> Counted 
         Read(
             source="errors",
             local=PEOPLE_WITH_ERRORS_SQL,
-            row=tuple[columns.Count, columns.Count],
+            row=tuple[declared.Count, declared.Count],
             values={"environment": params.environment},
         )
     )
@@ -56,7 +55,7 @@ async def _releases(ask: Ask, params: ReleasesParams, _: Window) -> Counted | Re
         Read(
             source="errors",
             local=RELEASE_ERRORS_SQL,
-            row=tuple[str, columns.Count, columns.Count],
+            row=tuple[str, declared.Count, declared.Count],
             values={"releases": wanted, "environment": params.environment},
         )
     )
@@ -67,7 +66,7 @@ async def _releases(ask: Ask, params: ReleasesParams, _: Window) -> Counted | Re
             source="events",
             local=RELEASE_TRAFFIC_SQL,
             connected=RELEASE_TRAFFIC_HOGQL,
-            row=tuple[str, columns.Count],
+            row=tuple[str, declared.Count],
             values={"releases": wanted},
         )
     )
@@ -92,12 +91,12 @@ ERROR_FREE_USERS = Blueprint(
     source="events",
     params=ErrorParams,
     columns=(
-        columns.epoch("day", "UTC midnight of the day."),
-        columns.integer("users", "people", "Different people with an event on the day."),
-        columns.integer(
+        declared.epoch("day", "UTC midnight of the day."),
+        declared.integer("users", "people", "Different people with an event on the day."),
+        declared.integer(
             "users_with_errors", "people", "Different people with an error on the day; null where they are not kept."
         ),
-        columns.share(
+        declared.share(
             "share",
             "Of the people with an event, the share without an error; null of nobody, and where more people met an "
             "error than had an event.",
@@ -114,11 +113,11 @@ RELEASE_COMPARISON = Blueprint(
     source="errors",
     params=ReleasesParams,
     columns=(
-        columns.text("release", "name", "The release, then the one that it is compared with."),
-        columns.integer("error_count", "errors", "Errors of the release; null where not all are kept."),
-        columns.integer("users_affected", "people", "Different people who met one of them."),
-        columns.integer("sample_size", "events", "Events of the release; null where not all are kept."),
-        columns.rate("errors_per_1000", "Errors for each thousand of these events; null without any."),
+        declared.text("release", "name", "The release, then the one that it is compared with."),
+        declared.integer("error_count", "errors", "Errors of the release; null where not all are kept."),
+        declared.integer("users_affected", "people", "Different people who met one of them."),
+        declared.integer("sample_size", "events", "Events of the release; null where not all are kept."),
+        declared.rate("errors_per_1000", "Errors for each thousand of these events; null without any."),
     ),
     answer=_releases,
 )

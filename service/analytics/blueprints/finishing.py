@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from service.analytics.blueprints.declared import Row
-from service.analytics.bounded.answers import Window
-from service.eventstore.connect.clock import DAY
+from service.analytics.bounded import Window
+from service.eventstore.connect.facts import DAY
 from statemachines.reports.source import DECIMALS, share
 
 

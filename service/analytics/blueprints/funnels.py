@@ -8,15 +8,13 @@ import msgspec
 from msgspec import Meta
 
 from schemas.analytics.answer import Column
-from service.analytics.blueprints import columns
-from service.analytics.blueprints.declared import Ask, Blueprint, Counted, Read
+from service.analytics.blueprints import declared
+from service.analytics.blueprints.declared import Ask, Blueprint, Counted, DaysParams, EventName, Read, checked
 from service.analytics.blueprints.finishing import funnel_rows
-from service.analytics.blueprints.parameters import DaysParams, EventName, checked
-from service.analytics.bounded.answers import Window
-from service.analytics.bounded.funnels import FUNNEL_HOGQL, MAX_STEPS, funnel_values, reached
+from service.analytics.bounded import FUNNEL_HOGQL, MAX_STEPS, Window, funnel_values, reached
 from service.auth.refusals import InvalidPayload
-from service.eventstore.connect.clock import DAY
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.connect.facts import DAY
+from service.eventstore.declare.names import load_sql
 from statemachines.kernel.readings import ReadFailed
 from statemachines.reports import source as reports
 
@@ -74,7 +72,7 @@ async def _read(ask: Ask, events: list[str], window: Window) -> _Reached | ReadF
             source="events",
             local=FUNNEL_SQL,
             connected=FUNNEL_HOGQL,
-            row=tuple[columns.Count, columns.Count],
+            row=tuple[declared.Count, declared.Count],
             values=funnel_values(events, window),
             window=window,
         )
@@ -137,12 +135,12 @@ ORDERED_FUNNEL = Blueprint(
     params=FunnelParams,
     event_params=("events",),
     columns=(
-        columns.integer("step", "position", "Place of the step in the funnel, from 1."),
-        columns.text("event", "name", "Name of the step's event."),
-        columns.integer("users", "people", "People who reached the step."),
-        columns.share("conversion", "Of the people at the first step, the share that reached this one."),
-        columns.share("step_conversion", "Of the people at the step before, the share that reached this one."),
-        columns.integer("sample_size", "people", "People at the first step."),
+        declared.integer("step", "position", "Place of the step in the funnel, from 1."),
+        declared.text("event", "name", "Name of the step's event."),
+        declared.integer("users", "people", "People who reached the step."),
+        declared.share("conversion", "Of the people at the first step, the share that reached this one."),
+        declared.share("step_conversion", "Of the people at the step before, the share that reached this one."),
+        declared.integer("sample_size", "people", "People at the first step."),
     ),
     answer=_ordered,
 )

@@ -9,11 +9,9 @@ from urllib.parse import urlencode
 import msgspec
 import structlog
 
-from service.egress.exchange import Request
-from service.egress.guard import Guard
+from service.egress.exchange import NotReceived, Reason, Received, Request
+from service.egress.guard import CALLERS, OPERATOR, Guard, Reach
 from service.egress.lookups import OF_OPERATOR
-from service.egress.outcomes import NotReceived, Reason, Received
-from service.egress.reach import CALLERS, OPERATOR, Reach
 from service.settings import Settings
 from statemachines.kernel.readings import Cause, ReadFailed
 

@@ -18,11 +18,11 @@ import structlog
 
 from service.analytics.connecting.http import HttpAnswer, ProviderClient, document, failed, failure, parse
 from service.analytics.connecting.registration import LOOPBACK, OAuthClient, Registration
-from service.auth.sealing import seal, unseal
+from service.auth.secrets import seal, unseal
 from service.eventstore.connect.facts import NOT_WRITTEN
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from statemachines.kernel.readings import ReadFailed
 
 log = structlog.get_logger(__name__)

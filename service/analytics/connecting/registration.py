@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from schemas.analytics.connection import READ_SCOPES, ClientMetadata, DeclaredScopes
-from service.egress.form import AddressRefused, take_apart
-from service.egress.reach import CALLERS
+from service.egress.exchange import AddressRefused, take_apart
+from service.egress.guard import CALLERS
 from service.settings import Settings
 
 DOCUMENT_PATH = "/.well-known/oauth-client"

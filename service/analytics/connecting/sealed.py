@@ -14,8 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from service.analytics.connecting.registration import OAuthClient
-from service.auth.sealing import seal, unseal
-from service.auth.secrets import digest, equal, make_user_code
+from service.auth.secrets import digest, equal, make_user_code, seal, unseal
 
 PURPOSE = "provider-grant"
 VERIFIER_BYTES = 48

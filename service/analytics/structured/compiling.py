@@ -6,13 +6,23 @@ The columns of the statement are c0, c1, …, in their order: no name of a calle
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from service.analytics.structured.checking import Column, Order, Structured
+from schemas.analytics.query import QueryAnswer
+from service.analytics.blueprints.declared import by_days
+from service.analytics.bounded import DEFAULT_ROWS, REACH, Bounded, Question, Rows, Table, Window, table_of
+from service.analytics.connecting.http import QueryRefused
+from service.analytics.queries import LARGE_ROWS, BoundedQueries
+from service.analytics.refusals import ProviderRefusedQuery
+from service.analytics.structured.cells import columns_of, row_type, structured_rows, text_rows
+from service.analytics.structured.checking import Column, Order, Structured, check_text
 from service.analytics.structured.dialects import Dialect, Own, Places, Provider
-from service.analytics.structured.fields import TIME, Field, find_field
+from service.analytics.structured.grammar import TIME, Field, UnfitText, find_field
+from service.auth.refusals import InvalidPayload
+from statemachines.kernel.readings import ReadFailed
 
 OWN: Final[Dialect] = Own()
 PROVIDER: Final[Dialect] = Provider()
@@ -101,3 +111,115 @@ class _Compiling:
             return f"{self._value(order.by)} {direction}"
         assert order.by.field is not None
         return self._dialect.sorted(self._name(order.by.field), order.by.field, direction)
+
+
+# An analytics query from its checked form to its table (G-066, G-151, G-152, G-154).
+
+_OUTER: Final = "select * from (\n{text}\n) limit {{most}}"
+
+
+async def ask_structured(
+    queries: BoundedQueries, project_id: str, tenant: str, query: Structured, asked: dict[str, Any]
+) -> Table | ReadFailed:
+    """Answer a structured query in the name of a tenant. The receipt names `asked`, its body.
+
+    Raises InvalidPayload for an impossible window and for a query the provider refuses, and as BoundedQueries.ask.
+    """
+    as_of = await queries.now()
+    window = by_days(None, query.since, query.until, as_of)
+    own = compile_query(query, OWN)
+    provided = compile_query(query, PROVIDER) if query.source == "events" else None
+    bounded = Bounded(
+        source=query.source,
+        local=own.text,
+        connected=None if provided is None else provided.text,
+        row=row_type(query),
+        single=query.aggregates and not query.groups,
+        values=own.values if provided is None else {**own.values, **provided.values},
+        window=window,
+        as_of=as_of,
+        most=query.limit,
+        confined=True,
+        reach=REACH,
+    )
+    found = await queries.ask(project_id, tenant, bounded)
+    if isinstance(found, QueryRefused):
+        raise ProviderRefusedQuery("select")
+    if isinstance(found, ReadFailed):
+        return found
+    named = {name: value for name, value in asked.items() if name not in {"from", "to", "limit"}}
+    question = Question(asked={"query": named}, params={}, window=window, limit=query.limit)
+    return await queries.apart(tenant, len(found.rows), partial(_lay_out, question, query, found))
+
+
+def _lay_out(question: Question, query: Structured, found: Rows) -> Table:
+    rows, cut = structured_rows(query, found.rows)
+    return table_of(question, columns_of(query), rows, found, [found], cut=cut)
+
+
+async def ask_text(queries: BoundedQueries, project_id: str, tenant: str, text: str) -> Table | ReadFailed:
+    """Answer a text in the name of a tenant: of a connected provider, and inside a limit.
+
+    Raises InvalidPayload for a text other than one bounded select and for one the provider refuses, NoProvider, and as
+    BoundedQueries.ask.
+    """
+    await queries.need_provider(project_id)
+    try:
+        # A short text may be as dear as a long one, and the first one loads the grammar.
+        select = await queries.apart(tenant, LARGE_ROWS + 1, partial(check_text, text))
+    except UnfitText as unfit:
+        raise InvalidPayload("The query text is not acceptable.", invalid=[("query", str(unfit))]) from None
+    as_of = await queries.now()
+    window = Window(0, as_of + 1)
+    bounded = Bounded(
+        source="events",
+        local=None,
+        connected=_OUTER.format(text=select),
+        row=None,
+        values={},
+        window=window,
+        as_of=as_of,
+        most=DEFAULT_ROWS,
+    )
+    found = await queries.ask(project_id, tenant, bounded)
+    if isinstance(found, QueryRefused):
+        raise ProviderRefusedQuery("query")
+    if isinstance(found, ReadFailed):
+        return found
+    question = Question(asked={"query": text}, params={}, window=window, limit=DEFAULT_ROWS)
+    return await queries.apart(tenant, len(found.rows), partial(_lay_out_text, question, found))
+
+
+def _lay_out_text(question: Question, found: Rows) -> Table:
+    columns, rows = text_rows(found.names, found.rows)
+    return table_of(question, columns, rows, found, [found])
+
+
+# How an answered query is shown (G-066). Every `next_action` is a fixed sentence.
+
+_ANSWER = "Answer with the rows, and say how fresh they are and what they rest on."
+_INCOMPLETE = "Say that the window is not whole: it begins before evidence.kept_from."
+_TRUNCATED = "Raise limit, or ask for less: there are more rows than these."
+_NOTHING = "Nothing was found. Check the filters, the window and the names of events and properties."
+
+
+def answer(project_id: str, table: Table) -> QueryAnswer:
+    """An answered query."""
+    return QueryAnswer(
+        project_id=project_id,
+        rows=table.rows,
+        columns=table.columns,
+        row_count=len(table.rows),
+        truncated=table.truncated,
+        evidence=table.evidence,
+        freshness=table.freshness,
+        next_action=_advice(table),
+    )
+
+
+def _advice(table: Table) -> str:
+    if table.truncated:
+        return _TRUNCATED
+    if not table.rows:
+        return _NOTHING
+    return _ANSWER if table.evidence.complete else _INCOMPLETE

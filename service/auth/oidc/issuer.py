@@ -19,12 +19,9 @@ import msgspec
 import structlog
 
 from service.auth.oidc.flow import Flow
-from service.egress.exchange import Request
-from service.egress.form import AddressRefused, take_apart
-from service.egress.guard import Guard
+from service.egress.exchange import AddressRefused, NotReceived, Request, take_apart
+from service.egress.guard import CALLERS, Guard, Reach
 from service.egress.lookups import OF_OPERATOR
-from service.egress.outcomes import NotReceived
-from service.egress.reach import CALLERS, Reach
 from service.settings import Settings
 from statemachines.accounts.identity import Vouched
 

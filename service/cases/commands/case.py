@@ -14,9 +14,8 @@ from projections.accounts.membership import PROJECTION as MEMBERSHIPS
 from projections.cases.notes import CASE_NOTES
 from projections.runs.lease import LeaseRow
 from service.auth.refusals import InvalidPayload, refusal
-from service.eventstore.declare.commands import Lookup, Unit
-from service.eventstore.declare.intents import Intent
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.commands import Intent, Lookup, Unit
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.runs.commands.noting import count_notes, notes_of

@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 from projections.cases.suppression import PROJECTION as SUPPRESSIONS
 from projections.cases.suppression import SuppressionRule
+from service.auth.authority import carry_out
 from service.auth.refusals import refusal
-from service.auth.system import carry_out
-from service.eventstore.declare.commands import Unit
-from service.eventstore.declare.intents import Intent
-from service.eventstore.declare.sqlfiles import load_sql
-from service.eventstore.read.pages import PageEnd
+from service.eventstore.declare.commands import Intent, Unit
+from service.eventstore.declare.names import load_sql
+from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.cases import case as cases

@@ -21,10 +21,10 @@ from schemas.cases.case import CaseLatestEvent, CaseTrend, MergedCase, TrendBuck
 from service.auth.refusals import refusal
 from service.cases.reads import event
 from service.cases.reads.event import EventRow
-from service.eventstore.connect.clock import DAY
-from service.eventstore.declare.sqlfiles import load_sql, on_table
-from service.eventstore.read.pages import PageEnd
-from service.eventstore.schema.partitioned import partition_of
+from service.eventstore.connect.facts import DAY
+from service.eventstore.declare.names import load_sql, on_table
+from service.eventstore.read.reader import PageEnd
+from service.eventstore.schema.migrations import partition_of
 from service.eventstore.store import EventStore
 from statemachines.cases import suppression as suppressions
 from statemachines.runs.claim import ClaimRequired, Holder, lease_live

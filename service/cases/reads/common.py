@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from schemas.cases.event import CommonTag, CommonValue
 from service.cases.reads.event import Family
-from service.eventstore.connect.clock import DAY
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.connect.facts import DAY
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 
 SECONDS = 0.7  # for all statements: a request has one for all of its reads

@@ -10,9 +10,9 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple
 
 from service.auth.refusals import refusal
-from service.eventstore.connect.clock import DAY
-from service.eventstore.declare.sqlfiles import load_sql
-from service.eventstore.read.pages import END, PageEnd
+from service.eventstore.connect.facts import DAY
+from service.eventstore.declare.names import load_sql
+from service.eventstore.read.reader import END, PageEnd
 from service.eventstore.store import EventStore
 from service.ids import made_at
 from service.packing import unpacked_size

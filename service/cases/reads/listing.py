@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from service.eventstore.declare.sqlfiles import load_sql
-from service.eventstore.read.pages import PageEnd
+from service.eventstore.declare.names import load_sql
+from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 
 _LIST = load_sql("cases", "list")

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from schemas.cases.stored_log import MOST_LOOKED_AT, MOST_UNPACKED
 from service.cases.reads.event import AT_ONCE, NEAR, WIDER, EventRow, first_of_days
-from service.eventstore.connect.clock import DAY
-from service.eventstore.declare.sqlfiles import load_sql
-from service.eventstore.read.pages import END, PageEnd
+from service.eventstore.connect.facts import DAY
+from service.eventstore.declare.names import load_sql
+from service.eventstore.read.reader import END, PageEnd
 from service.eventstore.store import EventStore
 
 LOOKED_AT_ONCE = 500  # rows of any level that a statement looks at

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from schemas.cases.people import AffectedUser, PersonEvent
 from service.auth.refusals import refusal
-from service.eventstore.connect.clock import DAY
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.connect.facts import DAY
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 
 MOST_OF_CASE = 20_000  # people of a case that are put in order

@@ -14,9 +14,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from service.eventstore.connect.clock import DAY
-from service.eventstore.declare.sqlfiles import load_sql
-from service.eventstore.read.pages import END, PageEnd
+from service.eventstore.connect.facts import DAY
+from service.eventstore.declare.names import load_sql
+from service.eventstore.read.reader import END, PageEnd
 from service.eventstore.store import EventStore
 
 WINDOWS = (7, 30, 90)  # days

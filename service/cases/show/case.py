@@ -27,7 +27,7 @@ from service.cases.commands.case import Acted, RecordedAgentRun, Written
 from service.cases.reads.case import TREND_COUNTED, CaseBundle
 from service.cases.reads.listing import ListedCase
 from service.cases.show import event, runners
-from service.eventstore.connect.clock import DAY
+from service.eventstore.connect.facts import DAY
 from statemachines.cases.case import is_overflow
 from statemachines.cases.suppression import Action, matches
 

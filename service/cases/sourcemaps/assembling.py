@@ -17,7 +17,7 @@ from service.cases.sourcemaps import blobs, chunks, keeping
 from service.cases.sourcemaps.blobs import Destination, Worker
 from service.cases.sourcemaps.bundles import MOST_BUNDLE, BadBundle, OpenBundle
 from service.cases.sourcemaps.keeping import File, Kept, ProjectFull
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Intent
 from service.eventstore.store import EventStore
 from service.fairness.turns import Turns
 

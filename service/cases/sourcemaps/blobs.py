@@ -18,7 +18,7 @@ import zstandard
 
 from service.auth.refusals import ServiceUnavailable
 from service.eventstore.connect.facts import NOT_WRITTEN, AsyncConnection, Facts
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound

@@ -16,7 +16,7 @@ from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, U
 from service.cases.sourcemaps import blobs
 from service.cases.sourcemaps.blobs import Worker
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.multipart import MOST_HEADER, MalformedForm, boundary_of, place_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import structlog
 
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 
 log = structlog.get_logger(__name__)
 

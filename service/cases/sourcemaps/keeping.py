@@ -22,8 +22,7 @@ from projections.cases.source_map import (
 from schemas.cases.source_map import MAX_PROJECT_BYTES, SourceMapKind
 from service.auth.refusals import Refusal, refusal
 from service.cases.sourcemaps.blobs import Staged
-from service.eventstore.declare.commands import Lookup, Unit
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Intent, Lookup, Unit
 from statemachines.kernel.machine import Stream, derived_id
 from statemachines.projects import project as projects
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from projections.cases.source_map import SOURCE_MAP_TOTALS, SourceMapRow
-from service.eventstore.declare.sqlfiles import load_sql
-from service.eventstore.read.pages import PageEnd
+from service.eventstore.declare.names import load_sql
+from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 
 _NEWEST = load_sql("cases", "source_maps")

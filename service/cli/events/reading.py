@@ -13,7 +13,7 @@ import click
 from service.cli.events.group import events
 from service.cli.events.printing import print_event
 from service.cli.shared.common import COUNT, connection, json_option, print_json, printable, progress, say, show
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 
 if TYPE_CHECKING:
     import psycopg

@@ -6,7 +6,7 @@ from typing import Any
 
 from service.cli.events.group import events
 from service.cli.shared.common import connected, database, json_option, looking, print_json, say, show
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 
 _LOG_SIZE = load_sql("cli", "log_size")
 VERIFIED = ("what", "project_id", "stream_id", "revision", "detail")
@@ -29,7 +29,7 @@ def verify(as_json: bool) -> None:
     """
     from service.eventstore.history.audit import CheckedHistory, check_history
     from service.eventstore.schema.guards import check_guards
-    from service.eventstore.tree.checking import check_tree
+    from service.eventstore.tree.reading import check_tree
     from service.registry import machines
 
     machines()  # Imports every module that declares topics: payloads are read too.

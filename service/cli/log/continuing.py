@@ -16,8 +16,8 @@ def continue_(as_json: bool) -> None:
     Outsiders then see another log, with the old name in the new one. Tell them why. The command refuses while the
     log may be signed.
     """
-    from service.eventstore.tree.beside import CheckpointFile
     from service.eventstore.tree.continuing import NothingToContinue, continue_log
+    from service.eventstore.tree.growing import CheckpointFile
 
     with database() as settings, connected(settings) as opened:
         try:

@@ -13,7 +13,7 @@ def status(as_json: bool) -> None:
 
     Exits with 0 when it may be signed, 1 when it does not continue the last checkpoint, 4 when it could not look.
     """
-    from service.eventstore.tree.beside import CheckpointFile
+    from service.eventstore.tree.growing import CheckpointFile
     from service.eventstore.tree.standing import judge, look
 
     with looking(), database() as settings, connected(settings) as opened:

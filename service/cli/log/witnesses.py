@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from service.egress.exchange import Request
-from service.egress.guard import Guard
+from service.egress.exchange import SENTENCES, NotReceived, Reason, Request
+from service.egress.guard import CALLERS, OPERATOR, Guard
 from service.egress.lookups import OF_OPERATOR
-from service.egress.outcomes import SENTENCES, NotReceived, Reason
-from service.egress.reach import CALLERS, OPERATOR
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.settings import Settings
 from service.tlog.notes import BadSignature, parse_note, verify_note
 from service.tlog.policy import NONE, BadPolicy, TlogPolicy, parse_policy

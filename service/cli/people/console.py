@@ -12,7 +12,7 @@ from service.cli.people.keys import identity_options
 from service.cli.shared.common import advised, json_option, print_json, say, with_store
 
 if TYPE_CHECKING:
-    from service.accounts.commands.session import NewLink
+    from service.accounts.sign_in import NewLink
     from service.eventstore.store import EventStore
     from service.settings import Settings
 
@@ -44,8 +44,7 @@ def open_(email: str, name: str | None, as_json: bool) -> None:
 
 async def _offer(store: EventStore, email: str, name: str | None) -> NewLink:
     """Make the link. Raises ClickException for the address of a person with another sign-in."""
-    from service.accounts import reads
-    from service.accounts.commands import operator
+    from service.accounts import operator, reads
 
     identity = operator.email_identity(email, name)
     other = await reads.find_signed_in_otherwise(store, identity)

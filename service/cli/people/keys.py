@@ -48,7 +48,7 @@ def keys() -> None:
 @json_option
 def create(email: str, name: str | None, as_json: bool) -> None:
     """Make a key for a person. It is shown once."""
-    from service.accounts.commands import operator
+    from service.accounts import operator
 
     made = with_store(lambda store: operator.create_key(store, operator.email_identity(email, name)))
     if as_json:
@@ -83,7 +83,7 @@ def list_(person: str | None, as_json: bool) -> None:
 @click.argument("key_id")
 def revoke(key_id: str) -> None:
     """Revoke a key. After this returns, nothing that began later with the key commits."""
-    from service.accounts.commands import operator
+    from service.accounts import operator
 
     with_store(lambda store: operator.revoke_key(store, key_id))
     say(f"Revoked {key_id}.")
@@ -113,7 +113,7 @@ def sign_ins(as_json: bool) -> None:
 @identity_options
 def authorize(user_code: str, email: str, name: str | None) -> None:
     """Confirm the USER_CODE on a device for a person. The device then gets its key."""
-    from service.accounts.commands import operator
+    from service.accounts import operator
 
     user_id = with_store(
         lambda store: operator.authorize_sign_in(store, user_code, operator.email_identity(email, name))
@@ -125,7 +125,7 @@ def authorize(user_code: str, email: str, name: str | None) -> None:
 @click.argument("user_code")
 def deny(user_code: str) -> None:
     """Refuse the USER_CODE on a device."""
-    from service.accounts.commands import operator
+    from service.accounts import operator
 
     with_store(lambda store: operator.deny_sign_in(store, user_code))
     say("Refused.")

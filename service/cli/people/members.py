@@ -51,8 +51,7 @@ def remove(project_id: str, person: str) -> None:
 
 
 async def _add(store: EventStore, project_id: str, person: str, role: str) -> str:
-    from service.accounts import reads
-    from service.accounts.commands import operator
+    from service.accounts import operator, reads
     from statemachines.accounts.membership import Role
 
     found = await reads.find_person(store, person)
@@ -61,8 +60,7 @@ async def _add(store: EventStore, project_id: str, person: str, role: str) -> st
 
 
 async def _remove(store: EventStore, project_id: str, person: str) -> str:
-    from service.accounts import reads
-    from service.accounts.commands import operator
+    from service.accounts import operator, reads
 
     found = await reads.find_person(store, person)
     await operator.remove_member(store, project_id, found.id)

@@ -23,9 +23,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from service.embedded.programs import wheel_programs
 from service.eventstore.connect.connection import TRANSACTION_TIMEOUT_FROM
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.history.audit import Report
-from service.eventstore.history.extent import Extent, hash_heads, read_extent
+from service.eventstore.history.bundle import Extent, hash_heads, read_extent
 from service.settings import Settings
 
 UNKNOWN_TO_OLDER = b"SET transaction_timeout = 0;\n"  # PostgreSQL 16 and before

@@ -5,14 +5,13 @@ from __future__ import annotations
 import psycopg
 from psycopg_pool import PoolTimeout
 
-from service.embedded.errors import EmbeddedError
+from service.embedded.layout import EmbeddedError
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.declare.faults import StreamFault, StreamIsNewer
 from service.eventstore.history.rebuild import RebuildRunning, TableIsNewer
-from service.eventstore.schema.migrations import MigrationError
+from service.eventstore.schema.migrations import MigrationError, UnfitDatabase
 from service.eventstore.schema.roles import RoleError
-from service.eventstore.schema.startup import UnfitDatabase
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from service.process.children import CannotListen
 from service.settings import SettingsError
 from statemachines.kernel.machine import Rejection

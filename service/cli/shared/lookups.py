@@ -8,7 +8,7 @@ import click
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.schema import migrations
 from service.eventstore.schema.migrations import MigrationError, MigrationStanding
 from service.settings import Settings

@@ -6,9 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from service.conformance.wire.code_host import HostVisit
-from service.conformance.wire.exchanges import Exchange
-from service.conformance.wire.listener import Heard
+from service.conformance.stage.wire import Exchange, Heard, HostVisit
 
 BODY_CHARACTERS = 300
 

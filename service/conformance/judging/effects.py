@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from service.conformance.judging.breaches import Breach, breach, show_body
 from service.conformance.stage.trial import Trial
-from service.conformance.wire.code_host import BASE, HostVisit
-from service.conformance.wire.exchanges import Exchange
-from service.conformance.world.repository import Pushed
+from service.conformance.stage.wire import BASE, Exchange, HostVisit
+from service.conformance.stage.world import Pushed
 
 
 class Effects(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from service.conformance.judging.breaches import Breach, breach
 from service.conformance.stage.trial import Trial
-from service.conformance.wire.exchanges import WRITES, Exchange
+from service.conformance.stage.wire import WRITES, Exchange
 
 EARLY_SECONDS = 0.1
 """How much too early is on time: clocks of two programs."""

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from service.conformance.judging.breaches import Breach, breach
 from service.conformance.stage.trial import Trial
-from service.conformance.wire.exchanges import FOREIGN
-from service.conformance.wire.listener import Heard
+from service.conformance.stage.wire import FOREIGN, Heard
 
 OUT = "R-CRED-15"
 LED = "R-GEN-13"

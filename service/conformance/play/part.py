@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from service.conformance.judging.breaches import Breach
 from service.conformance.stage.trial import Trial
-from service.conformance.wire.exchanges import Exchange
-from service.conformance.wire.proxy import Tampering
-from service.conformance.world.policy import Bounds
+from service.conformance.stage.wire import Exchange, Tampering
+from service.conformance.stage.world import Bounds
 
 APPROVE_SECONDS = 0.5
 QUIET_SECONDS = 3.0

@@ -9,8 +9,7 @@ from service.conformance.judging.breaches import Breach, breach
 from service.conformance.judging.everywhere import judge_everywhere
 from service.conformance.play.part import KitPart, Scenario
 from service.conformance.stage.trial import Booking, Trial
-from service.conformance.world.played_service import CannotPlay, ServiceUnderPlay
-from service.conformance.world.runner_process import NOT_STARTED
+from service.conformance.stage.world import NOT_STARTED, CannotPlay, ServiceUnderPlay
 
 EVERY_SECONDS = 1.0
 """How soon after its end the runner is started again."""

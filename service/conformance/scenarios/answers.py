@@ -9,9 +9,7 @@ from service.conformance.judging.breaches import Breach, breach
 from service.conformance.judging.effects import granted, permission
 from service.conformance.play.part import KitPart
 from service.conformance.stage.trial import Trial
-from service.conformance.wire.exchanges import Exchange
-from service.conformance.wire.listener import Given
-from service.conformance.wire.proxy import Tampering
+from service.conformance.stage.wire import Exchange, Given, Tampering
 
 RETRY_AFTER = "2"
 _TOO_MANY, _UNAVAILABLE = 429, 503

@@ -9,9 +9,7 @@ from service.conformance.judging.repeats import looked_between
 from service.conformance.play.part import KitPart
 from service.conformance.scenarios.answers import refusal
 from service.conformance.stage.trial import Trial
-from service.conformance.wire.exchanges import ON_RUN, Exchange
-from service.conformance.wire.listener import Given
-from service.conformance.wire.proxy import Tampering
+from service.conformance.stage.wire import ON_RUN, Exchange, Given, Tampering
 
 MOST_WRITES = 2
 MOST_TRIES = 3

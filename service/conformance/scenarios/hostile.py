@@ -13,9 +13,7 @@ from service.conformance.judging.breaches import Breach, breach
 from service.conformance.judging.secrets import LED, REDIRECT
 from service.conformance.play.part import KitPart
 from service.conformance.stage.trial import Trial
-from service.conformance.wire.exchanges import Exchange
-from service.conformance.wire.listener import Given
-from service.conformance.wire.proxy import Tampering
+from service.conformance.stage.wire import Exchange, Given, Tampering
 
 PADDING = 3000
 _TEMPORARY_REDIRECT = 307

@@ -9,8 +9,8 @@ from service.conformance.judging.breaches import Breach, breach
 from service.conformance.judging.effects import granted
 from service.conformance.play.part import KitPart
 from service.conformance.stage.trial import Trial
-from service.conformance.wire.code_host import HostVisit
-from service.conformance.world.policy import BY_HOST, CHECKS
+from service.conformance.stage.wire import HostVisit
+from service.conformance.stage.world import BY_HOST, CHECKS
 
 MERGED = "c" * 40
 PROTECTED = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.conformance.play.part import Scenario
 from service.conformance.scenarios import answers, authority, hostile, merging
-from service.conformance.world.policy import Bounds
+from service.conformance.stage.world import Bounds
 
 BY_HOST = Bounds(by_host=True)
 NOTHING_FITS = Bounds(("kit-nowhere/**",), 1, 1)

@@ -12,15 +12,17 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from service.conformance.wire.code_host import BASE, NAME, WEB, CodeHost
-from service.conformance.wire.elsewhere import Elsewhere
-from service.conformance.wire.exchanges import Exchange
-from service.conformance.wire.proxy import FaultyProxy, Meet
-from service.conformance.world.played_service import ServiceUnderPlay
-from service.conformance.world.policy import AUTOMATION, TEST_COMMAND, Bounds
-from service.conformance.world.project import ShopProject
-from service.conformance.world.repository import ShopRepository, plain_git
-from service.conformance.world.runner_process import RunnerProcess
+from service.conformance.stage.wire import BASE, NAME, WEB, CodeHost, Elsewhere, Exchange, FaultyProxy, Meet
+from service.conformance.stage.world import (
+    AUTOMATION,
+    TEST_COMMAND,
+    Bounds,
+    RunnerProcess,
+    ServiceUnderPlay,
+    ShopProject,
+    ShopRepository,
+    plain_git,
+)
 
 ERROR = {
     "message": "ZeroDivisionError: division by zero",

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from service.auth.refusals import NotFound
-from service.console.kit.fields import Fields, body_of, first
-from service.console.kit.page import Redirect, View, form
+from service.console.kit.page import Fields, Redirect, View, body_of, first, form
 from service.console.kit.places import local
-from service.console.kit.told import LEADING_ON, SECRETS
+from service.console.kit.rendering import LEADING_ON, SECRETS
 from service.console.kit.visit import Said, Visit
 from service.http.edge import inner
 from service.http.edge.declare.operations import KEY, Operation

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from service.auth.authority import streams_of
 from service.auth.refusals import NotFound
-from service.console.kit.headers import FRAMELESS
+from service.console.kit.places import FRAMELESS
 from service.console.kit.visit import Visit
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call

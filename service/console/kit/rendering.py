@@ -1,4 +1,4 @@
-"""Templates of the console with their filters: times, numbers, and Markdown made safe.
+"""Templates of the console with their filters, and the sentences after operations.
 
 Everything on a page is escaped text. Only `markdown` makes HTML. What is computed from texts of others is a filter, so
 that it happens where the page is rendered: in the event loop while it is little, else in another process (P25).
@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import jinja2
 import msgspec
 
 from service.console import assets
-from service.console.texts.budget import budget
-from service.console.texts.differences import differences
-from service.console.texts.folding import compare
-from service.console.texts.prose import markdown
-from service.console.texts.spots import Spots
+from service.console.kit.texts import Spots, budget, compare, differences, markdown
 from service.ids import new_id
+
+# Templates of the console with their filters: times, numbers, and Markdown made safe.
 
 SHORT = 12
 _OTHERS = re.compile(r'{%-? *(?:extends|import|include|from) "([^"]+)"')
@@ -118,3 +117,101 @@ def _environment() -> jinja2.Environment:
     made.filters |= {"short": _short, "pretty": pretty, "clock": told_time, "day": told_day}
     made.globals |= {"asset": _asset, "new_key": lambda: new_id("req")}
     return made
+
+
+# A visit as templates see it. It goes along to where a page is rendered, so it holds plain values.
+
+
+class ShownVisit:
+    """The place of a visit, its query, the values entered, the token in its forms, and whether an operator makes it."""
+
+    __slots__ = ("base_url", "csrf", "entered", "of_operator", "place", "query")
+
+    def __init__(
+        self,
+        place: str,
+        query: Mapping[str, str],
+        entered: Mapping[str, str],
+        csrf: str,
+        base_url: str,
+        *,
+        of_operator: bool,
+    ) -> None:
+        self.place = place
+        self.query = query
+        self.entered = entered
+        self.csrf = csrf
+        self.base_url = base_url
+        self.of_operator = of_operator
+
+    def next_query(self, cursor: str) -> str:
+        """The query string of the same page, further on in its list."""
+        return urlencode({**{name: value for name, value in self.query.items() if name != "done"}, "cursor": cursor})
+
+    def asking(self, path: str, body: str = "", key: str = "") -> str:
+        """A command that asks the API, with a body in JSON or an Idempotency-Key. The API key is in the environment."""
+        more = [f'  -H "idempotency-key: {key}" \\\n'] if key else []
+        more += [f"  -H \"content-type: application/json\" -d '{body}' \\\n"] if body else []
+        return f'curl -H "authorization: Bearer $SERVICE_API_KEY" \\\n{"".join(more)}  {self.base_url}{path}'
+
+
+class Permitted:
+    """Whether an operation is open to the person of a page, by its id."""
+
+    __slots__ = ("_operations",)
+
+    def __init__(self, operations: Collection[str]) -> None:
+        self._operations = frozenset(operations)
+
+    def __call__(self, operation_id: str) -> bool:
+        """Whether it is."""
+        return operation_id in self._operations
+
+
+# Sentences after operations, and answers with a secret shown once. An operation a line.
+
+DONE: Mapping[str, str] = {
+    "assign_case": "The case is assigned.",
+    "comment_on_case": "Your comment is written.",
+    "create_suppression": "The rule counts for errors from now on, and soon for the cases that are there.",
+    "ignore_case": "The case is ignored.",
+    "merge_case": "The case is merged. Later errors are counted in the other one.",
+    "change_project_settings": "The settings are saved.",
+    "put_automation_contract": "The contract is saved, and disabled.",
+    "enable_automation_contract": "The automation is enabled.",
+    "disable_automation": "The automation is disabled.",
+    "start_onboarding": "The plan is handed in. It waits for an owner.",
+    "review_onboarding": "Your decision is recorded.",
+    "verify_onboarding": "The onboarding is verified.",
+    "pause_automation_contract": "The automation of this project is stopped.",
+    "decide_automation_approval": "Your decision is recorded.",
+    "cancel_automation_run": "The run is cancelled.",
+    "verify_automation_run": "The service has counted. The run shows the result.",
+    "issue_automation_triggers": "The service has looked for work.",
+    "preferences": "Saved.",
+    "release_claim": "The claim is released.",
+    "remove_source_map": "The file is removed.",
+    "remove_suppression": "The rule is removed. What it did to cases stays done.",
+    "reopen_case": "The case is open again.",
+    "resolve_case": "The case is resolved.",
+    "split_case": "The case is split off.",
+    "invite_member": "Done. A new member has to accept the invitation: hand the link over.",
+    "accept_invitation": "You are a member now.",
+    "test_webhook": "The test was sent. The last answer says how it went.",
+    "evaluate_alert": "The alert was evaluated. Its row says what was found.",
+}
+"""The sentence after an operation or a form. One without any is told by its summary."""
+
+SECRETS: Mapping[str, Sequence[tuple[str, str]]] = {
+    "create_project": (("DSN", "dsn"), ("Public DSN, for pages", "public_dsn")),
+    "rotate_dsn": (("DSN", "dsn"),),
+    "rotate_public_dsn": (("Public DSN, for pages", "public_dsn"),),
+    "create_credential": (("Credential", "credential"), ("Variable to keep it in", "env_var")),
+    "create_webhook": (("Secret", "secret"),),
+    "rotate_webhook_secret": (("Secret", "secret"),),
+    "create_public_query": (("Publishable key", "publishable_key"), ("Address", "public_url")),
+}
+"""Operations with a secret in the answer: the label and the member of each."""
+
+LEADING_ON: Mapping[str, str] = {"create_project": "projects/created.html"}
+"""The template of an answer with a secret that also tells what comes next. The others have `kit/secret.html`."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from functools import cached_property
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from service.auth.access import permits
-from service.auth.cookies import cookie_values, session_secret
+from service.auth.principals import permits
 from service.auth.refusals import Unauthenticated
-from service.console.kit import preferences
-from service.console.kit.shown import Permitted, ShownVisit
+from service.auth.secrets import cookie_values, session_secret
+from service.console.kit import places
+from service.console.kit.rendering import Permitted, ShownVisit
+from service.eventstore.declare.commands import Answer, Intent
 from service.http.edge import inner
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import Head, head_of
@@ -95,8 +97,8 @@ class Visit:
     @cached_property
     def preferences(self) -> Mapping[str, str]:
         """What the person saved in this browser: `zone` of times and `theme`."""
-        [saved, *_] = [*cookie_values(head_of(self.call.scope).headers, {preferences.COOKIE}), ""]
-        return preferences.read(saved)
+        [saved, *_] = [*cookie_values(head_of(self.call.scope).headers, {places.COOKIE}), ""]
+        return places.read(saved)
 
     @property
     def shown(self) -> ShownVisit:
@@ -145,3 +147,35 @@ class Visit:
         self.weight += len(reply.body)
         said = msgspec.json.decode(reply.body) if reply.body and "json" in reply.headers["content-type"] else reply.body
         return Said(reply.status, said, reply.headers, reply.body)
+
+
+# Several reads of one page at a time, a few of them at once.
+
+AT_ONCE = 4
+T = TypeVar("T")
+
+
+async def together(reads: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of reads in their order, AT_ONCE of them at a time."""
+    free = asyncio.Semaphore(AT_ONCE)
+
+    async def one(read: Coroutine[Any, Any, T]) -> T:
+        async with free:
+            return await read
+
+    return await asyncio.gather(*(one(read) for read in reads))
+
+
+# Commands with a secret in their result.
+
+
+async def carry_out_unstored(call: Call[Any, Any], intent: Intent[T]) -> T:
+    """Carry out an intent, and keep its result out of the stored answer. Raises as `Call.carry_out`."""
+    made: list[T] = []
+
+    def keep(result: T) -> Answer:
+        made.append(result)
+        return Answer(HTTPStatus.NO_CONTENT, None, pending=True)
+
+    await call.carry_out(intent, keep)
+    return made[-1]

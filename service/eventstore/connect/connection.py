@@ -7,19 +7,66 @@ import os
 import select
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
 import psycopg
+import structlog
 from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 from psycopg.waiting import wait_async
 from psycopg_pool import AsyncConnectionPool
 
-from service.eventstore.connect.outage import OUTAGE
 from service.eventstore.connect.pipeline import StatementPipeline
+
+# Whether the database answers, as one process sees it: a line in the log when it stops, and one when it is back.
+# Everything that talks to the database reports here instead of logging for itself: while it is gone, each request and
+# each thread meets that again and again, and what an operator needs is when it began and how long it took.
+
+log = structlog.get_logger()
+
+
+class Outage:
+    """Begins with the first connection that is lost or not made, and ends with the next one that is made.
+
+    Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since: float | None = None
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the database was last found gone."""
+        return self._since is not None
+
+    def began(self, error: BaseException, **more: Any) -> None:
+        """A connection was lost, found silent or not made; `more` goes into the line."""
+        with self._lock:
+            if self._since is not None:
+                return
+            self._since = time.monotonic()
+        sqlstate = getattr(error, "sqlstate", None) or ""
+        log.error("database_gone", error=type(error).__name__, sqlstate=sqlstate, **more)
+
+    def ended(self) -> None:
+        """A connection was made."""
+        if self._since is None:
+            return
+        with self._lock:
+            since, self._since = self._since, None
+        if since is not None:
+            log.warning("database_back", seconds=round(time.monotonic() - since, 1))
+
+
+OUTAGE = Outage()
+"""The one of this process, which has one database."""
+
 
 Row = tuple[Any, ...]
 Connection = psycopg.Connection[Row]
@@ -253,3 +300,77 @@ def _adapt(connection: AnyConnection, transaction_timeout_ms: int) -> list[sql.C
     if connection.info.server_version >= TRANSACTION_TIMEOUT_FROM:
         settings["transaction_timeout"] = f"{transaction_timeout_ms}ms"
     return [sql.SQL("set {} = {}").format(sql.Identifier(name), sql.Literal(value)) for name, value in settings.items()]
+
+
+# Whether the database has room for what is written, as one process meets it: a line when it has not, one when it has.
+# A write that finds no room fails with 53100, and is told so to its caller alone; the next one may fit, and the one
+# after that not. So it lasts until no write has failed for a while. A process that writes nothing meets nothing: the
+# processes of one service tell each other, by the time at which a file in the directory that they share was last
+# touched.
+
+QUIET_SECONDS = 10.0  # without a failed write; then there is room again
+MARK = "disk_full"
+NO_ROOM = (psycopg.errors.DiskFull, psycopg.errors.ReadOnlySqlTransaction)
+"""A write without room, and one that the server refused before its disk had none (embedded/room.py)."""
+
+
+class FullDisk:
+    """Begins with a write that finds no room, and ends when none has for QUIET_SECONDS. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since: float | None = None
+        self._last = 0.0
+        self._mark: Path | None = None
+
+    def share(self, directory: Path) -> None:
+        """Tell the other processes that share a directory, and be told by them. It should not be on a disk."""
+        self._mark = directory / MARK
+
+    def tell_others(self) -> None:
+        """Tell the processes that share the directory that there is no room now."""
+        if self._mark is not None:
+            with suppress(OSError):
+                self._mark.touch()
+
+    def met(self, error: BaseException | None) -> bool:
+        """Look whether an error, or its cause, is one of the errors in NO_ROOM."""
+        while error is not None and not isinstance(error, NO_ROOM):
+            error = error.__cause__ or error.__context__
+        if error is None:
+            return False
+        with self._lock:
+            began = self._since is None
+            self._last = time.monotonic()
+            if began:
+                self._since = self._last
+        self.tell_others()
+        if began:
+            log.error("disk_full", sqlstate=error.sqlstate)
+        return True
+
+    @property
+    def lasts(self) -> bool:
+        """Whether writes of this process find no room; the first who asks after the end logs it."""
+        if self._since is None:
+            return False
+        with self._lock:
+            if self._since is None or time.monotonic() - self._last < QUIET_SECONDS:
+                return self._since is not None
+            seconds, self._since = self._last - self._since, None
+        log.warning("disk_has_room", seconds=round(seconds, 1))
+        return False
+
+    @property
+    def lasts_anywhere(self) -> bool:
+        """Whether writes find no room in this process, or in another that shares its directory."""
+        if self.lasts:
+            return True
+        if self._mark is not None:
+            with suppress(OSError):
+                return abs(time.time() - self._mark.stat().st_mtime) < QUIET_SECONDS
+        return False
+
+
+FULL_DISK = FullDisk()
+"""The one of this process, which has one database."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
@@ -94,3 +94,17 @@ class Facts:
     async def _configure(self, connection: AsyncConnection) -> None:
         for setting in self._settings:
             await connection.execute(f"set {setting}".encode())
+
+
+# The time of the database in SQL, for statements that are put together in Python. Each constant is a scalar subquery:
+# a statement asks once for the time, however many rows it looks at, and an index on the compared column serves. A
+# process's own clock decides nothing.
+
+DAY: Final = 86400
+"""Seconds."""
+
+NOW: Final = "(select service_now())"
+"""The moment, as timestamptz."""
+
+NOW_SECONDS: Final = "(select service_seconds())"
+"""Whole epoch seconds, as bigint: what deadlines, leases and times of receipt are told in."""

@@ -11,10 +11,9 @@ from typing import ClassVar
 
 import psycopg
 
-from service.eventstore.connect.connection import AnyConnection, WritingConnection
-from service.eventstore.connect.fulldisk import FULL_DISK
+from service.eventstore.connect.connection import FULL_DISK, AnyConnection, WritingConnection
 from service.eventstore.declare.commands import CommandFailed, OutcomeUnknown
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from statemachines.kernel.machine import Stream
 
 # 57P01 admin_shutdown, 57P02 crash_shutdown, 57P03 cannot_connect_now, 57P05 idle_session_timeout: the session is gone,

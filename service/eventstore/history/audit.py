@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from projections.kernel.projection import AnyProjection
-from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare.codec import (
     CHAIN_START,
     EventEnvelope,

@@ -11,8 +11,8 @@ it in the table, in the swap at the latest: whoever writes it writes it there.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import psycopg
@@ -20,15 +20,14 @@ import structlog
 from psycopg import sql
 
 from projections.kernel.projection import AnyProjection, Table
-from service.eventstore.connect.clock import NOW_SECONDS
+from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare import names
-from service.eventstore.declare.commands import Command
-from service.eventstore.declare.intents import Intent, system_command
+from service.eventstore.declare.commands import Command, Intent, system_command
 from service.eventstore.history.audit import Report, unreported
-from service.eventstore.history.fold_digest import fold_digest
 from service.eventstore.history.folding import (
     Folded,
     RowDigest,
+    fold_digest,
     fold_history,
     fold_tails,
     keep_to_the_index,
@@ -41,6 +40,7 @@ from service.eventstore.state import statements
 from service.eventstore.state.cache import StreamName
 from statemachines.audit import rebuild as rebuilds
 from statemachines.audit.rebuild import ProjectionRebuilt
+from statemachines.kernel.topics import known_topics
 
 log = structlog.get_logger()
 
@@ -375,3 +375,44 @@ def receipt_command(receipt: ProjectionRebuilt) -> Command:
     stream = rebuilds.stream(receipt.projection)
     intent = Intent([stream], lambda unit: unit.append(stream, [receipt]))
     return system_command("operator", f"REBUILD {receipt.projection}", intent, gates=(rebuilds.SCOPE,))
+
+
+# What the log holds of a later release: the topics that this one cannot read, and the streams that hold them (G-149).
+# The reactor notes each topic where it meets it first (`topics_met`), so that asking costs a few rows while there is
+# nothing, and a part of the log while there is.
+
+LOOKED_THROUGH = 100_000
+"""Events after the first unknown one that a count reads at most: it is asked for by health checks."""
+
+UNKNOWN = "select topic, first_position from topics_met where topic <> all(%s::text[]) order by topic"
+COUNT = (
+    "select count(*) from (select distinct e.project_id, e.stream_id from log_index i join events e on e.seq = i.seq "
+    "where i.position between %s::bigint and %s::bigint and e.topic = any(%s::text[])) found"
+)
+
+
+class TopicSearch(NamedTuple):
+    """The parameters of COUNT: positions to look through, and topics to look for."""
+
+    first: int
+    last: int
+    topics: list[str]
+
+
+def known() -> tuple[list[str]]:
+    """The parameters of UNKNOWN. Every machine must have been imported (service/registry.py)."""
+    return (known_topics(),)
+
+
+def asked(unknown: Sequence[tuple[str, int]]) -> TopicSearch:
+    """What to count, given the rows of UNKNOWN; there must be some."""
+    first = min(position for _, position in unknown)
+    return TopicSearch(first, first + LOOKED_THROUGH - 1, [topic for topic, _ in unknown])
+
+
+def describe(topics: Sequence[str], streams: int) -> str:
+    """Say it to an operator."""
+    return (
+        f"{streams} streams hold events of a later release ({', '.join(topics)}) and answer stream_is_newer: "
+        "bring this process to that release"
+    )

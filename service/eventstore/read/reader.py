@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from contextvars import ContextVar
 from functools import cache
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import psycopg
@@ -31,8 +31,7 @@ from service.eventstore.connect.connection import (
     take_from,
 )
 from service.eventstore.declare.faults import is_loss
-from service.fairness.not_done import CommandNotDone, ReadNotDone
-from service.fairness.turns import Turns
+from service.fairness.turns import CommandNotDone, ReadNotDone, Turns
 
 R = TypeVar("R", bound=msgspec.Struct)
 Row = tuple[Any, ...]
@@ -284,3 +283,16 @@ def _select(table: str, where: str, order_by: str, limit: int | None) -> str:
     if limit is not None:
         query += f" limit {limit}"
     return query
+
+
+# Where a page of a list begins and ends: newest first, ties by id descending (G-005).
+
+
+class PageEnd(NamedTuple):
+    """Where a page ended: a time in epoch seconds and an id."""
+
+    at: int
+    id: str
+
+
+END = PageEnd((1 << 53) - 1, "\U0010ffff")  # above every item: where the first page begins

@@ -19,8 +19,10 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from enum import Enum
-from importlib import resources
+from importlib import metadata, resources, util
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
@@ -28,10 +30,123 @@ from psycopg import sql
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from service.eventstore.schema import functions as sqlfunctions
-from service.eventstore.schema import jobschema
 from service.eventstore.schema.functions import Function, SignatureChanged
 
+# What must hold of a database before the service serves from it.
+
 Connection = psycopg.Connection[tuple[Any, ...]]
+
+OLDEST_SERVER = 150000
+DURABLE = {"fsync": {"on"}, "full_page_writes": {"on"}, "synchronous_commit": {"on", "remote_apply"}}
+
+
+class UnfitDatabase(Exception):
+    """The database cannot keep what the service promises; the message lists why, one reason a line."""
+
+
+def check_database(connection: Connection, *, test_clock: bool) -> None:
+    """Refuse a server that may lose acknowledged work, and a database that tests have moved in time.
+
+    `test_clock` is whether this process was started with the test clock. Raises UnfitDatabase.
+    """
+    problems = server_problems(connection)
+    [[offset]] = connection.execute("select offset_seconds from service_clock").fetchall()
+    if offset and not test_clock:
+        problems.append(
+            f"The clock of this database was moved {offset} seconds ahead by tests. It can only be used with "
+            "SERVICE_TEST_CLOCK=1 and SERVICE_TEST_TOKEN."
+        )
+    if problems:
+        raise UnfitDatabase("\n".join(problems))
+
+
+def server_problems(connection: Connection) -> list[str]:
+    """What is wrong with the server: its version, its encoding, its durability."""
+    problems = []
+    if connection.info.server_version < OLDEST_SERVER:
+        problems.append("The database server is older than PostgreSQL 15.")
+    names = [*DURABLE, "server_encoding"]
+    rows = connection.execute("select name, setting from pg_settings where name = any(%s)", (names,)).fetchall()
+    settings: dict[str, str] = dict(rows)
+    if settings["server_encoding"] != "UTF8":
+        problems.append("The database is not encoded in UTF8.")
+    problems += [
+        f"{name} is {settings[name]} on the database server; it must be {' or '.join(sorted(allowed))}, because "
+        "answered work would be lost in a crash."
+        for name, allowed in DURABLE.items()
+        if settings[name] not in allowed
+    ]
+    return problems
+
+
+# The tables of telemetry, which have a partition for each day.
+
+TELEMETRY = ("log_events", "analytics_events")
+
+_NAMES = (
+    "select c.relname::text from pg_inherits i join pg_class c on c.oid = i.inhrelid "
+    "where i.inhparent = %s::regclass order by c.relname"
+)
+
+
+async def partitions_of(connection: psycopg.AsyncConnection[tuple[Any, ...]], table: str) -> list[str]:
+    """Names of all partitions of a table, oldest day first, the default one last."""
+    cursor = await connection.execute(_NAMES, (table,))
+    return [name for (name,) in await cursor.fetchall()]
+
+
+def partition_of(table: str, day: int) -> str:
+    """Name the partition that a day (the epoch of its midnight) has once it is made; see ensure_partition."""
+    return f"{table}_{datetime.fromtimestamp(day, UTC):%Y%m%d}"
+
+
+# The SQL of procrastinate, the job library: read from the installed package, never copied here. A fresh database gets
+# the library's whole schema. A database that has an older one gets the library's own steps in between, so that raising
+# the version in requirements/ needs no migration of ours. It stands outside of the numbered order of our own files,
+# and is applied after them. The number in its name is what databases have recorded since the first release; a file of
+# ours may have a lower number and be newer.
+
+JOB_SCHEMA = "0090_procrastinate"
+STEP = re.compile(r"(\d+)\.(\d+)\.(\d+)_.*\.sql")
+
+
+def version() -> str:
+    """The installed version."""
+    return metadata.version("procrastinate")
+
+
+def schema() -> str:
+    """SQL that makes the whole schema in an empty database."""
+    return (_directory() / "schema.sql").read_text(encoding="utf-8")
+
+
+def steps(after: str) -> str:
+    """SQL of the library's steps that came after version `after`, in their order; possibly empty."""
+    found = []
+    for file in (_directory() / "migrations").iterdir():
+        matched = STEP.fullmatch(file.name)
+        if matched and tuple(map(int, matched.groups())) > _numbers(after):
+            found.append((file.name, file.read_text(encoding="utf-8")))
+    return "\n;\n".join(text for _, text in sorted(found)) or "select 1"
+
+
+def is_older(one: str, other: str) -> bool:
+    """Whether version `one` came before `other`."""
+    return _numbers(one) < _numbers(other)
+
+
+def _directory() -> Path:
+    """Where the library keeps its SQL. Importing it to ask would make each start a tenth of a second longer."""
+    spec = util.find_spec("procrastinate")
+    assert spec is not None, "installed, as its version is known"
+    assert spec.origin is not None, "an ordinary package"
+    return Path(spec.origin).parent / "sql"
+
+
+def _numbers(written: str) -> tuple[int, ...]:
+    """A version as numbers to compare; the empty text comes before every version."""
+    return tuple(int(part) for part in re.findall(r"\d+", written)[:3])
+
 
 RUNNER_LOCK = 0x53455256494345  # "SERVICE"; any number that nobody else uses
 RUNNER_WAIT_SECONDS = 120.0
@@ -174,9 +289,9 @@ def compare(applied: dict[str, Applied], migrations: list[Migration]) -> list[tu
 
 def _standing_of_another(migration: Migration, found: Applied) -> MigrationStanding:
     """How a migration stands whose recorded text is not that of its file."""
-    if migration.detail and jobschema.is_older(found.detail, migration.detail):
+    if migration.detail and is_older(found.detail, migration.detail):
         return MigrationStanding.PENDING
-    if migration.detail and jobschema.is_older(migration.detail, found.detail):
+    if migration.detail and is_older(migration.detail, found.detail):
         return MigrationStanding.UNKNOWN  # The library of a later release; its steps bear no mark of ours.
     return MigrationStanding.CHANGED
 
@@ -214,9 +329,9 @@ def _to_apply(migrations: list[Migration], applied: dict[str, Applied]) -> list[
         )
     pending = [migration for migration in migrations if standings[migration.name] is MigrationStanding.PENDING]
     # The number of the job library's schema is only a part of its recorded name, no place in the order of our files.
-    last = max((name for name in applied if name != jobschema.NAME), default="")
+    last = max((name for name in applied if name != JOB_SCHEMA), default="")
     for migration in pending:
-        if migration.name not in {*applied, jobschema.NAME} and migration.name < last:
+        if migration.name not in {*applied, JOB_SCHEMA} and migration.name < last:
             raise MigrationError(
                 f"Migration {migration.name} is new, but the database is already at {last}. Give it a higher number."
             )
@@ -271,10 +386,10 @@ def _applied(connection: Connection) -> dict[str, Applied]:
 
 def _library_migration() -> Migration:
     """The job library's schema, as a fresh database gets it."""
-    text = jobschema.schema()
-    return Migration(jobschema.NAME, text, hashlib.sha256(text.encode()).hexdigest(), jobschema.version())
+    text = schema()
+    return Migration(JOB_SCHEMA, text, hashlib.sha256(text.encode()).hexdigest(), version())
 
 
 def _library_upgrade(migration: Migration, applied: Applied) -> Migration:
     """The library's own steps from the recorded version to the installed one, as one transaction."""
-    return migration._replace(sql=jobschema.steps(applied.detail))
+    return migration._replace(sql=steps(applied.detail))

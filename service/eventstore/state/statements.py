@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from projections.kernel.projection import Table
-from service.eventstore.connect.clock import NOW
+from service.eventstore.connect.facts import NOW
 
 # Prepared like all others: a statement that is not takes a cursor of its own, and is parsed in each round.
 BEGIN = "begin"

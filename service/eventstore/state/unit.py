@@ -13,8 +13,7 @@ from projections.kernel.projection import AnyProjection, Table
 from service.eventstore.declare.codec import canonical
 from service.eventstore.declare.commands import Command
 from service.eventstore.declare.faults import StreamFault
-from service.eventstore.state.cache import StreamName
-from service.eventstore.state.documents import Taken, take_document
+from service.eventstore.state.cache import StreamName, Taken, take_document
 from statemachines.kernel.machine import Event, Recorded, StateMachine, Stream, apply
 
 R = TypeVar("R", bound=msgspec.Struct)

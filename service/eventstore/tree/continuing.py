@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from service.eventstore.connect.connection import Connection
-from service.eventstore.tree.beside import CheckpointFile, Unreadable
-from service.eventstore.tree.growing import grow
+from service.eventstore.tree.growing import CheckpointFile, Unreadable, grow
 from service.eventstore.tree.standing import Standing, judge, look
 from service.tlog.notes import Checkpoint
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from service.eventstore.connect.connection import Connection
-from service.eventstore.tree.beside import CheckpointFile, Unreadable
+from service.eventstore.tree.growing import CheckpointFile, Unreadable
 from service.eventstore.tree.reading import NotInTree, roots
 from service.tlog.notes import Checkpoint
 

@@ -13,7 +13,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import NamedTuple
@@ -26,16 +26,14 @@ from service.eventstore.declare import names
 from service.eventstore.declare.commands import Command, Outcome
 from service.eventstore.declare.faults import Meaning, judge
 from service.eventstore.state import statements
-from service.eventstore.state.cache import StreamName
-from service.eventstore.state.entry import Entry
-from service.eventstore.state.session import WritingSession
+from service.eventstore.state.cache import Entry, StreamName
+from service.eventstore.state.loading import WritingSession
 from service.eventstore.state.unit import Registry
 from service.eventstore.write.loop import Answers
 from service.eventstore.write.round import Round
 from service.eventstore.write.warming import Found, Wanted, attempt, take_in
 from service.fairness.fences import FenceQueue
-from service.fairness.lines import InTurn
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone, InTurn
 
 log = structlog.get_logger()
 
@@ -201,3 +199,28 @@ def _end_gate_holders(connection: Connection, entry: Entry) -> int:
             connection.execute(statements.TERMINATE, (pid,))
             ended += 1
     return ended
+
+
+# Deleting rows whose time is over, without holding anybody up.
+
+BATCH = 5_000
+
+
+async def forget(conninfo: str, over: Iterable[tuple[str, str]], event: str) -> None:
+    """Delete rows of tables, given as (table, condition), in batches of a transaction each: no command waits for long.
+
+    `event` names what is logged when there were any. Raises psycopg.Error.
+    """
+    async with await psycopg.AsyncConnection.connect(
+        conninfo, autocommit=True, application_name="service-forget"
+    ) as connection:
+        for table, condition in over:
+            query = (
+                f"delete from {table} where ctid = any(array("  # noqa: S608 - constants only
+                f"select ctid from {table} where {condition} limit {BATCH} for update skip locked))"
+            )
+            total = 0
+            while count := (await connection.execute(query.encode())).rowcount:
+                total += count
+            if total:
+                log.info(event, table=table, count=total)

@@ -15,18 +15,16 @@ from concurrent.futures import Future
 import psycopg
 import structlog
 
-from service.eventstore.connect.fulldisk import FULL_DISK
-from service.eventstore.connect.outage import OUTAGE
+from service.eventstore.connect.connection import FULL_DISK, OUTAGE
 from service.eventstore.declare.commands import Command, Outcome
 from service.eventstore.declare.faults import Fault, Meaning, judge
-from service.eventstore.state.cache import KEPT_BYTES, KnownStream, StateCache, StreamName
-from service.eventstore.state.entry import DEADLINE, Entry, tell
-from service.eventstore.state.session import WritingSession
+from service.eventstore.state.cache import DEADLINE, KEPT_BYTES, Entry, KnownStream, StateCache, StreamName, tell
+from service.eventstore.state.loading import WritingSession
 from service.eventstore.state.unit import Registry
 from service.eventstore.write.round import Round, RoundResult
 from service.eventstore.write.warming import Warmer
-from service.fairness.not_done import CommandNotDone
 from service.fairness.parking import Parking
+from service.fairness.turns import CommandNotDone
 
 log = structlog.get_logger()
 

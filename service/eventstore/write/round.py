@@ -24,11 +24,17 @@ import msgspec
 
 from service.eventstore.connect.connection import Connection
 from service.eventstore.declare import names
-from service.eventstore.declare.commands import Answer, KeyReused, Outcome, Refused, StoredAnswer
+from service.eventstore.declare.commands import (
+    Answer,
+    IdempotencyRecord,
+    KeyReused,
+    Outcome,
+    Refused,
+    StoredAnswer,
+    replay,
+)
 from service.eventstore.declare.faults import StreamFault
-from service.eventstore.declare.idempotency import IdempotencyRecord, replay
-from service.eventstore.state.cache import StateCache, StreamName
-from service.eventstore.state.entry import Entry
+from service.eventstore.state.cache import Entry, StateCache, StreamName
 from service.eventstore.state.loading import Footprint, Loaded, fold_streams, lock_and_load
 from service.eventstore.state.unit import Batch, Registry, UnitOfWork
 from service.eventstore.write.warming import Wanted

@@ -22,11 +22,10 @@ from service.eventstore.connect.connection import Connection
 from service.eventstore.declare.faults import StreamDamaged, StreamFault
 from service.eventstore.state import statements
 from service.eventstore.state.cache import NOTHING, KnownStream, StateCache, StreamMark, StreamName
-from service.eventstore.state.loading import TailRow, check_head, fold_tail
-from service.eventstore.state.session import WritingSession
+from service.eventstore.state.loading import TailRow, WritingSession, check_head, fold_tail
 from service.eventstore.state.unit import Registry
 from service.eventstore.write.writing import outgrown
-from service.fairness.lines import InTurn
+from service.fairness.turns import InTurn
 from statemachines.kernel.machine import Stream
 
 log = structlog.get_logger()

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from projections.kernel.projection import Table
-from service.eventstore.connect.arrays import Value, columns
 from service.eventstore.connect.connection import Connection
+from service.eventstore.connect.pipeline import Value, columns
 from service.eventstore.declare.codec import (
     CHAIN_START,
     EventEnvelope,
@@ -20,11 +20,10 @@ from service.eventstore.declare.codec import (
     hash_payload,
     microseconds,
 )
+from service.eventstore.declare.commands import IdempotencyRecord
 from service.eventstore.declare.faults import CommitNotConfirmed
-from service.eventstore.declare.idempotency import IdempotencyRecord
 from service.eventstore.state import statements
-from service.eventstore.state.cache import NOTHING, KnownStream, StateCache, StreamMark, StreamName
-from service.eventstore.state.entry import Entry
+from service.eventstore.state.cache import NOTHING, Entry, KnownStream, StateCache, StreamMark, StreamName
 from service.eventstore.state.loading import Loaded, StreamHead
 from service.eventstore.state.unit import Batch, NewEvent, Working
 from service.ids import new_id

@@ -9,7 +9,7 @@ import msgspec
 from projections.accounts.feedback import FeedbackRow
 from schemas.accounts.feedback import FeedbackReceived, SendFeedback
 from schemas.kernel.published import body_schema
-from service.accounts.commands import feedback
+from service.accounts import person
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -31,11 +31,11 @@ _NEXT = "Nothing to do. Send the same fingerprint when you meet it again: repeat
 async def send_feedback(call: Call[SendFeedback, None]) -> Outcome:
     """Keep feedback of the caller, or count its repeat."""
     wish = call.body
-    feedback.check(wish, body_schema(SendFeedback))
+    person.check(wish, body_schema(SendFeedback))
     if wish.project_id is not msgspec.UNSET:
         await call.services.authenticator.admit(call.principal, wish.project_id, call.operation)
         call.scope_id = wish.project_id
-    return await call.carry_out(feedback.send(call.user_id, wish), _received)
+    return await call.carry_out(person.send(call.user_id, wish), _received)
 
 
 def _received(row: FeedbackRow) -> Answer:

@@ -13,13 +13,12 @@ from schemas.accounts.membership import (
     MemberRemoved,
 )
 from schemas.kernel.paging import PageQuery
-from service.accounts import reads
-from service.accounts.commands import invitation as invitations
-from service.accounts.commands import membership as memberships
+from service.accounts import membership as invitations
+from service.accounts import membership as memberships
+from service.accounts import reads, show
 from service.accounts.reads import Offered
-from service.accounts.show import membership as show
 from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.read.pages import PageEnd
+from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

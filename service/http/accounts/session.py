@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from schemas.accounts.session import SessionEndedBody, SessionList
 from schemas.kernel.paging import PageQuery
-from service.accounts import reads
-from service.accounts.commands import session as commands
-from service.accounts.show import person as show
+from service.accounts import reads, show
+from service.accounts import sign_in as commands
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.read.pages import PageEnd
+from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

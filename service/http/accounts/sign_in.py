@@ -18,12 +18,11 @@ from schemas.accounts.sign_in import (
     StartDevice,
     SyntheticSignInBody,
 )
-from service.accounts.commands import person
-from service.accounts.commands import sign_in as commands
-from service.accounts.show import person as show
+from service.accounts import person, show
+from service.accounts import sign_in as commands
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
-from service.fairness.tenants import SIGN_IN
+from service.fairness.turns import SIGN_IN
 from service.http.accounts import device_page
 from service.http.edge.answer.page import HEADERS, HTML
 from service.http.edge.declare import groups

@@ -16,8 +16,8 @@ from schemas.alerts.alert import (
     PreviewAlert,
 )
 from schemas.kernel.published import body_schema
-from service.alerts import commands, looking, show
-from service.alerts.reads import StandingAlert, alerts_of
+from service.alerts import alert
+from service.alerts.alert import StandingAlert, alerts_of
 from service.analytics.queries import QUERY_SECONDS
 from service.analytics.refusals import unanswered
 from service.auth.refusals import Refusal, refusal
@@ -45,7 +45,7 @@ _UNREAD = ("upstream_error", "upstream_timeout", "rate_limited")
 )
 async def list_alerts(call: Call[None, None]) -> Answer:
     """List all alerts with their latest verdicts, newest first."""
-    return Answer(200, show.listed(call.project_id, await alerts_of(call.services.store, call.project_id)))
+    return Answer(200, alert.listed(call.project_id, await alerts_of(call.services.store, call.project_id)))
 
 
 @groups.ALERTS.operation(
@@ -59,8 +59,8 @@ async def list_alerts(call: Call[None, None]) -> Answer:
 )
 async def create_alert(call: Call[CreateAlert, None]) -> Outcome:
     """Make an alert over a column of a blueprint, with frozen parameters."""
-    wish = looking.wish_of(call.body, body_schema(CreateAlert))
-    return await call.carry_out(commands.create(call.project_id, wish), lambda made: Answer(201, show.created(made)))
+    wish = alert.wish_of(call.body, body_schema(CreateAlert))
+    return await call.carry_out(alert.create(call.project_id, wish), lambda made: Answer(201, alert.created(made)))
 
 
 @groups.ALERTS.operation(
@@ -75,7 +75,7 @@ async def create_alert(call: Call[CreateAlert, None]) -> Outcome:
 )
 async def get_alert(call: Call[None, None]) -> Answer:
     """Show an alert, its latest verdict and how late its evaluation is."""
-    return Answer(200, show.alert(await _alert(call)))
+    return Answer(200, alert.alert(await _alert(call)))
 
 
 @groups.ALERTS.operation(
@@ -97,12 +97,12 @@ async def preview_alert(call: Call[PreviewAlert, None]) -> Answer | Outcome:
 
 async def _preview(call: Call[PreviewAlert, None]) -> Answer:
     tenant = call.principal.tenant
-    wish = looking.wish_of(call.body, body_schema(PreviewAlert))
+    wish = alert.wish_of(call.body, body_schema(PreviewAlert))
     with reading_for(Caller(tenant, QUERY_SECONDS)):
-        past = await looking.look_back(call.services.queries, call.project_id, tenant, wish, call.body.days)
+        past = await alert.look_back(call.services.queries, call.project_id, tenant, wish, call.body.days)
     if isinstance(past, ReadFailed):
         raise _unread(past)
-    return Answer(200, show.preview(call.project_id, wish, call.body.days, past))
+    return Answer(200, alert.preview(call.project_id, wish, call.body.days, past))
 
 
 @groups.ALERTS.operation(
@@ -122,12 +122,12 @@ async def evaluate_alert(call: Call[EvaluateAlert, None]) -> Outcome:
         return stored
     row, tenant, services = (await _alert(call)).row, call.principal.tenant, call.services
     with reading_for(Caller(tenant, QUERY_SECONDS)):
-        found = await looking.read(
+        found = await alert.read(
             services.store, services.queries, call.project_id, tenant, row.blueprint_id, row.params
         )
     if isinstance(found, ReadFailed):
         raise _unread(found)
-    return await call.carry_out(commands.record_look(row, found), lambda look: Answer(200, show.evaluated(look)))
+    return await call.carry_out(alert.record_look(row, found), lambda look: Answer(200, alert.evaluated(look)))
 
 
 @groups.ALERTS.operation(
@@ -143,8 +143,8 @@ async def evaluate_alert(call: Call[EvaluateAlert, None]) -> Outcome:
 )
 async def delete_alert(call: Call[None, None]) -> Outcome:
     """Delete an alert and end its evaluation."""
-    intent = commands.delete(call.project_id, call.path["id"])
-    return await call.carry_out(intent, lambda ended: Answer(200, show.deleted(ended)))
+    intent = alert.delete(call.project_id, call.path["id"])
+    return await call.carry_out(intent, lambda ended: Answer(200, alert.deleted(ended)))
 
 
 async def _alert(call: Call[EvaluateAlert, None] | Call[None, None]) -> StandingAlert:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projections.analytics.connection import ConnectionRow
 from schemas.analytics.connection import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest
-from service.analytics import commands, reads, show
+from service.analytics import connection, show
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -32,7 +32,7 @@ AnyCall = Call[ConnectRequest, None] | Call[PollRequest, None]
 async def connect_provider(call: Call[ConnectRequest, None]) -> Outcome:
     """Begin a sign-in of the human who owns the provider project."""
     await _require_own(call, call.body.project_id)
-    intent = await commands.connect(call.services.store, call.services.providers.oauth, call.body)
+    intent = await connection.connect(call.services.store, call.services.providers.oauth, call.body)
     return await call.carry_out(intent, _started)
 
 
@@ -53,7 +53,7 @@ async def poll_provider(call: Call[PollRequest, None]) -> Outcome | Answer:
     row = await _find(call)
     if Status(row.status) not in PENDING:
         return _standing(row)
-    intent = await commands.settle(call.services.store, call.services.providers.oauth, row)
+    intent = await connection.settle(call.services.store, call.services.providers.oauth, row)
     return await call.carry_out(intent, _standing)
 
 
@@ -65,7 +65,7 @@ async def _require_own(call: AnyCall, project_id: str) -> None:
 
 async def _find(call: Call[PollRequest, None]) -> ConnectionRow:
     """Find the connection. One of a project hidden from the caller is not found either."""
-    row = await reads.find_connection(call.services.store, call.body.connection_id)
+    row = await connection.find_connection(call.services.store, call.body.connection_id)
     missing = ConnectionNotFound("There is no such connection.", next_action="Start one with POST /v1/auth/provider.")
     if row is None:
         raise missing
@@ -76,7 +76,7 @@ async def _find(call: Call[PollRequest, None]) -> ConnectionRow:
     return row
 
 
-def _started(asked: commands.PendingConnection) -> Answer:
+def _started(asked: connection.PendingConnection) -> Answer:
     return Answer(200, show.started(asked))
 
 

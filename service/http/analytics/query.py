@@ -8,13 +8,13 @@ import msgspec
 
 from schemas.analytics.query import QueryAnswer, QueryInput
 from schemas.kernel.published import body_schema
-from service.analytics.bounded.answers import Table
+from service.analytics.bounded import Table
 from service.analytics.queries import QUERY_SECONDS
 from service.analytics.receipts import keep_receipt
 from service.analytics.refusals import unanswered
-from service.analytics.structured import show
-from service.analytics.structured.asking import ask_structured, ask_text
+from service.analytics.structured import compiling
 from service.analytics.structured.checking import check_form
+from service.analytics.structured.compiling import ask_structured, ask_text
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import Caller, reading_for
@@ -53,7 +53,7 @@ async def _query(call: Call[QueryInput, None]) -> Answer:
         raise unanswered(found)
     call.headers["server-timing"] = server_timing(found.timing.waited_ms, found.timing.database_ms)
     await keep_receipt(call.services.store, call.project_id, found)
-    return Answer(200, show.answer(call.project_id, found))
+    return Answer(200, compiling.answer(call.project_id, found))
 
 
 async def _ask(call: Call[QueryInput, None]) -> Table | ReadFailed:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from schemas.audit.tree import ConsistencyProof, ConsistencyQuery, InclusionProof, InclusionQuery
-from service.audit import show
-from service.audit.reads import NotInTree
+from service.audit import tree
+from service.audit.tree import NotInTree
 from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
@@ -79,7 +79,7 @@ async def get_inclusion_proof(call: Call[None, InclusionQuery]) -> Answer:
         proven = await call.services.tree.inclusion(position, size)
     except NotInTree as missing:
         raise refusal("log_size_not_found") from missing
-    return Answer(HTTPStatus.OK, show.inclusion(position, size, proven))
+    return Answer(HTTPStatus.OK, tree.inclusion(position, size, proven))
 
 
 @groups.LOG.operation(
@@ -104,7 +104,7 @@ async def get_consistency_proof(call: Call[None, ConsistencyQuery]) -> Answer:
         proven = await call.services.tree.consistency(old, new)
     except NotInTree as missing:
         raise refusal("log_size_not_found") from missing
-    return Answer(HTTPStatus.OK, show.consistency(old, new, proven))
+    return Answer(HTTPStatus.OK, tree.consistency(old, new, proven))
 
 
 ENDPOINTS = [get_log_checkpoint, get_log_tile, get_inclusion_proof, get_consistency_proof]

@@ -19,16 +19,14 @@ from schemas.billing.payment import (
     PortalStarted,
 )
 from schemas.kernel.published import body_schema
+from service.auth.authority import carry_out
 from service.auth.refusals import InvalidPayload, refusal
-from service.auth.system import carry_out
-from service.billing import commands, show
-from service.billing.notifications import read, whose
-from service.billing.payments import Page
+from service.billing import subscription, usage
+from service.billing.payments import Page, read, whose
 from service.billing.plans import held_by
-from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.eventstore.read.reader import read_as
-from service.fairness.tenants import PAYMENTS
+from service.fairness.turns import PAYMENTS
 from service.http.edge.body.gate import check_body, check_values
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -72,7 +70,7 @@ async def start_billing_checkout(call: Call[CheckoutRequest, None]) -> Outcome:
         after=after,
         key=_key(call),
     )
-    return await call.carry_out(_known(page), lambda made: Answer(200, show.checkout(wish.plan, made)))
+    return await call.carry_out(_known(page), lambda made: Answer(200, usage.checkout(wish.plan, made)))
 
 
 @groups.USAGE_BILLING.operation(
@@ -93,7 +91,7 @@ async def open_billing_portal(call: Call[PortalRequest, None]) -> Outcome:
     page = await services.payments.create_portal(
         user_id=call.user_id, customer_id=held.customer_id, after=after, key=_key(call)
     )
-    return await call.carry_out(_known(page), lambda made: Answer(200, show.portal(made)))
+    return await call.carry_out(_known(page), lambda made: Answer(200, usage.portal(made)))
 
 
 @groups.USAGE_BILLING.operation(
@@ -122,10 +120,10 @@ async def receive_billing_webhook(call: Call[bytes, None]) -> Answer:
     found = read(body, terms.plans)
     user_id = None if found is None else await whose(services.store, found)
     if found is None or user_id is None:
-        return Answer(200, show.notification(body, None, None))
-    recorded = await carry_out(services.store, "payment provider", "tell", commands.tell(user_id, found.said))
+        return Answer(200, usage.notification(body, None, None))
+    recorded = await carry_out(services.store, "payment provider", "tell", subscription.tell(user_id, found.said))
     held = None if recorded is None else await held_by(services.store, terms, user_id)
-    return Answer(200, show.notification(body, user_id, held))
+    return Answer(200, usage.notification(body, user_id, held))
 
 
 def _object(raw: bytes) -> dict[str, Any]:

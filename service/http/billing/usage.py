@@ -5,12 +5,10 @@ from __future__ import annotations
 from schemas.billing.payment import BillingStatus
 from schemas.billing.usage import HistoryQuery, Upgrade, Usage, UsageHistory, UsageQuery
 from service.auth.refusals import InvalidPayload
-from service.billing import show
-from service.billing.plans import held_by, larger_plan
-from service.billing.quota import AccountStanding, month_named, month_of
-from service.billing.reads import account_usage
-from service.billing.standing import standing_in
-from service.eventstore.connect.clock import DAY
+from service.billing import usage
+from service.billing.plans import AccountStanding, account_usage, held_by, larger_plan, month_named, month_of
+from service.billing.usage import standing_in
+from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -28,7 +26,7 @@ from service.http.edge.declare.operations import KEY
 async def get_usage(call: Call[None, UsageQuery]) -> Answer:
     """Show what the account's projects have sent, and how that stands against its plan."""
     standing = await _standing(call)
-    return Answer(200, show.usage(standing, _upgrade(call, standing)))
+    return Answer(200, usage.usage(standing, _upgrade(call, standing)))
 
 
 @groups.USAGE_BILLING.operation(
@@ -43,7 +41,7 @@ async def get_billing_status(call: Call[None, UsageQuery]) -> Answer:
     """Show what the account has, how its payment stands, and how a month stands against its plan (R-BILL-05)."""
     terms, sold = call.services.settings.terms, call.services.payments.configured
     standing, held = await _standing(call), await held_by(call.services.store, terms, call.user_id)
-    return Answer(200, show.status(call.user_id, standing, held, _upgrade(call, standing), sold=sold))
+    return Answer(200, usage.status(call.user_id, standing, held, _upgrade(call, standing), sold=sold))
 
 
 async def _standing(call: Call[None, UsageQuery]) -> AccountStanding:
@@ -58,7 +56,7 @@ async def _standing(call: Call[None, UsageQuery]) -> AccountStanding:
 
 def _upgrade(call: Call[None, UsageQuery], standing: AccountStanding) -> Upgrade:
     larger = larger_plan(call.services.settings.terms, standing.allowance.plan)
-    return show.upgrade(larger, sold=call.services.payments.configured)
+    return usage.upgrade(larger, sold=call.services.payments.configured)
 
 
 @groups.USAGE_BILLING.operation(
@@ -74,7 +72,7 @@ async def get_usage_history(call: Call[None, HistoryQuery]) -> Answer:
     now = await call.services.store.now()
     today, days = now - now % DAY, call.query.days
     found = await account_usage(call.services.store, call.user_id, today - (days - 1) * DAY, today)
-    return Answer(200, show.history(days, today, found))
+    return Answer(200, usage.history(days, today, found))
 
 
 ENDPOINTS = [get_usage, get_usage_history, get_billing_status]

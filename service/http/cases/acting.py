@@ -18,8 +18,7 @@ from schemas.cases.acting import (
 from service.cases.commands import case as commands
 from service.cases.commands.case import Acted
 from service.cases.show import case as show
-from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.declare.intents import retry_moved
+from service.eventstore.declare.commands import Answer, Outcome, retry_moved
 from service.http.cases.located import CASE_LOCATED
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

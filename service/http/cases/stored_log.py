@@ -11,7 +11,7 @@ from service.cases.reads import logs as reads
 from service.cases.reads.logs import LogFilter
 from service.cases.show import logs as show
 from service.eventstore.declare.commands import Answer
-from service.eventstore.read.pages import PageEnd
+from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import encode_cursor, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

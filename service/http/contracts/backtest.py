@@ -14,8 +14,7 @@ from schemas.runs.backtest import MAX_DAYS, Backtest, BacktestInput
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer
 from service.eventstore.read.reader import Caller, reading_for
-from service.fairness.not_done import ReadNotDone
-from service.fairness.turns import Turns
+from service.fairness.turns import ReadNotDone, Turns
 from service.http.contracts.faults import read_document
 from service.http.edge.answer.errors import RateLimited
 from service.http.edge.declare import groups
@@ -24,7 +23,7 @@ from service.http.edge.declare.operations import KEY
 from service.runs.background import backtesting
 from service.runs.background.backtesting import TooMuch
 from service.runs.background.past_facts import read_past
-from service.runs.show import backtest as show_backtest
+from service.runs.show import run as show_backtest
 
 AT_ONCE = 2
 MOST_WAITING = 2

@@ -28,17 +28,17 @@ from schemas.contracts.contract import (
 from schemas.kernel.as_of import AsOfQuery
 from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload
-from service.contracts import commands, reads, show
-from service.contracts.commands import Enabled, Saved
+from service.contracts import contract as contracts
+from service.contracts.contract import Enabled, Saved
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
-from service.fairness.not_done import ReadNotDone
+from service.fairness.turns import ReadNotDone
 from service.http.contracts.faults import read_document
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, OWNER
 from service.ids import new_id
-from service.runs.background import effects
+from service.runs.background import sweep
 from statemachines.contracts.contract import EnableWish, command_of
 from statemachines.contracts.documents import check_contract
 
@@ -47,7 +47,7 @@ _PATH = "/v1/projects/{project_id}/automation-contract"
 
 
 def _contract(row: AutomationContractRow, status: int = 200) -> Answer:
-    contract = show.contract(row)
+    contract = contracts.shown_contract(row)
     return Answer(status, contract, {"etag": contract.etag})
 
 
@@ -56,11 +56,11 @@ def _saved(saved: Saved) -> Answer:
 
 
 def _paused(row: AutomationContractRow) -> Answer:
-    return Answer(200, show.paused(row), {"etag": row.etag})
+    return Answer(200, contracts.paused(row), {"etag": row.etag})
 
 
 def _disabled(row: AutomationContractRow) -> Answer:
-    return Answer(200, show.disabled(row), {"etag": row.etag})
+    return Answer(200, contracts.disabled(row), {"etag": row.etag})
 
 
 async def _with_effects(call: Call[Any, Any], outcome: Outcome, automation_id: str | None = None) -> Outcome:
@@ -70,20 +70,20 @@ async def _with_effects(call: Call[Any, Any], outcome: Outcome, automation_id: s
     """
     try:
         async with asyncio.timeout(EFFECT_SECONDS):
-            found = await effects.started(call.services.store, call.project_id, automation_id, limit=MAX_EFFECTS + 1)
+            found = await sweep.started(call.services.store, call.project_id, automation_id, limit=MAX_EFFECTS + 1)
     except (TimeoutError, ReadNotDone, PoolTimeout, psycopg.Error):
         return outcome
-    shown = {"effects_started": show.effects(found[:MAX_EFFECTS]), "effects_truncated": len(found) > MAX_EFFECTS}
+    shown = {"effects_started": contracts.effects(found[:MAX_EFFECTS]), "effects_truncated": len(found) > MAX_EFFECTS}
     return replace(outcome, body=msgspec.json.encode(msgspec.json.decode(outcome.body) | shown))
 
 
 def _enabled(enabled: Enabled) -> Answer:
-    return Answer(200, show.enabled(enabled), {"etag": enabled.row.etag})
+    return Answer(200, contracts.enabled(enabled), {"etag": enabled.row.etag})
 
 
 def _enabled_before(project_id: str, wish: EnableWish, unit: Unit, stored: StoredAnswer) -> Answer:
     answered = msgspec.json.decode(stored.body, type=EnableAnswer).enable_receipt
-    return _enabled(commands.enabled_before(unit, project_id, wish, answered))
+    return _enabled(contracts.enabled_before(unit, project_id, wish, answered))
 
 
 @groups.AUTOMATION.operation(
@@ -100,8 +100,8 @@ def _enabled_before(project_id: str, wish: EnableWish, unit: Unit, stored: Store
 async def validate_contract(call: Call[ContractInput, None]) -> Answer:
     """Say everything that a save would refuse and everything that an enable would miss (R-AUT-01)."""
     checked = await call.work_on_body(partial(check_contract, call.body.automations))
-    examined = await reads.examine(call.services.store, call.project_id, call.body.automations, checked)
-    return Answer(200, await call.work_on_body(partial(show.validation, call.project_id, examined)))
+    examined = await contracts.examine(call.services.store, call.project_id, call.body.automations, checked)
+    return Answer(200, await call.work_on_body(partial(contracts.validation, call.project_id, examined)))
 
 
 @groups.AUTOMATION.operation(
@@ -119,7 +119,7 @@ async def validate_contract(call: Call[ContractInput, None]) -> Answer:
 async def put_contract(call: Call[ContractInput, None]) -> Outcome:
     """Save a contract with everything off (R-AUT-02 to R-AUT-04)."""
     document = await call.work_on_body(partial(read_document, call.body.automations, ContractInput))
-    intent = commands.save(call.project_id, document, if_match=call.if_match, saved_by=call.user_id)
+    intent = contracts.save(call.project_id, document, if_match=call.if_match, saved_by=call.user_id)
     return await call.carry_out(intent, _saved)
 
 
@@ -135,7 +135,7 @@ async def put_contract(call: Call[ContractInput, None]) -> Outcome:
 )
 async def get_contract(call: Call[None, AsOfQuery]) -> Answer:
     """Read the contract (R-AUT-04)."""
-    return _contract(await reads.find_contract(call.rows, call.project_id))
+    return _contract(await contracts.find_contract(call.rows, call.project_id))
 
 
 @groups.AUTOMATION.operation(
@@ -161,7 +161,7 @@ async def enable_contract(call: Call[EnableRequest, None]) -> Outcome:
         command=command_of(f"{call.principal.kind.value}:{call.principal.id}", call.key),
         request=call.request_hash,
     )
-    intent = await commands.enable(call.services.store, call.project_id, wish, enabled_by=call.user_id)
+    intent = await contracts.enable(call.services.store, call.project_id, wish, enabled_by=call.user_id)
     return await call.carry_out(intent, _enabled, on_replay=partial(_enabled_before, call.project_id, wish))
 
 
@@ -177,7 +177,7 @@ async def enable_contract(call: Call[EnableRequest, None]) -> Outcome:
 )
 async def pause_contract(call: Call[PauseRequest, None]) -> Outcome:
     """Stop everything, whatever revision the contract is at (R-AUT-06)."""
-    intent = commands.pause(call.project_id, reason=text_of(call.body.reason), paused_by=call.user_id)
+    intent = contracts.pause(call.project_id, reason=text_of(call.body.reason), paused_by=call.user_id)
     return await _with_effects(call, await call.carry_out(intent, _paused))
 
 
@@ -196,7 +196,7 @@ async def disable_automation(call: Call[DisableRequest, None]) -> Outcome:
     """Disable one automation at the revision that was read (R-AUT-07)."""
     if call.body.enabled:
         raise _only_off()
-    intent = commands.disable(
+    intent = contracts.disable(
         call.project_id,
         call.path["automation_id"],
         reason=text_of(call.body.reason),

@@ -15,7 +15,7 @@ from schemas.contracts.playbook import (
 )
 from schemas.kernel.published import publish
 from service.auth.principals import PrincipalKind
-from service.contracts import show
+from service.contracts import contract
 from service.eventstore.declare.commands import Answer
 from service.http.contracts.faults import refuse_document
 from service.http.edge.declare import groups
@@ -50,7 +50,7 @@ def operation_ids() -> dict[tuple[str, str], str]:
 
 @cache
 def _show(template: Template) -> Playbook:
-    return show.playbook(template, operation_ids())
+    return contract.playbook(template, operation_ids())
 
 
 @groups.AUTOMATION.operation(

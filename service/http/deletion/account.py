@@ -6,7 +6,7 @@ from schemas.deletion.removal import CONFIRM, AccountDeleted, AccountDeleting, D
 from schemas.kernel.waiting import WaitQuery
 from service.auth.authenticator import SELF_DELETE_PATH
 from service.auth.refusals import InvalidPayload
-from service.deletion import show
+from service.deletion import removal
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.deletion.calls import deleting
 from service.http.edge.declare import groups
@@ -34,7 +34,7 @@ async def delete_account(call: Call[DeleteAccount, WaitQuery]) -> Outcome | Answ
     call.key = call.key or f"account:{call.user_id}"
     request = command_key_sha256(call.user_id, call.key)
     wish = AskForDeletion("account", call.user_id, call.user_id, request, call.principal.secret_hash)
-    return await deleting(call, wish, show.account)
+    return await deleting(call, wish, removal.account)
 
 
 ENDPOINTS = [delete_account]

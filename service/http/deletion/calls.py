@@ -10,9 +10,9 @@ import msgspec
 
 from projections.deletion.removal import DeletionRow
 from schemas.kernel.waiting import WaitQuery
-from service.deletion import reads
-from service.deletion.asking import ask
-from service.deletion.reads import DeletionLeft
+from service.deletion import removal
+from service.deletion.advancing import ask
+from service.deletion.removal import DeletionLeft
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare.call import Call
 from statemachines.deletion.removal import AskForDeletion
@@ -35,11 +35,11 @@ async def deleting(call: Call[Any, WaitQuery], wish: AskForDeletion, show: Show)
         return found
     if found.phase != _OVER and call.waiting is not None:
         await call.listen(found.id)
-        found = await reads.get_deletion(store, found.id) or found
+        found = await removal.get_deletion(store, found.id) or found
     if found.phase == _OVER:
         return _shown(show, found)
     call.saw(found.revision)
-    body = show(found, await reads.progress_of(store, found))
+    body = show(found, await removal.progress_of(store, found))
     if call.waiting is not None:
         body = msgspec.structs.replace(body, revision=found.revision)
     return Answer(202, body, pending=True)

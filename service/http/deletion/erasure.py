@@ -7,9 +7,8 @@ from functools import partial
 from projections.deletion.erasure import ErasureRow
 from schemas.deletion.erasure import UserDeleted, UserDeleting
 from service.auth.refusals import InvalidPayload
-from service.deletion.people import show
-from service.deletion.people.advancing import Eraser
-from service.deletion.people.reads import round_of
+from service.deletion import people
+from service.deletion.people import Eraser, round_of
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -51,7 +50,7 @@ async def delete_user(call: Call[None, None]) -> Outcome | Answer:
 
 def _shown(request: str, row: ErasureRow) -> Answer:
     found = round_of(row, request)
-    return Answer(202 if found.deleted_at is None else 200, show.erasure(found), pending=True)
+    return Answer(202 if found.deleted_at is None else 200, people.erasure(found), pending=True)
 
 
 ENDPOINTS = [delete_user]

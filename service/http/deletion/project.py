@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.deletion.removal import ProjectDeleted, ProjectDeleting
 from schemas.kernel.waiting import WaitQuery
-from service.deletion import show
+from service.deletion import removal
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.deletion.calls import deleting
 from service.http.edge.declare import groups
@@ -31,7 +31,7 @@ async def delete_project(call: Call[None, WaitQuery]) -> Outcome | Answer:
     assert call.key is not None, "the operation requires a key"
     request = command_key_sha256(call.user_id, call.key)
     wish = AskForDeletion("project", call.project_id, call.user_id, request)
-    return await deleting(call, wish, show.project)
+    return await deleting(call, wish, removal.project)
 
 
 ENDPOINTS = [delete_project]

@@ -9,9 +9,8 @@ from schemas.cases.log import MAX_INGEST_BYTES
 from schemas.deploys.deploy import DeployAccepted, DeployEvent, DeployList, DeployQuery
 from schemas.onboarding.proof import PROOF_HEADER
 from service.auth.principals import PrincipalKind
-from service.deploys import commands, reads, show
-from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.declare.intents import retry_moved
+from service.deploys import deploy
+from service.eventstore.declare.commands import Answer, Outcome, retry_moved
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -40,19 +39,19 @@ async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
     return await retry_moved(partial(_record, call, _report(call)))
 
 
-async def _record(call: Call[DeployEvent, None], report: commands.Report) -> Outcome:
+async def _record(call: Call[DeployEvent, None], report: deploy.Report) -> Outcome:
     # Only a project's own secrets send deploys, and their account is who pays for the project.
-    intent = await commands.record(call.services.store, call.project_id, report, call.principal.account)
+    intent = await deploy.record(call.services.store, call.project_id, report, call.principal.account)
     return await call.carry_out(intent, _accepted)
 
 
-def _report(call: Call[DeployEvent, None]) -> commands.Report:
+def _report(call: Call[DeployEvent, None]) -> deploy.Report:
     """Take the sender's words with their secrets hidden, and of its proof marker only the hash (G-084)."""
     body, marker = call.body, call.header(PROOF_HEADER.lower())
     [version, environment, branch, message], scrubbed = hide_own(
         body.version, body.environment or DEFAULT_ENVIRONMENT, body.branch, body.message
     )
-    return commands.Report(
+    return deploy.Report(
         version=version,
         environment=environment,
         sha=body.sha,
@@ -64,8 +63,8 @@ def _report(call: Call[DeployEvent, None]) -> commands.Report:
     )
 
 
-def _accepted(recorded: commands.RecordedDeploy) -> Answer:
-    return Answer(202, show.accepted(recorded.row, recorded.awaited, recorded.mismatch))
+def _accepted(recorded: deploy.RecordedDeploy) -> Answer:
+    return Answer(202, deploy.accepted(recorded.row, recorded.awaited, recorded.mismatch))
 
 
 @groups.ANALYTICS.operation(
@@ -79,11 +78,11 @@ def _accepted(recorded: commands.RecordedDeploy) -> Answer:
 async def list_deploys(call: Call[None, DeployQuery]) -> Answer:
     """List a project's deploys, newest first."""
     query = call.query
-    found = await reads.newest(
+    found = await deploy.newest(
         call.services.store, call.project_id, query.environment, start_of(query), query.limit + 1
     )
     shown, cursor = page(found, query, lambda noted: noted.place)
-    return Answer(200, show.listed(call.project_id, shown, cursor))
+    return Answer(200, deploy.listed(call.project_id, shown, cursor))
 
 
 ENDPOINTS = [record_deploy, list_deploys]

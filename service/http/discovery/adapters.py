@@ -8,8 +8,7 @@ import msgspec
 
 from schemas.discovery.guides import AdapterList
 from service.auth.refusals import refusal
-from service.discovery.rendering import Text, as_text
-from service.discovery.show.guides import ADAPTERS, adapters
+from service.discovery.manifest import ADAPTERS, Text, adapters, as_text
 from service.eventstore.declare.commands import Outcome
 from service.http.discovery.guides import PUBLIC, serve, text_of
 from service.http.edge.answer.reply import JSON

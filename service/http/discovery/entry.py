@@ -12,8 +12,7 @@ import msgspec
 
 from schemas.discovery.entry import Root, SchemaDocument, SchemaQuery
 from schemas.kernel.errors import CATALOGUE, ErrorCatalogue, ErrorCatalogueEntry
-from service.discovery.rendering import MARKDOWN, Text, as_text
-from service.discovery.show.entry import root
+from service.discovery.manifest import MARKDOWN, Text, as_text, root
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.discovery import facts
 from service.http.discovery.guides import CACHED, PUBLIC, VARY, serve, text_of, wants_markdown

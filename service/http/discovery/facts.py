@@ -20,16 +20,16 @@ from schemas.kernel.errors import CATALOGUE
 from schemas.onboarding.plan import MAX_PLAN_BYTES
 from schemas.onboarding.proof import PROOF_HEADER, PROOF_PROPERTY, PROOF_VARIABLE, ProofBlocker
 from schemas.runs.approval import MAX_EVIDENCE_BYTES
-from service.analytics.blueprints import show as blueprints
-from service.analytics.bounded.answers import LONGEST_DAYS
+from service.analytics.blueprints import running as blueprints
+from service.analytics.bounded import LONGEST_DAYS
 from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
-from service.discovery.installation import Installation
-from service.discovery.rendering import Text, render
+from service.discovery.manifest import Text, render
+from service.discovery.reads import Installation
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.document.responses import error_codes
 from service.http.edge.routes import all_endpoints, bind
-from service.onboarding.guidance import GUIDANCE
-from service.webhooks.catalogue import TOPICS as WEBHOOK_EVENTS
+from service.onboarding.lifecycle import GUIDANCE
+from service.webhooks.testing import TOPICS as WEBHOOK_EVENTS
 from statemachines.contracts.templates import PUBLISHED
 from statemachines.kernel.forms import FORMS
 from statemachines.kernel.telling import SECRET_FRAGMENTS, STRING_FRAGMENTS

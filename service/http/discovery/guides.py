@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from service.auth.principals import PrincipalKind
-from service.discovery.installation import Installation, installation
-from service.discovery.rendering import MARKDOWN, Text
+from service.discovery.manifest import MARKDOWN, Text
+from service.discovery.reads import Installation, installation
 from service.eventstore.declare.commands import Outcome
 from service.http.discovery.facts import text
 from service.http.edge.answer.preferred import prefers

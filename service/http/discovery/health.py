@@ -8,10 +8,9 @@ from litestar import Litestar
 
 from schemas.discovery.health import Live, Ready
 from service.auth.principals import PrincipalKind
-from service.discovery.figures import figures
-from service.discovery.reads import readiness
+from service.discovery.reads import figures, readiness
 from service.eventstore.declare.commands import Answer, Outcome
-from service.fairness.tenants import NOBODY
+from service.fairness.turns import NOBODY
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 

@@ -8,11 +8,8 @@ import msgspec
 
 from schemas.discovery.guides import DisclosureQuery, PrivacyDisclosure
 from schemas.discovery.manifest import Capabilities, SetupManifest
-from service.discovery.installation import Installation, installation
-from service.discovery.rendering import MARKDOWN, Text, as_text
-from service.discovery.show.capabilities import OfferedOperation, capabilities
-from service.discovery.show.guides import disclosure
-from service.discovery.show.manifest import manifest
+from service.discovery.manifest import MARKDOWN, OfferedOperation, Text, as_text, capabilities, disclosure, manifest
+from service.discovery.reads import Installation, installation
 from service.eventstore.declare.commands import Outcome
 from service.http.discovery import facts
 from service.http.discovery.guides import PUBLIC, kept, serve, wants_markdown

@@ -12,10 +12,9 @@ from typing import Any
 
 from schemas.discovery.pages import PagesQuery
 from service.auth.refusals import refusal
-from service.discovery.installation import Installation, installation
-from service.discovery.pages.library import SEARCH, STYLE
-from service.discovery.pages.sources import API, ENDING, GUIDES, ROOT, DocPage, address_of
-from service.discovery.rendering import MARKDOWN, Text, as_text, render
+from service.discovery.manifest import MARKDOWN, Text, as_text, render
+from service.discovery.pages import API, ENDING, GUIDES, ROOT, SEARCH, STYLE, DocPage, address_of
+from service.discovery.reads import Installation, installation
 from service.eventstore.declare.commands import Outcome
 from service.http.discovery import shelf
 from service.http.discovery.guides import PUBLIC, kept, serve

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from service.discovery.installation import Installation
-from service.discovery.pages.library import Library, Listed, Tag
-from service.discovery.pages.reference import page_of_operation, page_of_tag
-from service.discovery.pages.sources import DocPage
-from service.discovery.rendering import Text, render
+from service.discovery.manifest import Text, render
+from service.discovery.pages import DocPage, Library, Listed, Tag, page_of_operation, page_of_tag
+from service.discovery.reads import Installation
 from service.http.discovery import facts
 from service.http.discovery.entry import schema_document
 from service.http.edge.document.described import area_of

@@ -6,7 +6,7 @@ from functools import partial
 
 from schemas.discovery.health import AdvanceClock, ClockAdvanced
 from service.auth.principals import PrincipalKind
-from service.discovery.clock import advance
+from service.discovery.reads import advance
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.bound import TEST_CLOCK_PATH

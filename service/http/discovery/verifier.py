@@ -13,8 +13,8 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from service.discovery.pages.sources import ROOT
-from service.discovery.rendering import Text, as_text
+from service.discovery.manifest import Text, as_text
+from service.discovery.pages import ROOT
 from service.eventstore.declare.commands import Outcome
 from service.http.discovery.guides import PUBLIC, serve
 from service.http.edge.answer.page import HTML

@@ -7,14 +7,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from service.archives.archive import Archives
-from service.archives.counts import ArchiveCounts
-from service.eventstore.connect.fulldisk import FULL_DISK
-from service.eventstore.connect.outage import OUTAGE
+from service.archives.making import ArchiveCounts
+from service.eventstore.connect.connection import FULL_DISK, OUTAGE
 from service.eventstore.store import COMMANDS, FENCES, READS, EventStore
 from service.fairness.turns import Rests
 from service.http.edge.measure.metrics import Joined, Labelled, Metrics
 from service.http.edge.pipeline import Pipeline
-from service.ingest.foreign.reports import SdkCounts
+from service.ingest.foreign.feedback import SdkCounts
 
 
 class _Gauge(NamedTuple):

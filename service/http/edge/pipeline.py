@@ -28,11 +28,9 @@ from service.deadlines import Deadlines
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import Caller, read_as, reading_for, reads_for
 from service.eventstore.write.loop import CAPACITY
-from service.fairness.apart import LARGE, Apart
 from service.fairness.bodies import Shares
-from service.fairness.offload import Offload
-from service.fairness.tenants import NOBODY, sharing
-from service.fairness.turns import Turns
+from service.fairness.offload import LARGE, Apart, Offload
+from service.fairness.turns import NOBODY, Turns, sharing
 from service.http.edge.admission.admit import Admitted, admit
 from service.http.edge.admission.client_address import Networks, client_address
 from service.http.edge.admission.in_flight import Crowd, InFlight, shown_in

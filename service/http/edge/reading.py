@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from service.eventstore.declare.commands import Answer, Outcome, Unit
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
 from service.http.edge.answer.csv_text import CONTENT_TYPE, MEDIA, write_csv
 from service.http.edge.answer.preferred import prefers
 from service.http.edge.declare.call import Call

@@ -9,7 +9,7 @@ import msgspec
 
 from schemas.kernel.batch import MAX_BATCH_ITEMS
 from service.auth.refusals import InvalidPayload
-from service.billing.notices import beside
+from service.billing.usage import beside
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.allowed import in_operations
 from service.http.edge.answer.errors import Failure, encode_failure

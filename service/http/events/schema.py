@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.events.described import TopicQuery, TopicSchemas
 from service.auth.refusals import NotFound
-from service.events.describing import asyncapi, topic_schemas
+from service.events.event import asyncapi, topic_schemas
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

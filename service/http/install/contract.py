@@ -10,9 +10,9 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import ANYONE, KEY
 from service.http.edge.routes import all_endpoints
-from service.install import show
+from service.install import flow
 from service.install.contract import contract
-from service.install.reads import setup_of
+from service.install.flow import setup_of
 
 
 @groups.INSTALL.operation(
@@ -40,7 +40,7 @@ async def get_setup(call: Call[None, None]) -> Answer:
     """Show names and places of variables, addresses, and the state of the flow. No secret is shown."""
     services = call.services
     found = await setup_of(services.store, call.project_id, call.user_id)
-    return Answer(200, show.setup(services.settings.base_url, call.project_id, found))
+    return Answer(200, flow.setup(services.settings.base_url, call.project_id, found))
 
 
 @cache

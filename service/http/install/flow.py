@@ -10,8 +10,8 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, OWNER
-from service.install import commands, show
-from service.onboarding.shapes import reshape
+from service.install import flow
+from service.onboarding.evidence import reshape
 from statemachines.install.report import ProposedReport, propose_report
 from statemachines.install.stored import ImplementationReport
 
@@ -31,7 +31,7 @@ async def plan_install(call: Call[DraftRequest, None]) -> Outcome:
     body = call.body
     await call.services.authenticator.admit(call.principal, body.project_id, call.operation)
     call.scope_id = body.project_id
-    return await call.carry_out(commands.draft(body.project_id), lambda _: Answer(HTTPStatus.OK, show.drafted(body)))
+    return await call.carry_out(flow.draft(body.project_id), lambda _: Answer(HTTPStatus.OK, flow.drafted(body)))
 
 
 @groups.INSTALL.operation(
@@ -48,15 +48,15 @@ async def plan_install(call: Call[DraftRequest, None]) -> Outcome:
 async def put_implementation_report(call: Call[ReportRequest, None]) -> Outcome:
     """Record a report. A repeat of the latest one changes nothing."""
     wish = await call.work_on_body(partial(_checked, call.body))
-    return await call.carry_out(commands.report(call.project_id, wish), partial(_reported, wish.report))
+    return await call.carry_out(flow.report(call.project_id, wish), partial(_reported, wish.report))
 
 
 def _checked(body: ReportRequest) -> ProposedReport:
     return propose_report(reshape(body, ImplementationReport))
 
 
-def _reported(sent: ImplementationReport, stored: commands.RecordedReport) -> Answer:
-    return Answer(HTTPStatus.CREATED if stored.first else HTTPStatus.OK, show.reported(sent, stored))
+def _reported(sent: ImplementationReport, stored: flow.RecordedReport) -> Answer:
+    return Answer(HTTPStatus.CREATED if stored.first else HTTPStatus.OK, flow.reported(sent, stored))
 
 
 ENDPOINTS = [plan_install, put_implementation_report]

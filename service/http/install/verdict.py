@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from schemas.install.verdict import AnswerContracts, InstallVerdict, VerifyReport, VerifyRequest
-from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
 from service.http.edge.reading import stored_answer
-from service.install import commands, verdicts
-from service.install.verifying import InstallFindings, find
-from service.onboarding.questions import ask_about
+from service.install import flow, verdict
+from service.install.verdict import InstallFindings, find
+from service.onboarding.evidence import ask_about
 from service.onboarding.whose import whose_evidence
 from statemachines.install.flow import VerifyReportNotFound
 
@@ -54,7 +53,7 @@ async def get_verify_report(call: Call[None, None]) -> Answer:
             next_action="Have a plan reviewed, then save it with PUT …/signal-map.",
         )
     evidence = await whose_evidence(call.services.store, call.project_id)
-    return Answer(200, verdicts.report(call.project_id, findings, evidence))
+    return Answer(200, verdict.report(call.project_id, findings, evidence))
 
 
 @groups.ANALYTICS.operation(
@@ -70,7 +69,7 @@ async def list_answer_contracts(call: Call[None, None]) -> Answer:
     """Show a funnel over the milestones, and a question for each of them."""
     services = call.services
     asked = await ask_about(services.store, services.queries, call.project_id, call.principal.tenant)
-    return Answer(200, verdicts.contracts(call.project_id, asked))
+    return Answer(200, verdict.contracts(call.project_id, asked))
 
 
 async def _find(call: Call[VerifyRequest, None] | Call[None, None]) -> InstallFindings:
@@ -78,12 +77,12 @@ async def _find(call: Call[VerifyRequest, None] | Call[None, None]) -> InstallFi
 
 
 def _verify(call: Call[VerifyRequest, None], found: InstallFindings) -> Intent[Answer]:
-    return commands.record_verdict(call.project_id, found).shown_by(lambda findings, _: _answer(call, findings))
+    return flow.record_verdict(call.project_id, found).shown_by(lambda findings, _: _answer(call, findings))
 
 
 def _answer(call: Call[VerifyRequest, None], findings: InstallFindings) -> Answer:
     """A failed verification is not final, so a repeat with the same Idempotency-Key looks again (G-008)."""
-    shown = verdicts.verdict(call.project_id, findings)
+    shown = verdict.verdict(call.project_id, findings)
     return Answer(200, shown, pending=not shown.ok)
 
 

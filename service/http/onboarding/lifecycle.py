@@ -13,8 +13,8 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import OWNER
-from service.onboarding import commands, reads, show
-from service.onboarding.shapes import reshape
+from service.onboarding import lifecycle
+from service.onboarding.evidence import reshape
 from statemachines.onboarding import stored
 from statemachines.onboarding.plan import ProposedPlan, propose
 
@@ -34,7 +34,7 @@ PATH = "/v1/projects/{project_id}/onboarding"
 )
 async def get_onboarding(call: Call[None, AsOfQuery]) -> Answer:
     """Show where the onboarding stands; 404 before its start (R-ONB-41)."""
-    return _state(await reads.onboarding(call.rows, call.project_id))
+    return _state(await lifecycle.read_onboarding(call.rows, call.project_id))
 
 
 @groups.ONBOARDING.operation(
@@ -53,7 +53,7 @@ async def get_onboarding(call: Call[None, AsOfQuery]) -> Answer:
 async def start_onboarding(call: Call[StartRequest, None]) -> Outcome:
     """Make a plan the current one; an exact replay is shown what is there (R-ONB-43 to R-ONB-46)."""
     wish = await call.work_on_body(partial(_checked, call.body.plan, "plan"))
-    return await call.carry_out(commands.start(call.project_id, wish, call.if_match), _started)
+    return await call.carry_out(lifecycle.start(call.project_id, wish, call.if_match), _started)
 
 
 @groups.ONBOARDING.operation(
@@ -75,9 +75,9 @@ async def review_onboarding(call: Call[ReviewRequest, None]) -> Outcome:
     body = call.body
     if isinstance(body, ApproveRequest):
         call.ask_fresh()
-        return await call.carry_out(commands.approve(call.project_id, body.plan_sha256, call.if_match), _state)
+        return await call.carry_out(lifecycle.approve(call.project_id, body.plan_sha256, call.if_match), _state)
     wish = await call.work_on_body(partial(_checked, body.replacement_plan, "replacement_plan"))
-    return await call.carry_out(commands.replace(call.project_id, body.plan_sha256, wish, call.if_match), _state)
+    return await call.carry_out(lifecycle.replace(call.project_id, body.plan_sha256, wish, call.if_match), _state)
 
 
 def _checked(plan: Plan, path: str) -> ProposedPlan:
@@ -85,10 +85,10 @@ def _checked(plan: Plan, path: str) -> ProposedPlan:
 
 
 def _state(row: OnboardingRow, status: int = HTTPStatus.OK) -> Answer:
-    return Answer(status, show.state(row), {"etag": row.etag})
+    return Answer(status, lifecycle.state(row), {"etag": row.etag})
 
 
-def _started(started: commands.Started) -> Answer:
+def _started(started: lifecycle.Started) -> Answer:
     return _state(started.row, HTTPStatus.CREATED if started.first else HTTPStatus.OK)
 
 

@@ -11,9 +11,9 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import matches_tag
 from service.http.edge.declare.operations import OWNER
-from service.onboarding import commands, show
 from service.onboarding import helper as onboarding_helper
-from service.onboarding.shapes import reshape
+from service.onboarding import lifecycle
+from service.onboarding.evidence import reshape
 from statemachines.onboarding.stored import SourceSnapshot
 
 PATH = "/v1/projects/{project_id}/onboarding"
@@ -36,7 +36,7 @@ HELPER = onboarding_helper.load_module()
 async def start_proof(call: Call[ProofRequest, None]) -> Outcome:
     """Open a session with a fresh marker pair; a former pair is dead from the commit on (R-ONB-52, R-ONB-53)."""
     snapshot = reshape(call.body.implementation_source_snapshot, SourceSnapshot)
-    return await call.carry_out(commands.begin_proof(call.project_id, snapshot, call.if_match), _begun)
+    return await call.carry_out(lifecycle.begin_proof(call.project_id, snapshot, call.if_match), _begun)
 
 
 @groups.ONBOARDING.operation(
@@ -55,7 +55,7 @@ async def start_proof(call: Call[ProofRequest, None]) -> Outcome:
 async def verify_onboarding(call: Call[None, None]) -> Outcome:
     """Judge the open session; only a complete proof is recorded, with the signal map's (R-ONB-54 to R-ONB-59)."""
     services = call.services
-    intent = await commands.verify(services.store, services.providers, call.project_id, call.if_match)
+    intent = await lifecycle.verify(services.store, services.providers, call.project_id, call.if_match)
     return await call.carry_out(intent, _verified)
 
 
@@ -77,15 +77,15 @@ async def get_source_snapshot_module(call: Call[None, None]) -> Outcome:
     return Outcome(HTTPStatus.OK, HELPER.body, headers)
 
 
-def _begun(begun: commands.ProofBegun) -> Answer:
+def _begun(begun: lifecycle.ProofBegun) -> Answer:
     """Markers are never stored: a repeat with the same Idempotency-Key is decided anew (G-008)."""
-    return Answer(HTTPStatus.CREATED, show.proof_started(begun), {"etag": begun.row.etag}, pending=True)
+    return Answer(HTTPStatus.CREATED, lifecycle.proof_started(begun), {"etag": begun.row.etag}, pending=True)
 
 
-def _verified(verified: commands.Verified) -> Answer:
+def _verified(verified: lifecycle.Verified) -> Answer:
     """An incomplete answer is not final, so a repeat with the same Idempotency-Key looks again (G-008)."""
     headers = {"etag": verified.row.etag}
-    return Answer(HTTPStatus.OK, show.verify_answer(verified), headers, pending=not verified.ok)
+    return Answer(HTTPStatus.OK, lifecycle.verify_answer(verified), headers, pending=not verified.ok)
 
 
 ENDPOINTS = [start_proof, verify_onboarding, get_source_snapshot_module]

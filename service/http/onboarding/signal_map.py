@@ -12,8 +12,8 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, OWNER
-from service.onboarding import commands, reads, show
-from service.onboarding.shapes import reshape
+from service.onboarding import lifecycle
+from service.onboarding.evidence import reshape
 from statemachines.onboarding import stored
 from statemachines.onboarding.plan import ProposedPlan, propose
 
@@ -33,7 +33,7 @@ _PATH = "/v1/projects/{project_id}/signal-map"
 )
 async def get_signal_map(call: Call[None, AsOfQuery]) -> Answer:
     """Show the approved plan as a map; 404 while none is approved."""
-    return Answer(200, show.signal_map(await reads.signal_map(call.rows, call.project_id)))
+    return Answer(200, lifecycle.shown_signal_map(await lifecycle.read_signal_map(call.rows, call.project_id)))
 
 
 @groups.SIGNAL_MAP.operation(
@@ -52,15 +52,15 @@ async def get_signal_map(call: Call[None, AsOfQuery]) -> Answer:
 async def put_signal_map(call: Call[Plan, None]) -> Outcome:
     """Make a plan the map; the same plan again changes nothing."""
     wish = await call.work_on_body(partial(_checked, call.body))
-    return await call.carry_out(commands.put_map(call.project_id, wish), _put)
+    return await call.carry_out(lifecycle.put_map(call.project_id, wish), _put)
 
 
 def _checked(plan: Plan) -> ProposedPlan:
     return propose(reshape(plan, stored.Plan), "")
 
 
-def _put(put: commands.PutMap) -> Answer:
-    return Answer(HTTPStatus.CREATED if put.first else HTTPStatus.OK, show.signal_map(put.row))
+def _put(put: lifecycle.PutMap) -> Answer:
+    return Answer(HTTPStatus.CREATED if put.first else HTTPStatus.OK, lifecycle.shown_signal_map(put.row))
 
 
 ENDPOINTS = [get_signal_map, put_signal_map]

@@ -9,10 +9,10 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, OWNER
-from service.projects import commands
-from service.projects.commands.dsn import IssuedDsn
-from service.projects.reads import project as reads
-from service.projects.show import project as show
+from service.projects import project as dsn_commands
+from service.projects import project as reads
+from service.projects import project as show
+from service.projects.project import IssuedDsn
 
 
 @groups.PROJECTS.operation(
@@ -44,7 +44,7 @@ async def read_dsn(call: Call[None, None]) -> Answer:
 )
 async def verify_dsn(call: Call[VerifyDsn, None]) -> Outcome:
     """Compare a DSN with the project's, and keep a missing recovery copy of it; never rotates (R-PROJ-04)."""
-    intent = commands.dsn.verify(call.project_id, call.body.dsn, call.services.settings.encryption_key)
+    intent = dsn_commands.verify(call.project_id, call.body.dsn, call.services.settings.encryption_key)
     return await call.carry_out(intent, lambda checked: Answer(200, show.dsn_verified(checked)))
 
 
@@ -62,7 +62,7 @@ async def verify_dsn(call: Call[VerifyDsn, None]) -> Outcome:
 async def rotate_dsn(call: Call[RotateDsn, None]) -> Outcome:
     """Replace the DSN as a fence: nothing that rests on the old one commits after the answer (R-PROJ-06)."""
     settings = call.services.settings
-    intent = commands.dsn.rotate(call.project_id, settings.encryption_key)
+    intent = dsn_commands.rotate(call.project_id, settings.encryption_key)
     outcome = await call.carry_out(intent, partial(_rotated, settings.base_url))
     call.services.authenticator.forget()
     return outcome
@@ -83,7 +83,7 @@ async def rotate_dsn(call: Call[RotateDsn, None]) -> Outcome:
 async def rotate_public_dsn(call: Call[RotateDsn, None]) -> Outcome:
     """Replace the public DSN as a fence, or make the first one of an older project (G-184)."""
     settings = call.services.settings
-    intent = commands.dsn.rotate(call.project_id, settings.encryption_key, public=True)
+    intent = dsn_commands.rotate(call.project_id, settings.encryption_key, public=True)
     outcome = await call.carry_out(intent, partial(_rotated_public, settings.base_url))
     call.services.authenticator.forget()
     return outcome

@@ -7,10 +7,9 @@ from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from service.projects.reads.health import health_of
-from service.projects.show.health import project_health
-from service.webhooks.reads import webhooks_of
-from service.webhooks.show import health as show_webhooks
+from service.projects.health import health_of, project_health
+from service.webhooks.webhook import health as show_webhooks
+from service.webhooks.webhook import webhooks_of
 
 
 @groups.PROJECTS.operation(

@@ -10,9 +10,8 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
 from service.http.edge.routes import all_endpoints
-from service.onboarding.questions import ask_about
-from service.projects.reads.next_steps import standing_of
-from service.projects.show.next_steps import next_steps
+from service.onboarding.evidence import ask_about
+from service.projects.next_steps import next_steps, standing_of
 
 _CONNECTING = frozenset({"POST /v1/auth/provider", "POST /v1/auth/provider/poll"})
 """What answers 503 where no analytics provider is configured, or no key to seal its tokens with."""

@@ -11,15 +11,15 @@ from schemas.projects.project import (
     ProjectList,
 )
 from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.read.pages import PageEnd
+from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from service.projects import commands
-from service.projects.commands.dsn import IssuedDsn
-from service.projects.reads import project as reads
-from service.projects.show import project as show
+from service.projects import project as project_commands
+from service.projects import project as reads
+from service.projects import project as show
+from service.projects.project import IssuedDsn
 
 
 @groups.PROJECTS.operation(
@@ -51,7 +51,7 @@ async def list_projects(call: Call[None, PageQuery]) -> Answer:
 )
 async def create_project(call: Call[CreateProject, None]) -> Outcome:
     """Make a project that the caller owns; a replay of the request shows everything but the DSN."""
-    intent = commands.project.create(call.user_id, call.body.name, call.services.settings.encryption_key)
+    intent = project_commands.create(call.user_id, call.body.name, call.services.settings.encryption_key)
     return await call.carry_out(intent, partial(_created, call.services.settings.base_url))
 
 

@@ -13,10 +13,9 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, OWNER
-from service.projects import commands
-from service.projects.commands.settings import ChangedSettings
-from service.projects.reads.settings import settings_of
-from service.projects.show import settings as show
+from service.projects import settings as settings_commands
+from service.projects import settings as show
+from service.projects.settings import ChangedSettings, settings_of
 from statemachines.projects.settings import SettingsWish
 
 _PATH = "/v1/projects/{project_id}/settings"
@@ -35,7 +34,7 @@ _OF_INTAKE = frozenset({"default_level", "frame_variables"})
 )
 async def get_settings(call: Call[None, None]) -> Answer:
     """Show the settings in force, with their tag from the first change on."""
-    shown = show.settings(call.project_id, await settings_of(call.services.store, call.project_id))
+    shown = show.shown_settings(call.project_id, await settings_of(call.services.store, call.project_id))
     return Answer(200, shown, _tag(shown))
 
 
@@ -54,7 +53,7 @@ async def get_settings(call: Call[None, None]) -> Answer:
 async def change_settings(call: Call[ChangeSettings, None]) -> Outcome:
     """Change the settings in the body, as a fence. A loosening change turns an enabled contract off."""
     wished = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not msgspec.UNSET}
-    intent = commands.settings.change(
+    intent = settings_commands.change(
         call.project_id, SettingsWish(**wished), if_match=call.if_match, changed_by=call.user_id
     )
     outcome = await call.carry_out(intent, partial(_changed, call.project_id))

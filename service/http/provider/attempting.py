@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.edge.declare.call import Call
 from service.ids import new_id
 from service.provider import reads

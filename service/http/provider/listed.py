@@ -15,7 +15,7 @@ from schemas.provider.recording import SessionRecordingList
 from schemas.provider.survey import SurveyList, SurveyQuery
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer
-from service.eventstore.read.pages import PageEnd
+from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import encode_cursor, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from schemas.kernel.paging import PageQuery
-from service.eventstore.read.pages import PageEnd
+from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import read_page
 from service.http.edge.declare.call import Call
 from service.runs.reads import listed as reads

@@ -13,8 +13,7 @@ from projections.runs.run import RunRow
 from schemas.kernel.published import body_schema
 from schemas.runs.claim import Claim, CreateClaim, ReleaseClaim, RenewClaim
 from service.auth.refusals import InvalidPayload
-from service.eventstore.declare.commands import Answer, Outcome, Unit
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
 from service.http.cases.located import CASE_LOCATED
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups

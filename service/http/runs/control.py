@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from schemas.credentials.credential import CredentialMetadata
 from schemas.runs.control import AutomationControl
-from service.credentials.show import metadata_of
+from service.credentials.credential import metadata_of
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from service.runs.reads.control import read_snapshot
+from service.runs.reads.listed import read_snapshot
 from service.runs.show import control as show_control
 
 

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from projections.kernel.projection import Row, Table
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
-from service.eventstore.declare.commands import Answer, Outcome, Unit
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
 from service.eventstore.store import EventStore
 from service.http.edge.declare.call import Call, Replay
 from service.http.edge.declare.operations import Subject

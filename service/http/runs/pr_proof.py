@@ -19,7 +19,7 @@ from service.runs import commands
 from service.runs.commands.noting import count_notes
 from service.runs.commands.scope import Ran
 from service.runs.show import run as show_run
-from service.runs.show.next_step import next_step
+from service.runs.show.decision import next_step
 from statemachines.runs.events import Observation, Proof, Seen, Sight, StatusCheck
 from statemachines.runs.steps.end_run import as_of
 from statemachines.runs.steps.prove_pull_request import ObservedPr

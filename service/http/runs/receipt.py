@@ -16,8 +16,7 @@ from schemas.runs.receipt import (
     TriggerReceipt,
     TriggerReceiptList,
 )
-from service.eventstore.declare.commands import Answer, Outcome, Unit
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY_OR_RUNNER, Subject

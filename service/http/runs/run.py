@@ -27,9 +27,8 @@ from schemas.runs.run import (
     UsageRecorded,
 )
 from service.auth.refusals import IdempotencyKeyRequired, InvalidPayload
-from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
-from service.eventstore.declare.intents import Intent
-from service.eventstore.read.pages import PageEnd
+from service.eventstore.declare.commands import Answer, Intent, Outcome, StoredAnswer, Unit
+from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import read_page
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups

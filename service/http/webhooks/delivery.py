@@ -20,8 +20,9 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
 from service.http.webhooks.keyed import answered, mark
 from service.http.webhooks.webhook import NOT_FOUND, ONE, find
-from service.webhooks import commands, reads, redelivering, show
-from service.webhooks.reads import LoggedDelivery, StandingWebhook
+from service.webhooks import testing
+from service.webhooks import webhook as webhooks
+from service.webhooks.webhook import LoggedDelivery, StandingWebhook
 
 
 @groups.WEBHOOKS.operation(
@@ -37,10 +38,10 @@ from service.webhooks.reads import LoggedDelivery, StandingWebhook
 async def list_webhook_deliveries(call: Call[None, DeliveryQuery]) -> Answer:
     """List deliveries after a position, without their bodies."""
     found, query = await find(call), call.query
-    page = await reads.deliveries_of(
+    page = await webhooks.deliveries_of(
         call.services.store, call.project_id, found.row.id, query.after, query.status, query.limit
     )
-    return Answer(200, show.delivery_list(*page))
+    return Answer(200, webhooks.delivery_list(*page))
 
 
 @groups.WEBHOOKS.operation(
@@ -60,17 +61,17 @@ async def resend_webhook_delivery(call: Call[None, None]) -> Outcome:
     if stored is not None:
         return stored
     found, store, delivery = await find(call), call.services.store, call.path["delivery_id"]
-    if await reads.find_delivery(store, call.project_id, found.row.id, delivery) is None:
+    if await webhooks.find_delivery(store, call.project_id, found.row.id, delivery) is None:
         raise refusal("delivery_not_found")
-    await redelivering.resend(store, call.project_id, found.row.id, delivery, mark(call, "ask"))
-    again = await reads.find_delivery(store, call.project_id, found.row.id, delivery)
+    await testing.resend(store, call.project_id, found.row.id, delivery, mark(call, "ask"))
+    again = await webhooks.find_delivery(store, call.project_id, found.row.id, delivery)
     if again is None:
         raise refusal("delivery_not_found")
-    return await call.carry_out(commands.look_at(call.project_id, found.row.id), partial(_resent, again))
+    return await call.carry_out(webhooks.look_at(call.project_id, found.row.id), partial(_resent, again))
 
 
 def _resent(delivery: LoggedDelivery, _: None) -> Answer:
-    return Answer(200, show.resent(delivery))
+    return Answer(200, webhooks.resent(delivery))
 
 
 @groups.WEBHOOKS.operation(
@@ -97,12 +98,12 @@ async def replay_webhook(call: Call[ReplayWebhook, None]) -> Outcome:
     if stored is not None:
         return stored
     found = await find(call)
-    queued = await redelivering.replay(call.services.store, found, body.after, body.until, mark(call, "ask"))
-    return await call.carry_out(commands.look_at(call.project_id, found.row.id), partial(_replayed, found, queued))
+    queued = await testing.replay(call.services.store, found, body.after, body.until, mark(call, "ask"))
+    return await call.carry_out(webhooks.look_at(call.project_id, found.row.id), partial(_replayed, found, queued))
 
 
 def _replayed(webhook: StandingWebhook, queued: int, _: None) -> Answer:
-    return Answer(200, show.replayed(webhook, queued))
+    return Answer(200, webhooks.replayed(webhook, queued))
 
 
 ENDPOINTS = [list_webhook_deliveries, resend_webhook_delivery, replay_webhook]

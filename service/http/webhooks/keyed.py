@@ -11,7 +11,7 @@ from typing import Any
 
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare.call import Call
-from service.webhooks import commands
+from service.webhooks import webhook
 from statemachines.kernel.machine import derived_id
 
 
@@ -22,7 +22,7 @@ async def answered(call: Call[Any, Any]) -> Outcome | None:
     """
     if call.key is None:
         return None
-    found = await call.carry_out(commands.look_at(call.project_id, call.path["id"]), _bound)
+    found = await call.carry_out(webhook.look_at(call.project_id, call.path["id"]), _bound)
     return found if found.replayed else None
 
 

@@ -7,7 +7,7 @@ from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
-from service.webhooks.describing import catalogue
+from service.webhooks.testing import catalogue
 
 CACHED = {"cache-control": "public, max-age=300"}
 

@@ -8,8 +8,8 @@ from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from service.webhooks.catalogue import DOCUMENTED, TOPICS
-from service.webhooks.outbox.following import events_of
+from service.webhooks.outbox.queueing import events_of
+from service.webhooks.testing import DOCUMENTED, TOPICS
 
 
 @groups.WEBHOOKS.operation(

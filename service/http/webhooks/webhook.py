@@ -22,8 +22,8 @@ from schemas.webhooks.webhook import (
     WebhookTested,
 )
 from service.auth.refusals import InvalidPayload, ServiceUnavailable
-from service.egress.form import take_apart
-from service.egress.reach import reach_of_webhooks
+from service.egress.exchange import take_apart
+from service.egress.guard import reach_of_webhooks
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
@@ -31,11 +31,17 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
 from service.http.webhooks.keyed import answered, mark
 from service.ids import new_id
-from service.webhooks import commands, reads, show
-from service.webhooks.commands import AddressChange, ChangedWebhook, EndedWebhook, NewWebhook, RotatedSecret
-from service.webhooks.reads import StandingWebhook
+from service.webhooks import webhook as webhooks
 from service.webhooks.sending import AttemptOutcome
 from service.webhooks.testing import too_many_tests
+from service.webhooks.webhook import (
+    AddressChange,
+    ChangedWebhook,
+    EndedWebhook,
+    NewWebhook,
+    RotatedSecret,
+    StandingWebhook,
+)
 from statemachines.webhooks.webhook import WebhookChange, no_webhook
 
 PATH = "/v1/projects/{project_id}/webhooks"
@@ -62,12 +68,12 @@ async def create_webhook(call: Call[CreateWebhook, None]) -> Outcome:
         raise no_key()
     events = _names(call, body.events)
     address = await _address(call, body.url)
-    intent = commands.register(call.project_id, address, events, text_of(body.description), key)
+    intent = webhooks.register(call.project_id, address, events, text_of(body.description), key)
     return await call.carry_out(intent, _created)
 
 
 def _created(made: NewWebhook) -> Answer:
-    return Answer(201, show.created(made, raw=True), stored=show.created(made, raw=False))
+    return Answer(201, webhooks.created(made, raw=True), stored=webhooks.created(made, raw=False))
 
 
 @groups.WEBHOOKS.operation(
@@ -80,8 +86,8 @@ def _created(made: NewWebhook) -> Answer:
 )
 async def list_webhooks(call: Call[None, None]) -> Answer:
     """List all webhooks of the project, newest first."""
-    found = await reads.webhooks_of(call.services.store, call.project_id)
-    return Answer(200, show.listed(call.project_id, found, call.services.settings.encryption_key))
+    found = await webhooks.webhooks_of(call.services.store, call.project_id)
+    return Answer(200, webhooks.listed(call.project_id, found, call.services.settings.encryption_key))
 
 
 @groups.WEBHOOKS.operation(
@@ -96,8 +102,8 @@ async def list_webhooks(call: Call[None, None]) -> Answer:
 async def get_webhook(call: Call[None, None]) -> Answer:
     """Show one webhook with its newest deliveries."""
     found = await find(call)
-    recent = await reads.recent_deliveries(call.services.store, call.project_id, found.row.id, RECENT)
-    return Answer(200, show.detail(found, recent, call.services.settings.encryption_key))
+    recent = await webhooks.recent_deliveries(call.services.store, call.project_id, found.row.id, RECENT)
+    return Answer(200, webhooks.detail(found, recent, call.services.settings.encryption_key))
 
 
 @groups.WEBHOOKS.operation(
@@ -121,7 +127,7 @@ async def change_webhook(call: Call[ChangeWebhook, None]) -> Outcome:
             raise no_key()
     address = None if body.url is msgspec.UNSET else await _address(call, body.url)
     events = None if body.events is msgspec.UNSET else _names(call, body.events)
-    found = await reads.find_webhook(call.services.store, call.project_id, call.path["id"])
+    found = await webhooks.find_webhook(call.services.store, call.project_id, call.path["id"])
     wish = WebhookChange(
         origin=None if address is None else address.origin,
         events=events,
@@ -130,13 +136,13 @@ async def change_webhook(call: Call[ChangeWebhook, None]) -> Outcome:
         described=body.description is not msgspec.UNSET,
     )
     text = body.description or None if wish.described else None
-    intent = commands.change(call.project_id, call.path["id"], wish, address=address, description=text, key=key)
+    intent = webhooks.change(call.project_id, call.path["id"], wish, address=address, description=text, key=key)
     return await call.carry_out(intent, partial(_changed, found, key))
 
 
 def _changed(found: StandingWebhook | None, key: bytes | None, changed: ChangedWebhook) -> Answer:
-    facts = reads.WebhookFacts() if found is None else found.facts
-    return Answer(200, show.record(StandingWebhook(changed.row, changed.target, facts), key))
+    facts = webhooks.WebhookFacts() if found is None else found.facts
+    return Answer(200, webhooks.record(StandingWebhook(changed.row, changed.target, facts), key))
 
 
 @groups.WEBHOOKS.operation(
@@ -152,11 +158,11 @@ def _changed(found: StandingWebhook | None, key: bytes | None, changed: ChangedW
 )
 async def delete_webhook(call: Call[None, None]) -> Outcome:
     """Delete a webhook: no attempt begins after the answer (R-WEB-09)."""
-    return await call.carry_out(commands.delete(call.project_id, call.path["id"]), _ended)
+    return await call.carry_out(webhooks.delete(call.project_id, call.path["id"]), _ended)
 
 
 def _ended(webhook: EndedWebhook) -> Answer:
-    return Answer(200, show.ended(webhook))
+    return Answer(200, webhooks.ended(webhook))
 
 
 @groups.WEBHOOKS.operation(
@@ -177,7 +183,7 @@ async def test_webhook(call: Call[None, None]) -> Outcome:
     found = await find(call)
     delivery = mark(call, "whd") or new_id("whd")
     attempt = await call.services.webhook_tester.test(found, delivery, call.principal.tenant)
-    intent = commands.tested(call.project_id, found.row.id, delivered=attempt is not None and attempt.delivered)
+    intent = webhooks.tested(call.project_id, found.row.id, delivered=attempt is not None and attempt.delivered)
     return await call.carry_out(intent, partial(_tested, found.row.id, delivery, attempt))
 
 
@@ -185,7 +191,7 @@ def _tested(webhook_id: str, delivery: str, attempt: AttemptOutcome | None, _: N
     """Show an outcome. Without one the unit has refused before, unless a command was just looking at the webhook."""
     if attempt is None:
         raise too_many_tests(1)
-    return Answer(200, show.tested(webhook_id, delivery, attempt))
+    return Answer(200, webhooks.shown_test(webhook_id, delivery, attempt))
 
 
 @groups.WEBHOOKS.operation(
@@ -205,14 +211,14 @@ async def rotate_webhook_secret(call: Call[None, None]) -> Outcome:
     key = call.services.settings.encryption_key
     if key is None:
         raise no_key()
-    found = await reads.find_webhook(call.services.store, call.project_id, call.path["id"])
-    facts = reads.WebhookFacts() if found is None else found.facts
-    intent = commands.rotate_secret(call.project_id, call.path["id"], key)
+    found = await webhooks.find_webhook(call.services.store, call.project_id, call.path["id"])
+    facts = webhooks.WebhookFacts() if found is None else found.facts
+    intent = webhooks.rotate_secret(call.project_id, call.path["id"], key)
     return await call.carry_out(intent, partial(_rotated, facts, key))
 
 
-def _rotated(facts: reads.WebhookFacts, key: bytes, done: RotatedSecret) -> Answer:
-    shown, stored = (show.rotated(done, facts, key, raw=raw) for raw in (True, False))
+def _rotated(facts: webhooks.WebhookFacts, key: bytes, done: RotatedSecret) -> Answer:
+    shown, stored = (webhooks.rotated(done, facts, key, raw=raw) for raw in (True, False))
     return Answer(200, shown, stored=stored)
 
 
@@ -226,7 +232,7 @@ def no_key() -> ServiceUnavailable:
 
 async def find(call: Call[Any, Any]) -> StandingWebhook:
     """Read the webhook of the path. Raises WebhookNotFound."""
-    found = await reads.find_webhook(call.services.store, call.project_id, call.path["id"])
+    found = await webhooks.find_webhook(call.services.store, call.project_id, call.path["id"])
     if found is None:
         raise no_webhook()
     return found

@@ -10,8 +10,8 @@ import asyncio
 import select
 from collections.abc import Iterable
 
-from service.eventstore.connect.arrays import array, columns
 from service.eventstore.connect.connection import AsyncConnection, connect_async
+from service.eventstore.connect.pipeline import array, columns
 from service.eventstore.connect.prepared import PreparedStatement
 from service.eventstore.declare import names
 from service.eventstore.declare.faults import Fault, judge

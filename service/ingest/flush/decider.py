@@ -17,14 +17,12 @@ from queue import SimpleQueue
 import psycopg
 import structlog
 
-from service.eventstore.connect.connection import Connection
-from service.eventstore.connect.fulldisk import FULL_DISK
-from service.eventstore.connect.outage import OUTAGE
+from service.eventstore.connect.connection import FULL_DISK, OUTAGE, Connection
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.declare.faults import Fault, Meaning, judge
-from service.eventstore.state.entry import tell
-from service.eventstore.state.session import WritingSession
+from service.eventstore.state.cache import tell
+from service.eventstore.state.loading import WritingSession
 from service.ingest.flush import statements
 from service.ingest.flush.attempt import Attempt
 from service.ingest.flush.settlement import Settlement

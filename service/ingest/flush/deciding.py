@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.auth.refusals import Unauthenticated
-from service.eventstore.declare.commands import Answer, Command, KeyReused, Outcome
+from service.eventstore.declare.commands import Answer, Command, IdempotencyRecord, KeyReused, Outcome, replay
 from service.eventstore.declare.faults import StreamFault
-from service.eventstore.declare.idempotency import IdempotencyRecord, replay
 from service.eventstore.state.cache import StreamName
 from service.eventstore.state.loading import Footprint, Loaded
 from service.eventstore.state.unit import Batch, UnitOfWork
@@ -29,7 +28,7 @@ from service.ingest.grouping.evidence import GroupingEvidence
 from service.ingest.grouping.fingerprint import Grouping
 from service.ingest.grouping.releases import ReleaseQuestion
 from service.ingest.queue.items import STORED, Assignment, Item, LogRow
-from service.ingest.queue.times import SdkClock, occurred_at
+from service.ingest.queue.outcomes import SdkClock, occurred_at
 from statemachines.cases import case
 from statemachines.cases import suppression as suppressions
 from statemachines.kernel.machine import Stream

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from service.eventstore.connect.arrays import array
 from service.eventstore.connect.connection import Connection
+from service.eventstore.connect.pipeline import array
 from service.eventstore.declare import names
-from service.eventstore.declare.idempotency import IdempotencyRecord
+from service.eventstore.declare.commands import IdempotencyRecord
 from service.eventstore.state.loading import Footprint, Loaded, StreamHead, lock_and_load
 from service.ingest.flush import statements
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from service.analytics.metadata.types import BITS, MAX_KEY
+from service.analytics.metadata import BITS, MAX_KEY
 
 
 class NameSums(msgspec.Struct):

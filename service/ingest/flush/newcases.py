@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from service.eventstore.connect.arrays import array, columns
 from service.eventstore.connect.connection import Connection
+from service.eventstore.connect.pipeline import array, columns
 from service.ingest.flush import statements
 from statemachines.cases.case import public_share
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.eventstore.connect.clock import NOW
+from service.eventstore.connect.facts import NOW
 
 # Plain statements, outside a pipeline: they arm the timeout of an idle transaction (see eventstore/write/round.py).
 FACTS = f"select {NOW}, ingest_projects(wanted => %s)::text, ingest_public_dsns(wanted => %s)::text"

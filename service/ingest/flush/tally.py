@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from service.eventstore.state.entry import RecordName
+from service.eventstore.state.cache import RecordName
 from service.ingest.flush.naming import NamesTally
 from service.ingest.grouping.evidence import GroupingEvidence
 from service.ingest.grouping.fingerprint import Grouping, title
-from service.ingest.queue.items import STORED, AnalyticsRow, Item, LogRow, Part
-from service.ingest.queue.people import PersonTold
+from service.ingest.queue.items import STORED, AnalyticsRow, Item, LogRow, Part, PersonTold
 from statemachines.cases import case
 
 _encode = msgspec.json.Encoder().encode

@@ -28,10 +28,10 @@ import msgspec
 from schemas.cases.log import LEVELS, MAX_EXTRA_BYTES, LogEvent, LogUser
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.ingest.grouping.evidence import Before, FirstEvidence
-from service.ingest.grouping.names import MAX_TEXT, bare_name, base_name, is_library
+from service.ingest.grouping.first import MAX_TEXT, bare_name, base_name, is_library
 from service.ingest.grouping.symbols import shown_name
-from service.ingest.queue.people import is_placeholder
-from service.ingest.queue.times import NO_CLOCK, SdkClock
+from service.ingest.queue.items import is_placeholder
+from service.ingest.queue.outcomes import NO_CLOCK, SdkClock
 from service.ingest.scrub.bounds import MOST_OF_TAGS, bounded_variables, cut, cut_texts, most_of
 
 MAX_MESSAGE = 8192

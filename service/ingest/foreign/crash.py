@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from service.ingest.foreign.members import FAULTS
 from service.ingest.foreign.minidump import Dump, LoadedModule, Raw, Thrown, UnreadableDump, read_dump
 from service.ingest.foreign.sentry_event import values_of
-from service.ingest.foreign.surrogates import FAULTS
 
 DUMP = "upload_file_minidump"
 EVENT = "sentry"

@@ -8,14 +8,112 @@ memory than the items that are kept. Pure.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
-from service.ingest.foreign.pieces import NOTHING, PieceReader, Waits
-from service.ingest.foreign.surrogates import FAULTS, decode_any
+from service.ingest.foreign.members import FAULTS, decode_any
+from service.multipart import MOST_HEADER, MalformedForm, place_of
+
+# Texts read while their pieces arrive. Bytes behind the reader are forgotten, unless it asks to keep them. A reader is
+# a generator, which waits for the next piece wherever it is. So it may stop between any two bytes.
+
+Waits = Generator[None, None, None]
+
+
+NOTHING = -1
+"""Bytes to keep of an unwanted value."""
+
+
+class TextEnded(Exception):
+    """The text ends where more must follow."""
+
+
+class Pieces:
+    """The present part of a text, and the place of its reader.
+
+    From a mark on nothing is forgotten, until it is more than `keep` bytes: then the mark is taken off.
+    """
+
+    def __init__(self) -> None:
+        self.text = b""
+        self.at = 0
+        self.over = False
+        self.mark: int | None = None
+        self.keep = 0
+
+    def feed(self, piece: bytes) -> None:
+        """Add a piece, and forget the bytes behind the reader."""
+        if self.mark is not None and self.at - self.mark > self.keep:
+            self.mark = None
+        begin = self.at if self.mark is None else self.mark
+        self.text = self.text[begin:] + piece
+        self.at -= begin
+        if self.mark is not None:
+            self.mark = 0
+
+    def begin(self, keep: int) -> None:
+        """Keep the following bytes, at most so many."""
+        self.mark, self.keep = self.at, keep
+
+    def taken(self) -> bytes | None:
+        """The bytes since the mark. None for too many. The mark is taken off."""
+        mark, self.mark = self.mark, None
+        return None if mark is None or self.at - mark > self.keep else self.text[mark : self.at]
+
+    def more(self) -> Waits:
+        """Wait for a piece. Raises TextEnded when none follows."""
+        if self.over:
+            raise TextEnded
+        yield
+
+    @property
+    def here(self) -> bool:
+        """Whether the next byte is there. Spares a generator."""
+        return self.at < len(self.text)
+
+    def ended(self) -> Generator[None, None, bool]:
+        """Whether nothing follows. Waits for a piece, unless something does."""
+        while self.at >= len(self.text) and not self.over:
+            yield
+        return self.at >= len(self.text)
+
+
+class PieceReader(ABC):
+    """A reader of pieces. `close` gives up the unread rest.
+
+    Waiting for a piece, a reader holds itself and the piece before, until the garbage collector comes by: an abandoned
+    body would stay for long (P25).
+    """
+
+    def __init__(self) -> None:
+        self._pieces = Pieces()
+        self._reading = self._read()
+
+    @abstractmethod
+    def _read(self) -> Waits:
+        """Read the text from its begin to its end."""
+
+    def feed(self, piece: bytes) -> None:
+        """Read a piece. Raises the faults of the text."""
+        self._pieces.feed(piece)
+        next(self._reading)
+
+    def end(self) -> None:
+        """Say that nothing follows. Raises as `feed`."""
+        self._pieces.over = True
+        for _ in self._reading:
+            raise AssertionError
+
+    def close(self) -> None:
+        """Stop to wait for pieces."""
+        with suppress(ValueError):  # a thread reads just now: its request went away
+            self._reading.close()
+
 
 MAX_ITEMS = 1000
 MAX_HEADER = 16 * 1024  # bytes of one line of headers
@@ -176,3 +274,94 @@ def _decoded(decode: Any, line: bytes, whose: str) -> Any:
         return decode_any(decode, line)
     except FAULTS:
         raise MalformedEnvelope(f"the headers of {whose} must be a JSON object of the documented form") from None
+
+
+# A form with files, read while its bytes arrive (RFC 7578). Pure. Of each part as many bytes are kept as its reader
+# has room for, and the others are passed over. So a form of any size takes no more memory than its kept parts.
+
+MAX_PARTS = 1000
+_BLANK = b"\r\n\r\n"
+_END = b"--"
+
+
+class TooManyParts(Exception):
+    """A form of more than MAX_PARTS parts."""
+
+
+class FormPart(NamedTuple):
+    """A part: its name, whether it is a file, its bytes in all, and the kept ones from its begin. None: passed over."""
+
+    name: str | None
+    is_file: bool
+    size: int
+    content: bytes | bytearray | None
+
+    @property
+    def whole(self) -> bytes | bytearray | None:
+        """All of its bytes. None unless they are kept."""
+        return self.content if self.content is not None and len(self.content) == self.size else None
+
+
+class FormReader(PieceReader):
+    """Takes a form apart while its pieces arrive: `parts`, one after the other.
+
+    `room` gives the bytes to keep of a part by its name and whether it is a file, or None. Faults: MalformedForm,
+    TooManyParts.
+    """
+
+    def __init__(self, boundary: bytes, room: Callable[[str | None, bool], int | None]) -> None:
+        self.parts: list[FormPart] = []
+        self._boundary = boundary
+        self._room = room
+        super().__init__()
+        self._pieces.feed(b"\r\n")  # A form may begin with its boundary.
+
+    def _read(self) -> Waits:
+        pieces = self._pieces
+        yield from self._content(None)
+        while (headers := (yield from self._headers())) is not None:
+            if len(self.parts) == MAX_PARTS:
+                raise TooManyParts
+            place = place_of(headers)
+            name, is_file = place.get("name"), "filename" in place
+            room = self._room(name, is_file)
+            kept = None if room is None else bytearray()
+            size = yield from self._content(kept, room or 0)
+            self.parts.append(FormPart(name, is_file, size, kept))
+        while not pieces.over:  # Nothing behind the end counts.
+            pieces.at = len(pieces.text)
+            yield
+
+    def _headers(self) -> Generator[None, None, bytes | None]:
+        """The headers of the part behind a boundary. None at the end of the form."""
+        pieces = self._pieces
+        while True:
+            if pieces.text.startswith(_END, pieces.at):
+                return None
+            end = pieces.text.find(_BLANK, pieces.at, pieces.at + MOST_HEADER + len(_BLANK))
+            if end >= 0:
+                headers, pieces.at = pieces.text[pieces.at : end], end + len(_BLANK)
+                return headers
+            if len(pieces.text) - pieces.at >= MOST_HEADER + len(_BLANK):
+                raise MalformedForm(f"must have parts whose headers end within {MOST_HEADER} bytes")
+            if pieces.over:
+                raise MalformedForm("must be a whole form")
+            yield
+
+    def _content(self, kept: bytearray | None, most: int = 0) -> Generator[None, None, int]:
+        """Go behind the next boundary, and keep at most so many bytes before it. Returns how many there are."""
+        pieces, size = self._pieces, 0
+        while True:
+            found = pieces.text.find(self._boundary, pieces.at)
+            # The begin of a boundary may be the end of what is here.
+            end = found if found >= 0 else max(pieces.at, len(pieces.text) - len(self._boundary) + 1)
+            if kept is not None and len(kept) < most:
+                kept += pieces.text[pieces.at : min(end, pieces.at + most - len(kept))]
+            size += end - pieces.at
+            pieces.at = end
+            if found >= 0:
+                pieces.at += len(self._boundary)
+                return size
+            if pieces.over:
+                raise MalformedForm("must be a whole form")
+            yield

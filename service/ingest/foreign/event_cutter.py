@@ -12,7 +12,7 @@ import re
 from collections.abc import Generator
 from urllib.parse import unquote_to_bytes
 
-from service.ingest.foreign.pieces import NOTHING, PieceReader, TextEnded, Waits
+from service.ingest.foreign.envelope import NOTHING, PieceReader, TextEnded, Waits
 from service.ingest.foreign.posthog import (
     HOLD_KEYS,
     MAX_KEY,

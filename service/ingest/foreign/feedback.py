@@ -7,7 +7,9 @@ with the text in its context `feedback`. Each member counts where it is of the d
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +18,7 @@ from service.ids import new_id
 from service.ingest.foreign.common import MAX_EMAIL, MAX_ENVIRONMENT, MAX_NAME, known_user
 from service.ingest.foreign.members import object_of, text_of
 from service.ingest.foreign.sentry_event import event_id_of
-from service.ingest.queue.people import is_placeholder
+from service.ingest.queue.items import is_placeholder
 from service.ingest.scrub.requests import without_query
 from service.ingest.scrub.scrubbing import Findings, Scrubber
 
@@ -186,3 +188,120 @@ def _content_key(source: str, event_key: str | None, kept: Mapping[str, str | No
     if event_key is None:
         return new_id("one")
     return hashlib.sha256(_encode([source, event_key, dict(kept)])).hexdigest()
+
+
+# What SDKs tell of themselves, counted: the items that they send, and what they have dropped before they sent it.
+
+OTHER = "other"
+"""Stands for a name that is not known: how many names there are must not be up to who sends them."""
+
+MAX_QUANTITY = 2**31 - 1
+_MAX_ROWS = 100
+
+ITEM_TYPES = frozenset(
+    {
+        "attachment",
+        "check_in",
+        "client_report",
+        "event",
+        "feedback",
+        "form_data",
+        "log",
+        "metric_buckets",
+        "minidump",
+        "nel",
+        "profile",
+        "profile_chunk",
+        "raw_security",
+        "replay_event",
+        "replay_recording",
+        "replay_video",
+        "session",
+        "sessions",
+        "span",
+        "statsd",
+        "trace_metric",
+        "transaction",
+        "user_report",
+    }
+)
+_REASONS = frozenset(
+    {
+        "backpressure",
+        "before_send",
+        "buffer_overflow",
+        "cache_overflow",
+        "event_processor",
+        "ignored",
+        "insufficient_data",
+        "internal_sdk_error",
+        "invalid",
+        "network_error",
+        "no_parent_span",
+        "queue_overflow",
+        "ratelimit_backoff",
+        "sample_rate",
+        "send_error",
+    }
+)
+_CATEGORIES = frozenset(
+    {
+        "attachment",
+        "default",
+        "error",
+        "feedback",
+        "internal",
+        "log_byte",
+        "log_item",
+        "metric_bucket",
+        "monitor",
+        "profile",
+        "profile_chunk",
+        "replay",
+        "security",
+        "session",
+        "span",
+        "trace_metric",
+        "transaction",
+    }
+)
+
+
+@dataclass(slots=True)
+class SdkCounts:
+    """What one process has been told: items by protocol and type, drops by protocol, reason and category."""
+
+    items: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    discarded: Counter[tuple[str, ...]] = field(default_factory=Counter)
+
+
+class _Discarded(msgspec.Struct):
+    reason: str
+    category: str
+    quantity: int
+
+
+class _Report(msgspec.Struct):
+    discarded_events: list[_Discarded] = []
+
+
+_decode = msgspec.json.Decoder(_Report).decode
+
+
+def known_type(item_type: str) -> str:
+    """The type of an item as it is counted."""
+    return item_type if item_type in ITEM_TYPES else OTHER
+
+
+def read_report(raw: bytes) -> Counter[tuple[str, str]]:
+    """What a client report says was dropped, by reason and category; nothing for what is none. Pure."""
+    counts = Counter[tuple[str, str]]()
+    try:
+        report = _decode(raw)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return counts
+    for row in report.discarded_events[:_MAX_ROWS]:
+        if 0 < row.quantity <= MAX_QUANTITY:
+            reason = row.reason if row.reason in _REASONS else OTHER
+            counts[reason, row.category if row.category in _CATEGORIES else OTHER] += row.quantity
+    return counts

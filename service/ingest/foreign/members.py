@@ -5,12 +5,16 @@ Sentry's and PostHog's SDKs write an exception and its frames alike. Pure functi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from service.ingest.foreign.common import ForeignError, Frame
-from service.ingest.grouping.logged import shown
+from service.ingest.grouping.first import shown
 
 MOST_CODES = 10
 MAX_CODE = 100
@@ -125,3 +129,74 @@ def _lines_of(value: Any) -> tuple[str, ...]:
 
 def _number(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_NUMBER else None
+
+
+# Arrays of JSON, of which only so many items are built as are asked for: what follows is gone over and forgotten. An
+# array of two million zeros fits in some kilobytes once it is packed, and a piece of each of them takes a hundred
+# times its bytes. So whoever takes at most a thousand items asks for one more than that. Pure.
+
+_FEWEST = 3  # 2 to this power is the smallest number of items that there is a decoder for
+_ABSENT = msgspec.Raw(b"")
+
+
+def first_items(raw: bytes, most: int) -> list[bytes]:
+    """The texts of at most the first `most` items. Raises ValueError and RecursionError for what is no JSON array."""
+    items: list[bytes] = []
+    for item in msgspec.structs.astuple(_decoder(min(most, _at_least(raw.count(b",") + 1)))(raw)):
+        if item is _ABSENT:
+            break
+        items.append(bytes(item))
+    return items
+
+
+def _at_least(items: int) -> int:
+    """One of a few numbers that is not less: to build a decoder takes long, and to leave members out some time."""
+    return 1 << max(_FEWEST, (items - 1).bit_length())
+
+
+@cache
+def _decoder(most: int) -> Callable[[bytes], Any]:
+    """A decoder of arrays as structs of so many members: those that an array has not are left out, more are skipped."""
+    fields = [(f"item_{number}", msgspec.Raw, _ABSENT) for number in range(most)]
+    return msgspec.json.Decoder(msgspec.defstruct("Items", fields, array_like=True)).decode
+
+
+# Lone surrogates in JSON, such as the half of an emoji: the decoder refuses a whole body for one of them (G-175). Each
+# is replaced by `\u0000` before a body is cut. The decoder takes that, and the gate finds the record with it and has
+# it adjusted as it adjusts the surrogate itself: U+FFFD, counted and named (G-133). So the other records stay as they
+# were sent. Both have six bytes, so no place in the text moves. Pure.
+
+T = TypeVar("T")
+
+FAULTS = (ValueError, RecursionError)
+"""Errors of a decoder: those of msgspec, and that of broken UTF-8, are ValueErrors."""
+
+_HEX = rb"[0-9a-fA-F]"
+_HIGH = rb"u[dD][89abAB]" + _HEX + rb"{2}"
+_LOW = rb"u[dD][c-fC-F]" + _HEX + rb"{2}"
+_ANY = rb"u[dD][89a-fA-F]" + _HEX + rb"{2}"
+# All up to the next lone surrogate or, where there is none, to the end: no search begins anew from a place within.
+_LONE = re.compile(
+    rb"(?:[^\\]++|\\" + _HIGH + rb"\\" + _LOW + rb"|\\(?!" + _ANY + rb").)*+(?:\\(?P<lone>" + _ANY + rb")|\\?\Z)",
+    re.DOTALL,
+)
+_NUL = b"u0000"
+
+
+def without_lone(raw: bytes) -> bytes:
+    """The same text with NUL in place of each lone surrogate. Linear in the text, of which one copy is made."""
+    text = bytearray(raw)
+    for found in _LONE.finditer(raw):
+        if found["lone"] is not None:
+            text[found.start("lone") : found.end("lone")] = _NUL
+    return bytes(text)
+
+
+def decode_any(decode: Callable[[bytes], T], raw: bytes) -> T:
+    """Decode a text, one with lone surrogates as if they were NUL. Raises ValueError and RecursionError."""
+    try:
+        return decode(raw)
+    except FAULTS:
+        if b"\\ud" not in raw and b"\\uD" not in raw:
+            raise
+    return decode(without_lone(raw))

@@ -12,9 +12,18 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from service.ingest.foreign.otlp import SEVERITIES, OtlpRecord, plain_number
-from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, MalformedExport, TooManyRecords, Unread, check_size
-from service.ingest.foreign.surrogates import FAULTS, decode_any
+from service.ingest.foreign.members import FAULTS, decode_any
+from service.ingest.foreign.otlp import (
+    MAX_RESOURCE,
+    SEVERITIES,
+    Cut,
+    MalformedExport,
+    OtlpRecord,
+    TooManyRecords,
+    Unread,
+    check_size,
+    plain_number,
+)
 
 T = TypeVar("T")
 

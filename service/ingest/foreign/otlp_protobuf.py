@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from service.ingest.foreign.otlp import OtlpRecord, plain_number
-from service.ingest.foreign.otlp_cut import MAX_RESOURCE, Cut, MalformedExport, Unread, check_size
+from service.ingest.foreign.otlp import MAX_RESOURCE, Cut, MalformedExport, OtlpRecord, Unread, check_size, plain_number
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _FIRST, _SECOND, _THIRD = 1, 2, 3

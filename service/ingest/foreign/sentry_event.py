@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from service.ingest.foreign.common import ForeignError, ForeignEvent
 from service.ingest.foreign.members import error_of, frames_of, object_of, text_of
 from service.ingest.grouping.client import fingerprint_of
-from service.ingest.grouping.logged import filled
-from service.ingest.queue.times import SdkClock, seconds_of
+from service.ingest.grouping.first import filled
+from service.ingest.queue.outcomes import SdkClock, seconds_of
 
 PROTOCOL = "sentry"
 MAX_IMAGES = 100

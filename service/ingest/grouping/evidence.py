@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from service.ingest.grouping.client import MAX_ENTRIES, MAX_ENTRY, NO_NAMES, EventNames, has_variables, resolved
 from service.ingest.grouping.errors import compared_type, deciding_errors, identity_of, is_synthetic
+from service.ingest.grouping.first import bare_name, bare_symbol, base_name, filled, template_of
 from service.ingest.grouping.frames import NOTHING_DECIDES, LedBack, deciding_frames
-from service.ingest.grouping.logged import filled, template_of
-from service.ingest.grouping.names import bare_name, bare_symbol, base_name
 from service.ingest.grouping.symbols import shown_name
 
 RAISING = frozenset(

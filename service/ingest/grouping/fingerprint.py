@@ -19,7 +19,7 @@ import msgspec
 
 from service.ingest.grouping.client import DEFAULT, is_default
 from service.ingest.grouping.evidence import GroupingEvidence, SecondEvidence, ThirdError, ThirdEvidence
-from service.ingest.grouping.templates import template_1, template_2
+from service.ingest.grouping.first import template_1, template_2
 
 TITLE_LENGTH = 200
 LONGEST_LINE = 1000

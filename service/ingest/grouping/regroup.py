@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 import psycopg
 
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.ingest.grouping.client import EventNames, fingerprint_of
 from service.ingest.grouping.evidence import gather
 from service.ingest.grouping.fingerprint import GROUPINGS, group

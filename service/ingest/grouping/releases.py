@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from service.eventstore.connect.arrays import columns
 from service.eventstore.connect.connection import Connection
+from service.eventstore.connect.pipeline import columns
 from statemachines.deploys.releases import PARTS, is_older, parts
 
 _BARE = rf"regexp_replace(d.version, '{PARTS}.*$', '\2')"

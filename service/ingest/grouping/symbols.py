@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from service.ingest.grouping.names import bare_name
+from service.ingest.grouping.first import bare_name
 
 MAX_SYMBOL = 500
 """Characters of a symbol, at most."""

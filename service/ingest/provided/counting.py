@@ -18,10 +18,10 @@ import structlog
 
 from service.eventstore.connect.connection import Connection
 from service.eventstore.declare.faults import CommitNotConfirmed, Meaning, StreamFault, judge
-from service.eventstore.state.session import WritingSession
+from service.eventstore.state.loading import WritingSession
 from service.eventstore.state.unit import Batch, Registry
 from service.eventstore.write.writing import write
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from service.ingest.flush import statements
 from service.ingest.flush.deciding import FlushWork, assign
 from service.ingest.flush.memory import Memory

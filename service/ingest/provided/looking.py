@@ -20,9 +20,9 @@ import structlog
 from service.analytics.connected import ConnectedAnalytics
 from service.analytics.port import AnalyticsProviders
 from service.eventstore.declare.faults import is_away
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from service.ingest.provided import groups
 from service.ingest.provided.counting import LookLost, LookRow, LookStep, ProvidedCounter, Unstorable
 from service.ingest.provided.groups import KnownGrouping, MetGroup

@@ -16,8 +16,8 @@ import msgspec
 
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.analytics.connecting.http import failure, parse
-from service.eventstore.declare.sqlfiles import load_sql
-from service.ingest.foreign.surrogates import without_lone
+from service.eventstore.declare.names import load_sql
+from service.ingest.foreign.members import without_lone
 from statemachines.kernel.readings import ReadFailed
 
 MOST_GROUPS = 1000

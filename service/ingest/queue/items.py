@@ -7,12 +7,15 @@ except for the case, which is known under the locks; the time of receipt is that
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from itertools import islice
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -24,21 +27,107 @@ from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps.lookup.deciding import LATE, Mapped, MappedFrame, Minified, minified_frames
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Origin, Outcome
-from service.eventstore.state.entry import RecordName, Waiter
+from service.eventstore.state.cache import RecordName, Waiter
+from service.fairness.turns import CommandNotDone
 from service.ids import new_id
 from service.ingest.grouping.client import EventNames
 from service.ingest.grouping.evidence import Before, DecidingFrame, FirstEvidence, GroupingEvidence, gather
 from service.ingest.grouping.fingerprint import Grouping, group
+from service.ingest.grouping.first import bare_symbol, base_name, is_library
 from service.ingest.grouping.frames import LedBack
-from service.ingest.grouping.names import bare_symbol, base_name, is_library
-from service.ingest.queue import people
-from service.ingest.queue.people import PersonTold
-from service.ingest.queue.times import NO_CLOCK, SdkClock
+from service.ingest.queue.outcomes import NO_CLOCK, SdkClock
 from service.ingest.scrub.bounds import SURELY_FITS, cut_event
 from service.ingest.scrub.requests import drop_variables, keep_variables, tells_of_error, tidy
 from service.ingest.scrub.scrubbing import KEPT_OF_OTHERS, KEPT_OF_USER, Findings, Scrubber, without_own
 from service.packing import PACKED_FROM, pack
 from statemachines.cases import case
+
+# Second names and properties of people in analytics events (G-197). Pure functions. They stand in events and
+# properties with the names of PostHog's SDKs, by any door. Only a server joins two identified people (G-184).
+
+MERGES: Final = "$merge_dangerously"
+JOINING: Final[Mapping[str, tuple[str, str]]] = {
+    "$identify": ("identify", "$anon_distinct_id"),
+    "$create_alias": ("alias", "alias"),
+    MERGES: ("merge", "alias"),
+}
+"""Events that join two names: how, and the property with the other name."""
+SETS: Final = "$set"
+SETS_ONCE: Final = "$set_once"
+MOST_PROPERTIES: Final = 64  # of a person; `told_properties` keeps as many
+MOST_BYTES: Final = 1024  # of a property's value as JSON, and of its name
+MOST_CHARACTERS: Final = 200  # of a name
+NOBODY: Final = frozenset({
+    "", "0", "-1", "anonymous", "distinct_id", "distinctid", "email", "false", "guest", "id", "not_authenticated",
+    "true", "unknown", "user", "user_id",
+})  # fmt: skip
+"""Mistakes of programs in place of a name, in small letters. They are joined with no other."""
+
+_PLACEHOLDER = re.compile(
+    r"\{\{[^{}]{0,60}\}\}|\[(?:filtered|redacted|removed|hidden|scrubbed|masked|object object)\]|\*+|"
+    r"[<(]?(?:null|nil|none|undefined|redacted|unset)[>)]?|nan|%!s\(<nil>\)|0\.0\.0\.0|::",
+    re.IGNORECASE,
+)
+_encode = msgspec.json.Encoder().encode
+
+
+class PersonTold(msgspec.Struct, omit_defaults=True):
+    """One event's part in the person `name`, in the form of `ingest_people`."""
+
+    project_id: str
+    name: str
+    kind: str
+    other: str | None = None
+    set: dict[str, Any] | None = None
+    set_once: dict[str, Any] | None = None
+
+
+def other_name(event: str, properties: Mapping[str, Any]) -> str | None:
+    """The name, as sent, to join with that of the event's person. None for none."""
+    if event not in JOINING:
+        return None
+    value = properties.get(JOINING[event][1])
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    return str(value)[:MOST_CHARACTERS]
+
+
+def told_of(
+    project_id: str, event: str, name: str, other: str | None, properties: Mapping[str, Any]
+) -> PersonTold | None:
+    """The name and properties to store of an event's person, given in scrubbed form. None for nothing."""
+    kind = JOINING[event][0] if event in JOINING else "set"
+    told, once = _short(properties.get(SETS)), _short(properties.get(SETS_ONCE))
+    if is_nobody(name):
+        kind = "set"
+    if kind == "set" and not told and not once:
+        return None
+    joined = None if kind == "set" or other is None or other == name or is_nobody(other) else other
+    return PersonTold(project_id, name, kind, joined, told or None, once or None)
+
+
+def is_nobody(name: str) -> bool:
+    """Whether a name is a mistake or a placeholder."""
+    text = name.strip()
+    return text.casefold() in NOBODY or is_placeholder(text)
+
+
+def is_placeholder(name: str) -> bool:
+    """Whether a name is a text of SDKs for a server to fill in, for something hidden, or for nothing."""
+    return _PLACEHOLDER.fullmatch(name) is not None
+
+
+def _short(sent: Any) -> dict[str, Any]:
+    """The first properties of an object with short names and values. Of long texts the beginning."""
+    if not isinstance(sent, dict):
+        return {}
+    kept: dict[str, Any] = {}
+    for name, value in islice(sent.items(), MOST_PROPERTIES):
+        shown = value[: MOST_BYTES // 8] if isinstance(value, str) and len(value) > MOST_BYTES // 8 else value
+        if len(_encode(shown)) <= MOST_BYTES and len(_encode(name)) <= MOST_BYTES:
+            kept[name] = shown
+    return kept
+
 
 DEADLINE = 2.5  # seconds a record may wait for its commit
 OVERHEAD = 2048  # bytes of memory that a waiting record takes at least
@@ -55,8 +144,6 @@ ANALYTICS = "POST /v1/analytics/"
 NEXT_FOR_ERROR = "Nothing to do. The case in case_id holds this error."
 NEXT_FOR_LOG = "Nothing to do."
 NEXT_FOR_ANALYTICS = "Nothing to do."
-
-_encode = msgspec.json.Encoder().encode
 
 
 class Sender(NamedTuple):
@@ -338,7 +425,7 @@ class Item:
     def _prepare_analytics(self, body: AnalyticsEvent, scrubber: Scrubber) -> None:
         event, distinct_id = body.event, body.distinct_id
         properties = body.properties or {}
-        other = people.other_name(event, properties)
+        other = other_name(event, properties)
         suspicion = scrubber.look(self.raw)
         if suspicion:
             counts = Findings()
@@ -347,7 +434,7 @@ class Item:
             other = other and scrubber.kept_text(other, suspicion, Findings())  # It is counted among the properties.
             scrubber.tree(properties, suspicion, counts, KEPT_OF_OTHERS)
             self.scrubbed = counts
-        self.person = people.told_of(self.sender.project_id, event, distinct_id, other, properties)
+        self.person = told_of(self.sender.project_id, event, distinct_id, other, properties)
         marker = _hash_marker(self.raw, properties)
         self.row = AnalyticsRow(
             self.sender.project_id,
@@ -442,5 +529,71 @@ def take_analytics(sender: Sender, body: AnalyticsEvent, raw: bytes, adjustments
 
 def check_event(sender: Sender, body: LogEvent | AnalyticsEvent) -> None:
     """Raise InvalidPayload for an event that merges people, by the DSN that everybody can read (G-184)."""
-    if sender.public and isinstance(body, AnalyticsEvent) and body.event == people.MERGES:
-        raise InvalidPayload(invalid=[("event", f"must not be {people.MERGES} by a public DSN")])
+    if sender.public and isinstance(body, AnalyticsEvent) and body.event == MERGES:
+        raise InvalidPayload(invalid=[("event", f"must not be {MERGES} by a public DSN")])
+
+
+# The records of one request wait together: one look at what has become of them, and not a future for each. Belongs to
+# one event loop.
+
+Result = Outcome | Exception
+
+
+class Together:
+    """What has become of the records of a request, by their places in it."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._results: list[Result | None] = [None] * len(items)
+        self._news = asyncio.Event()
+        self.waiting = 0  # that were taken in and have no result yet
+
+    def place(self, index: int) -> PartWaiter:
+        """The place of a record that is taken in."""
+        self.waiting += 1
+        return PartWaiter(self, index)
+
+    def has(self, index: int) -> bool:
+        """Whether a record has its result."""
+        return self._results[index] is not None
+
+    def tell(self, index: int, result: Result) -> None:
+        """Take the result of a record."""
+        self._results[index] = result
+
+    def told(self) -> None:
+        """One of those that wait has its result."""
+        self.waiting -= 1
+        self._news.set()
+
+    async def news(self) -> None:
+        """Wait until another one has its result."""
+        self._news.clear()
+        await self._news.wait()
+
+    def results(self) -> list[Result]:
+        """The result of each; a record that was never taken in was certainly not stored."""
+        return [CommandNotDone() if result is None else result for result in self._results]
+
+
+class PartWaiter:
+    """Stands for one record of several where the intake tells its caller: it is used like a future."""
+
+    __slots__ = ("_index", "_together")
+
+    def __init__(self, together: Together, index: int) -> None:
+        self._together = together
+        self._index = index
+
+    def done(self) -> bool:
+        """Whether it has its result."""
+        return self._together.has(self._index)
+
+    def set_result(self, outcome: Outcome) -> None:
+        """Take what became of it."""
+        self._together.tell(self._index, outcome)
+        self._together.told()
+
+    def set_exception(self, error: Exception) -> None:
+        """Take why it was not stored."""
+        self._together.tell(self._index, error)
+        self._together.told()

@@ -12,7 +12,7 @@ from enum import IntEnum
 from itertools import compress
 from typing import NamedTuple
 
-from service.ingest.scrub.places import ESCAPED_ADDRESS, holds_any, may_hold_card
+from service.ingest.scrub.bounds import ESCAPED_ADDRESS, holds_any, may_hold_card
 from statemachines.kernel.forms import (
     BASIC,
     BEARER,

@@ -11,7 +11,6 @@ from functools import lru_cache
 
 from service.ingest.stacks import (
     apps,
-    beam,
     dotnet,
     functional,
     go,
@@ -37,7 +36,7 @@ _READERS: Sequence[Callable[[str], Trace]] = (
     dotnet.find,
     go.find,
     ruby.find,
-    beam.find,
+    functional.find,
     rust.find,
     native.find,
 )

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import structlog
 
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 
 log = structlog.get_logger()
 

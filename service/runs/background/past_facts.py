@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from projections.onboarding.signal_map import fold as fold_map
 from schemas.runs.backtest import MAX_SHOWN
-from service.eventstore.connect.arrays import array
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.connect.pipeline import array
+from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import AsyncConnection
 from service.eventstore.store import EventStore
 from service.runs.background.backtesting import CaseMoved, Change, Errors, KnownCase, LookTaken, Mapped, TooMuch

@@ -1,4 +1,4 @@
-"""The minute sweep: record what time has made of things, settle verification, issue receipts (G-119, R-AUT-10).
+"""The minute sweep, in turns of projects: what time has made of things (G-119, R-AUT-10).
 
 Every step takes up at most 500 objects, in turn (P27), judges them as reads do, and sends one command for each that has
 become something else. Deciding again under the locks makes a second sweep at once record nothing twice. Results never
@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import psycopg
@@ -27,15 +29,13 @@ from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
 from service.analytics.port import AnalyticsProviders
-from service.auth.system import carry_out
-from service.eventstore.declare.commands import OutcomeUnknown
-from service.eventstore.declare.intents import Intent, retry_moved
-from service.eventstore.declare.sqlfiles import load_sql
+from service.auth.authority import carry_out
+from service.eventstore.connect.facts import Facts
+from service.eventstore.declare.commands import Intent, OutcomeUnknown, retry_moved
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from service.runs import commands
-from service.runs.background import turns
-from service.runs.background.turns import Name, Turn
 from service.runs.reads.bundles import (
     ReceiptBundle,
     RunBundle,
@@ -52,6 +52,100 @@ from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import Rejection
 from statemachines.kernel.readings import ReadFailed
 from statemachines.runs import receipt as receipts
+from statemachines.runs.steps.book import DEPLOY_WAIT_SECONDS
+
+# Whose turn it is: what a sweep takes up next of more than it can take up at once (P27).
+
+EVERY_SECONDS = 60
+"""How often a sweep begins."""
+
+Name = tuple[str, str]  # project_id, id
+
+
+class Turn(StrEnum):
+    """What is taken up in turn, by the step of a sweep: first what has ended, then what can be verified and begin.
+
+    Alerts are no step of it: their schedule takes up projects in the same way. What is due in a step, and since when,
+    is told by runs/sql/parts/due.sql.
+    """
+
+    RECEIPTS = "receipts"
+    CLAIMS = "claims"
+    OVERDUE = "runs"
+    GRANTS = "grants"
+    APPROVALS = "approvals"
+    VERIFYING = "verification"
+    ENABLED = "issue"
+    ALERTS = "alerts"
+
+
+_WAITING = load_sql("runs", "waiting")
+_TAKE = load_sql("runs", "take_turns")
+_WAITS = load_sql("runs", "waits")
+_NOW = load_sql("runs", "now")
+
+
+class Wait(NamedTuple):
+    """The longest wait of due work in a step, in seconds, and the longest allowed at this number."""
+
+    step: str
+    objects: int
+    longest: int
+    allowed: int
+
+    @property
+    def late(self) -> bool:
+        """Whether something has waited for longer than any object should."""
+        return self.longest > self.allowed
+
+
+def share_of_longest(bound: int) -> int:
+    """How many of the objects that a sweep takes up are those that have waited longest."""
+    return bound - bound // 5
+
+
+def allowed_wait(count: int, bound: int) -> int:
+    """Seconds that one of `count` objects may wait when a sweep takes up `bound`: its turn comes, and two sweeps more.
+
+    The first of the two may have begun just before the object was due, and each may take as long as the time between
+    two of them.
+    """
+    return (-(-count // share_of_longest(bound)) + 2) * EVERY_SECONDS
+
+
+async def moment(store: EventStore) -> datetime:
+    """When a sweep begins, by service_now()."""
+    [[began]] = await store.fetch(_NOW)
+    assert isinstance(began, datetime)
+    return began
+
+
+async def waiting(store: EventStore, turn: Turn, bound: int) -> list[Name]:
+    """Name the objects for a sweep: at most `bound`, in order of their waiting time."""
+    rows = await store.fetch_planned(
+        _WAITING, step=turn.value, longest=share_of_longest(bound), most=bound, deploy_wait=DEPLOY_WAIT_SECONDS
+    )
+    return [(project_id, name) for project_id, name in rows]
+
+
+async def take(facts: Facts, turn: Turn, objects: Sequence[Name], began: datetime) -> list[Name]:
+    """Take the turns of objects; returns those that no other sweep has taken since `began`. Raises psycopg.Error."""
+    projects, ids = [project_id for project_id, _ in objects], [name for _, name in objects]
+    values = {"step": turn.value, "projects": projects, "ids": ids, "began": began}
+    async with facts.connection() as connection:
+        cursor = await connection.execute(_TAKE.encode(), values)
+        taken = set(await cursor.fetchall())
+    return [name for name in objects if name in taken]
+
+
+async def waits(store: EventStore, turns: Iterable[Turn], bound: int) -> list[Wait]:
+    """The longest wait of due work, by step."""
+    steps = [turn.value for turn in turns]
+    rows = await store.fetch(_WAITS, steps=steps, deploy_wait=DEPLOY_WAIT_SECONDS)
+    return [Wait(step, count, longest, allowed_wait(count, bound)) for step, count, longest in rows]
+
+
+# The minute sweep: record what time has made of things, settle verification, issue receipts (G-119, R-AUT-10).
 
 R = TypeVar("R", bound=msgspec.Struct)
 Work = Callable[[], Awaitable[None]]
@@ -109,10 +203,10 @@ class Sweep:
 
     async def _in_turn(self, turn: Turn, step: Callable[[Sequence[Name]], Awaitable[list[Work]]]) -> None:
         """Process due work in order of waiting time, in batches, and record the progress after each."""
-        began = await turns.moment(self._store)
-        due = await turns.waiting(self._store, turn, AT_MOST)
+        began = await moment(self._store)
+        due = await waiting(self._store, turn, AT_MOST)
         for first in range(0, len(due), TOGETHER):
-            mine = await turns.take(self._store.facts, turn, due[first : first + TOGETHER], began)
+            mine = await take(self._store.facts, turn, due[first : first + TOGETHER], began)
             await _together(await step(mine))
             await self._recorder.flush()
 
@@ -275,3 +369,78 @@ async def _try(work: Work) -> None:
         await work()
     except (Rejection, CommandNotDone, OutcomeUnknown, psycopg.Error, PoolTimeout) as error:
         log.info("left_to_the_next_sweep", error=type(error).__name__)
+
+
+# Effects at providers that have begun: what no stop can take back (R-AUT-33).
+
+_STARTED = load_sql("runs", "started_effects")
+
+
+class StartedGrant(NamedTuple):
+    """A consumed grant that nothing has settled; times in epoch seconds."""
+
+    project_id: str
+    automation_id: str
+    run_id: str
+    grant_id: str
+    kind: str
+    status: str
+    consumed_at: int
+
+
+async def started(
+    store: EventStore, project_id: str, automation_id: str | None = None, *, limit: int
+) -> list[StartedGrant]:
+    """Read at most `limit` effects of a project, or of one of its automations, that have begun and are not settled.
+
+    Read after a stop was answered, this is what had begun before it: nothing can begin after it.
+    """
+    rows = await store.fetch_planned(_STARTED, project_id=project_id, automation_id=automation_id, most=limit)
+    return [StartedGrant(*row) for row in rows]
+
+
+async def started_anywhere(store: EventStore, *, limit: int) -> list[StartedGrant]:
+    """Read at most `limit` such effects of the whole installation, also where a stop found nothing left to pause."""
+    rows = await store.fetch_planned(_STARTED, project_id=None, automation_id=None, most=limit)
+    return [StartedGrant(*row) for row in rows]
+
+
+# Recording that what was open in a project has ended with it, after its deletion fence (G-130).
+
+# Runs first: each takes its claim, its grants and its requests along.
+_OPEN: tuple[tuple[str, Table[Any], str, Callable[[Any], Intent[Any]]], ...] = (
+    ("runs", RUNS.table, "t.live", commands.run.fence),
+    ("receipts", RECEIPTS.table, "t.status in ('issued', 'claimed')", commands.receipt.fence),
+    ("claims", CLAIMS.table, "t.status = 'active'", commands.claim.fence),
+)
+_FOLLOW_UPS = "t.project_id = %s and jsonb_array_length(t.state -> 'follow_ups') > 0"
+
+
+async def end_open(store: EventStore, project_id: str, most: int) -> bool:
+    """End at most `most` open objects of a fenced project; returns whether none is left.
+
+    Raises what the store raises.
+    """
+    for name, table, where, command in _OPEN:
+        rows = await store.find(table, f"t.project_id = %s and {where}", project_id, order_by="t.id", limit=most)
+        for row in rows:
+            await _end(store, name, table, row, command)
+        if rows:
+            return False
+    return True
+
+
+async def _end(store: EventStore, name: str, table: Table[R], row: R, command: Callable[[R], Intent[Any]]) -> None:
+    key: Any = row
+
+    async def attempt() -> None:
+        latest = await store.get(table, key.project_id, key.id)
+        if latest is not None:
+            await carry_out(store, "deletion", f"end {name}", command(latest), gates=[key.project_id])
+
+    await retry_moved(attempt)
+
+
+async def runs_to_follow_up(store: EventStore, project_id: str, most: int) -> list[RunRow]:
+    """Read the first runs, by id, that left something outside for a person to look at."""
+    return await store.find(RUNS.table, _FOLLOW_UPS, project_id, order_by="t.id", limit=most)

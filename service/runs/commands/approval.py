@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projections.runs.approval import ApprovalRow
 from projections.runs.run import RunRow
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Intent
 from service.runs.commands.scope import Ran, RunScope
 from statemachines.runs import approval as approvals
 from statemachines.runs.approval import OwnerDecision

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
 from projections.runs.run import RunRow
-from service.eventstore.declare.commands import Refused, Unit
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Intent, Refused, Unit
 from service.runs.commands.scope import (
     ChainScope,
     ClaimScope,

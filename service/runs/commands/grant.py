@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projections.runs.grant import GrantRow
 from projections.runs.run import RunRow
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Intent
 from service.runs.commands.scope import Ran, RunScope
 from statemachines.runs import grant as grants
 from statemachines.runs.events import GrantKind

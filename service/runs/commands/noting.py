@@ -6,7 +6,7 @@ import msgspec
 
 from projections.cases.notes import CASE_NOTES, CaseNotesRow
 from service.eventstore.declare.commands import Unit
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from statemachines.cases import agent_run, comment
 

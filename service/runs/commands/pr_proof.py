@@ -8,8 +8,7 @@ import msgspec
 
 from projections.cases.notes import CASE_NOTES, CaseNotesRow
 from projections.runs.run import RunRow
-from service.eventstore.declare.commands import Lookup, Refused, Unit
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Intent, Lookup, Refused, Unit
 from service.runs.commands.noting import notes_of
 from service.runs.commands.scope import Ran, RunScope
 from statemachines.cases import case as cases

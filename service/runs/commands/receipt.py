@@ -9,8 +9,7 @@ from typing import NamedTuple
 from projections.cases.case import CASE_STATS, CaseStatsRow
 from projections.runs.decision import DECISIONS
 from projections.runs.receipt import TRIGGER_EVIDENCE, TriggerEvidenceRow, TriggerReceiptRow
-from service.eventstore.declare.commands import Unit
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Intent, Unit
 from service.runs.commands.scope import (
     ChainScope,
     append_all,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from projections.runs.receipt import TriggerReceiptRow
 from projections.runs.run import RunRow
-from service.eventstore.declare.commands import Refused, Unit
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Intent, Refused, Unit
 from service.runs.commands.scope import (
     Ran,
     RunScope,

@@ -20,8 +20,7 @@ from projections.runs.claim import ClaimRow
 from projections.runs.decision import DECISIONS
 from projections.runs.lease import LeaseRow
 from projections.runs.run import RunRow
-from service.eventstore.declare.commands import Lookup, Refused, Unit
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Intent, Lookup, Refused, Unit
 from service.runs.reads.recording import DecisionSubject, Looker, acted_on
 from statemachines.cases import case as cases
 from statemachines.cases.case import Case

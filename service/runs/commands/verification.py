@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from projections.runs.run import RunRow
-from service.eventstore.declare.commands import Unit
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Intent, Unit
 from service.runs.commands.scope import Ran, RunScope
 from statemachines.cases import case as cases
 from statemachines.runs.steps.find_left import telling_what_is_left

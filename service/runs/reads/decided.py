@@ -8,8 +8,8 @@ import msgspec
 
 from projections.contracts.contract import AutomationContractRow
 from projections.runs.decision import DecisionRow
-from service.eventstore.declare.sqlfiles import load_sql
-from service.eventstore.read.pages import PageEnd
+from service.eventstore.declare.names import load_sql
+from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 from service.runs.reads.bundles import contract_of
 from service.runs.reads.look_for_work import ENVIRONMENTS_KEPT, CaseFound, deployed_since, observed_in

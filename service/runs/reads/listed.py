@@ -1,4 +1,4 @@
-"""Queries of automation, each by one statement: objects and lists of them as they stand now (G-119).
+"""Lists of automation, and its control room (G-119).
 
 Lists are newest first and begin after a place. They are filtered by what was recorded, which may differ from what is
 true until the next sweep; whoever asks keeps what is true.
@@ -11,16 +11,20 @@ from typing import NamedTuple
 import msgspec
 
 from projections.contracts.contract import AutomationContractRow
+from projections.credentials.credential import CredentialRow
 from projections.runs.approval import ApprovalRow
 from projections.runs.claim import ClaimRow
 from projections.runs.lease import LeaseRow
+from projections.runs.ledger import LedgerRow
 from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.receipt import TriggerReceiptRow
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
-from service.eventstore.declare.sqlfiles import load_sql
-from service.eventstore.read.pages import PageEnd
+from schemas.runs.control import ControlBounds, ControlReport
+from service.eventstore.declare.names import load_sql
+from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
+from service.onboarding.whose import WhoseEvidence
 from service.runs.reads.bundles import (
     ReceiptBundle,
     RunBundle,
@@ -29,12 +33,15 @@ from service.runs.reads.bundles import (
     read_contract,
     read_page,
 )
+from statemachines.credentials.credential import RUNNER
 from statemachines.runs.approval import Approval
 from statemachines.runs.claim import lease_live
 from statemachines.runs.receipt import ReceiptNotFound, ReceiptState
 from statemachines.runs.run import RunNotFound
 from statemachines.runs.steps.bind_deploy import waits_for
 from statemachines.runs.steps.book import Book
+
+# Queries of automation, each by one statement: objects and lists of them as they stand now (G-119).
 
 _RUN = load_sql("runs", "run")
 _RUNS = load_sql("runs", "runs")
@@ -170,3 +177,51 @@ async def waiting_runs(store: EventStore, project_id: str, sha: str) -> list[Run
     """Read the runs that wait for a deploy of this commit (in full), in any environment, the oldest first (G-110)."""
     rows = await store.find(RUNS.table, _WAITING, project_id, sha, order_by="t.started_at, t.id", limit=_MOST_WAITING)
     return [row for row in rows if waits_for(row.state, sha)]
+
+
+# Everything that control shows of a project's automation, read by one statement (G-102, R-AUT-11).
+
+BOUNDS = ControlBounds()
+SCANNED = 200
+"""How many live runs, unfinished grants and open receipts one read looks at for exceptions, the oldest first."""
+
+_CONTROL = load_sql("runs", "control")
+
+
+class UsedCredential(msgspec.Struct, frozen=True):
+    """A credential's row, and when it was last used."""
+
+    row: CredentialRow
+    last_used_at: int | None
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """Everything that control shows, as of one statement."""
+
+    now: int
+    contract: AutomationContractRow | None
+    evidence: WhoseEvidence
+    ledgers: list[LedgerRow]
+    credentials: list[UsedCredential]
+    runners: list[str]
+    runs: list[RunBundle]
+    receipts: list[ReceiptBundle]
+    reports: list[ControlReport]
+
+    @property
+    def scanned_all(self) -> bool:
+        """Whether nothing was left unread that may need a look."""
+        return len(self.runs) <= SCANNED and len(self.receipts) <= SCANNED
+
+
+async def read_snapshot(store: EventStore, project_id: str) -> Snapshot:
+    """Read a project's automation at one server time."""
+    [(text,)] = await store.fetch(
+        _CONTROL,
+        project_id=project_id,
+        runner=RUNNER,
+        most=SCANNED + 1,
+        most_credentials=BOUNDS.max_credentials + 1,
+        most_reports=BOUNDS.max_reports + 1,
+    )
+    return msgspec.json.decode(text, type=Snapshot)

@@ -14,7 +14,7 @@ import msgspec
 from projections.cases.case import trust_of
 from projections.contracts.contract import AutomationContractRow
 from projections.runs.lease import LeaseRow
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.runs.reads.bundles import ReceiptBundle, contract_of
 from service.runs.reads.recording import DecisionSubject, LastDecision, Looker, Taken, passed_over

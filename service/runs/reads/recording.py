@@ -14,10 +14,10 @@ import msgspec
 import structlog
 
 from projections.runs.decision import DecisionRow, LookKind, Stage
-from service.eventstore.connect.arrays import array, columns
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
+from service.eventstore.connect.pipeline import array, columns
 from service.eventstore.declare import names
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from statemachines.kernel.machine import derived_id
 from statemachines.runs.offering.issue_receipt import CaseJudgement
 

@@ -22,7 +22,7 @@ from schemas.runs.control import (
     ControlTruncation,
 )
 from service.runs.reads.bundles import ReceiptBundle, RunBundle, contract_of
-from service.runs.reads.control import BOUNDS, SCANNED, Snapshot
+from service.runs.reads.listed import BOUNDS, SCANNED, Snapshot
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
 from statemachines.contracts.cron import next_firing, parse_cron

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from projections.runs.decision import DecisionRow
@@ -9,6 +11,10 @@ from schemas.cases.case import CaseAutomation, CaseCheck, CaseWork
 from schemas.runs import decision as wire
 from service.runs.reads.decided import AutomationStanding, CaseStanding
 from statemachines.contracts.contract import Status
+from statemachines.runs import events as e
+from statemachines.runs import grant as grants
+from statemachines.runs import run as runs
+from statemachines.runs.steps.book import Book, runner_may_act
 
 _WORKING = frozenset({"case_already_claimed", "run_live"})
 _REASONS = {
@@ -100,3 +106,145 @@ def _automation(standing: AutomationStanding) -> CaseAutomation:
 
 def _reason(code: str | None) -> str:
     return _OFFERED_NEXT if code is None else _REASONS[code]
+
+
+# The one step that a run waits for, as an operation and as a sentence: what every answer's `next_action` says. It is
+# read from the book as things truly stand: who has to act next depends on the delivery, the proofs, the grants and on
+# whether the automation is on. Sentences are fixed; nothing a runner or provider wrote is part of one (threat 14).
+
+
+class NextStep(NamedTuple):
+    """An operation by its id, and how a client is told; None when no operation is left."""
+
+    operation_id: str | None
+    words: str
+    observation: e.Observation | None = None
+
+
+_STARTED = NextStep(
+    "authorize_draft_pr", "Charge usage before doing the work, then authorize one draft PR, escalate or fail."
+)
+_READ_SOURCE = NextStep(
+    "read_report_source", "Charge usage before you do the work. Read the report source, then record the report."
+)
+_RECORD = NextStep(
+    "record_report",
+    "Record the report with the period and hash of its source. Below the minimum sample, record gaps only.",
+)
+_CONSUME_PR = NextStep(
+    "consume_draft_pr", "Consume the grant of the pull request before expires_at, then open it once."
+)
+_IN_REVIEW = NextStep("decide_automation_approval", "An owner decides the pending approval.")
+_OFF = NextStep(
+    "update_automation_run",
+    "The automation is off for this run: an owner enables it again, or the runner ends the run as failed or escalated.",
+)
+_REFUSED = NextStep("update_automation_run", "A person refused this action: end the run as failed or escalated.")
+_TOO_LATE = NextStep(
+    "cancel_automation_run",
+    (
+        "The lease or the deadline of the run has passed, so its runner can do no more. An owner "
+        "cancels the run and inspects the pull request."
+    ),
+)
+_OPEN_PR = NextStep(
+    "record_pr_proof", "Open the one granted pull request. A CI credential proves pr_opened.", "pr_opened"
+)
+_PROVE_PR = NextStep(
+    "record_pr_proof", "A CI credential proves pr_opened. A deploy binds nothing before that.", "pr_opened"
+)
+_PROVE_CHECKS = NextStep(
+    "record_pr_proof", "A CI credential proves checks_passed once every required check has passed.", "checks_passed"
+)
+_AUTHORIZE_MERGE = NextStep("authorize_auto_merge", "Authorize auto-merge of the head that was proven ready.")
+_CONSUME_MERGE = NextStep(
+    "consume_auto_merge", "Consume the grant of auto-merge before expires_at, then turn it on at the provider once."
+)
+_PROVE_ON = NextStep(
+    "record_pr_proof", "A CI credential proves auto_merge_enabled once the provider shows it.", "auto_merge_enabled"
+)
+_PROVE_MERGED = NextStep(
+    "record_pr_proof", "A CI credential proves merged, with its merge commit, once the provider has merged.", "merged"
+)
+_DEPLOY_HEAD = NextStep(
+    "record_deploy",
+    "After people have merged, a CI credential proves merged and records the deploy of the merge"
+    " commit. A deploy of the proven head counts too.",
+)
+_DEPLOY_MERGE = NextStep("record_deploy", "Record the deploy of the merge commit with a CI credential.")
+_VERIFY = NextStep("verify_automation_run", "Poll verify until it no longer answers 202.")
+_DONE = NextStep(None, "Nothing is left to do.")
+_OVER = NextStep(None, "The run has ended. A later receipt starts a new one.")
+_NEXT_STEP_FENCED = NextStep(None, "The project is being deleted. Inspect every external follow-up.")
+_OUTSIDE = NextStep(None, "Inspect every external follow-up. The service has not touched them.")
+
+
+_RUNNERS = frozenset({"authorize_auto_merge", "consume_auto_merge", "update_automation_run"})
+"""Operations after the pull request was opened that take a live lease before the deadline."""
+
+_FIXED = {
+    runs.Status.IN_REVIEW: _IN_REVIEW,
+    runs.Status.PROOF_PENDING: _OPEN_PR,
+    runs.Status.VERIFYING: _VERIFY,
+    runs.Status.SUCCEEDED: _DONE,
+    runs.Status.FENCED: _NEXT_STEP_FENCED,
+    **dict.fromkeys(runs.OUTSIDE, _OUTSIDE),
+}
+
+
+def next_step(book: Book) -> NextStep:
+    """Name the step. The book is that of `as_of`: as things truly stand."""
+    assert book.at, "what was recorded does not tell what time has made of it"
+    run = book.run
+    if run.status in {runs.Status.STARTED, runs.Status.RUNNING}:
+        return _before_effect(book)
+    if run.status is runs.Status.PR_OPENED:
+        step = _after_opening(book)
+        return _TOO_LATE if step.operation_id in _RUNNERS and not runner_may_act(book, book.at) else step
+    left_outside = run.status is runs.Status.CANCELLED and run.follow_ups
+    return _FIXED.get(run.status, _OUTSIDE if left_outside else _OVER)
+
+
+def _before_effect(book: Book) -> NextStep:
+    if book.run.case_id is None:
+        return _unless_stopped(book, _READ_SOURCE if book.report.source is None else _RECORD)
+    return _unless_stopped(book, _granted(book, "draft_pr", _STARTED, _CONSUME_PR), "draft_pr")
+
+
+def _after_opening(book: Book) -> NextStep:
+    run = book.run
+    proven = {proof.observation for proof in run.proofs}
+    if "pr_opened" not in proven:
+        return _PROVE_PR
+    if "merged" in proven:
+        return _DEPLOY_MERGE
+    return _DEPLOY_HEAD if run.terms.delivery.mode == "review_required" else _towards_merge(book, proven)
+
+
+def _towards_merge(book: Book, proven: set[e.Observation]) -> NextStep:
+    """Readiness, the grant, the provider's own auto-merge, the merge: one after the other (R-AUT-40)."""
+    grant = book.run.merge_grant
+    if "auto_merge_enabled" in proven:
+        return _PROVE_MERGED
+    if "checks_passed" not in proven:
+        return _PROVE_CHECKS
+    if grant is not None and grant.consumed_at is not None:
+        return _PROVE_ON
+    return _unless_stopped(book, _granted(book, "auto_merge", _AUTHORIZE_MERGE, _CONSUME_MERGE), "auto_merge")
+
+
+def _granted(book: Book, kind: e.GrantKind, without: NextStep, standing: NextStep) -> NextStep:
+    """The step with a grant that stands, or without one: none was given, or it lapsed unspent."""
+    ref = book.run.grant(kind)
+    grant = None if ref is None else book.grants.get(ref.grant_id)
+    return standing if grant is not None and grant.status is grants.Status.AUTHORIZED else without
+
+
+def _unless_stopped(book: Book, step: NextStep, action: e.GrantKind | None = None) -> NextStep:
+    """The step of a runner, unless the automation is off for the run, or a person refused the action (G-114)."""
+    authority, run = book.authority, book.run
+    if authority.paused or not authority.enabled or authority.policy_sha256 != run.policy_sha256:
+        return _OFF
+    if any(ref.action == action and ref.outcome in {"rejected", "expired"} for ref in run.approvals):
+        return _REFUSED
+    return step

@@ -32,11 +32,11 @@ from schemas.webhooks.told import (
 )
 from service.cases.reads.listing import listed_case
 from service.cases.show import case as case_show
-from service.deploys import show as deploy_show
-from service.deploys.reads import Noted
+from service.deploys import deploy as deploy_show
+from service.deploys.deploy import Noted
 from service.eventstore.history.as_of import Mark, Past
 from service.eventstore.store import EventStore
-from service.webhooks.catalogue import DOCUMENTED
+from service.webhooks.testing import DOCUMENTED
 from statemachines.alerts.alert import FIRST_LOOK
 
 
@@ -93,7 +93,7 @@ async def _of_deploy(store: EventStore, told: ToldEvent) -> msgspec.Struct | Non
     if row is None:
         return None
     note = await store.get(DEPLOY_NOTES, told.project_id, told.subject_id)
-    return deploy_show.record(Noted(row, None if note is None else note.message))
+    return deploy_show.shown_record(Noted(row, None if note is None else note.message))
 
 
 async def _of_onboarding(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:

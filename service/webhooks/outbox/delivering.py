@@ -20,22 +20,20 @@ import structlog
 from prometheus_client import Counter, Histogram
 
 from schemas.webhooks.event import FENCED
-from service.auth.system import carry_out
-from service.egress.guard import Guard
-from service.egress.reach import reach_of_webhooks
+from service.auth.authority import carry_out
+from service.egress.guard import Guard, reach_of_webhooks
+from service.eventstore.connect.connection import FULL_DISK, OUTAGE
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
-from service.eventstore.connect.fulldisk import FULL_DISK
-from service.eventstore.connect.outage import OUTAGE
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import EventStore
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from service.settings import Settings
-from service.webhooks.commands import stop
 from service.webhooks.outbox.composing import ToldEvent, compose
-from service.webhooks.outbox.noting import DeliveryNotes
 from service.webhooks.outbox.places import NEVER, AttemptPlace, AttemptPlaces, DueWebhook
+from service.webhooks.outbox.queueing import DeliveryNotes
 from service.webhooks.sending import AttemptOutcome, OpenedTarget, Outgoing, open_target, scope_of, send
+from service.webhooks.webhook import stop
 from statemachines.kernel.machine import Rejection
 from statemachines.webhooks.webhook import StopReason
 

@@ -8,17 +8,23 @@ fence drop the queue: only positions after `since` count.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from schemas.webhooks.event import FENCED
 from service.eventstore.connect.connection import Connection
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.connect.facts import Facts
+from service.eventstore.declare.names import load_sql
 from service.eventstore.history.stored import StoredEvent, read_log
-from service.eventstore.log.polling import Repeating
-from service.webhooks.catalogue import is_subscribed, name_of
-from service.webhooks.signing import delivery_id
+from service.eventstore.log.reactor import Repeating
+from service.eventstore.store import EventStore
+from service.webhooks.outbox.composing import Data, ToldEvent, data_of
+from service.webhooks.sending import delivery_id
+from service.webhooks.testing import TOPICS, is_subscribed, name_of
+from statemachines.kernel.machine import derived_id
 from statemachines.kernel.topics import UnknownTopic, latest_topic
 from statemachines.projects.project import ProjectFenced
 from statemachines.webhooks.webhook import (
@@ -193,3 +199,106 @@ class OutboxReader(Repeating):
     def turn(self, connection: Connection) -> float:
         """Read a page. Look again at once after a full one."""
         return 0.0 if queue_once(connection) == PAGE else POLL
+
+
+# Statements for many deliveries at once: while one runs, the next gathers (G-159). Hundreds of deliveries a second
+# begin and end. A statement and a commit for each of these would cost more than all else. With little to do, a
+# statement is for one delivery, and waits for nobody.
+
+MOST = 32
+"""Deliveries of one statement."""
+KEY = ("project_id", "webhook_id", "position")
+
+
+class _Asked(NamedTuple):
+    values: Mapping[str, Any]
+    waiter: asyncio.Future[tuple[Any, ...] | None]
+
+
+class DeliveryNotes:
+    """The statements of one kind. They take each column as an array, and return the key of a delivery first."""
+
+    def __init__(self, facts: Facts, query: str, columns: Sequence[str]) -> None:
+        self._facts = facts
+        self._query = query.encode()
+        self._columns = (*KEY, "epoch", *columns)
+        self._gathered: list[_Asked] = []
+        self._running: asyncio.Task[None] | None = None
+
+    async def note(self, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """Run the statement for one delivery, beside others. Returns its row without the key, if there is one.
+
+        Raises what NOT_WRITTEN names.
+        """
+        waiter: asyncio.Future[tuple[Any, ...] | None] = asyncio.get_running_loop().create_future()
+        self._gathered.append(_Asked(values, waiter))
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+        return await waiter
+
+    async def stop(self) -> None:
+        """Give up the statement under way."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            while self._gathered:
+                some, self._gathered = self._gathered[:MOST], self._gathered[MOST:]
+                await self._carry_out(some)
+        finally:
+            self._running = None
+
+    async def _carry_out(self, some: Sequence[_Asked]) -> None:
+        try:
+            columns = {name: [asked.values[name] for asked in some] for name in self._columns}
+            async with self._facts.connection() as connection:
+                rows = await (await connection.execute(self._query, columns)).fetchall()
+        except Exception as error:  # noqa: BLE001 - each that waits hears of it
+            for asked in some:
+                if not asked.waiter.done():
+                    asked.waiter.set_exception(error)
+            return
+        found = {row[: len(KEY)]: row[len(KEY) :] for row in rows}
+        for asked in some:
+            if not asked.waiter.done():
+                asked.waiter.set_result(found.get(tuple(asked.values[name] for name in KEY)))
+
+
+# The events of a project as webhooks are told of them, read by position (G-161).
+
+LOOKED_AT = 5_000
+"""Events of a project that one page looks at."""
+
+_PROJECT_EVENTS = load_sql("webhooks", "project_events")
+
+
+class FollowedEvent(NamedTuple):
+    """An event at its position."""
+
+    told: ToldEvent
+    position: int
+    data: Data
+
+
+async def events_of(
+    store: EventStore, project_id: str, names: Collection[str], after: int, limit: int
+) -> tuple[list[FollowedEvent], int]:
+    """Read events under some names after a position, and the position to go on from. Raises as reading does."""
+    topics = [topic for name in names for topic in TOPICS[name]]
+    rows = await store.fetch(
+        _PROJECT_EVENTS, project_id=project_id, after=after, looked=LOOKED_AT, topics=topics, limit=limit
+    )
+    found = []
+    for _, position, event_id, topic, stream_id, revision, at in rows:
+        if position is None:
+            continue
+        name = name_of(topic)
+        assert name is not None, "only topics with a name are asked for"
+        told = ToldEvent(project_id, derived_id("evt", project_id, event_id), name, stream_id, revision, at)
+        data = await data_of(store, told)
+        if data is not None:
+            found.append(FollowedEvent(told, position, data))
+    full = len(rows) == limit and rows[-1][1] is not None
+    return found, rows[-1][1] if full else rows[0][0]

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from schemas.onboarding.plan import Plan, SourceSnapshot
-from service.onboarding.shapes import reshape
+from service.onboarding.evidence import reshape
 from statemachines.onboarding import stored
 from tests.support.plans import (
     Path,

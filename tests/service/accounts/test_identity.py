@@ -8,11 +8,11 @@ import psycopg
 import pytest
 
 from projections.accounts.identity import PROJECTION
-from service.accounts.commands import identity as commands
-from service.accounts.commands import operator as admin
-from service.accounts.commands.session import NewSession
-from service.auth.system import carry_out
-from service.eventstore.declare.intents import retry_moved
+from service.accounts import operator as admin
+from service.accounts import sign_in as commands
+from service.accounts.sign_in import NewSession
+from service.auth.authority import carry_out
+from service.eventstore.declare.commands import retry_moved
 from service.eventstore.history.audit import check_projection
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.store import EventStore

@@ -7,14 +7,14 @@ import asyncio
 import msgspec
 import pytest
 
+from service.accounts import membership as invitations
+from service.accounts import operator as admin
 from service.accounts import reads
-from service.accounts.commands import identity, session
-from service.accounts.commands import invitation as invitations
-from service.accounts.commands import operator as admin
-from service.accounts.commands.operator import email_identity
+from service.accounts import sign_in as sign_ins
+from service.accounts.operator import email_identity
+from service.auth.authority import carry_out
 from service.auth.secrets import digest, kind_of
-from service.auth.system import carry_out
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Intent
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.store import EventStore
 from statemachines.accounts import person as people
@@ -180,10 +180,10 @@ async def test_rebuilt_rows_equal_the_live_ones(accounts, database_url):
     code = (await start_sign_in(accounts)).user_code
     await admin.authorize_sign_in(accounts, code, msgspec.structs.replace(ANN, name="Anna"))
     opened = await open_session(accounts, bob.user_id)
-    await carry_out(accounts, "test", "end", session.end(bob.user_id, opened.session_id, "revoked"))
+    await carry_out(accounts, "test", "end", sign_ins.end(bob.user_id, opened.session_id, "revoked"))
     await admin.offer_session(accounts, dan.user_id)
     vouched = Vouched("https://id.example", "dan", "dan@example.com")
-    await carry_out(accounts, "test", "enter", await identity.enter_as(accounts, vouched))
+    await carry_out(accounts, "test", "enter", await sign_ins.enter_as(accounts, vouched))
     for projection in PROJECTIONS:
         receipt = await asyncio.to_thread(rebuild, database_url, projection)
         assert receipt.old_digest == receipt.new_digest, projection.name

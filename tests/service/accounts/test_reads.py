@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from service.accounts import reads
-from service.accounts.commands import operator
-from service.accounts.commands.operator import email_identity
-from service.eventstore.read.pages import END, PageEnd
+from service.accounts import operator, reads
+from service.accounts.operator import email_identity
+from service.eventstore.read.reader import END, PageEnd
 from service.eventstore.store import EventStore
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from projections.accounts.sign_in import SIGN_IN_POLLS, PollRow
 from service.accounts import reads
-from service.accounts.commands import sign_in as commands
-from service.accounts.commands.key import NewKey
-from service.accounts.commands.operator import email_identity
-from service.accounts.commands.sign_in import Codes
+from service.accounts import sign_in as commands
+from service.accounts.operator import email_identity
+from service.accounts.person import NewKey
+from service.accounts.sign_in import Codes
+from service.auth.authority import carry_out
 from service.auth.secrets import digest, kind_of
-from service.auth.system import carry_out
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Intent
 from service.eventstore.store import EventStore
 from statemachines.accounts import person as people
 from statemachines.accounts.sign_in import AccessDenied, AuthorizationPending, DeviceCodeOver, SlowDown, sign_in_id

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from service.alerts import looking, schedule
+from service.alerts import alert, schedule
 from service.alerts.schedule import AlertSchedule
-from service.discovery.figures import figures
-from service.eventstore.write.forgetting import forget
-from service.runs.background import turns
-from service.runs.background.turns import Turn
+from service.discovery.reads import figures
+from service.eventstore.write.lane import forget
+from service.runs.background import sweep
+from service.runs.background.sweep import Turn
 from service.settings import load_settings
 from statemachines.kernel.readings import ReadFailed
 from tests.service.alerts.scene import AlertScene
@@ -42,7 +42,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 def watch(monkeypatch: pytest.MonkeyPatch, answer: Callable[[str], Any]) -> list[tuple[str, str]]:
     """Note what is asked; `answer` may say of a project what its read comes to."""
     found: list[tuple[str, str]] = []
-    run = looking.run_blueprint
+    run = alert.run_blueprint
 
     async def noted(queries: Any, project_id: str, tenant: str, question: Any, at: int | None = None) -> Any:
         found.append((project_id, question.params.event))
@@ -51,7 +51,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, answer: Callable[[str], Any]) -> list
             raise said
         return await run(queries, project_id, tenant, question, at) if said is None else said
 
-    monkeypatch.setattr(looking, "run_blueprint", noted)
+    monkeypatch.setattr(alert, "run_blueprint", noted)
     return found
 
 
@@ -232,9 +232,9 @@ async def test_how_late_the_latest_is_can_be_seen(scene: AlertScene) -> None:
     due, oldest = await seen()
     assert due == 1
     assert 1000 <= oldest <= 1010
-    [wait] = await turns.waits(scene.store, (Turn.ALERTS,), 500)
+    [wait] = await sweep.waits(scene.store, (Turn.ALERTS,), 500)
     assert (wait.objects, wait.late) == (1, True)
     await scene.run()
     assert await seen() == (0, 0)
-    [wait] = await turns.waits(scene.store, (Turn.ALERTS,), 500)
+    [wait] = await sweep.waits(scene.store, (Turn.ALERTS,), 500)
     assert (wait.objects, wait.longest, wait.late) == (0, 0, False)

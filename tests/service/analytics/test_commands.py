@@ -6,9 +6,9 @@ import pytest
 
 from projections.analytics.connection import GRANTS, ConnectionRow, SealedGrantRow
 from service.analytics import show
-from service.analytics.commands import ATTEMPTS, insist, keep_tokens
-from service.auth.system import carry_out
-from service.fairness.not_done import CommandNotDone
+from service.analytics.connection import ATTEMPTS, insist, keep_tokens
+from service.auth.authority import carry_out
+from service.fairness.turns import CommandNotDone
 from statemachines.analytics.connection import PENDING, Reason, Status
 from tests.support.ingest import PROJECT
 

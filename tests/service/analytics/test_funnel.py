@@ -9,7 +9,7 @@ import pytest
 from service.analytics import local
 from service.analytics.local import LocalAnalytics
 from service.analytics.probes import FunnelProbe
-from service.eventstore.connect.clock import DAY
+from service.eventstore.connect.facts import DAY
 from statemachines.kernel.readings import ReadFailed
 from tests.support.telemetry import PROJECT, Telemetry
 from tests.support.telemetry import telemetry as telemetry  # noqa: PLC0414 (a fixture is found by name)

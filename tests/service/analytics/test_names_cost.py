@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from service.analytics.blueprints import errors, events, exposure
-from service.analytics.bounded.answers import MOST_ROWS, REACH
-from service.eventstore.connect.clock import DAY
+from service.analytics.blueprints import events, exposure
+from service.analytics.bounded import MOST_ROWS, REACH
+from service.eventstore.connect.facts import DAY
 from tests.support.telemetry import PROJECT, Telemetry
 from tests.support.telemetry import telemetry as telemetry  # noqa: PLC0414 (a fixture is found by name)
 
@@ -22,8 +22,8 @@ QUESTIONS = {
     "top-events": events.TOP_EVENTS_SQL,
     "retention": events.RETENTION_SQL,
     "breakdown": events.BREAKDOWN_SQL,
-    "top-errors": errors.TOP_ERRORS_SQL,
-    "errors-by-release": errors.ERRORS_BY_RELEASE_SQL,
+    "top-errors": events.TOP_ERRORS_SQL,
+    "errors-by-release": events.ERRORS_BY_RELEASE_SQL,
     "error-free-users": exposure.PEOPLE_WITH_ERRORS_SQL,
     "release-comparison": exposure.RELEASE_ERRORS_SQL,
 }

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from service.analytics import queries as module
-from service.analytics.bounded.answers import Bounded, Rows, Window
+from service.analytics.bounded import Bounded, Rows, Window
 from service.analytics.queries import QueryTime
 from service.analytics.refusals import QueriesBusy
 from service.eventstore.store import QUERY_CONNECTIONS

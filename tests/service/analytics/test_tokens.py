@@ -13,8 +13,8 @@ from schemas.analytics.connection import READ_SCOPES
 from service.analytics.connecting.http import ProviderClient, Throttled
 from service.analytics.connecting.oauth import ProviderOAuth, Tokens
 from service.analytics.connecting.sealed import ConnectionSecrets
-from service.analytics.tokens import TokenKeeper
-from service.auth.sealing import seal
+from service.analytics.returning import TokenKeeper
+from service.auth.secrets import seal
 from service.egress.guard import Guard
 from service.settings import load_settings
 from statemachines.kernel.readings import ReadFailed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.archives.counts import BROKEN, GIVEN_UP, MADE, ArchiveCounts
+from service.archives.making import BROKEN, GIVEN_UP, MADE, ArchiveCounts
 from service.archives.spool import Spool
 
 

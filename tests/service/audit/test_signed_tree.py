@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.audit import reads
-from service.audit.reads import SignedTree
+from service.audit import tree as trees
+from service.audit.tree import SignedTree
 from service.auth.refusals import Refusal
 from service.eventstore.store import EventStore
 from service.eventstore.tree.signing import Signer
@@ -125,8 +125,8 @@ async def test_a_moments_looks_at_the_newest_checkpoint_are_two_queries(
 async def test_what_is_kept_is_bounded_by_bytes(
     store: EventStore, queries: Queries, signer: Signer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reads, "KEPT_TILES_BYTES", 20_000)
-    monkeypatch.setattr(reads, "KEPT_PROOFS_BYTES", 5_000)
+    monkeypatch.setattr(trees, "KEPT_TILES_BYTES", 20_000)
+    monkeypatch.setattr(trees, "KEPT_PROOFS_BYTES", 5_000)
     tree = SignedTree(store)
     leaves = naive_leaves(600)
     for position in range(1, 601, 7):

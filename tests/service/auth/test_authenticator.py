@@ -10,7 +10,7 @@ import pytest
 from projections.accounts.key import KEY_USES
 from projections.accounts.person import PROJECTION as PEOPLE
 from projections.credentials.credential import CREDENTIAL_USES
-from service.accounts.commands import operator as admin
+from service.accounts import operator as admin
 from service.auth import secrets
 from service.auth.authenticator import Authenticator
 from service.auth.principals import ANONYMOUS, PrincipalKind

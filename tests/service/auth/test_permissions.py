@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from scripts.golden import kept
 from scripts.permissions import PERSON, callers, freshness, in_project
-from service.accounts.commands import operator
+from service.accounts import operator
 from service.auth.authenticator import Authenticator
 from service.auth.authority import authority
 from service.auth.principals import PrincipalKind

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.auth import secrets
-from service.auth.sealing import seal, unseal
-from service.auth.secrets import ALPHABET, SecretKind
+from service.auth.secrets import ALPHABET, SecretKind, seal, unseal
 from statemachines.accounts.sign_in import normal_user_code
 
 KINDS = st.sampled_from(SecretKind)

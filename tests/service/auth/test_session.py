@@ -10,16 +10,15 @@ import pytest
 
 from projections.accounts.session import PROJECTION as SESSIONS
 from projections.accounts.session import SESSION_USES
+from service.accounts import operator as admin
 from service.accounts import reads
-from service.accounts.commands import operator as admin
-from service.accounts.commands import session as commands
-from service.auth.authority import authority
+from service.accounts import sign_in as commands
+from service.auth.authority import authority, carry_out
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import PrincipalNotAllowed, ReauthenticationRequired, Unauthenticated
 from service.auth.secrets import digest
-from service.auth.system import carry_out
 from service.eventstore.declare.commands import Answer, Command, Origin
-from service.eventstore.read.pages import PageEnd
+from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from statemachines.accounts import person as people

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.billing.notifications import CHECKOUT, read
+from service.billing.payments import CHECKOUT, read
 from service.settingvalues import PLANS, plans
 from statemachines.billing.subscription import BEFORE_ALL, MACHINE, Moment, Notification, Standing, decide_tell
 from statemachines.kernel.machine import apply

@@ -9,11 +9,20 @@ import psycopg
 import pytest
 
 from projections.billing.subscription import SubscriptionRow
-from service.billing import notices, show
-from service.billing.notices import Notices
-from service.billing.plans import Held, Retention, days_kept, days_of_account, held_of, larger_plan, retention
-from service.billing.quota import Allowance, month_of, standing_of
-from service.billing.standing import standing_in
+from service.billing import usage
+from service.billing.plans import (
+    Allowance,
+    Held,
+    Retention,
+    days_kept,
+    days_of_account,
+    held_of,
+    larger_plan,
+    month_of,
+    retention,
+    standing_of,
+)
+from service.billing.usage import Notices, standing_in
 from service.eventstore.schema import migrations
 from service.jobs.ingest import purge_telemetry
 from service.settingvalues import PLANS, Terms, plans
@@ -148,7 +157,7 @@ async def test_a_notice_is_read_twice_a_minute_at_most(sql: Any, store: Any, mon
         "last_received_at) values (%s, %s, %s, 100000, 0, 0, 0, %s)", (PROJECT, OWNER, now - now % DAY, now),
     )  # fmt: skip
     clock = [1000.0]
-    monkeypatch.setattr(notices, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(usage, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     counting = Counting(store)
     said = Notices(cast("Any", counting), SOLD)
     assert (await said.of(PROJECT, None)).locked
@@ -157,10 +166,10 @@ async def test_a_notice_is_read_twice_a_minute_at_most(sql: Any, store: Any, mon
         assert await said.of(PROJECT, "usr_member") == await said.of(None, OWNER)
     assert counting.reads == read
     subscribe(sql, OWNER, "active", "pro")
-    clock[0] += notices.FRESH_SECONDS - 1
+    clock[0] += usage.FRESH_SECONDS - 1
     assert (await said.of(PROJECT, None)).locked
     clock[0] += 2
-    assert await said.of(PROJECT, None) == notices.NOTHING
+    assert await said.of(PROJECT, None) == usage.NOTHING
     assert counting.reads > read
 
 
@@ -168,8 +177,8 @@ async def test_a_notice_is_read_twice_a_minute_at_most(sql: Any, store: Any, mon
 def test_a_due_payment_names_the_portal_only_where_one_opens(sold: bool):
     """An installation that sells nothing any more still says that a payment is due, and nothing that would fail."""
     standing = standing_of(month_of(0), [], Allowance("pro", 2_000_000, 90, 2900), 0)
-    offer = show.upgrade("scale", sold=sold)
-    told = show.status("usr_1", standing, Held("pro", "past_due", 9, "cus_1"), offer, sold=sold).next_action
+    offer = usage.upgrade("scale", sold=sold)
+    told = usage.status("usr_1", standing, Held("pro", "past_due", 9, "cus_1"), offer, sold=sold).next_action
     assert told.startswith("Tell the account holder that a payment is due")
     assert ("/v1/billing/portal" in told) == sold
     assert told.endswith(".")
@@ -195,4 +204,4 @@ async def test_what_cannot_be_read_is_not_said():
             raise TimeoutError
 
     said = Notices(cast("Any", Broken()), SOLD)
-    assert await said.of("proj_1", None) == await said.of(None, "usr_1") == notices.NOTHING
+    assert await said.of("proj_1", None) == await said.of(None, "usr_1") == usage.NOTHING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.billing.reads import account_of, account_usage, events_since, last_event_received_at, project_usage
+from service.billing.plans import account_of, account_usage, events_since, last_event_received_at, project_usage
 from tests.support.ingest import OTHER, OWNER, PROJECT, analytics_item, log_item, one, running, send, sender
 from tests.support.list_plans import watched
 

@@ -13,11 +13,11 @@ from typing import Any, cast
 import pytest
 
 from projections.billing.subscription import SUBSCRIPTIONS, SubscriptionRow
-from service.auth.system import carry_out
-from service.billing import commands, payments, reconciling
-from service.billing.notifications import read, whose
-from service.billing.payments import SETTLING_SECONDS, PaymentProviderUnavailable, Payments
-from service.billing.reconciling import Reconciled, reconcile
+from service.auth.authority import carry_out
+from service.billing import payments
+from service.billing import subscription as subscriptions
+from service.billing.payments import SETTLING_SECONDS, PaymentProviderUnavailable, Payments, read, whose
+from service.billing.subscription import Reconciled, reconcile
 from service.egress import lookups as looking_up
 from service.egress.lookups import Lookups
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
@@ -76,7 +76,7 @@ async def tell(store: EventStore, kind: str, about: dict[str, Any], created: int
     assert found is not None
     user_id = await whose(store, found)
     assert user_id is not None
-    await carry_out(store, "payment provider", "tell", commands.tell(user_id, found.said))
+    await carry_out(store, "payment provider", "tell", subscriptions.tell(user_id, found.said))
 
 
 async def held(store: EventStore, user_id: str) -> list[tuple[Any, ...]]:
@@ -177,7 +177,7 @@ async def test_a_look_is_bounded_and_the_next_one_goes_on(
     store: EventStore, provider: FakePayments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newest are in every look, of the others each comes in its turn; a round that has ended begins anew."""
-    monkeypatch.setattr(reconciling, "PAGES", 3)
+    monkeypatch.setattr(subscriptions, "PAGES", 3)
     user_id = await register(store)
     provider.page = 2
     provider.subscriptions = [subscription(f"sub_{n:02}", "past_due", user_id=user_id) for n in range(11)]
@@ -201,10 +201,10 @@ async def test_a_provider_that_is_away_is_asked_again(store: EventStore, provide
     assert await look(store, provider) == Reconciled(read=1, corrected=1)
     provider.page = 1
     provider.subscriptions = [subscription(f"sub_{n}", user_id=user_id) for n in range(9)]
-    assert (await look(store, provider)).read == reconciling.PAGES
+    assert (await look(store, provider)).read == subscriptions.PAGES
     del provider.subscriptions[3]  # where the look has ended
     assert (await look(store, provider)).read == 1
-    assert (await look(store, provider)).read == reconciling.PAGES
+    assert (await look(store, provider)).read == subscriptions.PAGES
 
 
 async def test_a_hanging_name_server_takes_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:

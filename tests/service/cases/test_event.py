@@ -14,9 +14,9 @@ from scripts.load import worlds
 from service.auth.refusals import Refusal
 from service.cases.reads import event as reads
 from service.cases.reads.event import Family
-from service.eventstore.connect.clock import DAY
-from service.eventstore.declare.sqlfiles import load_sql
-from service.eventstore.read.pages import END
+from service.eventstore.connect.facts import DAY
+from service.eventstore.declare.names import load_sql
+from service.eventstore.read.reader import END
 from service.ids import new_id
 from tests.service.cases.test_reads import reading
 from tests.support.ingest import PROJECT, Sql, one

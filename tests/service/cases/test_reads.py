@@ -12,8 +12,8 @@ import psycopg
 from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 
 from service.cases.reads import case as reads
-from service.eventstore.connect.clock import DAY
-from service.eventstore.schema.partitioned import partition_of
+from service.eventstore.connect.facts import DAY
+from service.eventstore.schema.migrations import partition_of
 from service.eventstore.store import EventStore
 from service.http.cases import case
 from service.registry import registry

@@ -12,7 +12,7 @@ import httpx2
 import psycopg
 from click.testing import CliRunner, Result
 
-from service.accounts.commands import operator
+from service.accounts import operator
 from service.cli import main
 from service.eventstore.store import EventStore
 from service.registry import registry

@@ -15,8 +15,7 @@ import pytest
 from service.cli.shared import copies
 from service.cli.shared.copies import CopyTally, back_up, bring_back, extent_of
 from service.eventstore.history.audit import check_history, check_projection
-from service.eventstore.tree.checking import check_tree
-from service.eventstore.tree.reading import latest_checkpoint
+from service.eventstore.tree.reading import check_tree, latest_checkpoint
 from service.http.edge.app import create_app
 from service.process.assembly import make_services
 from service.registry import read_models

@@ -16,8 +16,7 @@ import psycopg
 import pytest
 
 from service.eventstore.tree.reading import latest_checkpoint
-from service.tlog.notes import Checkpoint, VerifierKey, parse_vkey
-from service.tlog.signing import KeyPair
+from service.tlog.notes import Checkpoint, KeyPair, VerifierKey, parse_vkey
 from service.witness.state import read_pair
 from tests.service.cli.test_doctor import SECRETS, run, told
 from tests.service.eventstore.test_tree import restored

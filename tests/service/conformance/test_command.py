@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from service.cli import main
-from service.conformance import own_service
-from service.conformance.own_service import OwnService
+from service.conformance import kit
+from service.conformance.kit import OwnService
 from service.conformance.scenarios.table import SCENARIOS
-from service.conformance.world.played_service import ServiceUnderPlay
+from service.conformance.stage.world import ServiceUnderPlay
 from tests.support.runners import BROKEN, command_of, reference
 from tests.support.server import ServerHandle, clean_environment
 
@@ -33,7 +33,7 @@ def borrowed(shared_server: ServerHandle, tmp_path: Path, monkeypatch: pytest.Mo
             ServiceUnderPlay(shared_server.base_url, shared_server.internal_token, shared_server.test_token), tmp_path
         )
 
-    monkeypatch.setattr(own_service, "own_service", borrow)
+    monkeypatch.setattr(kit, "own_service", borrow)
     return tmp_path
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import httpx2
 import pytest
 
-from service.accounts.commands import operator
+from service.accounts import operator
 from tests.support.api import Person, World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.console import Browser

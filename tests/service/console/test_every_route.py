@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from service.console import site
-from service.console.pages.downloads.kept import KEPT
+from service.console.pages.projects import KEPT
 from tests.service.console.test_hostile_requests import is_frameless
 from tests.support.console import COOKIE
 from tests.support.fullscene import GUEST, NO_PAGES, FullScene, Place

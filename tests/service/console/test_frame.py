@@ -16,7 +16,7 @@ from service.console import site
 from service.console.kit.page import View, page
 from service.console.kit.rendering import render
 from service.console.kit.visit import ReadRefused, Said, Visit
-from service.console.pages.projects.arriving import LOOKS
+from service.console.pages.projects import LOOKS
 from tests.support.api import World, ok
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.console import browser_of

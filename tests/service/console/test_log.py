@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from service.console.diagrams.drawing import Passed, draw
-from service.console.pages.operator.figures import Figures
+from service.console.kit.diagrams import Passed, draw
+from service.console.pages.operator import Figures
 from service.registry import machines
 from tests.support.consolescene import People, open_people
 from tests.support.intruding import meaning

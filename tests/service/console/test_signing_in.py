@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from service.accounts.commands import operator
+from service.accounts import operator
 from tests.support.api import Person, World
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.console import COOKIE, Browser, browser_of, shown

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.console.texts.spots import Spots
+from service.console.kit.texts import Spots
 
 NAMES = st.text("abc_", min_size=1, max_size=4)
 DOCUMENTS = st.recursive(

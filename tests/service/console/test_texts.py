@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.console.pages.runs.requests import MARKED_LINES, request_of
-from service.console.texts.budget import HERE, PROSE, TooMuchHere, budget, spend
-from service.console.texts.differences import MOST_LINES, differences
-from service.console.texts.prose import MOST_CHARACTERS, markdown
-from service.console.texts.spots import Spots
+from service.console.kit.texts import (
+    HERE,
+    MOST_CHARACTERS,
+    MOST_LINES,
+    PROSE,
+    Spots,
+    TooMuchHere,
+    budget,
+    differences,
+    markdown,
+    spend,
+)
+from service.console.pages.runs import MARKED_LINES, request_of
 from tests.support.worst.texts import UNITS, worst
 
 KINDS = range(len(UNITS) + 4)

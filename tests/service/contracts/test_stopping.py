@@ -8,12 +8,12 @@ import psycopg
 import pytest
 
 from projections.contracts.contract import PROJECTION
-from service.contracts import commands, stopping
-from service.contracts.stopping import NotStopped, resume_installation, stop_installation
+from service.contracts import contract
+from service.contracts.contract import NotStopped, resume_installation, stop_installation
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.declare.names import gate, lock_number
 from service.eventstore.store import EventStore
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from statemachines.contracts import contract as contracts
 from statemachines.contracts import stop
 from statemachines.contracts.contract import EnableWish, command_of
@@ -68,7 +68,7 @@ async def test_an_enable_is_under_the_stop(store: EventStore, sql: Sql) -> None:
     """It reads the stop, and holds the gate that the stop waits for: the races below declare the same."""
     await enable_all(store, sql)
     wish = EnableWish("enr_1", None, None, command_of("owner", "k"), "enable")
-    intent = await commands.enable(store, NAMES[0], wish, enabled_by="u")
+    intent = await contract.enable(store, NAMES[0], wish, enabled_by="u")
     declared = enabling(NAMES[0])
     assert intent.gates == [gate for gate in declared.gates if gate != NAMES[0]] == [stop.GATE]
     assert intent.reads == declared.reads == [stop.stream()]
@@ -97,7 +97,7 @@ async def test_what_is_busy_is_stopped_later_and_what_cannot_be_is_told(
     store: EventStore, sql: Sql, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stalled session holds one project's gate, a later release wrote one contract, one project is being deleted."""
-    monkeypatch.setattr(stopping, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(contract, "PAUSE_SECONDS", 0.01)
     await enable_all(store, sql)
     stalled, newer, fenced = NAMES[:3]
     with LaterRelease(database_url, contracts.MACHINE, later_projection(PROJECTION)) as later:
@@ -115,9 +115,9 @@ async def test_what_is_busy_is_stopped_later_and_what_cannot_be_is_told(
 
 async def test_one_that_is_always_busy_is_told(store: EventStore, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not for ever: after some rounds the tally names it, and the others are stopped."""
-    monkeypatch.setattr(stopping, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(contract, "PAUSE_SECONDS", 0.0)
     await enable_all(store, sql)
-    carry_out, tried = stopping.carry_out, []
+    carry_out, tried = contract.carry_out, []
 
     async def busy(*words: object, project: str = "") -> object:
         if project == NAMES[1]:
@@ -125,11 +125,11 @@ async def test_one_that_is_always_busy_is_told(store: EventStore, sql: Sql, monk
             raise CommandNotDone
         return await carry_out(*words, project=project)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(stopping, "carry_out", busy)
+    monkeypatch.setattr(contract, "carry_out", busy)
     tally = await stop_installation(store, "incident 9")
     assert tally.not_stopped == [NotStopped(NAMES[1], "service_unavailable")]
     assert tally.paused == [NAMES[0], *NAMES[2:]]
-    assert len(tried) == stopping.ROUNDS
+    assert len(tried) == contract.ROUNDS
 
 
 async def test_an_enable_at_the_same_time_is_before_or_refused(store: EventStore, sql: Sql) -> None:

@@ -6,14 +6,12 @@ import asyncio
 
 import pytest
 
-from service.accounts.commands import operator
+from service.accounts import operator
+from service.auth.authority import carry_out
 from service.auth.secrets import SecretKind, digest, kind_of
-from service.auth.system import carry_out
-from service.credentials import commands
-from service.credentials.commands import NewCredential
-from service.credentials.reads import credentials_of
-from service.credentials.show import credential_replay
-from service.eventstore.read.pages import END
+from service.credentials import credential
+from service.credentials.credential import NewCredential, credential_replay, credentials_of
+from service.eventstore.read.reader import END
 from service.eventstore.store import EventStore
 from statemachines.credentials.credential import (
     CI,
@@ -37,7 +35,7 @@ async def project_of_ann(store: EventStore) -> str:
 async def create(
     store: EventStore, project_id: str, credential_id: str, wish: CredentialWish, request: str = "r"
 ) -> NewCredential:
-    intent = commands.create(project_id, credential_id, wish, created_by="usr_ann", request=request)
+    intent = credential.create(project_id, credential_id, wish, created_by="usr_ann", request=request)
     return await carry_out(store, "test", "create", intent, project=project_id)
 
 
@@ -77,11 +75,12 @@ async def test_the_first_end_counts_and_is_a_fence(accounts: EventStore) -> None
     await create(accounts, project_id, "cred_1", CI_WISH)
     ended = []
     for reason in ("leaked", "tidying up"):
-        intent = commands.revoke(project_id, "cred_1", reason)
+        intent = credential.revoke(project_id, "cred_1", reason)
         assert intent.fence is True
         ended.append(await carry_out(accounts, "test", "revoke", intent, project=project_id))
     assert ended[0].row == ended[1].row
     assert ended[0].row.revoke_reason == "leaked"
     assert not ended[0].row.active(ended[0].now)
+    gone = credential.revoke(project_id, "cred_none", None)
     with pytest.raises(CredentialNotFound):
-        await carry_out(accounts, "test", "revoke", commands.revoke(project_id, "cred_none", None), project=project_id)
+        await carry_out(accounts, "test", "revoke", gone, project=project_id)

@@ -18,15 +18,13 @@ from hypothesis import strategies as st
 from projections.deletion.erasure import PROJECTION as ERASURES
 from projections.deletion.erasure import ErasureRow
 from schemas.cases.log import LogEvent
-from service.auth.system import carry_out
+from service.auth.authority import carry_out
 from service.billing.plans import Retention
+from service.deletion import people as commands
 from service.deletion.ledger import erasures, people_erased, remember
-from service.deletion.people import commands, purging, reads
-from service.deletion.people.advancing import Eraser, sweep_erasures
-from service.deletion.people.naming import person_hash
-from service.deletion.people.restoring import people_to_erase_again
-from service.deletion.survivors import to_erase_again
-from service.eventstore.declare.sqlfiles import load_sql, on_table
+from service.deletion.people import Eraser, people_to_erase_again, person_hash, sweep_erasures
+from service.deletion.restoring import to_erase_again
+from service.eventstore.declare.names import load_sql, on_table
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.store import EventStore
 from service.ids import new_id
@@ -76,7 +74,7 @@ def tracked(project: str, *step: Any) -> Item:
 
 
 async def fenced(store: EventStore, project: str, name: str, key: str = "k") -> ErasureRow:
-    person = await reads.person_of(store, project, name)
+    person = await commands.person_of(store, project, name)
     wish = AskForErasure(new_id("del"), person_hash(KEYS[0], project, person), key)
     intent = commands.fence_person(project, name, person, wish)
     row = await carry_out(store, "test", "erase", intent, project=project)
@@ -107,8 +105,8 @@ async def test_an_erasure_that_is_stopped_after_every_step_goes_on(
     store: EventStore, ledger: Path, sql: Sql, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each slice is another process's: nothing but the database says how far it has come."""
-    monkeypatch.setattr(purging, "BATCH", 1)
-    monkeypatch.setattr(purging, "PAIRS", 1)
+    monkeypatch.setattr(commands, "BATCH", 1)
+    monkeypatch.setattr(commands, "PAIRS", 1)
     project = await shop(store, sql)
     async with running(database_url) as intake:
         await leave_traces(intake, project)
@@ -205,17 +203,17 @@ async def test_retention_in_the_middle_of_a_purge_keeps_no_sample_of_the_person(
         sql.execute("select advance_service_clock(1)")
         await send(intake, error(project, NAMES[0]))
         row = await fenced(store, project, NAMES[0])
-        tables = purging.partitions_of
+        tables = commands.partitions_of
 
         async def after_retention(connection: Any, telemetry: str) -> list[str]:
             sql.execute("select advance_service_clock(%s)", (31 * 86400,))
             days = {project: 30 if whole else 29}
             async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
                 await purge(other, Retention(days, {project: "usr_owner"}, 30 if whole else 400))
-            monkeypatch.setattr(purging, "partitions_of", tables)
+            monkeypatch.setattr(commands, "partitions_of", tables)
             return await tables(connection, telemetry)
 
-        monkeypatch.setattr(purging, "partitions_of", after_retention)
+        monkeypatch.setattr(commands, "partitions_of", after_retention)
         await to_its_end(store, ledger, row)
     assert sql.execute("select count(*) from log_events").fetchall() == [(0,)]
     [[kept]] = sql.execute("select sample from case_stats").fetchall()
@@ -270,7 +268,7 @@ async def test_no_purge_outlives_its_round(store: EventStore, ledger: Path, sql:
     async def end() -> None:
         raise AssertionError("It has ended.")
 
-    assert not await purging.purge_person(store.conninfo, row, time.monotonic() + 5, end)
+    assert not await commands.purge_person(store.conninfo, row, time.monotonic() + 5, end)
     assert sql.execute("select count(*) from log_events").fetchall() == [(1,)]
 
 
@@ -327,7 +325,7 @@ async def test_a_backup_does_not_bring_a_person_back(
     eraser = Eraser.of(store, settings)
     async with running(database_url) as intake:
         await send(intake, tracked(project, "$identify", b, a, {}, {}), tracked(project, "page", c, None, {}, {}))
-    person = await reads.person_of(store, project, a)
+    person = await commands.person_of(store, project, a)
     wish = AskForErasure(new_id("del"), eraser.hash_of(project, person), "k")
     intent = commands.fence_person(project, a, person, wish)
     row = await carry_out(store, "test", "erase", intent, project=project)
@@ -412,7 +410,7 @@ async def test_any_history_leaves_what_a_model_leaves(
                 joined = people[names[one]] | people[names[two]]
                 people.update(dict.fromkeys(joined, joined))
             elif what == "fence":
-                person = await reads.person_of(store, project, names[one])
+                person = await commands.person_of(store, project, names[one])
                 if person in under_way:
                     continue
                 row = await fenced(store, project, names[one], f"k{number}")

@@ -14,19 +14,18 @@ import pytest
 from projections.accounts.membership import PROJECTION as MEMBERSHIPS
 from projections.credentials.credential import CREDENTIAL_USES
 from projections.deletion.removal import DeletionRow
-from service.auth.system import carry_out
-from service.auth.uses import Uses
-from service.deletion import commands, purging, reads
-from service.deletion.advancing import Advancer
+from service.auth.authenticator import Uses
+from service.auth.authority import carry_out
+from service.deletion import purging, removal
+from service.deletion.advancing import Advancer, in_turn, sweep
 from service.deletion.purging import FACTS, KEPT, Purge
-from service.deletion.sweeping import in_turn, sweep
 from service.eventstore.history.rebuild import rebuild
-from service.eventstore.schema.partitioned import TELEMETRY
+from service.eventstore.schema.migrations import TELEMETRY
 from service.eventstore.state import statements
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import read_models
-from service.runs.background import turns
+from service.runs.background import sweep as sweeps
 from statemachines.deletion.removal import AskForDeletion
 from tests.support.accounts_store import make_project
 from tests.support.ending import left_of, problems
@@ -78,7 +77,7 @@ def fill(sql: Sql, scope: str, rows: int = 1) -> None:
 
 async def fenced(store: EventStore, scope: str, owner: str = "usr_owner") -> DeletionRow:
     wish = AskForDeletion("project", scope, owner, "k" * 64)
-    return await carry_out(store, "test", "delete", commands.fence_project(wish, new_id("del")))
+    return await carry_out(store, "test", "delete", removal.fence_project(wish, new_id("del")))
 
 
 async def purging_of(store: EventStore, ledger: Path, scope: str, monkeypatch: pytest.MonkeyPatch) -> DeletionRow:
@@ -156,7 +155,7 @@ async def test_nothing_goes_before_the_ledger_says_so(store: EventStore, tmp_pat
     with pytest.raises(OSError, match="a file"):
         await Advancer(store, nowhere).advance(row, 5)
     assert left_of(store.conninfo, scope).keys() == before.keys()
-    latest = await reads.get_deletion(store, row.id)
+    latest = await removal.get_deletion(store, row.id)
     assert latest is not None
     assert latest.phase == "fenced"
 
@@ -222,7 +221,7 @@ async def test_what_is_written_late_is_not_written(
     assert (await Advancer(store, ledger).advance(row, 20)).phase == "deleted"
     assert sql.execute(statements.KEEP_SNAPSHOT, late).fetchall() == []
     [[now]] = sql.execute("select clock_timestamp()").fetchall()
-    assert await turns.take(store.facts, turns.Turn.ENABLED, [(scope, scope)], now) == []
+    assert await sweeps.take(store.facts, sweeps.Turn.ENABLED, [(scope, scope)], now) == []
     uses = Uses(store)
     uses.note(CREDENTIAL_USES, scope, "cred_1")
     await uses.stop()
@@ -254,7 +253,7 @@ async def test_a_sweep_ends_everybodys_deletions_in_turn(store: EventStore, ledg
         many[2].id,
     ]
     assert await sweep(store, Advancer(store, ledger), longest=20) == 4
-    assert await reads.open_deletions(store, 10) == []
+    assert await removal.open_deletions(store, 10) == []
 
 
 async def test_two_who_advance_one_deletion_do_no_harm(store: EventStore, ledger: Path, sql: Sql):

@@ -10,12 +10,12 @@ import psycopg
 import pytest
 
 from projections.deletion.removal import DeletionRow
-from service.accounts.commands import operator
-from service.auth.system import carry_out
-from service.deletion import commands, reads
+from service.accounts import operator
+from service.auth.authority import carry_out
+from service.deletion import removal
 from service.deletion.advancing import Advancer
 from service.deletion.ledger import Erasure, erasures, remember
-from service.deletion.survivors import to_erase_again
+from service.deletion.restoring import to_erase_again
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import registry
@@ -39,9 +39,9 @@ def backup(cluster: TestCluster, tmp_path: Path) -> Iterator[ServerHandle]:
 async def fenced(store: EventStore, kind: Any, scope: str, owner: str) -> DeletionRow:
     wish = AskForDeletion(kind, scope, owner, "k" * 64)
     if kind == "account":
-        fence = commands.fence_account(wish, new_id("del"), await reads.owned_by(store, scope))
+        fence = removal.fence_account(wish, new_id("del"), await removal.owned_by(store, scope))
     else:
-        fence = commands.fence_project(wish, new_id("del"))
+        fence = removal.fence_project(wish, new_id("del"))
     return await carry_out(store, "test", "delete", fence)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.discovery.figures import DESCRIPTIONS
-from service.eventstore.declare.sqlfiles import load_sql
+from service.discovery.reads import DESCRIPTIONS
+from service.eventstore.declare.names import load_sql
 from service.eventstore.tree.continuing import continue_log
 from service.eventstore.tree.reading import latest_checkpoint
 from service.eventstore.tree.signing import sign_once

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.discovery.pages.markdown import parts, to_html
-from service.discovery.pages.sources import relink, title_of
+from service.discovery.pages import parts, relink, title_of, to_html
 from tests.support.html import HtmlPage
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.egress.addresses import is_loopback, is_reachable
+from service.egress.exchange import is_loopback, is_reachable
 
 CLOSED_4 = {
     "this network": ("0.0.0.0", "0.255.255.255"),  # noqa: S104 - an address to refuse

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from service.egress.form import MAX_URL, AddressRefused, Target, take_apart
-from service.egress.reach import CALLERS, CLOSED_PORTS, DEVELOPMENT, OPERATOR, Reach
+from service.egress.exchange import MAX_URL, AddressRefused, Target, take_apart
+from service.egress.guard import CALLERS, CLOSED_PORTS, DEVELOPMENT, OPERATOR, Reach
 
 VECTORS = Path(__file__).parents[2] / "foreign" / "wpt" / "urltestdata.json"
 

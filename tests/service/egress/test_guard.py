@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from service.egress import lookups
-from service.egress.exchange import MAX_BODY, MAX_HEAD, Request
-from service.egress.guard import Guard
+from service.egress.exchange import MAX_BODY, MAX_HEAD, SENTENCES, NotReceived, Received, Request
+from service.egress.guard import CALLERS, DEVELOPMENT, Guard, Reach
 from service.egress.lookups import THREADS_OF_ACCOUNT, WAITING, Lookups
-from service.egress.outcomes import SENTENCES, NotReceived, Received
-from service.egress.reach import CALLERS, DEVELOPMENT, Reach
 from tests.support.receiver import Behave, Receiver, Visit, answers, receiving, repeats
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"

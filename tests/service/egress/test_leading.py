@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.egress.outcomes import NotReceived, Received
-from service.egress.reach import CALLERS, OPERATOR, reach_of_webhooks
+from service.egress.exchange import NotReceived, Received
+from service.egress.guard import CALLERS, OPERATOR, reach_of_webhooks
 from tests.service.egress.test_guard import OK, POST, call, guard, leading_to
 from tests.support.receiver import answers, receiving
 

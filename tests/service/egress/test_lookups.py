@@ -22,7 +22,7 @@ from service.egress.lookups import (
     NameTooSlow,
     resolve,
 )
-from service.fairness.not_done import ReadNotDone
+from service.fairness.turns import ReadNotDone
 
 
 class Resolver:

@@ -15,10 +15,9 @@ import pytest
 import trustme
 import uvloop
 
-from service.egress.guard import Guard
+from service.egress.exchange import NotReceived, Received
+from service.egress.guard import DEVELOPMENT, Guard
 from service.egress.lookups import Lookups
-from service.egress.outcomes import NotReceived, Received
-from service.egress.reach import DEVELOPMENT
 from tests.service.egress.test_guard import HEAD, OK, POST, leading_to
 from tests.support.receiver import answers, receiving, repeats
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.eventstore.connect.arrays import array, columns
+from service.eventstore.connect.pipeline import array, columns
 from tests.support.cluster import TestCluster
 
 TEXTS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))

@@ -8,12 +8,20 @@ import msgspec
 import psycopg
 import pytest
 
-from service.eventstore.connect.arrays import columns
+from service.eventstore.connect.pipeline import columns
 from service.eventstore.declare.commands import Answer, Unit
 from service.eventstore.state import statements
-from service.eventstore.state.cache import ENTRY, GUESSED, LENT_BYTES, KnownStream, StateCache, StreamMark, Weight
+from service.eventstore.state.cache import (
+    ENTRY,
+    GUESSED,
+    LENT_BYTES,
+    KnownStream,
+    StateCache,
+    StreamMark,
+    Weight,
+    weigh,
+)
 from service.eventstore.state.unit import Registry
-from service.eventstore.state.weighing import weigh
 from service.eventstore.write.writing import SNAPSHOT_BYTES, SNAPSHOT_EVENTS
 from statemachines.kernel.machine import replay
 from statemachines.kernel.topics import decode_event

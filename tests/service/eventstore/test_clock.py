@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 import service
-from service.eventstore.connect import clock
+from service.eventstore.connect import facts
 
 ROOM = Path(service.__file__).parent
 
@@ -49,7 +49,7 @@ def test_every_form_shows_the_clock_of_the_service(sql: psycopg.Connection[Any])
     ahead = 40 * 86400 + 7
     sql.execute("select advance_service_clock(%s)", (ahead,))
     before = datetime.now(UTC).timestamp() + ahead
-    query = f"select {clock.NOW}, {clock.NOW_SECONDS}, (select service_today()) from generate_series(1, 100)"
+    query = f"select {facts.NOW}, {facts.NOW_SECONDS}, (select service_today()) from generate_series(1, 100)"
     rows = sql.execute(query.encode()).fetchall()
     assert len(set(rows)) == 1
     [moment, seconds, today] = rows[0]

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.eventstore.declare.commands import Outcome
-from service.eventstore.state import documents
-from service.eventstore.state.documents import MOST_BYTES, MOST_TIMES, WINDOW, Taken, TooManyDocuments, take_document
+from service.eventstore.state import cache
+from service.eventstore.state.cache import MOST_BYTES, MOST_TIMES, WINDOW, Taken, TooManyDocuments, take_document
 from service.eventstore.store import EventStore
 from tests.support import toy
 from tests.support.rounds import Bench
@@ -68,7 +68,7 @@ def test_many_small_ones_are_kept_short_and_never_undercounted():
         taken = take_document(taken, 1000, n)
     assert len(taken) == MOST_TIMES
     assert sum(count for _, count in taken) == 500_000
-    assert documents.read_documents(msgspec.json.encode(taken).decode()) == taken
+    assert cache.read_documents(msgspec.json.encode(taken).decode()) == taken
 
 
 async def test_two_processes_together_take_no_more(
@@ -78,7 +78,7 @@ async def test_two_processes_together_take_no_more(
     monkeypatch.setattr(toy.ToyBumped, "DOCUMENT", True)
     await store.execute(simple_bump(note="x" * 1000))
     [[size]] = sql.execute("select octet_length(payload::text) from events where revision = 2").fetchall()
-    monkeypatch.setattr(documents, "MOST_BYTES", 10 * size)
+    monkeypatch.setattr(cache, "MOST_BYTES", 10 * size)
     told = await asyncio.gather(
         *(where.execute(simple_bump(note="x" * 1000)) for _ in range(20) for where in (store, peer_store)),
         return_exceptions=True,

@@ -11,7 +11,7 @@ import service
 from service.eventstore.connect.connection import connect
 from service.eventstore.declare.commands import CommandFailed
 from service.eventstore.declare.faults import CommitNotConfirmed, Meaning, judge
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 
 MEANINGS = [
     (psycopg.OperationalError("consuming input failed"), Meaning.IN_DOUBT),

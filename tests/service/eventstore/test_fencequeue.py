@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from service.eventstore.state.entry import Entry
+from service.eventstore.state.cache import Entry
 from service.fairness.fences import FenceQueue
 from tests.support.rounds import entry_of
 from tests.support.toy import lower_flag

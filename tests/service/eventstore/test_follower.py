@@ -14,7 +14,7 @@ from service.eventstore.follow import follower as module
 from service.eventstore.follow.follower import Follower
 from service.eventstore.log.sequencer import Sequencer
 from service.eventstore.store import EventStore
-from service.fairness.not_done import ReadNotDone
+from service.fairness.turns import ReadNotDone
 from tests.support.proxy import PostgresProxy
 from tests.support.toy import simple_bump
 

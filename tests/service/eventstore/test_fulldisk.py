@@ -11,9 +11,9 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from service.discovery import room
-from service.eventstore.connect import fulldisk
-from service.eventstore.connect.fulldisk import FullDisk
+from service.discovery import reads
+from service.eventstore.connect import connection as connections
+from service.eventstore.connect.connection import FullDisk
 from service.eventstore.declare.faults import Meaning, judge
 from service.settings import Settings
 
@@ -32,7 +32,7 @@ def wrapped() -> Exception:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr(fulldisk, "time", SimpleNamespace(monotonic=lambda: now[0], time=lambda: now[0]))
+    monkeypatch.setattr(connections, "time", SimpleNamespace(monotonic=lambda: now[0], time=lambda: now[0]))
     return now
 
 
@@ -44,16 +44,16 @@ def test_it_lasts_until_no_write_has_failed_for_a_while(clock: list[float]) -> N
         assert not full.met(None)
         assert full.met(psycopg.errors.DiskFull())
         for _ in range(5):
-            clock[0] += fulldisk.QUIET_SECONDS - 1
+            clock[0] += connections.QUIET_SECONDS - 1
             assert full.lasts
             assert full.met(wrapped())
-        clock[0] += fulldisk.QUIET_SECONDS
+        clock[0] += connections.QUIET_SECONDS
         assert [full.lasts, full.lasts] == [False, False]
     assert [(line["event"], line["log_level"]) for line in lines] == [
         ("disk_full", "error"),
         ("disk_has_room", "warning"),
     ]
-    assert lines[1]["seconds"] == 5 * (fulldisk.QUIET_SECONDS - 1)
+    assert lines[1]["seconds"] == 5 * (connections.QUIET_SECONDS - 1)
     assert full.met(wrapped())
     assert full.lasts, "it can begin again"
 
@@ -66,10 +66,10 @@ def test_processes_that_share_a_directory_tell_each_other(clock: list[float], tm
     with capture_logs() as lines:
         for _ in range(2):
             assert writing.met(wrapped())
-            os.utime(tmp_path / fulldisk.MARK, times=(clock[0], clock[0]))
+            os.utime(tmp_path / connections.MARK, times=(clock[0], clock[0]))
             assert [full.lasts_anywhere for full in (writing, idle, elsewhere)] == [True, True, False]
             assert not idle.lasts, "it counts what it has met itself"
-            clock[0] += fulldisk.QUIET_SECONDS
+            clock[0] += connections.QUIET_SECONDS
             assert not any(full.lasts_anywhere for full in (writing, idle))
     assert [line["event"] for line in lines] == ["disk_full", "disk_has_room"] * 2, "told by who met it"
     writing.share(tmp_path / "gone")
@@ -92,9 +92,9 @@ def test_whoever_writes_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_disk_of_an_embedded_database_is_seen(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: int, ok: bool
 ) -> None:
-    monkeypatch.setattr(room, "FULL_DISK", FullDisk())
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    monkeypatch.setattr(reads, "FULL_DISK", FullDisk())
+    monkeypatch.setattr(reads.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     settings = cast("Settings", SimpleNamespace(embedded=True, data_dir=tmp_path, min_free_mb=100))
-    assert [(check.name, check.ok) for check in room.room_checks(settings)] == [("disk", ok), ("writes", True)]
+    assert [(check.name, check.ok) for check in reads.room_checks(settings)] == [("disk", ok), ("writes", True)]
     elsewhere = cast("Settings", SimpleNamespace(embedded=False))
-    assert [check.name for check in room.room_checks(elsewhere)] == ["writes"]
+    assert [check.name for check in reads.room_checks(elsewhere)] == ["writes"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.eventstore.declare.commands import KeyReused, Outcome
-from service.eventstore.declare.idempotency import IdempotencyRecord, replay
+from service.eventstore.declare.commands import IdempotencyRecord, KeyReused, Outcome, replay
 
 STORED = IdempotencyRecord("f", "cmd_1", 201, b'{"id":1}', {"etag": '"1"'})
 BOUND = IdempotencyRecord("f", "cmd_1", None, b"", {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from service.fairness.lines import InTurn
+from service.fairness.turns import InTurn
 
 
 def test_tenants_are_served_in_turn_and_each_in_its_order():

@@ -14,7 +14,7 @@ from service.eventstore.declare.commands import Answer, CommandFailed, KeyReused
 from service.eventstore.log.sequencer import Sequencer
 from service.eventstore.store import EventStore
 from service.eventstore.write.lane import PER_TENANT, FenceLane
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from statemachines.kernel.if_match import PreconditionFailed
 from tests.support import toy
 from tests.support.proxy import Fault, PostgresProxy, in_order

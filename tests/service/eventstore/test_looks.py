@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from service.fairness.looks import Looks
-from service.fairness.not_done import ReadNotDone
+from service.fairness.turns import Looks, ReadNotDone
 
 
 class Source:

@@ -28,10 +28,10 @@ from service.eventstore.declare.commands import (
     OutcomeUnknown,
     Unit,
 )
-from service.eventstore.state import entry as entry_module
+from service.eventstore.state import cache as entry_module
 from service.eventstore.store import DOCUMENT_BYTES, EventStore
 from service.eventstore.write.loop import CAPACITY, PER_STREAM, PER_TENANT
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from statemachines.kernel.if_match import PreconditionFailed
 from tests.support import toy
 from tests.support.proxy import Fault, PostgresProxy, in_order

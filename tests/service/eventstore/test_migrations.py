@@ -9,9 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from service.eventstore.schema import functions, jobschema, migrations
-from service.eventstore.schema.migrations import Migration, MigrationError, MigrationStanding
-from service.eventstore.schema.startup import UnfitDatabase, check_database, server_problems
+from service.eventstore.schema import functions, migrations
+from service.eventstore.schema.migrations import (
+    Migration,
+    MigrationError,
+    MigrationStanding,
+    UnfitDatabase,
+    check_database,
+    server_problems,
+)
 from tests.support.cluster import TestCluster
 from tests.support.olddatabases import catalog
 
@@ -43,7 +49,7 @@ def test_numbers_are_unique_and_names_sort_by_them():
     *names, last = [migration.name for migration in migrations.discover()]
     assert names == sorted(names)
     assert len({name[:4] for name in names}) == len(names)
-    assert last == jobschema.NAME
+    assert last == migrations.JOB_SCHEMA
 
 
 def test_status_of_an_empty_database_is_all_pending(empty_database_url: str):
@@ -208,30 +214,30 @@ def test_migrations_add_up(cluster: TestCluster, database_url: str):
 
 def test_an_older_job_library_is_brought_forward_by_its_own_steps(empty_database_url: str):
     """A recorded older version is pending, not changed; a newer one is refused."""
-    [current] = [migration for migration in migrations.discover() if migration.name == jobschema.NAME]
+    [current] = [migration for migration in migrations.discover() if migration.name == migrations.JOB_SCHEMA]
     older = current._replace(checksum="of another version", detail="3.0.0")
     migrations.migrate(empty_database_url, [older])
     with psycopg.connect(empty_database_url) as connection:
-        assert migrations.status(connection, [current]) == [(jobschema.NAME, MigrationStanding.PENDING)]
-    assert "add_heartbeat" not in jobschema.steps("3.1.0")
-    assert jobschema.steps("999.0.0") == "select 1"
+        assert migrations.status(connection, [current]) == [(migrations.JOB_SCHEMA, MigrationStanding.PENDING)]
+    assert "add_heartbeat" not in migrations.steps("3.1.0")
+    assert migrations.steps("999.0.0") == "select 1"
     newer = current._replace(checksum="of another version", detail="999.0.0")
     with psycopg.connect(empty_database_url) as connection:
         connection.execute("update schema_migrations set detail = %s, checksum = %s", (newer.detail, newer.checksum))
-    with pytest.raises(MigrationError, match=f"{jobschema.NAME}, which this version"):
+    with pytest.raises(MigrationError, match=f"{migrations.JOB_SCHEMA}, which this version"):
         migrations.migrate(empty_database_url, [current])
 
 
 def test_the_steps_of_the_job_library_lead_to_its_schema(cluster: TestCluster):
     """From the library's first version, its steps through ours make what its fresh schema is."""
-    [current] = [migration for migration in migrations.discover() if migration.name == jobschema.NAME]
+    [current] = [migration for migration in migrations.discover() if migration.name == migrations.JOB_SCHEMA]
     split = "3.2.0"
-    later = jobschema.steps(split)
+    later = migrations.steps(split)
     with cluster.database("template0") as stepped, cluster.database("template0") as fresh:
-        earlier = jobschema.steps("").removesuffix(later)
-        old = Migration(jobschema.NAME, earlier, "of another version", split)
+        earlier = migrations.steps("").removesuffix(later)
+        old = Migration(migrations.JOB_SCHEMA, earlier, "of another version", split)
         migrations.migrate(stepped, [old])
-        assert migrations.migrate(stepped, [current]) == [jobschema.NAME]
+        assert migrations.migrate(stepped, [current]) == [migrations.JOB_SCHEMA]
         assert migrations.migrate(stepped, [current]) == []
         migrations.migrate(fresh, [current])
         tables = [row for row in catalog(stepped) if row[0] in {"column", "enum"}]

@@ -11,8 +11,8 @@ import pytest
 from projections.kernel.projection import AnyProjection
 from service.eventstore.declare.commands import Answer, Command, Unit
 from service.eventstore.declare.faults import StreamIsNewer
-from service.eventstore.history import newer
 from service.eventstore.history import rebuild as rebuild_module
+from service.eventstore.history import rebuild as rebuilds
 from service.eventstore.history.audit import check_history, check_projection
 from service.eventstore.history.rebuild import TableIsNewer, _Rebuild, rebuild
 from service.eventstore.log.reactor import NAME, Job, react_once
@@ -196,13 +196,13 @@ def test_the_reactor_goes_on_and_notes_what_it_met(bench: Bench, later: LaterRel
     assert react_once(bench.connection, reactions) == 6
     jobs = sql.execute("select args ->> 'stream' from procrastinate_jobs order by 1").fetchall()
     assert jobs == [("toy_1",), ("toy_2",), ("toy_2",)]
-    unknown = sql.execute(newer.UNKNOWN.encode(), newer.known()).fetchall()
+    unknown = sql.execute(rebuilds.UNKNOWN.encode(), rebuilds.known()).fetchall()
     assert unknown == [(Later.TOPIC, 5)]
     later.write(toy_stream(2))
     later.write(toy_stream(2))
     sequence_all(sql)
     assert react_once(bench.connection, reactions) == 2
-    assert sql.execute(newer.COUNT.encode(), newer.asked(unknown)).fetchall() == [(2,)]
+    assert sql.execute(rebuilds.COUNT.encode(), rebuilds.asked(unknown)).fetchall() == [(2,)]
 
 
 async def test_a_reaction_is_to_every_version_of_its_event(

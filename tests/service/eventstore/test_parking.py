@@ -8,11 +8,11 @@ import pytest
 
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import KeyInProgress, OutcomeUnknown
-from service.eventstore.state import entry as entry_module
-from service.eventstore.state.entry import DEADLINE, DOUBT_DEADLINE, Entry
+from service.eventstore.state import cache as entry_module
+from service.eventstore.state.cache import DEADLINE, DOUBT_DEADLINE, Entry
 from service.fairness import parking
-from service.fairness.not_done import CommandNotDone
 from service.fairness.parking import Parking
+from service.fairness.turns import CommandNotDone
 from tests.support.rounds import entry_of
 from tests.support.toy import command, simple_bump, toy_stream
 

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.schema import migrations
 

@@ -10,7 +10,7 @@ import pytest
 
 from service.eventstore.read.reader import Caller, Reader, read_as, reading_for
 from service.eventstore.store import LONG_WAITING, EventStore
-from service.fairness.not_done import ReadNotDone
+from service.fairness.turns import ReadNotDone
 
 Sql = psycopg.Connection[Any]
 SLOW = "select pg_sleep(60)"

@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 
 from service.eventstore.connect.connection import connect
 from service.eventstore.declare.commands import Answer, Unit
-from service.eventstore.history import fold_digest as fold_digest_module
+from service.eventstore.history import folding as fold_digest_module
 from service.eventstore.history import rebuild as rebuild_module
 from service.eventstore.history.audit import Difference, check_projection
-from service.eventstore.history.fold_digest import fold_digest, source_of
-from service.eventstore.history.folding import RowDigest, fold_history, uncollected
+from service.eventstore.history.folding import RowDigest, fold_digest, fold_history, source_of, uncollected
 from service.eventstore.history.rebuild import RebuildRunning, rebuild, receipt_command
 from service.eventstore.log.sequencer import Sequencer, sequence_all
 from service.eventstore.store import EventStore

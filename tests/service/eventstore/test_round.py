@@ -18,8 +18,7 @@ from service.eventstore.declare import names
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.eventstore.declare.faults import CommitNotConfirmed, Meaning, StreamDamaged, judge
 from service.eventstore.state import statements
-from service.eventstore.state.cache import StateCache
-from service.eventstore.state.entry import Entry
+from service.eventstore.state.cache import Entry, StateCache
 from service.eventstore.state.loading import Loaded, fold_stream, fold_tail
 from service.eventstore.write.round import Round
 from tests.support import toy

@@ -10,12 +10,11 @@ import pytest
 import pytest_asyncio
 from structlog.testing import capture_logs
 
-from service.eventstore.connect.connection import ReadingConnection, answering_within, connect
-from service.eventstore.connect.outage import Outage
+from service.eventstore.connect.connection import Outage, ReadingConnection, answering_within, connect
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.read import reader
 from service.eventstore.store import EventStore
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from tests.support.proxy import PostgresProxy
 from tests.support.rounds import body
 from tests.support.toy import REGISTRY, simple_bump

@@ -15,11 +15,22 @@ from hypothesis import strategies as st
 
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import READS_PER_TENANT, EventStore
-from service.fairness.lines import Lines
-from service.fairness.not_done import ReadNotDone
 from service.fairness.parking import MEMBERS_PART, Parking
-from service.fairness.tenants import NOBODY, SIGN_IN, STRANGERS, member_of, place_of, sharing
-from service.fairness.turns import LONGEST, SHORT, Company, Rests, Turns
+from service.fairness.turns import (
+    LONGEST,
+    NOBODY,
+    SHORT,
+    SIGN_IN,
+    STRANGERS,
+    Company,
+    Lines,
+    ReadNotDone,
+    Rests,
+    Turns,
+    member_of,
+    place_of,
+    sharing,
+)
 from tests.support.rounds import entry_of
 from tests.support.toy import simple_bump
 

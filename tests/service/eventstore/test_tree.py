@@ -12,10 +12,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.tree.checking import check_tree
 from service.eventstore.tree.growing import LogBroken, grow, grow_once
 from service.eventstore.tree.reading import (
     NotInTree,
+    check_tree,
     checkpoint_for,
     consistency,
     inclusion,

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.fairness.not_done import ReadNotDone
-from service.fairness.turns import LONGEST, SHORT, Rests, Turns, fair_shares
+from service.fairness.turns import LONGEST, SHORT, ReadNotDone, Rests, Turns, fair_shares
 
 
 class Work:

@@ -13,11 +13,11 @@ import psycopg
 import pytest
 
 from projections.runs.decision import DECISIONS, DecisionRow
+from service.eventstore.history.as_of import check_snapshots
 from service.eventstore.history.audit import check_history, check_projection
-from service.eventstore.history.snapshots import check_snapshots
 from service.eventstore.schema import functions, migrations
 from service.eventstore.schema.migrations import MigrationStanding
-from service.ingest.kept.checks import COUNTERS, check_counters
+from service.ingest.kept.kinds import COUNTERS, check_counters
 from service.registry import machines, read_models
 from tests.support.accounts import bearer, checked, identity
 from tests.support.cluster import TestCluster

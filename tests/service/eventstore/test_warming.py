@@ -21,7 +21,7 @@ from service.eventstore.store import EventStore
 from service.eventstore.write import lane as lane_module
 from service.eventstore.write.round import Round
 from service.eventstore.write.warming import Wanted, Warmer, load_stream
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from statemachines.kernel.machine import Stream
 from statemachines.kernel.machine import replay as replayed_of
 from statemachines.kernel.topics import decode_event

@@ -18,11 +18,9 @@ from structlog.testing import capture_logs
 
 from service.console.kit.rendering import render
 from service.fairness import offload as module
-from service.fairness.apart import Apart
-from service.fairness.not_done import ReadNotDone
-from service.fairness.offload import Offload, OffloadFailed
+from service.fairness.offload import Apart, Offload, OffloadFailed
 from service.fairness.offloaded import MOST_SECONDS
-from service.fairness.turns import Turns
+from service.fairness.turns import ReadNotDone, Turns
 from tests.support import offloading
 
 

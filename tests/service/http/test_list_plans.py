@@ -10,7 +10,7 @@ import pytest
 
 from service.cases.reads import listing
 from service.cases.reads.listing import CaseFilter, Counted
-from service.eventstore.read.pages import END, PageEnd
+from service.eventstore.read.reader import END, PageEnd
 from tests.support import list_plans
 from tests.support.cluster import TestCluster
 from tests.support.list_plans import LIMIT, NEWEST, PROJECT

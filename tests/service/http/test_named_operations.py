@@ -10,7 +10,7 @@ from service.http.edge.routes import all_endpoints
 ROOT = Path(__file__).parents[3]
 NAMED = re.compile(r"\b(GET|POST|PUT|PATCH|DELETE) (/[\w/{}.…-]*)")
 PARAMETER = re.compile(r"\{[^}]*\}")
-CHOSEN = "service/projects/show/suggestions.py"
+CHOSEN = "service/projects/next_steps.py"
 """Of what it names, only that is shown which is there (test_only_what_can_be_done_here_is_named)."""
 NOT_YET = {"GET /adapters", "POST /v1/logs"}
 """Shown by an operation that is not there either; and a path that is spelled in two ways."""

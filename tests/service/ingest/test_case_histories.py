@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from service.auth.system import carry_out
+from service.auth.authority import carry_out
 from service.cases.commands import case as commands
 from service.eventstore.connect.connection import connect
 from service.eventstore.history.rebuild import rebuild

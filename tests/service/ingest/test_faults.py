@@ -10,7 +10,7 @@ import pytest
 
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import OutcomeUnknown
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from service.ingest import intake as intake_module
 from service.ingest.flush import decider, statements
 from service.ingest.flush.transaction import flusher_name

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.ingest.grouping.first_trace import first_frame
+from service.ingest.grouping.first import first_frame
 
 CHAINED = """Traceback (most recent call last):
   File "/srv/shop/cards.py", line 3, in find

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from service.ingest.grouping.evidence import DecidingFrame, GroupingEvidence, gather
 from service.ingest.grouping.fingerprint import GROUPINGS, Grouping, Seen, group, title
-from service.ingest.grouping.templates import template_1 as message_template
-from service.ingest.grouping.templates import template_2
+from service.ingest.grouping.first import template_1 as message_template
+from service.ingest.grouping.first import template_2
 
 
 @pytest.mark.parametrize(

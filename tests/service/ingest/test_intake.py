@@ -12,8 +12,8 @@ import pytest
 from service.auth.refusals import Unauthenticated
 from service.eventstore.declare.commands import Command as StoreCommand
 from service.eventstore.declare.commands import CommandFailed, KeyReused, Origin
-from service.fairness.not_done import CommandNotDone
 from service.fairness.records import Waiting
+from service.fairness.turns import CommandNotDone
 from service.ingest.grouping import fingerprint as grouping
 from service.packing import unpack
 from statemachines.cases import case

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from service.auth.system import carry_out
+from service.auth.authority import carry_out
 from service.cases.commands import case as commands
 from service.cases.commands import suppression as suppressing
 from service.cases.commands.case import AgentRunReport
 from service.cases.commands.suppression import SuppressionWish
 from service.eventstore.connect.connection import connect
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Intent
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.log.sequencer import sequence_all
-from service.ingest.queue.times import NO_CLOCK, SdkClock
+from service.ingest.queue.outcomes import NO_CLOCK, SdkClock
 from service.registry import read_models
 from statemachines.cases import case
 from statemachines.cases.acting import Merge

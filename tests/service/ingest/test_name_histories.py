@@ -11,7 +11,7 @@ import psycopg
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from service.analytics.metadata.own import read_keys, read_names
+from service.analytics.metadata import read_keys, read_names
 from service.billing.plans import Retention
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake

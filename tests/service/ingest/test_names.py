@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.analytics.metadata.types import MAX_KEY, MOST_KEYS, MOST_NAMES, types_of
+from service.analytics.metadata import MAX_KEY, MOST_KEYS, MOST_NAMES, types_of
 from service.billing.plans import Retention
 from service.ingest.flush.naming import NamesTally
 from service.ingest.kept.retention import purge

@@ -23,7 +23,7 @@ from service.http.edge.body import gate as body_gate
 from service.http.edge.declare import forms
 from service.ingest.foreign import common
 from service.ingest.foreign.common import ForeignError, ForeignEvent, Frame
-from service.ingest.grouping import first_trace, logged, symbols, templates
+from service.ingest.grouping import first, symbols
 from service.ingest.scrub import scrubbing
 from service.ingest.scrub.looking import EVERYTHING
 from service.ingest.stacks import reading
@@ -175,14 +175,12 @@ WORST: Mapping[str, Worst] = {
     "names._NAME_SUFFIX": Worst((" [as ", " [as a", "[", " [as a] ")),
     "names._OF_LIBRARY": Worst(("/", "/lib", "/lib/python3", "lib/python3", "node:")),
     "names._TAIL": Worst(("?", "#", "a")),
-    "first_trace._CAUSE": Worst(("\n", "\nCaused by: ", "\n" + " " * 8), first_trace.MAX_READ),
-    "first_trace._CHAINED": Worst(("\n", "\n\nThe above exception was the direct cause", "\n\n"), first_trace.MAX_READ),
-    "first_trace._JAVA": Worst(("\n at a", "\n at a(", "\n at a/", " \t"), first_trace.MAX_READ),
-    "first_trace._JAVASCRIPT": Worst(("\n at a", "\n at a (", ":1", "\n at " + ":1" * 400, "a:"), first_trace.MAX_READ),
+    "first_trace._CAUSE": Worst(("\n", "\nCaused by: ", "\n" + " " * 8), first.MAX_READ),
+    "first_trace._CHAINED": Worst(("\n", "\n\nThe above exception was the direct cause", "\n\n"), first.MAX_READ),
+    "first_trace._JAVA": Worst(("\n at a", "\n at a(", "\n at a/", " \t"), first.MAX_READ),
+    "first_trace._JAVASCRIPT": Worst(("\n at a", "\n at a (", ":1", "\n at " + ":1" * 400, "a:"), first.MAX_READ),
     "first_trace._OF_JAVA": Worst(("java", "java."), 300),
-    "first_trace._PYTHON": Worst(
-        ('\n  File "', '\n  File "a", line 1, in ' + "a" * 290, '  File "'), first_trace.MAX_READ
-    ),
+    "first_trace._PYTHON": Worst(('\n  File "', '\n  File "a", line 1, in ' + "a" * 290, '  File "'), first.MAX_READ),
     "event_cutter._PLAIN": Worst(("a", "1", "-", "\\"), ask="match"),
     "event_cutter._REST": Worst(("a", "\\", '\\\\"', "\\u0041", "\\\n"), ask="match"),
     "event_cutter._SPACE": Worst((" ", "\n", "\t\r"), ask="match"),
@@ -390,9 +388,9 @@ UNITS = (
         reading.read_trace,
         reading.read_before,
         lambda text: symbols.read_symbol(text, text),
-        lambda text: logged.filled(text[:8192], [text] * 9),
-        lambda text: templates.template_1(text[:8192]),
-        lambda text: templates.template_2(text[:8192]),
+        lambda text: first.filled(text[:8192], [text] * 9),
+        lambda text: first.template_1(text[:8192]),
+        lambda text: first.template_2(text[:8192]),
         lambda text: scrubbing.Scrubber().tree({text[:1000]: text}, EVERYTHING, scrubbing.Findings()),
     ],
     ids=["to_log", "read_trace", "read_before", "read_symbol", "filled", "template_1", "template_2", "scrub"],

@@ -7,7 +7,7 @@ import pytest
 import structlog
 
 from service.billing.plans import Retention
-from service.eventstore.declare import steps
+from service.eventstore.declare import commands
 from service.ingest.kept import retention
 from service.ingest.kept.retention import purge
 from tests.service.ingest.test_partitions import advance, label, labels, placed
@@ -147,7 +147,7 @@ async def test_what_people_wrote_goes_as_old_as_errors_go(database_url, connecti
 
 async def test_a_day_in_use_waits_for_the_next_run(database_url, connection, sql, monkeypatch):
     """None of its rows is deleted meanwhile: it is to go whole."""
-    monkeypatch.setattr("service.ingest.kept.partitions.DROP_TRIES", 1)
+    monkeypatch.setattr("service.ingest.kept.retention.DROP_TRIES", 1)
     async with running(database_url) as intake:
         await send(intake, log_item("m"))
     first = label(sql)
@@ -211,7 +211,7 @@ async def test_one_process_does_it_at_a_time(database_url, connection, sql):
     advance(sql, 40)
     async with (
         await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other,
-        steps.alone(other, "retention") as free,
+        commands.alone(other, "retention") as free,
     ):
         assert free
         assert await purge(connection, kept()) == 0

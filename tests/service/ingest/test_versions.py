@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.auth.system import carry_out
+from service.auth.authority import carry_out
 from service.cases.commands import suppression as rules
 from service.eventstore.store import EventStore
 from service.ingest.flush import statements

@@ -11,13 +11,13 @@ import pytest
 
 from projections.accounts.invitation import PROJECTION as INVITATIONS
 from projections.accounts.sign_in import PROJECTION
-from service.accounts.commands import invitation as invitations
-from service.accounts.commands import operator as admin
-from service.auth.system import carry_out
+from service.accounts import membership as invitations
+from service.accounts import operator as admin
+from service.auth.authority import carry_out
 from service.eventstore.history.audit import Difference, check_projection
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.store import EventStore
-from service.eventstore.write import forgetting
+from service.eventstore.write import lane
 from service.jobs import accounts as jobs
 from statemachines.accounts.membership import Role
 from statemachines.accounts.sign_in import LIFETIME
@@ -46,7 +46,7 @@ async def test_what_is_over_goes_and_what_lives_stays(
     accounts: EventStore, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batch after batch, until an hour after the code expired; the rows that are gone are no difference."""
-    monkeypatch.setattr(forgetting, "BATCH", 2)
+    monkeypatch.setattr(lane, "BATCH", 2)
     services = cast("Any", SimpleNamespace(settings=SimpleNamespace(database_url=database_url)))
     with psycopg.connect(database_url, autocommit=True) as sql:
         old = await poll_and_start(accounts, sql, 5)

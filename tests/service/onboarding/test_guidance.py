@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.onboarding.guidance import GUIDANCE, next_action
+from service.onboarding.lifecycle import GUIDANCE, next_action
 from statemachines.onboarding.lifecycle import Status
 
 # For each step, in its order, the words without which it would not say what it must.

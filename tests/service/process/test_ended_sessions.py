@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from service.eventstore.declare.commands import OutcomeUnknown
-from service.eventstore.log.deferring import defer
 from service.eventstore.log.reactor import Job
+from service.eventstore.log.sequencer import defer
 from service.process.jobs import job_app
 from service.process.worker import run_jobs
 from service.services import Services

@@ -16,7 +16,7 @@ import httpx2
 import psycopg
 import pytest
 
-from service.eventstore.connect.fulldisk import QUIET_SECONDS
+from service.eventstore.connect.connection import QUIET_SECONDS
 from tests.support.accounts import bearer, create_project, sign_in
 from tests.support.server import ServerFactory, ServerHandle
 

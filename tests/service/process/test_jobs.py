@@ -8,8 +8,8 @@ import procrastinate
 import psycopg
 import pytest
 
-from service.eventstore.log.deferring import defer
 from service.eventstore.log.reactor import Job
+from service.eventstore.log.sequencer import defer
 from service.jobs import declared as jobs_declared
 from service.process.assembly import make_services
 from service.process.jobs import job_app

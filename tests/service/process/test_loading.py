@@ -8,7 +8,7 @@ import sys
 import procrastinate
 import pytest
 
-from service.eventstore.log.deferring import TODO
+from service.eventstore.log.sequencer import TODO
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY, clean_environment
 
 # Loaded with the first use of each: source maps, OTLP in protobuf, payment, connected providers; and never by a process

@@ -6,14 +6,14 @@ import os
 
 import pytest
 
-from service.accounts.commands import operator
+from service.accounts import operator
+from service.auth.authority import carry_out
 from service.auth.secrets import alias_of, digest, make_dsn
-from service.auth.system import carry_out
-from service.eventstore.read.pages import END, PageEnd
+from service.eventstore.read.reader import END, PageEnd
 from service.eventstore.store import EventStore
-from service.projects import commands
-from service.projects.commands.dsn import CheckedDsn, IssuedDsn
-from service.projects.reads.project import dsn_of, projects_of
+from service.projects import project as dsn_commands
+from service.projects import project as project_commands
+from service.projects.project import CheckedDsn, IssuedDsn, dsn_of, projects_of
 from statemachines.accounts.person import synthetic_identity
 from statemachines.projects.project import ProjectNotFound
 from tests.support.accounts_store import make_project
@@ -23,11 +23,11 @@ ANN = operator.email_identity("ann@example.com")
 
 
 async def create(store: EventStore, user_id: str, key: bytes | None = KEY) -> IssuedDsn:
-    return await carry_out(store, "test", "create", commands.project.create(user_id, "shop", key))
+    return await carry_out(store, "test", "create", project_commands.create(user_id, "shop", key))
 
 
 async def verify(store: EventStore, project_id: str, dsn: str, key: bytes | None = KEY) -> CheckedDsn:
-    return await carry_out(store, "test", "verify", commands.dsn.verify(project_id, dsn, key), project=project_id)
+    return await carry_out(store, "test", "verify", dsn_commands.verify(project_id, dsn, key), project=project_id)
 
 
 async def test_a_new_project_belongs_to_its_person(accounts: EventStore) -> None:
@@ -77,7 +77,7 @@ async def test_a_rotation_replaces_dsn_and_copy_as_a_fence(accounts: EventStore)
     made = await create(accounts, (await operator.create_key(accounts, ANN)).user_id)
     project_id, before = made.project_id, made
     for key in (KEY, None):
-        intent = commands.dsn.rotate(project_id, key)
+        intent = dsn_commands.rotate(project_id, key)
         assert intent.fence is True
         rotated = await carry_out(accounts, "test", "rotate", intent, project=project_id)
         assert (rotated.project_id, rotated.name, rotated.recoverable) == (project_id, "shop", key is not None)

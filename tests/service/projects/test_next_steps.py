@@ -11,10 +11,19 @@ import pytest
 from schemas.kernel.operations import documented_operations
 from schemas.projects.next_steps import ProjectState
 from service.http.edge.routes import all_endpoints
-from service.onboarding.questions import AskedProject, ask_about
-from service.projects.reads.next_steps import Arrived, Automation, ProjectStanding, standing_of
-from service.projects.show.next_steps import assess, next_steps, progress_of
-from service.projects.show.suggestions import STEPS, ProjectProgress, suggest
+from service.onboarding.evidence import AskedProject, ask_about
+from service.projects.next_steps import (
+    STEPS,
+    Arrived,
+    Automation,
+    ProjectProgress,
+    ProjectStanding,
+    assess,
+    next_steps,
+    progress_of,
+    standing_of,
+    suggest,
+)
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.onboarding.questions import NEWEST_ROWS
 from statemachines.onboarding.stored import AnalyticsReceipt, DeployReceipt, ErrorReceipt, Receipt

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from statemachines.contracts.policy import Authority
 from statemachines.runs import receipt, run
 from statemachines.runs.claim import Claim

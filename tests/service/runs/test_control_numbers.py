@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from projections.runs.ledger import LedgerRow, fold
 from service.runs.background.backtesting import contract_row
 from service.runs.reads.bundles import contract_of
-from service.runs.reads.control import Snapshot
+from service.runs.reads.listed import Snapshot
 from service.runs.show.control import control
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.policy import Limits

@@ -13,12 +13,12 @@ import psycopg
 import pytest
 from msgspec import UNSET
 
-from service.analytics import recurrences
+from service.analytics import local
 from service.analytics.blueprints.catalogue import ask_for
 from service.analytics.blueprints.running import run_blueprint
-from service.analytics.bounded.answers import Table
+from service.analytics.bounded import Table
 from service.analytics.local import LocalAnalytics
-from service.eventstore.connect.clock import NOW, NOW_SECONDS
+from service.eventstore.connect.facts import NOW, NOW_SECONDS
 from service.eventstore.declare import names
 from service.eventstore.store import EventStore
 from service.runs.reads import counting
@@ -237,8 +237,8 @@ async def test_errors_that_do_not_count_hide_none_that_do(sql, store):
 
 async def test_releases_without_end_prove_nothing(sql, store, monkeypatch):
     """The count is no number then, so that the run waits and its deadline decides."""
-    monkeypatch.setattr(recurrences, "MOST_READS", 3)
-    monkeypatch.setattr(recurrences, "LOOKED", 20)
+    monkeypatch.setattr(local, "MOST_READS", 3)
+    monkeypatch.setattr(local, "LOOKED", 20)
     [now] = sql.execute(f"select {NOW_SECONDS}").fetchone()
     at = now - 1000
     for number in range(100):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.runs.reads.look_for_work import LOOKED_AT
 from tests.support import list_plans
 from tests.support.cluster import TestCluster

@@ -10,7 +10,7 @@ import pytest
 
 from service.runs.commands.scope import RunScope
 from service.runs.show import run as show_run
-from service.runs.show.next_step import NextStep, next_step
+from service.runs.show.decision import NextStep, next_step
 from statemachines.runs import run as runs
 from statemachines.runs.steps.book import Book
 from statemachines.runs.steps.end_run import as_of

@@ -8,8 +8,8 @@ import pytest
 
 from service.eventstore.store import EventStore
 from service.runs.background import sweep as sweeping
-from service.runs.background import turns
-from service.runs.background.turns import Turn
+from service.runs.background import sweep as sweeps
+from service.runs.background.sweep import Turn
 from tests.support.enabled import AUTOMATION, enable, one
 from tests.support.ingest import OWNER, PROJECT, Sql, make_project
 from tests.support.sweeping import make_sweep
@@ -72,7 +72,7 @@ async def test_what_kills_a_sweep_costs_itself_the_turn(store: EventStore, sql: 
     monkeypatch.setattr(sweeping, "TOGETHER", 2)
     names = [f"proj_{number:08}" for number in range(100, 106)]
     enable(sql, names)
-    killed = await turns.take(store.facts, Turn.ENABLED, [(name, name) for name in names[:2]], moment(sql))
+    killed = await sweeps.take(store.facts, Turn.ENABLED, [(name, name) for name in names[:2]], moment(sql))
     assert [name for _, name in killed] == names[:2]
     assert await sweep(store, sql) == {*names[2:], names[0]}
 
@@ -80,12 +80,12 @@ async def test_what_kills_a_sweep_costs_itself_the_turn(store: EventStore, sql: 
 async def test_a_turn_is_taken_once(store: EventStore, sql: Sql):
     """Of two sweeps that began together only one works on a project; the next sweep may."""
     enable(sql, ["proj_00000100", "proj_00000101"])
-    due = await turns.waiting(store, Turn.ENABLED, BOUND)
+    due = await sweeps.waiting(store, Turn.ENABLED, BOUND)
     began = moment(sql)
-    first = await turns.take(store.facts, Turn.ENABLED, due[:1], began)
-    second = await turns.take(store.facts, Turn.ENABLED, due, began)
+    first = await sweeps.take(store.facts, Turn.ENABLED, due[:1], began)
+    second = await sweeps.take(store.facts, Turn.ENABLED, due, began)
     assert (first, second) == (due[:1], due[1:])
-    assert await turns.take(store.facts, Turn.ENABLED, due, moment(sql)) == due
+    assert await sweeps.take(store.facts, Turn.ENABLED, due, moment(sql)) == due
 
 
 @pytest.mark.usefixtures("bounded")
@@ -134,8 +134,8 @@ async def test_what_may_end_is_looked_at_in_turn(
     assert "proj_alone_1" in found[0]
     assert [len(some) for some in found[:4]] == [BOUND] * 4
     assert len(set().union(*found)) == 21
-    [wait] = await turns.waits(store, (turn,), BOUND)
-    assert (wait.objects, wait.allowed) == (21, (6 + 2) * turns.EVERY_SECONDS)
+    [wait] = await sweeps.waits(store, (turn,), BOUND)
+    assert (wait.objects, wait.allowed) == (21, (6 + 2) * sweeps.EVERY_SECONDS)
 
 
 async def test_a_stopped_or_fenced_project_takes_no_turn(store: EventStore, sql: Sql):
@@ -149,12 +149,12 @@ async def test_the_longest_wait_is_known(store: EventStore, sql: Sql):
     """Since a project was enabled, or had its last turn; it may last as long as its round, and two sweeps more."""
     enable(sql, ["proj_00000100"], ago=1000)
     enable(sql, ["proj_00000101"], ago=30)
-    [wait, none] = await turns.waits(store, (Turn.ENABLED, Turn.VERIFYING), 500)
+    [wait, none] = await sweeps.waits(store, (Turn.ENABLED, Turn.VERIFYING), 500)
     assert (wait.objects, wait.allowed, wait.late) == (2, 180, True)
     assert 1000 <= wait.longest <= 1010
     assert (none.objects, none.longest, none.late) == (0, 0, False)
     await sweep(store, sql)
-    [wait] = await turns.waits(store, (Turn.ENABLED,), 500)
+    [wait] = await sweeps.waits(store, (Turn.ENABLED,), 500)
     assert wait.longest <= 10
-    assert turns.allowed_wait(2000, 500) == 7 * 60
+    assert sweeps.allowed_wait(2000, 500) == 7 * 60
     assert one(sql, "select count(*) from sweep_turns where project_id in (%s, %s)", PROJECT, OWNER) == 0

@@ -13,6 +13,7 @@ from service.tlog.hashing import EMPTY
 from service.tlog.notes import (
     BadSignature,
     Checkpoint,
+    KeyPair,
     MalformedNote,
     SignedNote,
     parse_checkpoint,
@@ -20,7 +21,6 @@ from service.tlog.notes import (
     parse_vkey,
     verify_note,
 )
-from service.tlog.signing import KeyPair
 
 VKEY = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"
 NOTE = """This is an example message.

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from tests.service.webhooks.test_noting import PROJECT
 from tests.service.webhooks.test_noting import sql as sql  # noqa: PLC0414 (a fixture is found by name)
 

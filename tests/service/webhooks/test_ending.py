@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.webhooks.tidying import tidy
+from service.webhooks.sending import tidy
 from tests.service.http.cases.test_case import log
 from tests.service.webhooks.test_outbox import listener as listener  # noqa: PLC0414 (fixtures are found by name)
 from tests.service.webhooks.test_outbox import register, settled, until_shown

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from service.eventstore.connect.facts import Facts
-from service.eventstore.declare.sqlfiles import load_sql
-from service.webhooks.outbox.noting import MOST, DeliveryNotes
+from service.eventstore.declare.names import load_sql
+from service.webhooks.outbox.queueing import MOST, DeliveryNotes
 
 PROJECT = "proj_1"
 SEEN = (

@@ -13,8 +13,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from service.egress.guard import Guard
-from service.egress.reach import CALLERS, OPERATOR, Reach
+from service.egress.guard import CALLERS, OPERATOR, Guard, Reach
 from service.eventstore.store import EventStore
 from service.eventstore.tree.reading import checkpoint_for, latest_checkpoint
 from service.tlog.notes import VerifierKey, parse_note, verify_note

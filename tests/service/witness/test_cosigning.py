@@ -15,8 +15,15 @@ import httpx2
 import pytest
 
 from service.tlog.hashing import EMPTY, consistency_spans
-from service.tlog.notes import Checkpoint, SignedNote, parse_checkpoint, parse_note, parse_signatures, verify_note
-from service.tlog.signing import KeyPair
+from service.tlog.notes import (
+    Checkpoint,
+    KeyPair,
+    SignedNote,
+    parse_checkpoint,
+    parse_note,
+    parse_signatures,
+    verify_note,
+)
 from service.witness.cosigning import SIZE, Witness, WitnessAnswer
 from service.witness.server import WitnessServer
 from service.witness.state import StateInUse, WitnessState, origin_hash

@@ -23,8 +23,7 @@ from projections.runs import lease as leases
 from projections.runs import ledger as ledgers
 from projections.runs import receipt as triggers
 from projections.runs import run as runs
-from service.eventstore.declare.commands import Command, Origin, Refused
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Command, Intent, Origin, Refused
 from service.eventstore.state.unit import Batch, Registry, UnitOfWork, Working
 from statemachines.kernel.machine import Stream, replay
 from tests.support.loop.port import Entry

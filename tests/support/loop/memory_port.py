@@ -19,8 +19,7 @@ from projections.runs.receipt import PROJECTION as RECEIPTS
 from projections.runs.run import PROJECTION as RUNS
 from projections.runs.run import RunRow
 from schemas.kernel.errors import CATALOGUE
-from service.eventstore.declare.commands import Unit
-from service.eventstore.declare.intents import LOOKUPS, Intent
+from service.eventstore.declare.commands import LOOKUPS, Intent, Unit
 from service.runs import commands
 from service.runs.commands.pr_proof import WaitingRun
 from service.runs.commands.scope import Ran, RunScope

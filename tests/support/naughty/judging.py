@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from importlib.resources import files
 from typing import NamedTuple
 
-from service.console.texts import prose
+from service.console.kit import texts as prose
 from tests.support.html import VOID
 from tests.support.naughty.words import BEGIN, END, PRODUCT
 

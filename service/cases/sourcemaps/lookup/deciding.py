@@ -25,8 +25,7 @@ from service.cases.sourcemaps.lookup.frames import RecordedFrame, may_be_mapped,
 from service.cases.sourcemaps.lookup.resolving import SourcePlace
 from service.cases.sourcemaps.lookup.unmangling import MapFiles, Unmangler, files_of, place_of
 from service.eventstore.store import EventStore
-from service.fairness.not_done import CommandNotDone
-from service.fairness.turns import Turns
+from service.fairness.turns import CommandNotDone, Turns
 from service.weighted import Weighted
 
 PATIENCE = 0.3

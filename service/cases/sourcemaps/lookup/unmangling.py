@@ -25,9 +25,9 @@ from service.cases.sourcemaps.lookup import trial
 from service.cases.sourcemaps.lookup.frames import RecordedFrame, frames_of, may_be_mapped
 from service.cases.sourcemaps.lookup.resolving import Corrupt, ReadyMap, SourcePlace, TooComplex
 from service.cases.sourcemaps.reads import Files
-from service.eventstore.declare.sqlfiles import load_sql
+from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
-from service.fairness.aside import Aside
+from service.fairness.offload import Aside
 from service.fairness.turns import Turns
 from service.packing import unpack
 from service.weighted import Weighted

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from schemas.cases.foreign.sentry import SentryUserReport, SentryUserText
 from service.auth.refusals import InvalidPayload
-from service.auth.sdk_keys import SENTRY
+from service.auth.secrets import SENTRY
 from service.eventstore.declare.commands import Answer
 from service.http.cases.intake import sdks
 from service.http.cases.intake.sdk_route import sdk_route

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from schemas.cases.foreign.sentry import MAX_ENVELOPE_BYTES, MAX_EVENT_BYTES, MAX_UNPACKED_BYTES
 from service.auth.refusals import InvalidPayload
-from service.auth.sdk_keys import SENTRY
+from service.auth.secrets import SENTRY
 from service.eventstore.declare.commands import Outcome
 from service.http.cases.intake import sdks
 from service.http.cases.intake.sdk_route import sdk_route
@@ -25,7 +25,7 @@ from service.http.edge.body.gate import Odd, check_body, check_values
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import media_of
 from service.http.edge.declare.headers import head_of
-from service.ingest.foreign import form_parts
+from service.ingest.foreign import envelope
 from service.ingest.foreign.crash import (
     DUMP,
     EVENT,
@@ -37,8 +37,7 @@ from service.ingest.foreign.crash import (
     event_text,
     to_payload,
 )
-from service.ingest.foreign.envelope import MAX_DUMP, MINIDUMP
-from service.ingest.foreign.form_parts import FormPart, FormReader
+from service.ingest.foreign.envelope import MAX_DUMP, MINIDUMP, FormPart, FormReader
 from service.ingest.foreign.members import FRAMES
 from service.ingest.foreign.sentry_event import event_id_of
 from service.ingest.kept.kinds import NOT_KEPT, Kind
@@ -83,8 +82,8 @@ class ArrivingCrash:
                 self._reader.end()
         except MalformedForm as fault:
             raise unacceptable(f"the body {fault}") from None
-        except form_parts.TooManyParts:
-            raise TooManyItems(form_parts.MAX_PARTS) from None
+        except envelope.TooManyParts:
+            raise TooManyItems(envelope.MAX_PARTS) from None
 
     def close(self) -> None:
         """Give up the unread rest."""

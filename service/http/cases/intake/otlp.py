@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Outcome
-from service.fairness.apart import LARGE
+from service.fairness.offload import LARGE
 from service.http.cases.intake.otlp_form import OTLP_PROTOBUF, export_answer
 from service.http.cases.intake.several import Parts, groups_of, settle
 from service.http.edge.answer.errors import PayloadTooLarge, TooManyItems
@@ -20,8 +20,7 @@ from service.http.edge.body.gate import Odd, check_written
 from service.http.edge.declare.call import Call
 from service.ingest.foreign import otlp_json, otlp_protobuf
 from service.ingest.foreign.common import to_log
-from service.ingest.foreign.otlp import OtlpRecord, Scope, to_event
-from service.ingest.foreign.otlp_cut import Cut, MalformedExport, TooManyRecords, Unread
+from service.ingest.foreign.otlp import Cut, MalformedExport, OtlpRecord, Scope, TooManyRecords, Unread, to_event
 from service.ingest.kept.kinds import REFUSED, Kind
 from service.ingest.queue.items import Item, Part, Sender, check_extra
 

@@ -24,9 +24,9 @@ from schemas.cases.foreign.posthog import (
     PosthogFlags,
 )
 from service.auth.refusals import InvalidPayload
-from service.auth.sdk_keys import POSTHOG
+from service.auth.secrets import POSTHOG
 from service.eventstore.declare.commands import Answer
-from service.fairness.apart import LARGE
+from service.fairness.offload import LARGE
 from service.http.cases.intake import sdks
 from service.http.cases.intake.sdk_route import sdk_route
 from service.http.cases.intake.several import Parts, groups_of, settle

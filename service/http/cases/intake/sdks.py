@@ -7,9 +7,9 @@ from contextlib import suppress
 from http import HTTPStatus
 
 from schemas.cases.foreign.posthog import MAX_EVENT_BYTES, MAX_EVENTS
-from service.auth import sdk_keys
+from service.auth import secrets
 from service.auth.refusals import InvalidPayload
-from service.auth.sdk_keys import key_of_dsn
+from service.auth.secrets import key_of_dsn
 from service.http.edge.answer.errors import Failure
 from service.http.edge.declare.sdk import Query, Sdk
 from service.ingest.foreign import envelope, posthog
@@ -136,5 +136,5 @@ def _posthog_coding(query: Query) -> str:
     return "gzip" if set(query.get("compression", ())) & {"gzip", "gzip-js"} else ""
 
 
-POSTHOG = Sdk(sdk_keys.POSTHOG, PosthogKey, _posthog_told, _posthog_coding, ("compression",))
-SENTRY = Sdk(sdk_keys.SENTRY, _SentryKey, _sentry_told, _sentry_coding, ("sentry_key",))
+POSTHOG = Sdk(secrets.POSTHOG, PosthogKey, _posthog_told, _posthog_coding, ("compression",))
+SENTRY = Sdk(secrets.SENTRY, _SentryKey, _sentry_told, _sentry_coding, ("sentry_key",))

@@ -14,9 +14,9 @@ import msgspec
 
 from schemas.cases.foreign.sentry import MAX_EVENT_BYTES, SentryReported, SentryReportQuery
 from service.auth.refusals import InvalidPayload
-from service.auth.sdk_keys import SENTRY
+from service.auth.secrets import SENTRY
 from service.eventstore.declare.commands import Answer
-from service.fairness.apart import LARGE
+from service.fairness.offload import LARGE
 from service.http.cases.intake import sdks
 from service.http.cases.intake.sdk_route import sdk_route
 from service.http.cases.intake.several import Parts, cut, groups_of, settle

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from schemas.cases.foreign.sentry import MAX_ENVELOPE_BYTES, MAX_EVENT_BYTES, MAX_UNPACKED_BYTES, SentryAccepted
 from service.auth.refusals import InvalidPayload
-from service.auth.sdk_keys import SENTRY
+from service.auth.secrets import SENTRY
 from service.eventstore.declare.commands import Answer
 from service.http.cases.intake import feedback, sdks
 from service.http.cases.intake.sdk_route import sdk_route
@@ -31,9 +31,8 @@ from service.ingest.foreign import envelope, sentry_event
 from service.ingest.foreign.common import TakenLog, to_log
 from service.ingest.foreign.crash import with_dump
 from service.ingest.foreign.envelope import MAX_DUMP, MINIDUMP, EnvelopeReader
-from service.ingest.foreign.feedback import SOURCES
+from service.ingest.foreign.feedback import SOURCES, known_type, read_report
 from service.ingest.foreign.members import FRAMES
-from service.ingest.foreign.reports import known_type, read_report
 from service.ingest.kept.kinds import LOST, NOT_KEPT, REFUSED, Kind
 from service.ingest.queue.items import AS_SENT, Adjustments, Item
 

@@ -20,14 +20,13 @@ from schemas.kernel.batch import MAX_BATCH_ITEMS, BatchAccepted, ItemName, ItemR
 from schemas.kernel.errors import ErrorBody
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, KeyReused, Outcome
-from service.fairness.not_done import CommandNotDone
 from service.fairness.records import BATCH_BYTES
+from service.fairness.turns import CommandNotDone
 from service.http.edge.answer.errors import Failure, ItemIdReused, TooManyItems, failure_of, let_go, log_failure
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import LINES
-from service.ingest.foreign.arrays import first_items
-from service.ingest.queue.items import Adjustments, Item, Sender
-from service.ingest.queue.together import Result
+from service.ingest.foreign.members import first_items
+from service.ingest.queue.items import Adjustments, Item, Result, Sender
 from statemachines.kernel.canonical import canonical_sha256
 
 M = TypeVar("M")

@@ -21,9 +21,8 @@ from schemas.cases.foreign.sentry_upload import (
 )
 from service.auth.principals import PrincipalKind
 from service.auth.refusals import InvalidPayload
-from service.deploys import commands, reads
-from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.declare.intents import retry_moved
+from service.deploys import deploy
+from service.eventstore.declare.commands import Answer, Outcome, retry_moved
 from service.http.cases.source_maps.sentry_upload import admit_to, carry_out_in, require_named
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -143,9 +142,9 @@ async def record_deploy(call: Call[SentryNewDeploy, None]) -> Answer:
     return Answer(201, told)
 
 
-def _report(call: Call[SentryNewDeploy, None], version: str) -> commands.Report:
+def _report(call: Call[SentryNewDeploy, None], version: str) -> deploy.Report:
     [version, environment, name], scrubbed = hide_own(version, call.body.environment, call.body.name)
-    return commands.Report(
+    return deploy.Report(
         version=version,
         environment=environment,
         sha=None,
@@ -157,9 +156,9 @@ def _report(call: Call[SentryNewDeploy, None], version: str) -> commands.Report:
     )
 
 
-async def _record(call: Call[SentryNewDeploy, None], project_id: str, report: commands.Report) -> Outcome:
-    payer = await reads.payer(call.services.store, project_id)
-    intent = await commands.record(call.services.store, project_id, report, payer)
+async def _record(call: Call[SentryNewDeploy, None], project_id: str, report: deploy.Report) -> Outcome:
+    payer = await deploy.payer(call.services.store, project_id)
+    intent = await deploy.record(call.services.store, project_id, report, payer)
     return await carry_out_in(call, project_id, intent)
 
 

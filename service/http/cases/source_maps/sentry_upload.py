@@ -15,8 +15,7 @@ from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import assembling, chunks
 from service.cases.sourcemaps.assembling import BundleWish
 from service.cases.sourcemaps.bundles import MOST_BUNDLE
-from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.bound import is_project_id
 from service.http.edge.declare.call import Call

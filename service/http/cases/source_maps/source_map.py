@@ -17,7 +17,7 @@ from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import blobs, keeping, reads, show
 from service.cases.sourcemaps.keeping import File, Kept, Name, ProjectFull
 from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.read.pages import PageEnd
+from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.errors import UnsupportedMediaType
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from schemas.cases.unmangle import UnmangledCase
 from service.cases.sourcemaps.lookup import show
-from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.cases.located import CASE_LOCATED
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

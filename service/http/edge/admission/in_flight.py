@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from service.auth.authenticator import presented
 from service.auth.refusals import ServiceUnavailable, Unauthenticated
 from service.auth.secrets import Dsn
-from service.fairness.tenants import place_of
+from service.fairness.turns import place_of
 from service.http.edge.answer.errors import RateLimited
 from service.http.edge.declare.operations import Operation
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from service.auth.refusals import QuotaExceeded
-from service.billing.notices import Told
+from service.billing.usage import Told
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.answer.reply import JSON
 from service.http.edge.answer.streamed import Streamed

@@ -5,7 +5,7 @@ It is the only credential there. Any other one of the request is dropped.
 
 from __future__ import annotations
 
-from service.auth.cookies import session_secret
+from service.auth.secrets import session_secret
 from service.http.edge.declare.headers import Head
 
 OF_CREDENTIALS = frozenset({"authorization", "x-service-dsn"})

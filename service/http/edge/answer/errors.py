@@ -22,12 +22,11 @@ from schemas.kernel.errors import (
     ErrorEnvelope,
 )
 from service.auth.refusals import InvalidPayload, Refusal
-from service.eventstore.connect.fulldisk import FULL_DISK
-from service.eventstore.connect.outage import OUTAGE
+from service.eventstore.connect.connection import FULL_DISK, OUTAGE
 from service.eventstore.declare.commands import CommandFailed, KeyInProgress, KeyReused, OutcomeUnknown
 from service.eventstore.declare.faults import StreamFault
-from service.eventstore.state.documents import TooManyDocuments
-from service.fairness.not_done import CommandNotDone, ReadNotDone
+from service.eventstore.state.cache import TooManyDocuments
+from service.fairness.turns import CommandNotDone, ReadNotDone
 from statemachines.kernel.machine import Rejection
 
 log = structlog.get_logger(__name__)

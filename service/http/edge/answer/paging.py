@@ -16,7 +16,7 @@ import msgspec
 
 from schemas.kernel.paging import PageQuery
 from service.auth.refusals import InvalidPayload
-from service.eventstore.read.pages import END, PageEnd
+from service.eventstore.read.reader import END, PageEnd
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from service.auth.refusals import ServiceUnavailable
-from service.fairness.tenants import place_of
+from service.fairness.turns import place_of
 from service.http.edge.answer.errors import RateLimited
 
 TOTAL_BYTES = 64 * 1024 * 1024

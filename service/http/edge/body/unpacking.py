@@ -18,7 +18,7 @@ import brotli
 import zstandard
 
 from service.auth.refusals import InvalidPayload
-from service.fairness.apart import LARGE, Apart
+from service.fairness.offload import LARGE, Apart
 from service.http.edge.answer.errors import PayloadTooLarge, UnsupportedMediaType
 from service.http.edge.body.room import Room
 from service.http.edge.declare.headers import Head

@@ -13,7 +13,7 @@ from io import BytesIO
 from typing import Any, BinaryIO, TypeVar
 
 from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable
-from service.fairness.apart import LARGE, Apart
+from service.fairness.offload import LARGE, Apart
 from service.http.edge.answer.errors import PayloadTooLarge
 from service.http.edge.body.unpacking import Unpacked, decompress
 from service.http.edge.declare.sdk import BodyReader

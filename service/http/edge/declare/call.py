@@ -15,12 +15,21 @@ from schemas.kernel.waiting import WaitQuery
 from service.auth.authority import authority
 from service.auth.principals import Principal, PrincipalKind
 from service.auth.refusals import ReauthenticationRequired
-from service.eventstore.declare.commands import Answer, Command, Decide, Origin, Outcome, Refused, StoredAnswer, Unit
-from service.eventstore.declare.intents import Intent, retry_moved
+from service.eventstore.declare.commands import (
+    Answer,
+    Command,
+    Decide,
+    Intent,
+    Origin,
+    Outcome,
+    Refused,
+    StoredAnswer,
+    Unit,
+    retry_moved,
+)
 from service.eventstore.history.as_of import Past, RowSource, parse_mark
-from service.fairness.apart import Apart
 from service.fairness.bodies import FOREIGN, SMALL, Shares
-from service.fairness.offload import Offload
+from service.fairness.offload import Apart, Offload
 from service.http.edge.declare.forms import Form
 from service.http.edge.declare.headers import conditional, head_of
 from service.http.edge.declare.operations import Operation

@@ -16,7 +16,7 @@ from typing import Any, get_args, get_type_hints
 from schemas.kernel.as_of import AsOfQuery
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
-from service.fairness.tenants import STRANGERS
+from service.fairness.turns import STRANGERS
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import Form

@@ -14,9 +14,8 @@ import msgspec
 from litestar.types import HTTPScope
 
 from projections.kernel.projection import Table
-from service.auth.access import Access
-from service.auth.principals import PrincipalKind
-from service.fairness.tenants import STRANGERS
+from service.auth.principals import Access, PrincipalKind
+from service.fairness.turns import STRANGERS
 from service.http.edge.answer.errors import Failure
 from service.http.edge.answer.reply import Reply
 from service.http.edge.declare.forms import Form

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schemas.kernel.operations import documented_operations
-from service.auth.access import permits
-from service.auth.principals import PrincipalKind
+from service.auth.principals import PrincipalKind, permits
 from service.http.edge.declare.operations import Operation
 from statemachines.accounts.membership import Role
 

@@ -17,7 +17,7 @@ from litestar.types import Receive, Scope, Send
 from psycopg_pool import PoolTimeout
 
 from service.eventstore.read.reader import Caller, reading_for
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from service.http.edge.answer.errors import RateLimited
 from service.http.edge.answer.reply import Reply
 from service.http.edge.answer.streamed import Streamed

@@ -8,7 +8,7 @@ import pytest
 
 from service.analytics.blueprints.catalogue import ask_for
 from service.auth.refusals import InvalidPayload
-from service.eventstore.connect.clock import DAY
+from service.eventstore.connect.facts import DAY
 from tests.service.analytics.blueprints.test_events import cells, three_days
 from tests.support.questions import OTHER, Error, Event, Questions
 from tests.support.questions import questions as questions  # noqa: PLC0414 (a fixture is found by name)

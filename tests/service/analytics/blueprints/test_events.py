@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from service.analytics.blueprints.catalogue import ask_for
-from service.analytics.bounded.answers import Table
+from service.analytics.bounded import Table
 from service.auth.refusals import InvalidPayload
-from service.eventstore.connect.clock import DAY
+from service.eventstore.connect.facts import DAY
 from tests.support.questions import OTHER, Event, Questions
 from tests.support.questions import questions as questions  # noqa: PLC0414 (a fixture is found by name)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.eventstore.connect.clock import DAY
+from service.eventstore.connect.facts import DAY
 from tests.service.analytics.blueprints.test_events import cells, three_days
 from tests.support import answers_oracle as oracle
 from tests.support.answers_oracle import Product

@@ -7,12 +7,12 @@ import hashlib
 import msgspec
 import pytest
 
+from service.analytics import bounded
 from service.analytics.blueprints.catalogue import CATALOGUE, ask_for
 from service.analytics.blueprints.declared import Blueprint
-from service.analytics.bounded import answers
 from service.auth.refusals import InvalidPayload
-from service.eventstore.connect.clock import DAY
-from service.ingest.queue import times
+from service.eventstore.connect.facts import DAY
+from service.ingest.queue import outcomes
 from tests.support.questions import OTHER, Error, Event, Questions
 from tests.support.questions import questions as questions  # noqa: PLC0414 (a fixture is found by name)
 
@@ -59,7 +59,7 @@ async def test_a_late_event_counts_when_it_happened_and_for_an_alert_when_it_cam
 
 def test_an_event_reaches_as_far_back_for_questions_as_for_the_intake() -> None:
     """A row that a question passes over would be lost."""
-    assert answers.REACH == times.REACH
+    assert bounded.REACH == outcomes.REACH
 
 
 async def test_without_any_event_there_is_a_zero_and_no_newest(questions: Questions) -> None:

@@ -21,11 +21,9 @@ from service.analytics.connecting.http import (
 )
 from service.analytics.connecting.oauth import ProviderOAuth
 from service.analytics.connecting.sealed import ConnectionSecrets
-from service.egress.exchange import Request
-from service.egress.guard import Guard
+from service.egress.exchange import NotReceived, Reason, Received, Request
+from service.egress.guard import CALLERS, OPERATOR, Guard, Reach
 from service.egress.lookups import OF_OPERATOR, Lookups
-from service.egress.outcomes import NotReceived, Reason, Received
-from service.egress.reach import CALLERS, OPERATOR, Reach
 from service.settings import Settings, load_settings
 from statemachines.kernel.readings import Cause, ReadFailed
 from tests.service.egress.test_lookups import Resolver, fill

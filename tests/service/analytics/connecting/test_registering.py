@@ -15,7 +15,7 @@ import pytest_asyncio
 from service.analytics.connecting.http import ProviderClient
 from service.analytics.connecting.registering import EARLY_SECONDS, LEASE_SECONDS, PURPOSE, Registrar
 from service.analytics.connecting.registration import OAuthClient, Registration
-from service.auth.sealing import seal
+from service.auth.secrets import seal
 from service.egress.guard import Guard
 from service.eventstore.store import EventStore
 from service.registry import registry

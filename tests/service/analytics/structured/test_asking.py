@@ -11,16 +11,16 @@ import pytest
 import pytest_asyncio
 
 from schemas.analytics.query import QueryInput
-from service.analytics.bounded import answers
-from service.analytics.bounded.answers import Bounded, Table, Window
+from service.analytics import bounded as boundeds
+from service.analytics.bounded import Bounded, Table, Window
 from service.analytics.local import LocalAnalytics
 from service.analytics.queries import QueryTime
 from service.analytics.refusals import NoProvider
 from service.analytics.structured import dialects
-from service.analytics.structured.asking import ask_structured, ask_text
 from service.analytics.structured.checking import Structured, check_form
+from service.analytics.structured.compiling import ask_structured, ask_text
 from service.auth.refusals import InvalidPayload
-from service.eventstore.connect.clock import DAY
+from service.eventstore.connect.facts import DAY
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.schema import roles
 from service.registry import read_models
@@ -227,7 +227,7 @@ async def test_an_event_that_arrives_two_days_late_is_counted_in_its_day(questio
     """By the sender's clock within its bounds. Of a row without such a time it is the receipt's (G-193)."""
     now = questions.now
     questions.receive([Event("late", "p", now), Event("prompt", "p", now - 2 * DAY), Event("today", "p", now)])
-    questions.receive([Event("longest", "p", now - 2 * DAY + answers.REACH)])
+    questions.receive([Event("longest", "p", now - 2 * DAY + boundeds.REACH)])
     questions.meet([Error(now, "late"), Error(now - 2 * DAY, "prompt"), Error(now, "today")])
     sql = questions.connection
     day = now - 2 * DAY

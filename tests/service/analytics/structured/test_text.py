@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.analytics.structured.check_text import check_text
-from service.analytics.structured.unfit import UnfitText
+from service.analytics.structured.checking import check_text
+from service.analytics.structured.grammar import UnfitText
 
 IDENTITY = Path(__file__).parents[3] / "foreign" / "sqlglot" / "identity.sql"
 
@@ -207,8 +207,8 @@ def test_a_text_made_to_be_slow_is_given_up(text: str) -> None:
 
 def test_the_grammar_is_loaded_with_the_first_text_alone() -> None:
     program = (
-        "import sys, service.analytics.structured.asking as asking\n"
-        "from service.analytics.structured.check_text import check_text\n"
+        "import sys, service.analytics.structured.compiling as asking\n"
+        "from service.analytics.structured.checking import check_text\n"
         "assert not any(name.startswith('sqlglot') for name in sys.modules)\n"
         "check_text('select * from events')\n"
         "assert 'sqlglot' in sys.modules\n"

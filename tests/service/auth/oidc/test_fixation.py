@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from service.accounts.commands import operator
+from service.accounts import operator
 from tests.service.auth.oidc.test_way import Visitor, somebody, user_of
 from tests.service.auth.oidc.test_way import server as server  # noqa: PLC0414 (a fixture is found by name)
 from tests.service.auth.oidc.test_way import world as world  # noqa: PLC0414

@@ -14,9 +14,9 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from service.accounts.commands import operator
-from service.auth.system import carry_out
-from service.eventstore.declare.intents import Intent
+from service.accounts import operator
+from service.auth.authority import carry_out
+from service.eventstore.declare.commands import Intent
 from statemachines.accounts import person as people
 from tests.support import seen
 from tests.support.api import World

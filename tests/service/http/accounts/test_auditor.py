@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from service.accounts.commands import operator
+from service.accounts import operator
 from service.http.edge.routes import all_endpoints
 from statemachines.accounts.membership import Role
 from tests.support.api import Person, World, ok, refused

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from service.analytics.blueprints.catalogue import CATALOGUE
-from service.eventstore.connect.clock import DAY
+from service.eventstore.connect.facts import DAY
 from tests.service.http.projects.test_project import add_member
 from tests.support.api import Api, Person, World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

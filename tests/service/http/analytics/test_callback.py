@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx2
 import pytest
 
-from service.auth.sealing import seal
+from service.auth.secrets import seal
 from tests.service.http.analytics.test_connection import provider as provider  # noqa: PLC0414 (found by name)
 from tests.service.http.analytics.test_connection import running as running  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import server as server  # noqa: PLC0414

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from service.analytics.metadata.types import MOST_KEYS, MOST_NAMES
+from service.analytics.metadata import MOST_KEYS, MOST_NAMES
 from tests.support import seen
 from tests.support.api import Api, World, ok
 from tests.support.server import ServerHandle, running_beside

@@ -11,8 +11,7 @@ import pytest
 import pytest_asyncio
 
 from service.tlog.hashing import check_consistency, check_inclusion, hash_leaf, root_of
-from service.tlog.notes import Checkpoint, parse_checkpoint, parse_note, verify_note
-from service.tlog.signing import KeyPair
+from service.tlog.notes import Checkpoint, KeyPair, parse_checkpoint, parse_note, verify_note
 from service.tlog.tiles import split_hashes
 from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from projections.billing.subscription import PROJECTION
 from service.billing.payments import Payments
-from service.billing.reconciling import reconcile
+from service.billing.subscription import reconcile
 from service.eventstore.history.rebuild import rebuild
 from service.settingvalues import PLANS, plans
 from tests.support import seen

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from service.auth.system import carry_out
-from service.eventstore.declare.commands import Unit
-from service.eventstore.declare.intents import Intent
+from service.auth.authority import carry_out
+from service.eventstore.declare.commands import Intent, Unit
 from service.ids import new_id
 from statemachines.cases import case
 from tests.service.http.cases.test_case import listed, log

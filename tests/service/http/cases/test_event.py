@@ -12,7 +12,7 @@ import pytest
 
 from schemas.cases.event import MAX_PAGE_BYTES, CaseEventQuery
 from service.cases.sourcemaps.lookup.show import ADVICE
-from service.fairness.apart import LARGE
+from service.fairness.offload import LARGE
 from service.http.cases.event import list_case_events
 from service.ids import new_id
 from tests.service.http.cases.test_acting import act

@@ -16,8 +16,8 @@ from schemas.cases.log import LEVELS
 from service.auth.principals import PrincipalKind
 from service.http.edge.routes import all_endpoints
 from service.ingest.foreign.crash import DUMP
+from service.ingest.foreign.feedback import ITEM_TYPES, OTHER
 from service.ingest.foreign.posthog import NOT_TAKEN
-from service.ingest.foreign.reports import ITEM_TYPES, OTHER
 from service.ingest.kept.kinds import MOST_NAMES, NOT_KEPT, Kind, KindCounts
 from tests.service.http.cases.test_otlp import AS_PROTOBUF, export
 from tests.support.api import World, ok

@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from service.http.cases.intake.otlp import Scopes
 from service.ingest.foreign import otlp_protobuf
-from service.ingest.foreign.otlp_cut import Unread
+from service.ingest.foreign.otlp import Unread
 from tests.service.http.cases.test_ingest import LOG, figures, stored
 from tests.service.http.cases.test_ingest import project as project  # noqa: PLC0414 (a fixture is found by name)
 from tests.service.http.edge.test_unpacking import PACKERS

@@ -12,13 +12,12 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from service.accounts.commands import operator as admin
-from service.analytics.local import LocalAnalytics
+from service.accounts import operator as admin
+from service.analytics.local import LocalAnalytics, RepairedCase, count_recurrences
 from service.analytics.probes import TrafficProbe
-from service.analytics.recurrences import RepairedCase, count_recurrences
 from service.eventstore.store import EventStore
 from service.http.edge.routes import all_endpoints
-from service.ingest.kept.checks import COUNTERS, check_counters
+from service.ingest.kept.kinds import COUNTERS, check_counters
 from service.runs.reads.look_for_work import ENVIRONMENTS_KEPT, observed_in
 from statemachines.accounts.membership import Role
 from tests.support import archives

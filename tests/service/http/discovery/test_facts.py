@@ -6,9 +6,8 @@ import jinja2
 import pytest
 
 from schemas.discovery.guides import DisclosureQuery
-from service.discovery.installation import Installation
-from service.discovery.rendering import render
-from service.discovery.show.manifest import LANGUAGES
+from service.discovery.manifest import LANGUAGES, render
+from service.discovery.reads import Installation
 from service.http.discovery import facts
 from service.settingvalues import RATE_LIMITS
 

@@ -19,12 +19,10 @@ import pytest_asyncio
 from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.operations import documented_operations
 from service.analytics.blueprints.catalogue import CATALOGUE as BLUEPRINTS
-from service.discovery.show.capabilities import APART, TITLES
-from service.discovery.show.guides import ADAPTERS
-from service.discovery.show.manifest import LANGUAGES
+from service.discovery.manifest import ADAPTERS, APART, LANGUAGES, TITLES
 from service.http.discovery import facts
 from service.http.edge.app import Edge, create_app
-from service.onboarding.guidance import GUIDANCE
+from service.onboarding.lifecycle import GUIDANCE
 from service.settings import CLIENT_VARIABLES, VARIABLES
 from service.settingvalues import plans
 from statemachines.onboarding.lifecycle import Status
@@ -285,7 +283,7 @@ async def test_no_key_names_a_vendor(api: httpx2.AsyncClient, path: str) -> None
 
 async def test_only_the_moment_may_differ(api: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process shows the same capabilities, at another time."""
-    from service.discovery.show import capabilities as shown
+    from service.discovery import manifest as shown
     from service.http.discovery import installation as doors
 
     first = (await api.get("/v1/capabilities")).json()

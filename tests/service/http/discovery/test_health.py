@@ -7,7 +7,7 @@ import re
 import psycopg
 
 from service.jobs.declared import declared
-from service.runs.background import turns
+from service.runs.background import sweep
 from tests.support.server import ServerFactory, ServerHandle
 
 
@@ -19,7 +19,7 @@ def test_live_and_ready(server: ServerHandle) -> None:
     assert ready["status"] == "ready"
     names = [check["name"] for check in ready["checks"]]
     assert names[:4] == ["database", "migrations", "writes", "sequencer"]
-    assert names[-len(turns.Turn) :] == [f"sweep {turn.value}" for turn in turns.Turn]
+    assert names[-len(sweep.Turn) :] == [f"sweep {turn.value}" for turn in sweep.Turn]
     assert all(check["ok"] for check in ready["checks"])
 
 

@@ -18,9 +18,8 @@ import pytest_asyncio
 
 from schemas.discovery.pages import MAX_ASKED
 from service.console import assets
-from service.discovery.installation import Installation
-from service.discovery.pages.searching import MOST_HITS, Findable
-from service.discovery.pages.sources import SECTIONS
+from service.discovery.pages import MOST_HITS, SECTIONS, Findable
+from service.discovery.reads import Installation
 from service.http.discovery import facts, guides, shelf
 from tests.service.http.discovery.test_guides import ABLE, BASE, UNABLE, edge_of, read
 from tests.service.http.edge.toy_api import running

@@ -15,7 +15,7 @@ from service.auth.authenticator import Authenticator, PrincipalStanding
 from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.auth.secrets import Dsn
-from service.billing.notices import Told
+from service.billing.usage import Told
 from service.eventstore.declare.commands import Answer, Command, Outcome
 from service.eventstore.store import COMMANDS, FENCES, READS
 from service.http.edge.declare.operations import Operation

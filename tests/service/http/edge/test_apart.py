@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.fairness.apart import LARGE, Apart
+from service.fairness.offload import LARGE, Apart
 from service.http.edge import pipeline
 from service.http.edge.pipeline import MOST_DOCUMENTS, MOST_TELEMETRY
 from tests.service.http.edge.toy_api import THING, Toy

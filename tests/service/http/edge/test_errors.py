@@ -14,7 +14,7 @@ from schemas.kernel.errors import CATALOGUE, ClosedErrorEnvelope, ErrorEnvelope
 from service.auth.refusals import refusal
 from service.eventstore.declare.commands import CommandFailed, KeyInProgress, KeyReused, OutcomeUnknown
 from service.eventstore.declare.faults import StreamDamaged, StreamIsNewer
-from service.fairness.not_done import CommandNotDone
+from service.fairness.turns import CommandNotDone
 from service.http.edge.answer.errors import encode_failure, failure_of
 from service.http.edge.declare.call import Call
 from statemachines.kernel.if_match import PreconditionFailed

@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 
 from service.auth.principals import PrincipalKind
 from service.auth.secrets import SecretKind, make
-from service.billing.notices import Notices
+from service.billing.usage import Notices
 from service.http.edge.app import create_app
 from service.http.edge.declare.operations import Operation
 from service.http.edge.routes import all_endpoints

@@ -14,7 +14,7 @@ from service.auth.principals import PrincipalKind
 from service.auth.refusals import ServiceUnavailable
 from service.console import door
 from service.eventstore.read.reader import reads_for
-from service.fairness.tenants import NOBODY, PUBLIC_QUERIES, SIGN_IN, STRANGERS, sharing
+from service.fairness.turns import NOBODY, PUBLIC_QUERIES, SIGN_IN, STRANGERS, sharing
 from service.http.edge.admission.in_flight import Crowd
 from service.http.edge.body.room import MEMBERS_PART, BodyRoom
 from service.http.edge.pipeline import MAX_RUNNING, MOST_OF_PLACE

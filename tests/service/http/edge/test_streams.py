@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.fairness.not_done import ReadNotDone
+from service.fairness.turns import ReadNotDone
 from service.http.edge.answer.errors import RateLimited
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.waiting import streams as module

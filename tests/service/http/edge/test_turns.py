@@ -11,8 +11,7 @@ import pytest
 
 from service.fairness import bodies as edge_turns
 from service.fairness.bodies import REST, SMALL, UNTIRED, Shares
-from service.fairness.not_done import CommandNotDone
-from service.fairness.turns import Company, Turns
+from service.fairness.turns import CommandNotDone, Company, Turns
 from service.http.edge.declare.call import Call
 from service.http.edge.pipeline import MAX_RUNNING
 

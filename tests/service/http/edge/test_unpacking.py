@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.auth.refusals import InvalidPayload
-from service.fairness.apart import LARGE
+from service.fairness.offload import LARGE
 from service.http.edge.answer.errors import PayloadTooLarge, UnsupportedMediaType
 from service.http.edge.body import unpacking
 from service.http.edge.body.room import BodyRoom

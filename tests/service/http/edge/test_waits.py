@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from schemas.kernel.waiting import WaitQuery
-from service.eventstore.follow.listener import Listener
-from service.fairness.not_done import ReadNotDone
+from service.eventstore.follow.follower import Listener
+from service.fairness.turns import ReadNotDone
 from service.http.edge.answer.errors import RateLimited
 from service.http.edge.waiting import waits as module
 from service.http.edge.waiting.places import AccountPlaces

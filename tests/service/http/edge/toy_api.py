@@ -16,8 +16,7 @@ from structlog.testing import capture_logs
 
 from projections.kernel.projection import Row, Table
 from service.auth.principals import PrincipalKind as Kind
-from service.eventstore.declare.commands import Answer, Outcome
-from service.eventstore.declare.intents import Intent
+from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.edge.app import Edge, create_app
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Endpoint, Group

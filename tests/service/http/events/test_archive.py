@@ -19,11 +19,10 @@ import pytest
 
 from service.archives import archive
 from service.archives.archive import Archive, Archives
-from service.archives.making import _ERRORS, FEW_BYTES, MOST_ROWS, SETTINGS, _Maker, make
+from service.archives.making import _ERRORS, FEW_BYTES, MOST_ROWS, SETTINGS, Contents, _Maker, make
 from service.archives.spool import Spool
-from service.archives.telling import Contents
 from service.eventstore.store import EventStore
-from service.fairness.not_done import ReadNotDone
+from service.fairness.turns import ReadNotDone
 from tests.support import archives
 from tests.support.api import Person, World, ok, refused, world  # noqa: F401 (a fixture)
 from tests.support.ending import held_at_the_fence

@@ -17,7 +17,8 @@ import httpx2
 import jsonschema_rs
 import pytest
 
-from service.events import feeds, following, reads, show
+from service.events import event as reads
+from service.events import feeds
 from service.eventstore.declare.codec import EventEnvelope, canonical, hash_leaf
 from service.eventstore.history.stored import StoredEvent
 from tests.support import seen
@@ -212,7 +213,7 @@ async def test_who_may_read(world: World) -> None:  # noqa: F811
 
 
 async def add(world: World, project_id: str, person: Person, role: str = "member") -> None:  # noqa: F811
-    from service.accounts.commands.operator import set_member
+    from service.accounts.operator import set_member
     from statemachines.accounts.membership import Role
 
     await world.operate(lambda store: set_member(store, project_id, person.user_id, Role(role)))
@@ -348,10 +349,10 @@ def test_an_erased_event_is_shown_as_such() -> None:
     hashes = {"payload_hash": b"p" * 32, "leaf": b"l" * 32, "chain": b"c" * 32, "salt": None, "payload": None}
     at = datetime(2026, 11, 26, 20, tzinfo=UTC)
     event = StoredEvent(**{**names, **hashes, "position": 7, "revision": 1, "recorded_at": at})  # type: ignore[arg-type]
-    shown = json.loads(show.encode_event(event))
+    shown = json.loads(reads.encode_event(event))
     assert (shown["erased"], shown["payload"], shown["salt"]) == (True, None, None)
     assert (shown["position"], shown["leaf"], shown["recorded_at"]) == (7, "6c" * 32, int(at.timestamp() * 1_000_000))
-    cloud = json.loads(show.encode_cloud_event("https://service.example")(event))
+    cloud = json.loads(reads.encode_cloud_event("https://service.example")(event))
     assert (cloud["erased"], cloud["data"], cloud["time"]) == (True, None, "2026-11-26T20:00:00Z")
 
 
@@ -377,5 +378,5 @@ async def test_streams_are_bounded_for_an_account(world: World) -> None:  # noqa
 
 def test_bounds() -> None:
     assert feeds.KEPT_BYTES * 100 <= 10 << 20  # of one account's streams
-    assert following.PAGE <= 200
+    assert feeds.PAGE <= 200
     assert reads.PAGE_BYTES <= 1 << 20

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from scripts.load import worlds
-from service.events import feeds, following, reads, show
+from service.events import event as reads
+from service.events import feeds
 from tests.service.http.events.test_event import numbered, shop
 from tests.support.api import World, world  # noqa: F401 (a fixture)
 from tests.torture.neighbours.attacks import MOST_TARGETS, plan_of
@@ -56,9 +57,9 @@ async def test_slow_readers_hold_few_pages(world: World, monkeypatch: Any) -> No
         return
 
     async def read(store: Any) -> list[bytes]:
-        authority = following.StreamAuthority(admit, (), "a")
-        sources = following.StreamParts(store, None, feeds.Feeds(store, None))  # type: ignore[arg-type]
-        slow, other = (following.download(sources, source, 0, authority, show.encode_event) for _ in range(2))
+        authority = feeds.StreamAuthority(admit, (), "a")
+        sources = feeds.StreamParts(store, None, feeds.Feeds(store, None))  # type: ignore[arg-type]
+        slow, other = (feeds.download(sources, source, 0, authority, reads.encode_event) for _ in range(2))
         got = [await anext(slow)]
         waiting = asyncio.create_task(anext(other))
         while not sources.feeds.pages.waiting:  # noqa: ASYNC110 - the other one begins when it is its turn

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from service.discovery import rendering
+from service.discovery import manifest
 from service.http.discovery import entry, facts, guides, shelf
 from service.http.mcp import kit
 from service.http.mcp.kit import Kit
@@ -44,7 +44,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(module, name, counting)
 
-    for module in (rendering, facts):
+    for module in (manifest, facts):
         count(module, "render", lambda name, _: name)
     count(kit, "make", lambda _: "kit")
     count(entry, "build_document", lambda *_: "document")
@@ -54,7 +54,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(entry, "_selections", Weighted(lambda _: 1, max_bytes=1000))
     for cached in (entry.schema_document, facts.bound, facts.operations, facts.text, facts.privacy, shelf.library):
         cached.cache_clear()
-    rendering._environment.cache_clear()
+    manifest._environment.cache_clear()
     return counted
 
 

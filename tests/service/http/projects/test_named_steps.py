@@ -15,8 +15,8 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from service.accounts.commands import operator as admin
-from service.contracts.stopping import resume_installation, stop_installation
+from service.accounts import operator as admin
+from service.contracts.contract import resume_installation, stop_installation
 from service.http.edge.app import create_app
 from service.process.assembly import make_services
 from service.settings import load_settings

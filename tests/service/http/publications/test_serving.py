@@ -15,7 +15,7 @@ import pytest
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import EventStore
-from service.fairness.tenants import PUBLIC_QUERIES, sharing
+from service.fairness.turns import PUBLIC_QUERIES, sharing
 from service.ids import new_id
 from service.publications.serving import PublicAnswers
 from service.registry import read_models, registry

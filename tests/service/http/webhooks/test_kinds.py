@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from schemas.webhooks.event import TEST, DocumentedName, EventName
-from service.webhooks.describing import KINDS, catalogue
+from service.webhooks.testing import KINDS, catalogue
 from tests.support.api import World, ok
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.listening import faults_of_body

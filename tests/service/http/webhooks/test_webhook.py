@@ -275,8 +275,8 @@ async def test_one_test_of_a_webhook_at_a_time(shop, listener: Listener):
 
 
 async def test_a_test_lifts_the_stop_of_failures_and_not_that_of_a_member(world: World, shop, listener: Listener):
-    from service.auth.system import carry_out
-    from service.webhooks.commands import stop
+    from service.auth.authority import carry_out
+    from service.webhooks.webhook import stop
 
     owner, project_id, path = shop
     made = await register(owner, path, listener.url)

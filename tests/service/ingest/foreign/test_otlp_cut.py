@@ -11,7 +11,7 @@ from google.protobuf.json_format import MessageToJson
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from service.ingest.foreign import otlp_json, otlp_protobuf
-from service.ingest.foreign.otlp_cut import MAX_RECORD, MalformedExport, TooManyRecords, check_size
+from service.ingest.foreign.otlp import MAX_RECORD, MalformedExport, TooManyRecords, check_size
 from service.ingest.foreign.otlp_json import MOST_PARTS
 from tests.support.protobuf import field
 

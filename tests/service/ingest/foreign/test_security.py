@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from service.ingest.foreign.common import ForeignEvent
-from service.ingest.foreign.reports import OTHER
+from service.ingest.foreign.feedback import OTHER
 from service.ingest.foreign.security import EXTENSION, NETWORK, MalformedReport, ReportFacts, read_report
-from service.ingest.queue.times import SdkClock
+from service.ingest.queue.outcomes import SdkClock
 
 
 def csp(**members: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.ingest.foreign.common import to_log
-from service.ingest.foreign.reports import MAX_QUANTITY, known_type, read_report
+from service.ingest.foreign.feedback import MAX_QUANTITY, known_type, read_report
 from service.ingest.foreign.sentry_event import event_id_of, read_event
 from service.ingest.grouping.evidence import gather
 from service.ingest.grouping.fingerprint import group

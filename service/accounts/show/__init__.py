@@ -1,1 +1,0 @@
-"""How people, keys and members are shown."""

@@ -1,1 +1,0 @@
-"""Bounded questions to telemetry: the query, its rows, and the receipt."""

@@ -1,1 +1,0 @@
-"""Pictures of state machines, drawn on the server without any other program."""

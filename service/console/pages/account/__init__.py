@@ -1,1 +1,0 @@
-"""Pages about the person: sessions, and sign-ins of devices."""

@@ -1,1 +1,0 @@
-"""The automation of a project: playbooks, the contract, and its past."""

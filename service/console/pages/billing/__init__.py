@@ -1,1 +1,0 @@
-"""Usage, plan and payment."""

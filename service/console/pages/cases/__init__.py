@@ -1,1 +1,0 @@
-"""Cases, their errors and people, and the rules and source maps about them."""

@@ -1,1 +1,0 @@
-"""Answers of the interface as files to keep."""

@@ -1,1 +1,0 @@
-"""The way of a project from a plan to its proof."""

@@ -1,1 +1,0 @@
-"""What belongs to the person alone: settings, keys, invitations and the account."""

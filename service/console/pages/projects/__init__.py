@@ -1,1 +1,0 @@
-"""All projects, and the overview of one."""

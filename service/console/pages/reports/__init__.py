@@ -1,1 +1,0 @@
-"""Weekly reports: their list, and one in its form."""

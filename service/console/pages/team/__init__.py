@@ -1,1 +1,0 @@
-"""The people and programs of a project: members and credentials."""

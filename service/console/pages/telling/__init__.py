@@ -1,1 +1,0 @@
-"""Messages of a project to others: webhooks, alerts and public queries."""

@@ -1,0 +1,451 @@
+"""Automation contracts: saved disabled, enabled, paused, stopped, read and shown (G-101, G-103).
+
+Save, pause and disable are fences of the project: when one is acknowledged, nothing that began under the former
+contract can commit any more. Enable grants authority and takes none away, so it is an ordinary command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+import psycopg
+from psycopg_pool import PoolTimeout
+
+from projections.contracts.contract import AUTOMATION_CONTRACTS, AutomationContractRow, AutomationRow
+from schemas.contracts.contract import (
+    MAX_ERRORS,
+    AutomationContract,
+    AutomationGap,
+    ContractAutomation,
+    ContractProblem,
+    ContractValidation,
+    DisabledContract,
+    EnableAnswer,
+    EnableReceipt,
+    FenceEvent,
+    PauseAnswer,
+    Readiness,
+    StartedEffect,
+)
+from schemas.contracts.playbook import Playbook, PlaybookEndpoints, PlaybookRef, RelatedOperation
+from service.auth.authority import carry_out
+from service.contracts.readiness import gather
+from service.eventstore.declare.commands import Intent, OutcomeUnknown, Unit
+from service.eventstore.declare.faults import StreamFault
+from service.eventstore.declare.names import load_sql
+from service.eventstore.history.as_of import RowSource
+from service.eventstore.history.audit import Report, unreported
+from service.eventstore.store import EventStore
+from service.fairness.turns import CommandNotDone, ReadNotDone
+from statemachines.contracts import contract, stop
+from statemachines.contracts.contract import ContractNotFound, EnableWish, KeptReceipt, Status
+from statemachines.contracts.documents import WORKFLOW, Checked, Document, make_document
+from statemachines.contracts.playbook import template_hash, versions_of
+from statemachines.contracts.readiness import find_gaps
+from statemachines.contracts.stop import InstallationStop
+from statemachines.contracts.templates import Template
+from statemachines.kernel.machine import Rejection
+from statemachines.kernel.shapes import json_schema
+
+# What may be done to an automation contract: save it disabled, enable, pause, turn one automation off (G-101, G-103).
+
+
+class Saved(NamedTuple):
+    """The contract as it was saved, and whether it is the project's first."""
+
+    row: AutomationContractRow
+    first: bool
+
+
+class Enabled(NamedTuple):
+    """The contract as it stands, the receipt of the enable, and whether that had been carried out before."""
+
+    row: AutomationContractRow
+    receipt: EnableReceipt
+    replay: bool
+
+
+def save(project_id: str, document: Document, *, if_match: str | None, saved_by: str) -> Intent[Saved]:
+    """Save a contract with everything off, the first or in place of the current one (R-AUT-02 to R-AUT-04).
+
+    `saved_by` is a user id. Refused as decide_save refuses.
+    """
+    stream = contract.stream(project_id)
+
+    def decide(unit: Unit) -> Saved:
+        state = unit.state(stream)
+        events = contract.decide_save(
+            state, document, contract_id=stream.id, if_match=if_match, saved_by=saved_by, now=unit.now
+        )
+        unit.append(stream, events)
+        return Saved(_row(unit, project_id), state.status is Status.ABSENT)
+
+    return Intent([stream], decide, fence=True, saves=True)
+
+
+async def enable(store: EventStore, project_id: str, wish: EnableWish, *, enabled_by: str) -> Intent[Enabled]:
+    """Turn automations on, exactly as reviewed; the same wish again turns nothing on (R-AUT-05).
+
+    `enabled_by` is a user id. Refused as decide_enable refuses, and while the installation is stopped.
+    """
+    stream, stopped = contract.stream(project_id), stop.stream()
+    row = await store.get(AUTOMATION_CONTRACTS, project_id, stream.id)
+    # Of a contract that is replaced after this read, the etag sent is stale: nothing is decided by these facts then.
+    automations = [] if row is None else [automation.saved for automation in row.automations]
+    evidence = await gather(store, project_id, automations)
+
+    def decide(unit: Unit) -> Enabled:
+        facts = evidence.facts_under_locks(unit)
+        events = contract.decide_enable(unit.state(stream), wish, facts, enabled_by=enabled_by, now=unit.now)
+        if events:
+            stop.require_lifted(unit.state(stopped))
+        unit.append(stream, events)
+        kept = kept_receipt(unit, project_id, wish)
+        assert kept is not None, "an enable that was carried out has its receipt"
+        return Enabled(_row(unit, project_id), kept.receipt, replay=not events)
+
+    return Intent([stream], decide, reads=[stopped], lookups=evidence.lookups, gates=[stop.GATE])
+
+
+def enabled_before(unit: Unit, project_id: str, wish: EnableWish, answered: EnableReceipt) -> Enabled:
+    """Answer an enable that was carried out before: its receipt, and the contract as it stands now."""
+    kept = kept_receipt(unit, project_id, wish)
+    return Enabled(_row(unit, project_id), answered if kept is None else kept.receipt, replay=True)
+
+
+def kept_receipt(unit: Unit, project_id: str, wish: EnableWish) -> KeptReceipt | None:
+    """The receipt that the contract keeps of a wish, if it still does."""
+    return contract.find_receipt(unit.state(contract.stream(project_id)), wish.command)
+
+
+def pause(project_id: str, *, reason: str | None, paused_by: str) -> Intent[AutomationContractRow]:
+    """Stop everything, whatever revision the contract is at (R-AUT-06). Raises ContractNotFound."""
+    stream = contract.stream(project_id)
+
+    def decide(unit: Unit) -> AutomationContractRow:
+        unit.append(stream, contract.decide_pause(unit.state(stream), reason=reason, paused_by=paused_by, now=unit.now))
+        return _row(unit, project_id)
+
+    return Intent([stream], decide, fence=True)
+
+
+def disable(
+    project_id: str, automation_id: str, *, reason: str | None, if_match: str | None, disabled_by: str
+) -> Intent[AutomationContractRow]:
+    """Disable one automation at the revision that was read (R-AUT-07). Refused as decide_disable refuses."""
+    stream = contract.stream(project_id)
+
+    def decide(unit: Unit) -> AutomationContractRow:
+        events = contract.decide_disable(
+            unit.state(stream),
+            automation_id,
+            reason=reason,
+            if_match=if_match,
+            disabled_by=disabled_by,
+            now=unit.now,
+        )
+        unit.append(stream, events)
+        return _row(unit, project_id)
+
+    return Intent([stream], decide, fence=True)
+
+
+def record_stop(why: str) -> Intent[InstallationStop]:
+    """Stop all enabling in this installation. No earlier enable commits after it (G-148)."""
+    stream = stop.stream()
+
+    def decide(unit: Unit) -> InstallationStop:
+        state: InstallationStop = unit.append(stream, stop.decide_stop(unit.state(stream), why=why, now=unit.now))
+        return state
+
+    return Intent([stream], decide, fence=stop.GATE)
+
+
+def record_resume() -> Intent[InstallationStop]:
+    """Lift the stop of the installation, and nothing else (G-148)."""
+    stream = stop.stream()
+
+    def decide(unit: Unit) -> InstallationStop:
+        state: InstallationStop = unit.append(stream, stop.decide_resume(unit.state(stream), now=unit.now))
+        return state
+
+    return Intent([stream], decide, fence=stop.GATE)
+
+
+def _row(unit: Unit, project_id: str) -> AutomationContractRow:
+    row = unit.row(AUTOMATION_CONTRACTS, project_id, contract.stream(project_id).id)
+    assert row is not None, "a saved contract has a row"
+    return row
+
+
+# Stopping every automation of an installation, one contract after the other (G-148).
+
+ACTOR = "operator"
+AT_ONCE = 4  # as many as the fence lane takes up
+ROUNDS = 5
+PAUSE_SECONDS = 0.5  # before what was busy is tried again
+
+_ENABLED = load_sql("contracts", "enabled")
+_BUSY = (CommandNotDone, OutcomeUnknown, ReadNotDone, PoolTimeout, psycopg.OperationalError)
+
+
+class NotStopped(NamedTuple):
+    """A project whose contract could not be paused, with the code of the reason."""
+
+    project_id: str
+    why: str
+
+
+class StopTally(NamedTuple):
+    """The result of a stop of the installation: the projects with paused contracts, and the failures."""
+
+    stop: InstallationStop
+    paused: list[str]
+    not_stopped: list[NotStopped]
+
+
+async def stop_installation(store: EventStore, why: str, progress: Report = unreported) -> StopTally:
+    """Stop every automation of the installation; `why` is kept with each event. Raises what the store raises."""
+    stop = await carry_out(store, ACTOR, "pause --all", record_stop(why))
+    paused: list[str] = []
+    failed: dict[str, NotStopped] = {}
+    for attempt in range(ROUNDS):
+        found = [project_id for (project_id,) in await store.fetch(_ENABLED)]
+        if not found or (attempt and all(project_id in failed for project_id in found)):
+            break
+        if attempt:
+            await asyncio.sleep(PAUSE_SECONDS)
+        await _pause_each(store, found, why, paused, failed, progress)
+    left = {project_id for (project_id,) in await store.fetch(_ENABLED)}
+    busy = [NotStopped(project_id, "service_unavailable") for project_id in sorted(left - failed.keys())]
+    return StopTally(
+        stop, sorted(set(paused) - left), [*(failed[name] for name in sorted(failed.keys() & left)), *busy]
+    )
+
+
+async def resume_installation(store: EventStore) -> InstallationStop:
+    """Lift the stop; every contract stays paused until its owner enables it. Raises what the store raises."""
+    return await carry_out(store, ACTOR, "resume --all", record_resume())
+
+
+async def _pause_each(
+    store: EventStore,
+    projects: Sequence[str],
+    why: str,
+    paused: list[str],
+    failed: dict[str, NotStopped],
+    progress: Report,
+) -> None:
+    """Pause these contracts, some at a time. One that is busy is left for another round."""
+    room = asyncio.Semaphore(AT_ONCE)
+    done = 0
+
+    async def one(project_id: str) -> None:
+        nonlocal done
+        async with room:
+            try:
+                intent = pause(project_id, reason=why, paused_by=ACTOR)
+                await carry_out(store, ACTOR, "pause --all", intent, project=project_id)
+                paused.append(project_id)
+            except ContractNotFound:
+                pass  # Its project went meanwhile.
+            except Rejection as refused:
+                failed[project_id] = NotStopped(project_id, refused.code)
+            except StreamFault as fault:
+                failed[project_id] = NotStopped(project_id, fault.code)
+            except _BUSY:
+                pass
+        done += 1
+        progress(done, len(projects))
+
+    await asyncio.gather(*(one(project_id) for project_id in projects))
+
+
+# Reads of the automation contract: as it was saved, and what an input would still need (R-AUT-01, R-AUT-04).
+
+
+class Examined(NamedTuple):
+    """An input held against the server's own rendering, and what its automations still need."""
+
+    entries: list[Any]
+    checked: Checked
+    gaps: list[AutomationGap]
+
+    @property
+    def valid(self) -> bool:
+        """Whether it could be saved."""
+        return not self.checked.errors
+
+
+async def find_contract(rows: RowSource, project_id: str) -> AutomationContractRow:
+    """Read the contract of a project. Raises ContractNotFound."""
+    row = await rows.get(AUTOMATION_CONTRACTS, project_id, contract.stream(project_id).id)
+    if row is None:
+        raise ContractNotFound(
+            "The project has no automation contract.", next_action="Render a playbook and save the contract."
+        )
+    return row
+
+
+async def examine(store: EventStore, project_id: str, entries: list[Any], checked: Checked) -> Examined:
+    """Find everything that an enable of checked entries would miss, beside what a save would refuse (R-AUT-01)."""
+    evidence = await gather(store, project_id, checked.automations)
+    facts = evidence.facts(await store.now())
+    gaps = [
+        AutomationGap(automation.automation_id, gap.code, gap.message)
+        for automation in checked.automations
+        for gap in find_gaps(automation, facts)
+    ]
+    gaps += [
+        AutomationGap(automation_id, WORKFLOW, "The workflow is not the one that this playbook enables.")
+        for automation_id in checked.other_workflows
+    ]
+    return Examined(entries, checked, gaps)
+
+
+# The automation contract and the playbooks on the wire.
+
+OperationIds = Mapping[tuple[str, str], str]
+"""Ids of the API's operations by method and path."""
+
+_NEXT = {
+    Status.DISABLED.value: "Create the runner credentials, review the contract, and have an owner enable it.",
+    Status.ENABLED.value: "Let your scheduler wake each runner. Pause stops everything at once.",
+    Status.PAUSED.value: "Everything is off until an owner reviews this contract and enables it again.",
+}
+
+
+def shown_contract(row: AutomationContractRow) -> AutomationContract:
+    """The artifact as clients see it."""
+    return AutomationContract(
+        contract_id=row.id,
+        project_id=row.project_id,
+        revision=row.state_revision,
+        etag=row.etag,
+        contract_sha256=row.contract_sha256,
+        enabled=any(automation.enabled for automation in row.automations),
+        paused=row.paused_at is not None,
+        paused_at=row.paused_at,
+        automations=[_automation(automation) for automation in row.automations],
+        enable_receipt=row.enable_receipt,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        updated_by=row.updated_by,
+        next_action=_NEXT[row.status],
+    )
+
+
+def disabled(row: AutomationContractRow) -> DisabledContract:
+    """The artifact after a disable; the caller fills in the effects started before."""
+    shown = shown_contract(row)
+    return DisabledContract(**{name: getattr(shown, name) for name in shown.__struct_fields__}, fence=_fence(row))
+
+
+def _fence(row: AutomationContractRow) -> FenceEvent:
+    """The contract's last event. The stop holds from it on."""
+    return FenceEvent(stream_id=row.id, revision=row.revision)
+
+
+def effects(found: Iterable[Sequence[Any]]) -> list[StartedEffect]:
+    """Effects that had begun, as service/runs/background/effects.py reads them."""
+    return [
+        StartedEffect(kind, automation_id, run_id, grant_id, status, at)
+        for _, automation_id, run_id, grant_id, kind, status, at in found
+    ]
+
+
+def _automation(row: AutomationRow) -> ContractAutomation:
+    saved = row.saved
+    return ContractAutomation(
+        # Ids of published playbooks only: nothing else is ever saved.
+        playbook=msgspec.convert(
+            {"id": saved.playbook_id, "version": saved.playbook_version, "template_hash": saved.template_hash},
+            PlaybookRef,
+        ),
+        bindings=msgspec.json.decode(saved.bindings),
+        readiness_assertions=msgspec.json.decode(saved.readiness_assertions),
+        policy=msgspec.json.decode(saved.policy),
+        automation_id=saved.automation_id,
+        enabled=row.enabled,
+        enabled_at=row.enabled_at,
+        disabled_at=row.disabled_at,
+        disabled_reason=row.disabled_reason,
+        policy_sha256=saved.policy_sha256,
+    )
+
+
+def validation(project_id: str, examined: Examined) -> ContractValidation:
+    """What a save would refuse and an enable would miss."""
+    valid = examined.valid
+    if valid:
+        next_action = "An owner can save this input with PUT. It stays disabled until an owner enables it."
+    else:
+        next_action = "Correct the errors by their paths, or render the playbook again and use its entry unchanged."
+    return ContractValidation(
+        valid=valid,
+        project_id=project_id,
+        errors=[ContractProblem(*problem) for problem in examined.checked.errors[:MAX_ERRORS]],
+        readiness=Readiness(ready=valid and not examined.gaps, gaps=examined.gaps),
+        contract_sha256=make_document(examined.entries, examined.checked).contract_sha256 if valid else None,
+        next_action=next_action,
+    )
+
+
+def enabled(result: Enabled) -> EnableAnswer:
+    """The receipt of an enable beside the contract as it stands."""
+    shown = shown_contract(result.row)
+    still = shown.etag == result.receipt.etag
+    return EnableAnswer(
+        enable_receipt=result.receipt,
+        contract=shown,
+        idempotent_replay=result.replay,
+        next_action=(
+            "Let the scheduler wake the runner of each enabled automation."
+            if still
+            else "The contract has changed since this receipt. Read its present state here first."
+        ),
+    )
+
+
+def paused(row: AutomationContractRow) -> PauseAnswer:
+    """The contract after a pause."""
+    shown = shown_contract(row)
+    assert shown.paused_at is not None, "a paused contract says since when"
+    return PauseAnswer(contract=shown, paused_at=shown.paused_at, fence=_fence(row), next_action=shown.next_action)
+
+
+@cache
+def _versions(template_id: str) -> list[str]:
+    return [published.version for published in versions_of(template_id)]
+
+
+def playbook(template: Template, operation_ids: OperationIds) -> Playbook:
+    """Catalogue entry of one version (G-117)."""
+    versions = _versions(template.id)
+    return Playbook(
+        id=template.id,
+        version=template.version,
+        latest=template.version == versions[-1],
+        title=template.title,
+        description=template.description,
+        trigger_kind=template.trigger_kind,
+        output_kind=template.output_kind,
+        locked_invariants=template.locked_invariants,
+        render_request_schema=json_schema(template.request),
+        run_output_schema=json_schema(template.output),
+        related_operations=[
+            RelatedOperation(operation_ids[method, path], method, path) for method, path in template.operations
+        ],
+        latest_version=versions[-1],
+        available_versions=versions,
+        endpoints=PlaybookEndpoints(
+            detail=f"/v1/automation-playbooks/{template.id}",
+            render=f"/v1/projects/{{project_id}}/automation-playbooks/{template.id}/render",
+        ),
+        template_hash=template_hash(template.id, template.version),
+        next_action=template.next_action,
+    )

@@ -1,1 +1,0 @@
-"""The pages for people: the repository's documentation and the guides, as HTML and searchable (G-166)."""

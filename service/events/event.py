@@ -1,0 +1,299 @@
+"""Events of the log: pages of a project and of a stream, with what each says in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from schemas.events.event import LoggedEvent
+from service.eventstore.declare.names import load_sql
+from service.eventstore.history.audit import envelope_of
+from service.eventstore.history.stored import StoredEvent
+from service.eventstore.store import EventStore
+from service.registry import machines
+from statemachines.kernel.topics import schemas
+
+# Reads of the log for one project: pages of a project, pages of a stream, and events at their positions.
+
+PAGE_BYTES = 256 * 1024
+"""Payloads in one page, which ends with the event that passes it. Queries guess it from the sizes in the table."""
+
+_OF_PROJECT = load_sql("events", "of_project")
+_OF_PROJECT_BEFORE = load_sql("events", "of_project_before")
+_OF_STREAM = load_sql("events", "of_stream")
+_OF_STREAM_UNTIL = load_sql("events", "of_stream_until")
+_AT_POSITIONS = load_sql("events", "at_positions")
+_REVISION_AFTER = load_sql("events", "revision_after")
+_STREAM_OF_PERSON = load_sql("events", "stream_of_person")
+
+
+class EventSource(NamedTuple):
+    """The events of a project, or of one of its streams."""
+
+    project_id: str
+    stream_id: str | None = None
+
+
+class EventsRead(NamedTuple):
+    """Some events in the order of the log, the position to go on after, the size of the log, and whether more follow.
+
+    `more` is false at the end of the log, as far as the read saw it.
+    """
+
+    events: list[StoredEvent]
+    next_after: int
+    log_size: int
+    more: bool
+
+
+async def find_stream(store: EventStore, stream_id: str, user_id: str) -> str | None:
+    """Find the project of a stream among those of a person."""
+    rows = await store.doors.fetch(_STREAM_OF_PERSON, stream_id=stream_id, user_id=user_id)
+    return rows[0][0] if rows else None
+
+
+async def read_page(store: EventStore, source: EventSource, after: int, limit: int) -> EventsRead:
+    """Read the events after a position."""
+    if source.stream_id is None:
+        return await _of_project(store, source.project_id, after, limit)
+    named = {"project_id": source.project_id, "stream_id": source.stream_id}
+    [[revision]] = await store.fetch(_REVISION_AFTER, **named, after=after)
+    rows = await store.fetch(_OF_STREAM, **named, revision=revision, limit=limit, bytes=PAGE_BYTES)
+    events = _fitting([StoredEvent._make(row[1:]) for row in rows if row[1] is not None])
+    reached = events[-1].position if events else None
+    return EventsRead(events, reached or after, rows[0][0], bool(events))
+
+
+async def _of_project(store: EventStore, project_id: str, after: int, limit: int) -> EventsRead:
+    rows = await store.fetch(_OF_PROJECT, project_id=project_id, after=after, limit=limit, bytes=PAGE_BYTES)
+    size, matched = rows[0][:2]
+    events = _fitting([StoredEvent._make(row[2:]) for row in rows if matched])
+    reached = events[-1].position if events and _was_cut(events, matched, limit) else None
+    next_after = max(after, size) if reached is None else reached
+    return EventsRead(events, next_after, size, next_after < size)
+
+
+class EventsBefore(NamedTuple):
+    """Some events in the order of the log, the position to look before next, if any, and the size of the log."""
+
+    events: list[StoredEvent]
+    next_before: int | None
+    log_size: int
+
+
+async def read_before(store: EventStore, source: EventSource, before: int, limit: int) -> EventsBefore:
+    """Read the last events before a position."""
+    if source.stream_id is None:
+        return await _of_project_before(store, source.project_id, before, limit)
+    named = {"project_id": source.project_id, "stream_id": source.stream_id}
+    [[revision]] = await store.fetch(_REVISION_AFTER, **named, after=before - 1)
+    rows = await store.fetch(_OF_STREAM_UNTIL, **named, revision=revision, limit=limit, bytes=PAGE_BYTES)
+    events = _fitting([StoredEvent._make(row[1:]) for row in rows if row[1] is not None])[::-1]
+    more = bool(events) and events[0].revision > 1
+    return EventsBefore(events, events[0].position if more else None, rows[0][0])
+
+
+async def _of_project_before(store: EventStore, project_id: str, before: int, limit: int) -> EventsBefore:
+    rows = await store.fetch(_OF_PROJECT_BEFORE, project_id=project_id, before=before, limit=limit, bytes=PAGE_BYTES)
+    size, matched = rows[0][:2]
+    events = _fitting([StoredEvent._make(row[2:]) for row in rows if matched])[::-1]
+    more = bool(events) and _was_cut(events, matched, limit)
+    first = any(event.stream_id == project_id and event.revision == 1 for event in events)
+    return EventsBefore(events, events[0].position if more and not first else None, size)
+
+
+async def read_at(store: EventStore, source: EventSource, positions: Sequence[int]) -> list[StoredEvent]:
+    """Read the events of a source at some positions."""
+    rows = await store.fetch(_AT_POSITIONS, project_id=source.project_id, positions=list(positions))
+    events = [StoredEvent._make(row) for row in rows]
+    return [event for event in events if source.stream_id in (None, event.stream_id)]
+
+
+def _was_cut(events: Sequence[StoredEvent], matched: int, limit: int) -> bool:
+    """Whether there may be more than a page has: it is full, or what was found did not fit."""
+    return len(events) < matched or matched >= limit
+
+
+def _fitting(events: list[StoredEvent]) -> list[StoredEvent]:
+    """Keep the events of one page, of those that a query guessed to be one."""
+    size = 0
+    for number, event in enumerate(events, 1):
+        size += len(event.payload or "")
+        if size >= PAGE_BYTES:
+            return events[:number]
+    return events
+
+
+# What the events of this release hold: a JSON Schema of each topic, and an AsyncAPI document of the streams.
+
+Json = dict[str, Any]
+
+_NOT_THERE = frozenset({"$defs", "title", "discriminator"})
+"""Words of JSON Schema with another meaning in AsyncAPI, or none."""
+
+VERSION = "2026-11-26"
+
+
+@cache
+def topic_schemas() -> Json:
+    """The JSON Schema of the payload of each topic, each whole in itself, by topic."""
+    machines()  # It imports every module with topics.
+    return {topic: _inlined(schema) for topic, schema in schemas().items()}
+
+
+@cache
+def asyncapi(base_url: str) -> bytes:
+    """Write the AsyncAPI 3 document of the streams of events."""
+    return msgspec.json.encode(_document(base_url))
+
+
+def _document(base_url: str) -> Json:
+    scheme, _, host = base_url.partition("://")
+    messages = {topic: _message(topic) for topic in topic_schemas()}
+    channels = {
+        "projectEvents": _channel("/v1/projects/{project_id}/events", "The events of a project.", "project_id"),
+        "streamEvents": _channel("/v1/streams/{stream_id}/events", "The events of one stream.", "stream_id"),
+    }
+    for channel in channels.values():
+        channel["messages"] = {topic: {"$ref": f"#/components/messages/{topic}"} for topic in messages}
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Events of projects",
+            "version": VERSION,
+            "description": (
+                "Server-sent events, in the order of the log. The id of each is its position. Send the last one as "
+                "Last-Event-ID to go on after it."
+            ),
+            "license": {"name": "Apache License 2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "servers": {
+            "service": {
+                "host": host,
+                "protocol": scheme,
+                "security": [{"$ref": "#/components/securitySchemes/apiKey"}],
+            }
+        },
+        "channels": channels,
+        "operations": {
+            f"follow{name[0].upper()}{name[1:]}": {
+                "action": "receive",
+                "channel": {"$ref": f"#/channels/{name}"},
+                "summary": channel["summary"],
+                "bindings": {"http": {"method": "GET", "bindingVersion": "0.3.0"}},
+            }
+            for name, channel in channels.items()
+        },
+        "components": {
+            "messages": messages,
+            "securitySchemes": {"apiKey": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _channel(address: str, summary: str, parameter: str) -> Json:
+    return {
+        "address": address,
+        "summary": summary,
+        "parameters": {parameter: {"description": "An id, as the API shows it."}},
+        "messages": {},
+    }
+
+
+def _message(topic: str) -> Json:
+    """One message: the whole event around the payload of the topic."""
+    return {
+        "name": topic,
+        "contentType": "application/json",
+        "payload": {
+            "type": "object",
+            "required": ["position", "project_id", "stream_id", "revision", "topic", "payload"],
+            "properties": {
+                "position": {"type": "integer", "minimum": 1},
+                "project_id": {"type": "string"},
+                "stream_id": {"type": "string"},
+                "revision": {"type": "integer", "minimum": 1},
+                "topic": {"const": topic},
+                "payload": topic_schemas()[topic],
+            },
+        },
+    }
+
+
+def _inlined(schema: Json) -> Json:
+    """A schema without references: within another document they would lead to the whole of it."""
+    definitions = schema.get("$defs", {})
+
+    def walk(part: Any, met: tuple[str, ...], *, names: bool = False) -> Any:
+        if isinstance(part, list):
+            return [walk(item, met) for item in part]
+        if not isinstance(part, dict):
+            return part
+        if names:
+            return {name: walk(value, met) for name, value in part.items()}
+        if "$ref" in part:
+            name = part["$ref"].rpartition("/")[2]
+            return {} if name in met else walk(definitions[name], (*met, name))
+        words = {key: value for key, value in part.items() if key not in _NOT_THERE}
+        return {key: walk(value, met, names=key == "properties") for key, value in words.items()}
+
+    found: Json = walk(schema, ())
+    return found
+
+
+# Events of the log as answers show them: with their whole envelope, or as CloudEvents 1.0 in the JSON format.
+
+Encode = Callable[[StoredEvent], bytes]
+
+_NULL = msgspec.Raw(b"null")
+
+
+def show_event(event: StoredEvent) -> LoggedEvent:
+    """Show one event with its hashes. An erased one has neither payload nor salt."""
+    assert event.position is not None, "only numbered events are read"
+    return LoggedEvent(
+        **msgspec.structs.asdict(envelope_of(event)),
+        position=event.position,
+        erased=event.payload is None,
+        payload=_NULL if event.payload is None else msgspec.Raw(event.payload.encode()),
+        salt=None if event.salt is None else event.salt.hex(),
+        leaf=event.leaf.hex(),
+        chain=event.chain.hex(),
+    )
+
+
+def encode_event(event: StoredEvent) -> bytes:
+    """Write one event as a line of JSON."""
+    return msgspec.json.encode(show_event(event))
+
+
+def cloud_event(event: StoredEvent, base_url: str) -> dict[str, Any]:
+    """Show one event as a CloudEvent. Numbers of the log are strings: CloudEvents' integers have 32 bits."""
+    assert event.position is not None, "only numbered events are read"
+    return {
+        "specversion": "1.0",
+        "id": event.event_id,
+        "source": f"{base_url}/v1/projects/{event.project_id}",
+        "type": event.topic,
+        "subject": event.stream_id,
+        "time": event.recorded_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "datacontenttype": "application/json",
+        "dataschema": f"{base_url}/v1/events/schemas?topic={event.topic}",
+        "position": str(event.position),
+        "revision": str(event.revision),
+        "actor": f"{event.actor_kind}:{event.actor_id}",
+        "payloadhash": event.payload_hash.hex(),
+        "leafhash": event.leaf.hex(),
+        "erased": event.payload is None,
+        "data": None if event.payload is None else msgspec.Raw(event.payload.encode()),
+    }
+
+
+def encode_cloud_event(base_url: str) -> Encode:
+    """Make what writes one event as a CloudEvent."""
+    return lambda event: msgspec.json.encode(cloud_event(event, base_url))

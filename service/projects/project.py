@@ -1,0 +1,354 @@
+"""Projects and their DSNs: made, rotated, read and shown (R-PROJ-01, R-PROJ-02, G-023)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+from projections.accounts.person import PROJECTION as PEOPLE
+from projections.projects.project import DSN_COPIES, PUBLIC, DsnCopyRow
+from schemas.projects.project import (
+    DsnBody,
+    DsnRotatedBody,
+    DsnVerified,
+    ProjectCreatedBody,
+    ProjectItem,
+    ProjectList,
+    PublicDsnRotatedBody,
+    RoleName,
+    SdkSettings,
+)
+from service.auth.secrets import (
+    DSN_COPY,
+    PUBLIC_DSN_COPY,
+    SecretKind,
+    alias_of,
+    digest,
+    equal,
+    kind_of,
+    make,
+    make_dsn,
+    parse_dsn,
+    seal,
+    unseal,
+)
+from service.eventstore.declare.commands import Intent, Lookup, Unit
+from service.eventstore.declare.names import load_sql
+from service.eventstore.read.reader import PageEnd
+from service.eventstore.store import EventStore
+from service.ids import new_id
+from statemachines.accounts import membership as memberships
+from statemachines.accounts.membership import OwnerAdded
+from statemachines.kernel.machine import Stream
+from statemachines.projects import project as projects
+from statemachines.projects.project import ProjectCreated, ProjectNotFound, decide_rotate, decide_rotate_public
+
+# The DSNs of a project: verified, rotated, and the copies that can be read again.
+
+
+class IssuedDsn(NamedTuple):
+    """A project with a DSN that was just made; `key` is its secret part, `issued_at` in epoch seconds.
+
+    `public_key` is the key of the public DSN where both were made together.
+    """
+
+    project_id: str
+    name: str
+    key: str
+    prefix: str
+    recoverable: bool
+    issued_at: int
+    public_key: str | None = None
+
+
+class CheckedDsn(NamedTuple):
+    """Whether a text is a DSN of the project, and whether it is the public one.
+
+    `sent_project_id` is the project that the text names, if it names one: by its id, or another's by the alias.
+    """
+
+    project_id: str
+    matches: bool
+    prefix: str
+    sent_project_id: str | None
+    copied: bool
+    public: bool = False
+
+
+def verify(project_id: str, dsn: str, encryption_key: bytes | None) -> Intent[CheckedDsn]:
+    """Compare a DSN, or its bare key, with the project's, and keep a missing copy of it. Never rotates (R-PROJ-04)."""
+    project, sent = projects.stream(project_id), parse_dsn(dsn)
+    sent_hash, public = digest(sent.key), kind_of(sent.key) is SecretKind.PUBLIC_DSN
+    copy = seal_copy(encryption_key, project_id, sent.key, public=public)
+
+    def decide(unit: Unit) -> CheckedDsn:
+        state = unit.state(project)
+        dsn_hash, prefix = (
+            (state.public_dsn_hash, state.public_dsn_prefix) if public else (state.dsn_hash, state.dsn_prefix)
+        )
+        matches = equal(sent_hash, dsn_hash) and sent.names(project_id)
+        if matches and copy is not None:
+            # Also over a copy that exists: it may have been sealed under an earlier key.
+            keep_copy(unit, project, sent_hash, copy, public=public)
+        named = project_id if sent.named is not None and sent.names(project_id) else sent.named
+        shown = prefix if matches else state.dsn_prefix
+        return CheckedDsn(project_id, matches, shown, named, matches and copy is not None, matches and public)
+
+    return Intent([project], decide)
+
+
+def rotate(project_id: str, encryption_key: bytes | None, *, public: bool = False) -> Intent[IssuedDsn]:
+    """Replace the DSN (R-PROJ-06), or the public one (G-184). Raises ProjectNotFound, ProjectDeletionInProgress.
+
+    A fence of the project: nothing that rests on the DSN before commits after the answer.
+    """
+    project, secret = projects.stream(project_id), make(SecretKind.PUBLIC_DSN if public else SecretKind.DSN)
+    copy = seal_copy(encryption_key, project_id, secret.text, public=public)
+    decide_new = decide_rotate_public if public else decide_rotate
+
+    def decide(unit: Unit) -> IssuedDsn:
+        state = unit.append(project, decide_new(unit.state(project), secret.hash, secret.prefix, unit.now))
+        keep_copy(unit, project, secret.hash, copy, public=public)
+        return IssuedDsn(project_id, state.name, secret.text, secret.prefix, copy is not None, unit.now)
+
+    return Intent([project], decide, fence=True)
+
+
+def seal_copy(encryption_key: bytes | None, project_id: str, key: str, *, public: bool = False) -> str | None:
+    """Seal the key of a DSN, or of the public one. None without an encryption key."""
+    return seal(encryption_key, PUBLIC_DSN_COPY if public else DSN_COPY, project_id, key)
+
+
+def keep_copy(unit: Unit, project: Stream, dsn_hash: str, copy: str | None, *, public: bool = False) -> None:
+    """Put the sealed copy beside the project; None takes the place of a copy that no longer counts."""
+    name = PUBLIC if public else project.id
+    unit.put(project, DSN_COPIES, DsnCopyRow(project_id=project.id, id=name, dsn_hash=dsn_hash, ciphertext=copy))
+
+
+# Making a project (R-PROJ-01, R-PROJ-02, G-023).
+
+
+def create(user_id: str, name: str, encryption_key: bytes | None) -> Intent[IssuedDsn]:
+    """Make a project that a person owns, with both DSNs; that of a test run's person is synthetic."""
+    project_id, secret, public = new_id("proj"), make(SecretKind.DSN), make(SecretKind.PUBLIC_DSN)
+    project, membership = projects.stream(project_id), memberships.stream(project_id, user_id)
+    copy = seal_copy(encryption_key, project_id, secret.text)
+    public_copy = seal_copy(encryption_key, project_id, public.text, public=True)
+
+    def decide(unit: Unit) -> IssuedDsn:
+        person = unit.row(PEOPLE.table, user_id, user_id)
+        assert person is not None, "the authority check has read the caller's row"
+        created = ProjectCreated(
+            name=name,
+            created_by=user_id,
+            synthetic=person.synthetic,
+            dsn_hash=secret.hash,
+            dsn_prefix=secret.prefix,
+            created_at=unit.now,
+            public_dsn_hash=public.hash,
+            public_dsn_prefix=public.prefix,
+            accept_public_events=False,
+            default_level="info",
+        )
+        unit.append(project, [created])
+        unit.append(membership, [OwnerAdded(user_id, unit.now)])
+        keep_copy(unit, project, secret.hash, copy)
+        keep_copy(unit, project, public.hash, public_copy, public=True)
+        return IssuedDsn(project_id, name, secret.text, secret.prefix, copy is not None, unit.now, public.text)
+
+    return Intent([project, membership], decide, lookups=[Lookup(PEOPLE.table, user_id, user_id)])
+
+
+# The projects of a person, and the DSN of one where a copy of it can be opened (R-PROJ-02, R-PROJ-03).
+
+_PROJECTS_OF = load_sql("projects", "projects_of")
+_DSN_OF = load_sql("projects", "dsn_of")
+
+
+class ListedProject(NamedTuple):
+    """A project for one of its members. `copied`: a sealed copy of its DSN is kept."""
+
+    id: str
+    name: str
+    role: str
+    dsn_prefix: str
+    copied: bool
+    created_at: int
+
+
+class KnownDsn(NamedTuple):
+    """The DSN of a project: its first characters, and its key where a copy can be opened. The same of the public one.
+
+    `public_prefix` is None in a project without a public DSN.
+    """
+
+    prefix: str
+    key: str | None
+    public_prefix: str | None
+    public_key: str | None
+
+
+async def projects_of(store: EventStore, user_id: str, after: PageEnd, limit: int) -> list[ListedProject]:
+    """List at most `limit` projects of a person that come after a place, newest first."""
+    rows = await store.fetch(_PROJECTS_OF, user_id=user_id, at=after.at, id=after.id, limit=limit)
+    return [ListedProject(*row) for row in rows]
+
+
+async def dsn_of(store: EventStore, project_id: str, encryption_key: bytes | None) -> KnownDsn:
+    """Read the DSNs of a project, and leave them as they are. Raises ProjectNotFound."""
+    rows = await store.fetch(_DSN_OF, project_id=project_id)
+    if not rows:
+        raise ProjectNotFound("There is no such project.")
+    [(prefix, sealed, public_prefix, public_sealed)] = rows
+    key = unseal(encryption_key, DSN_COPY, project_id, sealed)
+    return KnownDsn(prefix, key, public_prefix, unseal(encryption_key, PUBLIC_DSN_COPY, project_id, public_sealed))
+
+
+# Projects and their DSN on the wire (R-PROJ-01 to R-PROJ-07, R-PROJ-15, G-023, G-026).
+
+DEPLOYS_NOTE = "Deploys are recorded from CI, with the DSN or with a ci_deploy credential. Never from a browser."
+
+
+def project_list(projects: Sequence[ListedProject], next_cursor: str | None, *, can_unseal: bool) -> ProjectList:
+    """A page of a person's projects. `can_unseal`: this process has the key of the sealed copies."""
+    return ProjectList(
+        projects=[_item(project, can_unseal=can_unseal) for project in projects],
+        count=len(projects),
+        next_cursor=next_cursor,
+        next_action="Choose the project to work on, or create one with POST /v1/projects.",
+    )
+
+
+def project_created(base_url: str, issued: IssuedDsn, *, raw: bool) -> ProjectCreatedBody:
+    """A new project, with the DSN itself where it is shown for the first time (`raw`)."""
+    return ProjectCreatedBody(
+        id=issued.project_id,
+        **_sdks(base_url, issued.project_id, issued.key if raw else None),
+        project_id=issued.project_id,
+        name=issued.name,
+        role="owner",
+        dsn=make_dsn(base_url, issued.key, issued.project_id) if raw else None,
+        dsn_prefix=issued.prefix,
+        dsn_recoverable=issued.recoverable,
+        **_public(base_url, issued.project_id, issued.public_key if raw else None),
+        created_at=issued.issued_at,
+        next_action="Put the DSN into SERVICE_DSN, then read the next steps of the project."
+        if raw
+        else "The DSN was shown once. Read it again with GET /v1/projects/{project_id}/dsn.",
+        **_endpoints(base_url),
+    )
+
+
+def dsn_rotated(base_url: str, issued: IssuedDsn, *, raw: bool) -> DsnRotatedBody:
+    """The DSN that replaces the one before, itself where it is shown for the first time (`raw`)."""
+    return DsnRotatedBody(
+        id=issued.project_id,
+        **_sdks(base_url, issued.project_id, issued.key if raw else None),
+        name=issued.name,
+        dsn=make_dsn(base_url, issued.key, issued.project_id) if raw else None,
+        dsn_recoverable=issued.recoverable,
+        next_action="Replace SERVICE_DSN everywhere now. The previous DSN no longer works."
+        if raw
+        else "The DSN was shown once. Read it with GET /v1/projects/{project_id}/dsn.",
+        **_endpoints(base_url),
+    )
+
+
+def public_dsn_rotated(base_url: str, issued: IssuedDsn, *, raw: bool) -> PublicDsnRotatedBody:
+    """The public DSN that replaces the one before, itself where it is shown for the first time (`raw`)."""
+    endpoints = _endpoints(base_url)
+    return PublicDsnRotatedBody(
+        id=issued.project_id,
+        alias=alias_of(issued.project_id),
+        name=issued.name,
+        **_public(base_url, issued.project_id, issued.key if raw else None),
+        public_dsn_prefix=issued.prefix,
+        dsn_recoverable=issued.recoverable,
+        logs_url=endpoints["logs_url"],
+        analytics_url=endpoints["analytics_url"],
+        next_action="Put the public DSN into your pages. A public DSN before it no longer works."
+        if raw
+        else "The public DSN was shown once. Read it with GET /v1/projects/{project_id}/dsn.",
+    )
+
+
+def dsn(base_url: str, project_id: str, known: KnownDsn) -> DsnBody:
+    """The DSNs as far as they are known, and where to verify or rotate the server's."""
+    place = f"{base_url}/v1/projects/{project_id}/dsn"
+    return DsnBody(
+        project_id=project_id,
+        **_sdks(base_url, project_id, known.key),
+        dsn_prefix=known.prefix,
+        raw_available=known.key is not None,
+        dsn=None if known.key is None else make_dsn(base_url, known.key, project_id),
+        **_public(base_url, project_id, known.public_key),
+        public_dsn_prefix=known.public_prefix,
+        verify_endpoint=f"{place}/verify",
+        rotate_endpoint=f"{place}/rotate",
+        next_action="Keep the DSN in SERVICE_DSN."
+        if known.key is not None
+        else "Verify the DSN you hold. If it is lost, rotate it.",
+    )
+
+
+def dsn_verified(checked: CheckedDsn) -> DsnVerified:
+    """Whether a DSN is the project's."""
+    return DsnVerified(
+        ok=checked.matches,
+        project_id=checked.project_id,
+        dsn_prefix=checked.prefix,
+        parsed_project_id=checked.sent_project_id,
+        stored_for_recovery=checked.copied,
+        next_action=_after_check(checked),
+    )
+
+
+def _after_check(checked: CheckedDsn) -> str:
+    if not checked.matches:
+        return "Use the DSN of this project. An owner can read or rotate it."
+    return "This is the public DSN. Use it in pages alone." if checked.public else "Nothing to do."
+
+
+def _item(project: ListedProject, *, can_unseal: bool) -> ProjectItem:
+    return ProjectItem(
+        id=project.id,
+        project_id=project.id,
+        alias=alias_of(project.id),
+        name=project.name,
+        role=cast("RoleName", project.role),
+        dsn_prefix=project.dsn_prefix,
+        dsn_recoverable=project.copied and can_unseal,
+        created_at=project.created_at,
+    )
+
+
+def _sdks(base_url: str, project_id: str, key: str | None) -> dict[str, Any]:
+    """The settings for SDKs of other services."""
+    return {"alias": alias_of(project_id), "sdks": None if key is None else _settings(base_url, project_id, key)}
+
+
+def _public(base_url: str, project_id: str, key: str | None) -> dict[str, Any]:
+    """The public DSN, and the settings with it."""
+    if key is None:
+        return {"public_dsn": None, "sdks_public": None}
+    return {"public_dsn": make_dsn(base_url, key, project_id), "sdks_public": _settings(base_url, project_id, key)}
+
+
+def _settings(base_url: str, project_id: str, key: str) -> SdkSettings:
+    return SdkSettings(
+        sentry_dsn=make_dsn(base_url, key, project_id),
+        posthog_host=base_url,
+        posthog_key=key,
+        otlp_endpoint=base_url,
+        otlp_headers=f"authorization=Bearer%20{key}",
+    )
+
+
+def _endpoints(base_url: str) -> dict[str, Any]:
+    """The members of DsnEndpoints."""
+    return {
+        "logs_url": f"{base_url}/v1/logs/",
+        "analytics_url": f"{base_url}/v1/analytics/",
+        "deploys_url": f"{base_url}/v1/deploys/",
+        "deploys_note": DEPLOYS_NOTE,
+    }

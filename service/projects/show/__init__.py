@@ -1,1 +1,0 @@
-"""Projects on the wire: what they are, whether their data arrives, and what to do next in them."""
