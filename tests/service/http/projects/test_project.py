@@ -251,6 +251,8 @@ async def test_nothing_a_removed_owner_started_is_committed_afterwards(world: Wo
     made = await owner.create_project()
     second = await add_member(world, made["id"], "second-owner", Role.OWNER)
 
+    working = [asyncio.Event() for _ in range(4)]
+
     async def work(turn: int) -> None:
         number = 0
         while True:
@@ -261,9 +263,10 @@ async def test_nothing_a_removed_owner_started_is_committed_afterwards(world: Wo
                 assert answer.status_code == 404, answer.text
                 assert number > 1
                 return
+            working[turn].set()
 
     workers = [asyncio.create_task(work(turn)) for turn in range(4)]
-    await asyncio.sleep(0.1)
+    await asyncio.gather(*(asyncio.wait_for(one.wait(), 30) for one in working))
     await world.operate(lambda store: admin.remove_member(store, made["id"], second.user_id))
     [[before]] = await world.sql("select count(*) from credentials where project_id = %s", made["id"])
     await asyncio.gather(*workers)
