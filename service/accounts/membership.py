@@ -124,7 +124,9 @@ async def _invitations_of(store: EventStore, project_id: str, user_id: str) -> l
     return [invitations.stream(project_id, made_id)]
 
 
-# Invitations: an owner offers a role to an address, the person behind it accepts, an owner takes it back (G-177).
+# Invitations: an owner offers a role to an address, the person behind it accepts, an owner takes it back (G-177). All
+# are fences of the project, as what they lead to is. The inviter's ownership, and whether the address is proven, are
+# read again under the gate.
 
 
 class Invited(NamedTuple):

@@ -187,7 +187,9 @@ async def revoke_anyones(store: EventStore, key_id: str) -> Intent[UsedKey]:
     return revoke(row.user_id, key_id)
 
 
-# Forgetting sign-ins, sessions and invitations whose time is over (G-020, G-177).
+# Forgetting sign-ins, sessions and invitations whose time is over (G-020, G-177). Their history stays. What goes are
+# the rows that polls and pages look up, what is noted of the pace of polling and of uses, and what showed an
+# invitation.
 
 _OVER = {
     PROJECTION.name: f"expires_at < {NOW_SECONDS} - {KEPT}",

@@ -159,7 +159,9 @@ def _wait(unit: Unit, sign_in: Stream, code_hash: str) -> Refused:
     )
 
 
-# Sessions: a link made, a browser signed in by it, a person signed in once more, and the end.
+# Sessions: a link made, a browser signed in by it, a person signed in once more, and the end. Acts in a session are
+# recorded with the session as their actor. Its stream lies in the scope of its person, so a reader of the log finds
+# both the person and the sign-in.
 
 
 class NewLink(NamedTuple):
@@ -280,7 +282,9 @@ def _renew(unit: Unit, session: Stream, secret: Secret, by: str) -> NewSession:
     return NewSession(session.project_id, session.id, secret.text)
 
 
-# Sign-ins by the word of an OIDC issuer: whose they are, and what they open.
+# Sign-ins by the word of an OIDC issuer: whose they are, and what they open. The person bound to an identity comes
+# first. Else it is the one with the address, where the operator trusts the issuer for mail and it has verified this
+# one. Else it is a new person.
 
 
 async def enter_as(store: EventStore, vouched: Vouched) -> Intent[NewSession]:

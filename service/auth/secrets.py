@@ -168,7 +168,9 @@ def make_user_code() -> str:
     return f"{letters[:half]}-{letters[half:]}"
 
 
-# Sealing what must be readable again: authenticated encryption with a key that is not in the database.
+# Sealing what must be readable again: authenticated encryption with a key that is not in the database. Each purpose
+# has a key of its own, derived from the one setting, and each text is bound to its scope (the project): a ciphertext
+# moved to another row, or to another purpose, does not open.
 
 NONCE_BYTES = 12
 DSN_COPY = "dsn-copy"
@@ -198,7 +200,9 @@ def unseal(key: bytes | None, purpose: str, scope: str, sealed: str | None) -> s
         return None
 
 
-# Where foreign SDKs put the key of a DSN: each protocol has places of its own (G-142).
+# Where foreign SDKs put the key of a DSN: each protocol has places of its own (G-142). The key is that of the
+# project's own DSN, in the place of what the SDK calls a public key. The number in the path of such a DSN is the
+# project's alias, and is checked against the key.
 
 POSTHOG = "posthog"
 SENTRY = "sentry"
@@ -247,7 +251,10 @@ def _posthog(_headers: Headers, _query: Query) -> list[str]:
 _PLACES: Mapping[str, Callable[[Headers, Query], list[str]]] = {POSTHOG: _posthog, SENTRY: _sentry}
 
 
-# The cookies of people's browsers: how they are called, how they are set, and what a request holds of them.
+# The cookies of people's browsers: how they are called, how they are set, and what a request holds of them. The prefix
+# `__Host-` keeps other hosts of the domain from planting a session, and browsers take it over https alone. SameSite is
+# Lax and not Strict. With Strict, the browser would leave the cookie out when an identity provider sends a person
+# back, and the person would seem signed out.
 
 SESSION_COOKIE = "service_session"
 _PAIR = re.compile(r"(?:^|[;,])\s*([A-Za-z0-9_-]{1,64})=([^;,]*)")

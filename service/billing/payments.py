@@ -53,7 +53,9 @@ def is_signed(library: Any, secret: str, header: str, body: bytes) -> bool:
     return moment <= time.time() + TOLERANCE_SECONDS
 
 
-# What the payment provider tells, in the words of the machine, and whom it is about (R-BILL-10, G-073).
+# What the payment provider tells, in the words of the machine, and whom it is about (R-BILL-10, G-073). A provider's
+# account may sell other things too, and its notifications may be of any kind: what is not about a plan of this service
+# is acknowledged, and nothing is done.
 
 CHECKOUT = "checkout.session.completed"
 RANKS: Mapping[str, int] = {

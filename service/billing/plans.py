@@ -207,7 +207,9 @@ async def events_since(store: EventStore, project_id: str, since: int) -> int:
     return int(count)
 
 
-# Months, caps, and when an account is told of them (R-BILL-01, R-BILL-11, G-070 to G-072). Pure.
+# Months, caps, and when an account is told of them (R-BILL-01, R-BILL-11, G-070 to G-072). Pure. Nothing is remembered
+# of what was told: that an account came near its cap for the first time in a month is what its days say, so that every
+# process and every repetition gives the same answer.
 
 NEAR_PERCENT: Final = 80
 OVER_PERCENT: Final = 100

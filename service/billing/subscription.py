@@ -47,7 +47,8 @@ def tell(user_id: str, said: Notification, deletion_id: str | None = None) -> In
     return Intent([stream], decide, lookups=lookups, gates=[user_id])
 
 
-# Ending at the provider what nobody is to pay for any more.
+# Ending at the provider what nobody is to pay for any more. That is what a newer subscription has replaced, and what
+# was of somebody whose account goes. A provider that is away is asked again with the next look.
 
 log = structlog.get_logger(__name__)
 
@@ -87,6 +88,10 @@ async def settle(store: EventStore, payments: Payments) -> int:
 
 
 # Reading at the provider what it may have told in vain: a lost notification is no lost purchase (R-BILL-10, G-073).
+# Each look reads the provider's newest subscriptions, where what was bought lately is, and goes on with the others
+# from where the look before ended: round after round each of them is read, whoever it belongs to. What differs from
+# what is recorded goes through the machine like a notification, as told at the time of the reading: what was told
+# since then stands, and what comes late is known by then.
 
 PAGES = 4  # of a look, the first one among them
 _STEP = "billing.reconcile"

@@ -103,7 +103,8 @@ def page(call: Call[Any, Any], after: str, *, token: str = "", problem: str = ""
     return Outcome(status, render("kit/enter.html", facts), HEADERS)
 
 
-# The sign-in at an OIDC issuer: the way there, and the way back with its result.
+# The sign-in at an OIDC issuer: the way there, and the way back with its result. A state works once, since the session
+# that it opens is stored under its digest. Every other outcome is a page.
 
 COOKIE = "service_oidc"
 NOT_BEGUN_HERE = "This sign-in did not begin in this browser, or it took over ten minutes."

@@ -182,7 +182,10 @@ def _row(unit: Unit, project_id: str) -> AutomationContractRow:
     return row
 
 
-# Stopping every automation of an installation, one contract after the other (G-148).
+# Stopping every automation of an installation, one contract after the other (G-148). The stop of the installation
+# comes first and is a fence: from its commit on nobody can enable a contract, so what is enabled then only becomes
+# less. Each contract is then paused by the command that its members would send; one that is busy is tried again after
+# the others, and what could not be paused is told.
 
 ACTOR = "operator"
 AT_ONCE = 4  # as many as the fence lane takes up

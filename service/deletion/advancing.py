@@ -37,6 +37,9 @@ from statemachines.projects.project import ProjectDeletionInProgress, ProjectNot
 from statemachines.provider import team as teams
 
 # What moves a deletion on from its fence to its receipt: replays of the request, and the sweep (G-130, G-119).
+# Draining records that what was open has ended, and of an account sends its projects ahead. Then the erasure is
+# written to the ledger, the purge begins, and once nothing is left the deletion ends. Each step finds out anew where
+# the deletion stands, so that any process goes on where another one was stopped, and two at once do no harm.
 
 T = TypeVar("T")
 

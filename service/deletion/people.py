@@ -213,7 +213,9 @@ def erasure(found: ErasureRound) -> UserDeleting | UserDeleted:
     )
 
 
-# The keyed hash of a name, for the log and the ledger (G-197). Pure functions.
+# The keyed hash of a name, for the log and the ledger (G-197). Pure functions. The key is derived from a secret of the
+# installation outside the database. Without it, nobody learns from a dump or from the ledger whether a person is in
+# it. The installation learns it also after a restore.
 
 _PURPOSE = b"service/person-erasure/v1"
 
@@ -229,7 +231,9 @@ def person_hash(key: bytes, project_id: str, name: str) -> str:
     return hmac.digest(key, f"{project_id}\0{name}".encode("utf-8", "surrogatepass"), "sha256").hex()
 
 
-# The purge of one person: links, feedback, records, counts by case, in small steps (G-197).
+# The purge of one person: links, feedback, records, counts by case, in small steps (G-197). After every stop it begins
+# anew: only the database knows its progress. A removed record leaves a row without a name, for recurrences and traffic
+# to count. Records after the second of the fence stay.
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -326,7 +330,9 @@ async def _cut(connection: Connection, row: ErasureRow, most: int) -> int | None
     return None if pairs is None else int(pairs)
 
 
-# What moves an erasure on from its fence to its receipt: repeats of the request, and the sweep (G-197, G-119).
+# What moves an erasure on from its fence to its receipt: repeats of the request, and the sweep (G-197, G-119). The
+# erasure is written to the ledger, the purge begins, and with the last row the erasure ends. Each step reads the
+# present phase, so any process goes on after the stop of another, and two at once do no harm.
 
 T = TypeVar("T")
 
@@ -439,7 +445,8 @@ async def sweep_erasures(store: EventStore, eraser: Eraser, longest: float = LON
     )
 
 
-# Erasing again the people of the ledger in a restored database.
+# Erasing again the people of the ledger in a restored database. The ledger knows hashes alone, so each name in the
+# project is hashed and looked up. That happens once. The database knows the erasure from then on, also one of nobody.
 
 RESTORED_SLICE = 5.0
 PAUSE = 0.2

@@ -84,6 +84,7 @@ async def _to_its_end(store: EventStore, advancer: Advancer, row: DeletionRow) -
 
 
 # What the ledger of erasures names and a database holds all the same, because a backup was restored (restoring.py).
+# Asked at each start, so this loads neither a machine nor the store.
 
 _ALIVE = load_sql("deletion", "alive")
 

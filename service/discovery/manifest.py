@@ -242,7 +242,9 @@ def root(base_url: str, deploy_sha: str | None) -> Root:
     )
 
 
-# The capabilities of this installation, made from its operations and settings (R-DISC-06).
+# The capabilities of this installation, made from its operations and settings (R-DISC-06). Each operation belongs to
+# one capability. Without its setting, a capability is shown as not available, with the reason and without its
+# operations.
 
 TITLES: Final[Mapping[str, str]] = {
     "alerts": "Watch a number, and be told when it leaves its bounds",
@@ -381,7 +383,9 @@ def _surfaces(base: str, without: Mapping[str, str]) -> Surfaces:
     )
 
 
-# The texts of discovery: templates in `texts/`, filled in with facts (R-DISC-09, R-DISC-10).
+# The texts of discovery: templates in `texts/`, filled in with facts (R-DISC-09, R-DISC-10). A template names no
+# route, limit, code or variable by heart. It takes them from the facts it is given. A missing fact stops the
+# rendering. A fact within HTML is escaped, within Markdown, JSON and style sheets it is not.
 
 MARKDOWN = "text/markdown; charset=utf-8"
 KEPT = 4

@@ -236,7 +236,8 @@ def relink(source: str, folder: str, addresses: Mapping[str, str]) -> str:
     return "".join(parts)
 
 
-# The search over the pages: every word must begin a word there, and titles count for more than text.
+# The search over the pages: every word must begin a word there, and titles count for more than text. Its index is made
+# with the library, once in a process. A search looks up a few words.
 
 MOST_HITS: Final = 20
 EXCERPT: Final = 240

@@ -185,7 +185,8 @@ async def _newer_check(store: EventStore) -> Check:
     return Check("streams", ok=False, detail=rebuild.describe(wanted.topics, count))
 
 
-# What /metrics shows of the database: the same from whichever process answers, so a scrape adds none of it up.
+# What /metrics shows of the database: the same from whichever process answers, so a scrape adds none of it up. Ages of
+# jobs and tasks are by the clock of the machine, those of events by the service's, which wrote them.
 
 
 class Figure(NamedTuple):
@@ -245,7 +246,8 @@ async def figures(store: EventStore, settings: Settings) -> list[Figure]:
     return [*found, *seen, Figure(READABLE, {}, 1)]
 
 
-# Moving the clock of the service forward, for tests (G-120).
+# Moving the clock of the service forward, for tests (G-120). The clock is no part of any history and its row no read
+# model: this write has a connection of its own.
 
 _ADVANCE = load_sql("discovery", "advance")
 

@@ -16,7 +16,10 @@ from urllib.parse import quote
 import h11
 import idna
 
-# Which IP addresses may be called: globally reachable unicast, by a list of our own (G-150).
+# Which IP addresses may be called: globally reachable unicast, by a list of our own (G-150). The interpreter's
+# `is_global` differs between its releases, and counts addresses as global although a router, a translator or a tunnel
+# leads them back inside: 64:ff9b::/96, 2002::/16, ::127.0.0.1, fec0::/10. So this list stands here whole. It follows
+# the special-purpose registries of IANA, and refuses also their few reachable networks.
 
 Ip = IPv4Address | IPv6Address
 
@@ -96,7 +99,9 @@ def _is_isatap(ip: IPv6Address) -> bool:
     return (int(ip) >> 32) & 0xFFFF_FFFF & ~_UNIVERSAL == _ISATAP
 
 
-# The form of an address named by a caller: taken apart strictly, with one reading alone (G-150).
+# The form of an address named by a caller: taken apart strictly, with one reading alone (G-150). Two readers of URLs
+# must not understand an address differently. So user information, backslashes and blanks are refused, and an IPv4
+# address is four decimal numbers. Nothing here looks a name up.
 
 MAX_URL = 2000
 """Characters of an address."""
@@ -197,7 +202,8 @@ def _ascii(host: str) -> str:
     return host
 
 
-# The outcome of a call: an answer, or the reason for none, in one of our own sentences (G-150).
+# The outcome of a call: an answer, or the reason for none, in one of our own sentences (G-150). Sentences are stored
+# and shown. None of them holds a byte of the other side, of the address or of an error's text.
 
 Reason = Literal[
     "refused",

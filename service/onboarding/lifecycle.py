@@ -240,7 +240,8 @@ def _row(unit: Unit, stream: Stream) -> OnboardingRow:
     return row
 
 
-# What to do next in each status of an onboarding, for the coding agent or person who asks (R-ONB-24 to R-ONB-27).
+# What to do next in each status of an onboarding, for the coding agent or person who asks (R-ONB-24 to R-ONB-27). The
+# texts are fixed: nothing that a client or its telemetry says gets into them. Only the path names the project.
 
 
 class Guidance(NamedTuple):

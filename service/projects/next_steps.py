@@ -79,7 +79,10 @@ async def standing_of(store: EventStore, asked: AskedProject, project_id: str, u
     return ProjectStanding(Arrived(*row), asked, Automation(saved, enabled, unmanned, halted), owner, fenced)
 
 
-# Suggestions for a project: fixed texts, chosen by its state and by nothing that anybody sent.
+# Suggestions for a project: fixed texts, chosen by its state and by nothing that anybody sent. Only what the reader
+# can do on this installation now is named: a step whose last operation is not there, or is not the reader's, is left
+# out, and so are the other operations that are not (G-062). Carrying out what a step names changes what it follows
+# from, so that it is not named again for the same reason.
 
 
 class ProjectProgress(NamedTuple):

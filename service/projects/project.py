@@ -43,7 +43,9 @@ from statemachines.kernel.machine import Stream
 from statemachines.projects import project as projects
 from statemachines.projects.project import ProjectCreated, ProjectNotFound, decide_rotate, decide_rotate_public
 
-# The DSNs of a project: verified, rotated, and the copies that can be read again.
+# The DSNs of a project: verified, rotated, and the copies that can be read again. R-PROJ-03 to R-PROJ-06, G-026,
+# G-184. Of a DSN the log keeps a hash. A copy that can be read again is sealed with the encryption key and kept beside
+# the project; without such a key (None) there is none.
 
 
 class IssuedDsn(NamedTuple):

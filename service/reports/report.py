@@ -60,7 +60,9 @@ def _scope(row: RunRow) -> RunScope:
     return RunScope.of(row, new_report=reports.report_id(row.project_id, row.id))
 
 
-# The one read behind a report: an ordered funnel over two periods, as the project's analytics provider counts it.
+# The one read behind a report: an ordered funnel over two periods, as the project's analytics provider counts it. It
+# comes before the unit that stores it, and only after everything received in the periods can be seen: a record is
+# received before its flush commits. What fails is a gap, whatever failed (G-112).
 
 SETTLING_SECONDS = 4
 """How long a read waits for the end of its period to settle; a slot's first second needs that."""

@@ -363,7 +363,11 @@ def example(name: str) -> DeliveryBody:
     )
 
 
-# Deliveries made again: one by its id, or all of a range of the log (G-161).
+# Deliveries made again: one by its id, or all of a range of the log (G-161). They are facts beside the stream of their
+# webhook. The statement that queues them looks at the webhook and its project under their rows, as the beginning of an
+# attempt does: none is queued after a stop, a deletion or a fence. A delivery keeps the mark of the keyed request that
+# queued it last, for a day. So twins queue it once, and so does the repeat of a request whose process died before its
+# answer was stored: it finds the mark, and is answered as if it had queued the delivery itself.
 
 _RESEND = load_sql("webhooks", "resend")
 _EVENTS_BETWEEN = load_sql("webhooks", "events_between")

@@ -89,7 +89,10 @@ def sections(project_id: str | None, current: str, may: Callable[[str], bool]) -
     ]
 
 
-# The fields of a form, and the body of an operation made of them.
+# The fields of a form, and the body of an operation made of them. A name is the place of its value:
+# `budgets.max_runs_per_day` is a member of a member, `names[]` one value of several, `paths:lines` a list with an item
+# a line, `plan:json` a value in JSON, and `:json` the whole body. A name with an underscore in front is the form's
+# own. An empty field is left out.
 
 Json = dict[str, Any]
 Fields = Mapping[str, Sequence[str]]

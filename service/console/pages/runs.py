@@ -82,7 +82,9 @@ async def show_runs(visit: Visit) -> View:
     return View("runs/listed.html", "Runs", facts, project_id, follows=[ALL])
 
 
-# The timeline of a run. Newest events come first, long pauses are told, and small print is folded away.
+# The timeline of a run. Newest events come first, long pauses are told, and small print is folded away. Owners and
+# auditors see the events of the run and of its claim. To members the log is closed. Their timeline has the facts of
+# the run itself.
 
 SHOWN = 100
 FIRST = 50

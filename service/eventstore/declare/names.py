@@ -37,7 +37,8 @@ def key(scope: str, principal: str, operation: str, idempotency_key: str) -> str
     return f"key:{scope}/{principal}/{operation}/{idempotency_key}"
 
 
-# The SQL of the areas: each query is a file of its own, `service/<area>/sql/<name>.sql`, with named parameters.
+# The SQL of the areas: each query is a file of its own, `service/<area>/sql/<name>.sql`, with named parameters. What
+# several queries have in common is a file, too, which they include as psql does, by a line `\ir name.sql`.
 
 COMMENT: Final = "--"
 INCLUDE: Final = "\\ir "

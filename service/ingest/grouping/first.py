@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-# Templates of logged messages: with their parameters filled in, and their words (G-198). Pure functions.
+# Templates of logged messages: with their parameters filled in, and their words (G-198). Pure functions. Languages
+# write a placeholder as `%s`, `%(name)s`, `%1$s`, `{}`, `{0}`, `{name:format}` or `${name}`.
 
 MAX_TEMPLATE = 8192
 MOST_PLACEHOLDERS = 100
@@ -93,7 +94,9 @@ def shown(value: Any) -> str:
     return msgspec.json.encode(value).decode()[:MAX_PARAMETER]
 
 
-# What the repetitions of a message share: its template, in each version of the grouping. Pure functions.
+# What the repetitions of a message share: its template, in each version of the grouping. Pure functions. A template is
+# lowercase, has `#` in the place of each variable part, and one space between words. A version never changes: a case
+# keeps the errors of its fingerprint.
 
 TEMPLATE_LENGTH = 500
 
@@ -171,7 +174,8 @@ def template_2(message: str) -> str:
     return " ".join(_VARIABLE_2.sub("#", text).split())[:TEMPLATE_LENGTH]
 
 
-# How files and functions are called in a grouping: the base name of a file, and the bare name of a function.
+# How files and functions are called in a grouping: the base name of a file, and the bare name of a function. SDKs
+# disagree on paths and on qualified names. These two every one of them can tell. Pure functions.
 
 MAX_TEXT = 500
 """Characters of a name."""

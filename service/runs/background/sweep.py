@@ -54,7 +54,11 @@ from statemachines.kernel.readings import ReadFailed
 from statemachines.runs import receipt as receipts
 from statemachines.runs.steps.book import DEPLOY_WAIT_SECONDS
 
-# Whose turn it is: what a sweep takes up next of more than it can take up at once (P27).
+# Whose turn it is: what a sweep takes up next of more than it can take up at once (P27). When each object was last
+# considered is kept in the database, so that several workers and a restarted one go on where the others were. Four
+# fifths of a sweep go to what has waited longest, whoever it belongs to: of n objects none waits for more than n / 400
+# sweeps. The rest goes to accounts in turn: who has one project need not wait behind another one's thousands. An
+# object's turn is taken before it is worked on: one that kills the sweep costs itself the turn, not others.
 
 EVERY_SECONDS = 60
 """How often a sweep begins."""
@@ -371,7 +375,8 @@ async def _try(work: Work) -> None:
         log.info("left_to_the_next_sweep", error=type(error).__name__)
 
 
-# Effects at providers that have begun: what no stop can take back (R-AUT-33).
+# Effects at providers that have begun: what no stop can take back (R-AUT-33). A consumed grant is a call that its
+# runner may have made. Until a trusted CI proves it, nobody knows what became of it.
 
 _STARTED = load_sql("runs", "started_effects")
 
@@ -405,7 +410,9 @@ async def started_anywhere(store: EventStore, *, limit: int) -> list[StartedGran
     return [StartedGrant(*row) for row in rows]
 
 
-# Recording that what was open in a project has ended with it, after its deletion fence (G-130).
+# Recording that what was open in a project has ended with it, after its deletion fence (G-130). The fence is what
+# stops authority: every command meets it under the gate, and every read shows what was open as ended. Here that is
+# written down, object by object, in the words of their machines.
 
 # Runs first: each takes its claim, its grants and its requests along.
 _OPEN: tuple[tuple[str, Table[Any], str, Callable[[Any], Intent[Any]]], ...] = (
