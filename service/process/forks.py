@@ -14,6 +14,8 @@ from pathlib import Path
 
 from service.process.children import Tended, die_with_parent, leave
 
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
 
 def show_as(module: str) -> None:
     """Let the list of processes show a forked process as `python -m <module> <number of its parent>`.
@@ -51,9 +53,10 @@ class ForkedChild(Tended):
         return [self._process.sentinel] if isinstance(self._process, _Copy) else []
 
     def _work(self, parent: int) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in _ENDING:
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
         os.setsid()
         die_with_parent(parent)
         show_as(self._module)
@@ -66,7 +69,12 @@ class _Copy:
 
     def __init__(self, run: Callable[[], None]) -> None:
         self._process = multiprocessing.get_context("fork").Process(target=run)
-        self._process.start()
+        # A signal that comes before the copy has its own way to end would be lost in this process's.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         assert self._process.pid is not None
         self.pid = self._process.pid
         self.sentinel = self._process.sentinel

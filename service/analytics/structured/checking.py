@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from schemas.analytics.query import MAX_IN, MAX_VALUE, Operator, QueryInput, SelectItem
 from service.analytics.bounded import DEFAULT_ROWS, Source
-from service.analytics.structured.grammar import Field, Kind, UnfitText, find_field, known_fields
+from service.analytics.structured.fields import Field, Kind, UnfitText, find_field, known_fields
 from service.auth.refusals import InvalidPayload
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from service.analytics.refusals import ProviderRefusedQuery
 from service.analytics.structured.cells import columns_of, row_type, structured_rows, text_rows
 from service.analytics.structured.checking import Column, Order, Structured, check_text
 from service.analytics.structured.dialects import Dialect, Own, Places, Provider
-from service.analytics.structured.grammar import TIME, Field, UnfitText, find_field
+from service.analytics.structured.fields import TIME, Field, UnfitText, find_field
 from service.auth.refusals import InvalidPayload
 from statemachines.kernel.readings import ReadFailed
 

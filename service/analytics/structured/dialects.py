@@ -14,7 +14,7 @@ import msgspec
 from schemas.analytics.query import Operator
 from service.analytics.bounded import REACH, Source
 from service.analytics.structured.checking import Condition, Scalar
-from service.analytics.structured.grammar import FIELDS, KEYED, TIME, Field
+from service.analytics.structured.fields import FIELDS, KEYED, TIME, Field
 
 COMPARED: Final[Mapping[Operator, str]] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 MOST_BYTES: Final = 4 * 1024 * 1024

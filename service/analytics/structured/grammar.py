@@ -1,4 +1,4 @@
-"""The words and the grammar of a provider's dialect, by sqlglot. Import it with `check_text.load_grammar` alone.
+"""The words and the grammar of a provider's dialect, by sqlglot. Import it with `checking.load_grammar` alone.
 
 The dialect is ClickHouse's, but for names with a `$`, comments after `#`, and strings between `$$`: the provider splits
 these otherwise.
@@ -8,24 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
-import msgspec
 from sqlglot import exp
 from sqlglot.dialects.clickhouse import ClickHouse
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.clickhouse import ClickHouseParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from schemas.analytics.query import MAX_KEY
-from service.analytics.bounded import Source
-
-# The refusal of a text, raised by the judges of its words, its grammar and its names.
-
-
-class UnfitText(Exception):
-    """The text is not one bounded select over the provider's tables. The message says what it must be."""
-
+from service.analytics.structured.fields import UnfitText
 
 MOST_STEPS: Final = 100_000
 """Steps of the parser, from word to word: about three a word, and very many for a text made to be slow."""
@@ -148,63 +139,3 @@ class Grammar:
 def _place(place: Mapping[str, Any]) -> str:
     line, column = place.get("line"), place.get("col")
     return f"what stands in line {line} by column {column}" if line else "something"
-
-
-# The fields of structured queries, and no others (G-154). The text of an error is no field.
-
-Kind = Literal["text", "epoch", "boolean", "json"]
-
-FIELDS: Final[Mapping[Source, Mapping[str, Kind]]] = {
-    "events": {"id": "text", "event": "text", "distinct_id": "text", "received_at": "epoch", "occurred_at": "epoch"},
-    "errors": {
-        "id": "text",
-        "case_id": "text",
-        "fingerprint": "text",
-        "level": "text",
-        "environment": "text",
-        "release": "text",
-        "user_id": "text",
-        "received_at": "epoch",
-        "occurred_at": "epoch",
-    },
-    "deploys": {
-        "id": "text",
-        "version": "text",
-        "environment": "text",
-        "sha": "text",
-        "branch": "text",
-        "source": "text",
-        "trusted": "boolean",
-        "automation_run_id": "text",
-        "recorded_at": "epoch",
-    },
-}
-KEYED: Final[Mapping[Source, str]] = {"events": "properties", "errors": "tags"}
-"""The holder of values under keys of callers."""
-TIME: Final[Mapping[Source, str]] = {"events": "occurred_at", "errors": "occurred_at", "deploys": "recorded_at"}
-"""The time of a row, by source: of our own rows in the window, and for the order of rows (G-193)."""
-
-
-class Field(msgspec.Struct, frozen=True):
-    """A field of a source as the caller named it. `key` is the key of a property or tag, the caller's own text."""
-
-    name: str
-    kind: Kind
-    key: str | None = None
-
-
-def find_field(source: Source, name: str) -> Field | None:
-    """Return a field by its name, such as `event` or `properties.plan.tier` (with the key `plan.tier`), or None."""
-    kind = FIELDS[source].get(name)
-    if kind is not None:
-        return Field(name, kind)
-    holder, dot, key = name.partition(".")
-    if dot and holder == KEYED.get(source) and 0 < len(key) <= MAX_KEY:
-        return Field(name, "json", key)
-    return None
-
-
-def known_fields(source: Source) -> str:
-    """The names of a source's fields, for a sentence."""
-    keyed = [f"{holder}.<key>" for holder in [KEYED.get(source)] if holder]
-    return ", ".join([*FIELDS[source], *keyed])

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projections.runs.ledger import LedgerRow, fold
+from service.onboarding.whose import ComparedHistory, WhoseEvidence
 from service.runs.background.backtesting import contract_row
 from service.runs.reads.bundles import contract_of
 from service.runs.reads.listed import Snapshot
@@ -20,6 +21,7 @@ from tests.support.loop.contracts import make
 PROJECT, DAY, BEGAN = "proj_1", 86_400, 1_900_000_000
 TTL = 900
 ROW = contract_row(PROJECT, make("auto_merge", max_runs_per_day=3, max_prs_per_day=2), BEGAN)
+EVIDENCE = WhoseEvidence("local", None, ComparedHistory(None, None))
 GENERATION = authority_of(contract_of(ROW), "heal").generation
 LIMITS = Limits(max_runs_per_day=3, max_prs_per_day=2, max_turns_per_run=10, max_cost_usd_per_run=1.0)
 
@@ -96,7 +98,7 @@ def test_the_budgets_of_control_are_a_fold_of_the_ledger(deeds: list[tuple[str, 
 
 
 def _compare(row: LedgerRow | None, log: list[Event], moment: int) -> None:
-    snapshot = Snapshot(moment, ROW, [] if row is None else [row], [], [], [], [], [])
+    snapshot = Snapshot(moment, ROW, EVIDENCE, [] if row is None else [row], [], [], [], [], [])
     shown = {budget.budget: budget for budget in control(PROJECT, snapshot, []).budgets}
     expected = counted(log, moment)
     assert shown.keys() == expected.keys()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from service.analytics.structured.checking import Column, Condition, Structured
-from service.analytics.structured.grammar import Field
+from service.analytics.structured.fields import Field
 
 PEOPLE = "the people of names"
 Record = Mapping[str, Any]

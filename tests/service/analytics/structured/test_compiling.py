@@ -16,7 +16,7 @@ from service.analytics.bounded import MOST_ROWS, REACH, Source
 from service.analytics.structured.cells import structured_rows
 from service.analytics.structured.checking import Column, Condition, Order, Structured
 from service.analytics.structured.compiling import OWN, compile_query
-from service.analytics.structured.grammar import FIELDS, Field, find_field
+from service.analytics.structured.fields import FIELDS, Field, find_field
 from service.eventstore.declare.names import load_sql
 from tests.service.analytics.structured import naive
 from tests.support.cluster import TestCluster

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from service.analytics.structured.checking import check_text
-from service.analytics.structured.grammar import UnfitText
+from service.analytics.structured.fields import UnfitText
 
 IDENTITY = Path(__file__).parents[3] / "foreign" / "sqlglot" / "identity.sql"
 
