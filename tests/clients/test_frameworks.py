@@ -8,27 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.clients.test_generators import MODULES, SCRIPTS, pytestmark, run
+from tests.clients.test_new_project import FLASK
 from tests.support.newcomer import Newcomer, snippets_of
 from tests.support.newcomer import chromium as chromium  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.newcomer import newcomer as newcomer  # noqa: PLC0414
 
 __all__ = ["pytestmark"]
 
-FLASK = """
-
-from flask import Flask
-
-app = Flask(__name__)
-
-
-@app.get("/articles/<int:number>")
-def article(number):
-    raise LookupError(f"No article {number}")
-
-
-assert app.test_client().get("/articles/17").status_code == 500
-sentry_sdk.flush()
-"""
 DJANGO_SETTINGS = """
 SECRET_KEY = "of nobody"
 ALLOWED_HOSTS = ["127.0.0.1"]
