@@ -32,9 +32,10 @@ Rest = Callable[["FakeProvider", str, str, dict[str, str], Any, dict[str, str]],
 class FakeProvider(OAuthServer, QueryServer):
     """The provider's state. `fail` holds, by path, what to answer instead: a status, or a callable on the handler.
 
-    After a status the provider has acted all the same, and after a callable only if that returns GO_ON. `faults` are
-    those of requests that did not fit the provider's published document. `looks` are questions about exceptions, which
-    a worker asks by the minute: they are in no other list, and fail only if `looks_fail`.
+    After a status the provider has acted all the same, and after a callable only if that returns GO_ON. The handler has
+    the body as `asked`. `faults` are those of requests that did not fit the provider's published document. `looks` are
+    questions about exceptions, which a worker asks by the minute: they are in no other list, and fail only if
+    `looks_fail`.
     """
 
     human: str = "granted"  # what the human does on the authorize page: grant, or an error that sends them back
@@ -140,6 +141,7 @@ def running_provider() -> Iterator[FakeProvider]:
             misbehave = next((do for where, do in provider.fail.items() if path.startswith(where)), None)
             if is_look(body) and not provider.looks_fail:
                 misbehave = None
+            self.asked = body
             if callable(misbehave):
                 if misbehave(self) is not GO_ON:
                     return

@@ -28,7 +28,7 @@ from tests.support import seen
 from tests.support.api import Person, World, ok
 from tests.support.connecting import NO_READ, RESTING, connect, rested
 from tests.support.onboarding import Onboarding, onboard
-from tests.support.provider import FakeProvider
+from tests.support.provider import GO_ON, FakeProvider
 from tests.support.server import ServerHandle, running_beside
 
 QUERY = "/api/projects/42/query/"
@@ -205,10 +205,12 @@ async def test_the_publisher_pays_for_the_reads(world: World, provider: FakeProv
     provider.requests.clear()
     arrived, held = threading.Semaphore(0), threading.Event()
 
-    def hold(handler: Any) -> None:
+    def hold(handler: Any) -> object:
+        if COUNT not in handler.asked["query"]["query"]:
+            return GO_ON  # how new the data are, which is known for a while
         arrived.release()
         held.wait(10)
-        handler.reply(400, b"{}")
+        return handler.reply(400, b"{}")
 
     provider.fail[QUERY] = hold
     tasks = [asyncio.create_task(world.client.get(where)) for where in (path, other)]
