@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from service.runner.access import AskedRepository, Unsuitable, make_facing, take_tokens
 from service.runner.answers import Json
-from service.runner.facts import Facing, branches_of
+from service.runner.facts import Facing, PullFacts, branches_of
 from service.runner.pull import PENDING, HostRefused, Pull, say
 from service.runner.web import Client, GaveUp
 
@@ -79,49 +79,55 @@ class Prover(NamedTuple):
     def _prove_open(self, pull: Pull, *, waits: bool) -> None:
         moves = self.host.moves(pull)
         if moves and moves[-1].state == "reopened":
-            self._send(pull, "reopened", self._seen(pull))
+            self._send(pull, "reopened", self._seen(pull, self._facts(pull)))
             return
         if pull.merges_by is None:
-            run = self._send(pull, "pr_opened", self._seen(pull) if pull.draft else {})
+            run = self._send(pull, "pr_opened", self._seen(pull, self._facts(pull)) if pull.draft else {})
             if pull.draft or run["pull_request"]["delivery_mode"] != BY_HOST:
                 return
-            if not (self._await_checks(pull) if waits else self._passed(pull)):
+            passed = self._await_checks(pull) if waits else self._passed(pull)
+            if passed is None:
                 return
-            self._send(pull, "checks_passed", self._seen(pull) | {"auto_merge_enabled": False})
+            self._send(pull, "checks_passed", self._seen(pull, passed) | {"auto_merge_enabled": False})
             if not waits:
                 return
             pull = self._await_auto_merge(pull)
-        on: Json = {"auto_merge_enabled": True, "merge_method": self.host.facts(pull, self.gate).method}
-        self._send(pull, "auto_merge_enabled", self._seen(pull) | on)
+        facts = self._facts(pull)
+        on: Json = {"auto_merge_enabled": True, "merge_method": facts.method}
+        self._send(pull, "auto_merge_enabled", self._seen(pull, facts) | on)
 
-    def _seen(self, pull: Pull) -> Json:
-        """The facts that every observation carries, as read now."""
-        facts = self.host.facts(pull, self.gate)
+    def _facts(self, pull: Pull) -> PullFacts:
+        return self.host.facts(pull, self.gate)
+
+    @staticmethod
+    def _seen(pull: Pull, facts: PullFacts) -> Json:
+        """The facts that every observation carries, as they were read."""
         seen: Json = {"branch_protection_enforced": facts.protected, "bypass_used": facts.bypassed}
         if not pull.draft and facts.checks is not None and all(facts.checks.values()):
             seen["required_status_checks"] = [{"name": name, "conclusion": how} for name, how in facts.checks.items()]
         return seen
 
     def _merged(self, pull: Pull) -> Json:
-        seen = self._seen(pull) | {"merge_commit_sha": self.host.merge_commit(pull)}
+        seen = self._seen(pull, self._facts(pull)) | {"merge_commit_sha": self.host.merge_commit(pull)}
         commits = self.host.commits(pull)
         return seen if commits is None else seen | {"commits": commits}
 
-    def _passed(self, pull: Pull) -> bool:
-        """Whether every required check has succeeded. Raises ProofStopped for one that ended otherwise."""
-        checks = self.host.facts(pull, self.gate).checks
+    def _passed(self, pull: Pull) -> PullFacts | None:
+        """The facts, once every required check has succeeded. Raises ProofStopped for one that ended otherwise."""
+        facts = self._facts(pull)
+        checks = facts.checks
         if checks is None:
             raise ProofStopped("The token cannot read which checks are required, or how they ended.")
         if red := [f"{name} ({how})" for name, how in checks.items() if how not in (PENDING, "success")]:
             raise ProofStopped(f"These required checks did not succeed: {', '.join(red[:10])}.")
-        return bool(checks) and all(checks.values())
+        return facts if checks and all(checks.values()) else None
 
-    def _await_checks(self, pull: Pull) -> bool:
+    def _await_checks(self, pull: Pull) -> PullFacts:
         """Wait until every required check has succeeded. Raises ProofStopped."""
         pauses = _Pauses(self.seconds)
-        while not self._passed(pull):
+        while (passed := self._passed(pull)) is None:
             pauses.rest(f"The required checks did not end within {self.seconds:g} s.")
-        return True
+        return passed
 
     def _await_auto_merge(self, pull: Pull) -> Pull:
         """Hold the merge back until the runner has turned auto-merge on. Raises ProofStopped."""
