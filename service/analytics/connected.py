@@ -35,9 +35,9 @@ from service.analytics.connecting.http import (
     HttpAnswer,
     ProviderClient,
     QueryRefused,
-    document,
     failed,
     failure,
+    hogql,
     parse,
 )
 from service.analytics.connecting.pace import Pace
@@ -76,8 +76,6 @@ T = TypeVar("T", bound=msgspec.Struct)
 MAX_QUERY_BYTES = 16 * 1024 * 1024
 MAX_ROWS = 2000
 LATE_SECONDS = 86400  # the client's own time may differ this much from the time of receipt; it only narrows the scan
-FRESH = "force_blocking"
-"""How a query refreshes: its answer is no cached one."""
 BROWSER_LIBRARIES = frozenset({"web", "js"})
 _EXCEPTION = "$exception"
 
@@ -319,18 +317,13 @@ class ConnectedAnalytics:
 
     async def answer(self, query: str, values: Mapping[str, Any]) -> bytes | ReadFailed:
         """Query with the stored token, and leave the text of the answer to the caller: it may be large."""
-        asked = document({"query": {"kind": "HogQLQuery", "query": query, "values": values}, "refresh": FRESH})
-        answer = await self._send("POST", "query/", asked, max_bytes=MAX_QUERY_BYTES)
-        if isinstance(answer, ReadFailed):
-            return answer
-        return answer.body if answer.status == HTTPStatus.OK else failed(answer)
+        return _body(await self._send("POST", "query/", hogql(query, values), max_bytes=MAX_QUERY_BYTES))
 
     async def _query(
         self, query: str, values: Mapping[str, Any], shape: type[T], *, first: bool = False
     ) -> T | ReadFailed:
         """Query with the stored token. `first`: before what else is asked of the connection."""
-        asked = {"kind": "HogQLQuery", "query": query, "values": values}
-        return await self.post("query/", document({"query": asked, "refresh": FRESH}), shape, first=first)
+        return await self.post("query/", hogql(query, values), shape, first=first)
 
     async def post(self, path: str, content: Content, shape: type[T], *, first: bool = False) -> T | ReadFailed:
         """Post below the connected project, and read the answer in the agreed form."""
@@ -341,11 +334,8 @@ class ConnectedAnalytics:
         return self._read(await self._send("GET", path, None, max_bytes=MAX_QUERY_BYTES), shape)
 
     def _read(self, answer: HttpAnswer | ReadFailed, shape: type[T]) -> T | ReadFailed:
-        if isinstance(answer, ReadFailed):
-            return answer
-        if answer.status != HTTPStatus.OK:
-            return failed(answer)
-        parsed: T | ReadFailed = parse(answer.body, shape)
+        body = _body(answer)
+        parsed: T | ReadFailed = body if isinstance(body, ReadFailed) else parse(body, shape)
         return parsed
 
     async def _send(
@@ -417,3 +407,10 @@ def message_of(properties: Mapping[str, Any]) -> str:
         if isinstance(entry, dict) and isinstance(entry.get("value"), str):
             texts.append(entry["value"])
     return "\n".join(texts)
+
+
+def _body(answer: HttpAnswer | ReadFailed) -> bytes | ReadFailed:
+    """The text of a successful answer."""
+    if isinstance(answer, ReadFailed):
+        return answer
+    return answer.body if answer.status == HTTPStatus.OK else failed(answer)

@@ -16,7 +16,7 @@ from schemas.provider.experiment import Experiment, ExperimentVariant
 from schemas.provider.flag import FeatureFlag
 from schemas.provider.recording import SessionRecording
 from schemas.provider.survey import MAX_TEXT, Survey, SurveyQuestion, SurveyStatus
-from service.analytics.connecting.http import document
+from service.analytics.connecting.http import fresh
 from service.provider.sources import Source
 from statemachines.kernel.readings import ReadFailed
 
@@ -126,8 +126,7 @@ async def recordings(
     }
     if distinct_id is not None:
         query["distinct_ids"] = [distinct_id]
-    asked = document({"query": query, "refresh": "force_blocking"})
-    found = await source.reader.post("query/", asked, _Recordings)
+    found = await source.reader.post("query/", fresh(query), _Recordings)
     if isinstance(found, ReadFailed):
         return found
     return Listing([_recording(source, raw) for raw in found.results[:limit]], found.has_next)

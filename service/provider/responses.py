@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from schemas.provider.survey import MAX_RESPONSES, MAX_TEXT, SurveyAnswer, SurveyResponse, SurveyStat
-from service.analytics.connecting.http import document, failure
+from service.analytics.connecting.http import failure, hogql
 from service.eventstore.declare.names import load_sql
 from service.provider.sources import Source
 from statemachines.kernel.readings import ReadFailed
@@ -45,8 +45,8 @@ class _Counts(msgspec.Struct):
 async def findings(source: Source, survey_id: str) -> SurveyFindings | ReadFailed:
     """Read the responses to a survey and its numbers. An unknown survey has none."""
     sent, counted = await asyncio.gather(
-        source.reader.post("query/", _asked(_RESPONSES, survey=survey_id, most=MAX_RESPONSES), _Rows),
-        source.reader.post("query/", _asked(_STATS, survey=survey_id, events=list(_EVENTS)), _Counts),
+        source.reader.post("query/", hogql(_RESPONSES, {"survey": survey_id, "most": MAX_RESPONSES}), _Rows),
+        source.reader.post("query/", hogql(_STATS, {"survey": survey_id, "events": list(_EVENTS)}), _Counts),
     )
     if isinstance(sent, ReadFailed):
         return sent
@@ -65,11 +65,6 @@ async def findings(source: Source, survey_id: str) -> SurveyFindings | ReadFaile
         if event in numbers
     ]
     return SurveyFindings(responses, stats)
-
-
-def _asked(query: str, **values: Any) -> Any:
-    asked = {"kind": "HogQLQuery", "query": query, "values": values}
-    return document({"query": asked, "refresh": "force_blocking"})
 
 
 def _answers(properties: str | dict[str, Any]) -> list[SurveyAnswer] | ReadFailed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -67,6 +68,16 @@ def form(**fields: str) -> Content:
 def document(value: Any) -> Content:
     """Write a value as JSON."""
     return Content("application/json", msgspec.json.encode(value))
+
+
+def fresh(query: Mapping[str, Any]) -> Content:
+    """Write a question to the provider's query endpoint. Its answer is no cached one."""
+    return document({"query": query, "refresh": "force_blocking"})
+
+
+def hogql(query: str, values: Mapping[str, Any]) -> Content:
+    """Write a question in the provider's SQL, with its bound values."""
+    return fresh({"kind": "HogQLQuery", "query": query, "values": values})
 
 
 class ProviderClient:

@@ -11,8 +11,7 @@ from schemas.kernel.published import body_schema
 from service.analytics.blueprints import running
 from service.analytics.blueprints.catalogue import ask_for, find_blueprint
 from service.analytics.blueprints.running import run_blueprint
-from service.analytics.queries import QUERY_SECONDS
-from service.analytics.receipts import keep_receipt
+from service.analytics.queries import QUERY_SECONDS, keep_receipt
 from service.analytics.refusals import unanswered
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome

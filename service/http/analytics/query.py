@@ -9,8 +9,7 @@ import msgspec
 from schemas.analytics.query import QueryAnswer, QueryInput
 from schemas.kernel.published import body_schema
 from service.analytics.bounded import Table
-from service.analytics.queries import QUERY_SECONDS
-from service.analytics.receipts import keep_receipt
+from service.analytics.queries import QUERY_SECONDS, keep_receipt
 from service.analytics.refusals import unanswered
 from service.analytics.structured import compiling
 from service.analytics.structured.checking import check_form

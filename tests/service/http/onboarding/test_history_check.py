@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.analytics.receipts import KEPT_SECONDS
+from service.analytics.queries import KEPT_SECONDS
 from tests.service.http.analytics.test_connected_blueprint import COUNT, ask
 from tests.service.http.analytics.test_connection import provider as provider  # noqa: PLC0414 (found by name)
 from tests.service.http.analytics.test_connection import running as running  # noqa: PLC0414
