@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, projection
+from schemas.kernel.shape import EvidenceSource
 from statemachines.install.flow import (
     NO_MAP,
     InstallBlocked,
@@ -15,7 +16,7 @@ from statemachines.install.flow import (
     shown_state,
 )
 from statemachines.kernel.machine import Recorded
-from statemachines.kernel.readings import EvidenceSource, source_told
+from statemachines.kernel.readings import source_told
 
 
 class InstallRow(Row, frozen=True, kw_only=True):

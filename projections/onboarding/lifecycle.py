@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from projections.kernel.projection import Row, projection
+from schemas.kernel.shape import EvidenceSource
 from statemachines.kernel.machine import Recorded
-from statemachines.kernel.readings import EvidenceSource, source_told
+from statemachines.kernel.readings import source_told
 from statemachines.onboarding.lifecycle import (
     OnboardingApproved,
     OnboardingPlanned,

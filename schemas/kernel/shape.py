@@ -13,6 +13,7 @@ SAFE_INTEGER = 9007199254740991
 
 Epoch = Annotated[int, Meta(ge=0, description="Epoch seconds, UTC.")]
 EvidenceSource = Literal["local", "provider_cloud"]
+"""Where evidence was read: in our own records, or at the customer's provider (G-183)."""
 HistoryCheck = Literal["confirmed", "contradicted", "unconfirmed"]
 SafeEpoch = Annotated[int, Meta(ge=0, le=SAFE_INTEGER, description="Epoch seconds, UTC.")]
 Identifier = Annotated[str, Meta(min_length=8, max_length=200, pattern=patterns.IDENTIFIER)]

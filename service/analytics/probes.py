@@ -10,9 +10,10 @@ from typing import Protocol
 
 import msgspec
 
+from schemas.kernel.shape import EvidenceSource
 from service.analytics.bounded import Bounded, Rows
 from service.analytics.metadata import KeysFound, NamesFound, SignalProbe
-from statemachines.kernel.readings import EvidenceSource, ReadFailed
+from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting
 from statemachines.onboarding.questions import SeenSignals
 from statemachines.runs.verdict import CountedBy, CountedIn

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.kernel.shape import HistoryCheck
+from schemas.kernel.shape import EvidenceSource, HistoryCheck
 from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
-from statemachines.kernel.readings import EvidenceSource
 from statemachines.onboarding.stored import HistoricalEvidence, Window
 from statemachines.projects.project import ProjectNotFound
 

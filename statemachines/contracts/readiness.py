@@ -13,9 +13,9 @@ import msgspec
 
 from schemas.contracts.playbook import Gap
 from schemas.contracts.policy import ErrorToDraftPrPolicy, Policy
+from schemas.kernel.shape import EvidenceSource
 from statemachines.contracts.documents import SavedAutomation, read_policy
 from statemachines.contracts.playbook import assertion_gaps, find_template
-from statemachines.kernel.readings import EvidenceSource
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):

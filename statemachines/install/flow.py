@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from schemas.kernel.shape import EvidenceSource
 from statemachines.install.report import ProposedReport
 from statemachines.install.stored import ImplementationReport
 from statemachines.kernel.machine import (
@@ -23,7 +24,6 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
-from statemachines.kernel.readings import EvidenceSource
 from statemachines.onboarding.lifecycle import PlanHashMismatch
 
 NO_MAP = 0

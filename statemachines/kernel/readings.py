@@ -7,11 +7,11 @@ from typing import Literal
 import msgspec
 from msgspec import UnsetType
 
+from schemas.kernel.shape import EvidenceSource
+
 Cause = Literal[
     "unconfigured", "unauthorized", "unreachable", "timeout", "refused", "malformed", "too_much", "not_kept"
 ]
-EvidenceSource = Literal["local", "provider_cloud"]
-"""Where evidence was read: in our own records, or at the customer's provider (G-183)."""
 
 
 def source_told(told: EvidenceSource | UnsetType) -> EvidenceSource:

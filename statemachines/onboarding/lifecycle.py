@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from schemas.kernel.shape import EvidenceSource
 from schemas.onboarding.proof import Remaining
 from statemachines.kernel.if_match import PreconditionFailed, require_given, require_none, require_same
 from statemachines.kernel.machine import (
@@ -25,7 +26,6 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
-from statemachines.kernel.readings import EvidenceSource
 from statemachines.onboarding.plan import ProposedPlan
 from statemachines.onboarding.proof import Findings, ProofSession, expired_work
 from statemachines.onboarding.stored import DeployReceipt, Plan, Receipt, SourceSnapshot

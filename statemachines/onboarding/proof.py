@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from schemas.deploys.deploy import ProofMismatch
+from schemas.kernel.shape import EvidenceSource
 from schemas.onboarding.proof import (
     PROOF_PROPERTY,
     ProofBlocker,
@@ -24,7 +25,7 @@ from schemas.onboarding.proof import (
     RemainingProperties,
     RemainingSafeError,
 )
-from statemachines.kernel.readings import EvidenceSource, ReadFailed
+from statemachines.kernel.readings import ReadFailed
 from statemachines.kernel.telling import value_tells
 from statemachines.onboarding.stored import AnalyticsReceipt, ErrorReceipt, Failure, Milestone, Plan, SourceSnapshot
 

@@ -12,7 +12,7 @@ from enum import Enum
 
 import msgspec
 
-from statemachines.kernel.readings import EvidenceSource
+from schemas.kernel.shape import EvidenceSource
 from statemachines.onboarding.proof import safe_failure
 from statemachines.onboarding.stored import Milestone, Plan
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from schemas.kernel.shape import EvidenceSource
 from statemachines.kernel.machine import (
     Event,
     Rejection,
@@ -22,7 +23,6 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
-from statemachines.kernel.readings import EvidenceSource
 from statemachines.onboarding.plan import ProposedPlan
 from statemachines.onboarding.stored import Plan, Receipt
 

@@ -10,7 +10,8 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from statemachines.kernel.readings import EvidenceSource, source_told
+from schemas.kernel.shape import EvidenceSource
+from statemachines.kernel.readings import source_told
 
 VerificationOutcome = Literal["pending", "no_recurrence", "recurred", "insufficient_traffic"]
 CountedBy = Literal["public"]

@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 import msgspec
 
+from schemas.kernel.shape import EvidenceSource
 from service.accounts.operator import set_member
 from service.auth.secrets import digest
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
@@ -21,7 +22,6 @@ from service.ids import new_id
 from service.registry import registry
 from statemachines.accounts.membership import Role
 from statemachines.kernel.machine import Event, Stream
-from statemachines.kernel.readings import EvidenceSource
 from statemachines.onboarding import signal_map
 from statemachines.onboarding.stored import Plan, Receipt
 from statemachines.projects import project

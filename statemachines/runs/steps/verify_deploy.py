@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from schemas.kernel.shape import EvidenceSource
 from statemachines.contracts.policy import VerificationTerms
 from statemachines.kernel.machine import Rejection, allowed_next
-from statemachines.kernel.readings import EvidenceSource
 from statemachines.runs import events as e
 from statemachines.runs import run as runs
 from statemachines.runs.run import Run, RunNotFound, RunTerminal
