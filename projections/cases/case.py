@@ -114,6 +114,17 @@ class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class ProviderLookRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The looks at a project's connected provider: a fact outside streams (G-182). `id` is the project's.
+
+    Their exceptions were read up to `read_to`, in epoch seconds of the service's clock.
+    """
+
+    project_id: str
+    id: str
+    read_to: int
+
+
 class CountedErrors(NamedTuple):
     """Errors of a case: their number, the time of the last one since the case is open, if any, and `unmarked`."""
 
@@ -198,3 +209,4 @@ def _moved(row: CaseRow, recorded: Recorded) -> CaseRow:
 
 PROJECTION = projection("cases", CaseRow, ("case",), fold)
 CASE_STATS = Table("case_stats", CaseStatsRow, ("project_id", "id"))
+PROVIDER_LOOKS = Table("provider_looks", ProviderLookRow, ("project_id", "id"))

@@ -35,6 +35,7 @@ class DecisionInputs(msgspec.Struct, frozen=True, kw_only=True):
     event_count: int
     first_seen_at: int | None
     last_seen_at: int | None
+    provider_read_to: int | None
 
 
 class DecisionThresholds(msgspec.Struct, frozen=True):

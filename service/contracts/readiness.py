@@ -1,4 +1,4 @@
-"""Gathering the facts that readiness is judged by: signal map, settings, events, credentials (G-101).
+"""Gathering the facts that readiness is judged by: signal map, settings, events, credentials, provider (G-101).
 
 Validate judges what one read shows. Enable looks the same rows up again under its gate, where no credential can be
 revoked meanwhile; that an event was observed stays true, so it is read before and handed in.
@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from projections.analytics.connection import CONNECTIONS, ConnectionRow
+from projections.cases.case import PROVIDER_LOOKS, ProviderLookRow
 from projections.credentials.credential import PROJECTION as CREDENTIAL_PROJECTION
 from projections.credentials.credential import CredentialRow
 from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
 from projections.projects.settings import PROJECT_SETTINGS, SettingsRow
+from service.analytics.connection import current_connection
 from service.eventstore.declare.commands import Lookup, Unit
 from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from statemachines.contracts.documents import SavedAutomation
 from statemachines.contracts.readiness import Facts, events_of
 from statemachines.credentials.credential import CI, RUNNER
+from statemachines.kernel.readings import STALE_SECONDS
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.projects import settings
 
@@ -41,6 +45,8 @@ class ProjectEvidence(NamedTuple):
     credentials: Sequence[CredentialRow]
     ingested: frozenset[str]  # names that this service has received
     settings: SettingsRow | None
+    connection: ConnectionRow | None
+    look: ProviderLookRow | None
 
     def facts(self, now: int) -> Facts:
         """The facts at a time in epoch seconds."""
@@ -50,6 +56,9 @@ class ProjectEvidence(NamedTuple):
     def lookups(self) -> list[Lookup]:
         """The rows that `facts_under_locks` reads."""
         found = [Lookup(CREDENTIALS, self.project_id, row.id) for row in self.credentials]
+        if self.connection is not None:
+            found.append(Lookup(CONNECTIONS, self.project_id, self.connection.id))
+        found.append(Lookup(PROVIDER_LOOKS, self.project_id, self.project_id))
         found.append(Lookup(PROJECT_SETTINGS, *_settings_of(self.project_id)))
         return [*found, Lookup(SIGNAL_MAPS, *_map_of(self.project_id))]
 
@@ -60,6 +69,8 @@ class ProjectEvidence(NamedTuple):
             signal_map=unit.row(SIGNAL_MAPS, *_map_of(self.project_id)),
             credentials=[row for row in rows if row is not None],
             settings=unit.row(PROJECT_SETTINGS, *_settings_of(self.project_id)),
+            connection=self.connection and unit.row(CONNECTIONS, self.project_id, self.connection.id),
+            look=unit.row(PROVIDER_LOOKS, self.project_id, self.project_id),
         )
         return now_there.facts(unit.now)
 
@@ -75,6 +86,8 @@ async def gather(store: EventStore, project_id: str, automations: Iterable[Saved
         credentials=await store.find(CREDENTIALS, _LASTING, project_id, project_id, CI, ids),
         ingested=frozenset(name for (name,) in await store.fetch(_OBSERVED, names=names, project_id=project_id)),
         settings=await store.get(PROJECT_SETTINGS, *_settings_of(project_id)),
+        connection=await current_connection(store, project_id),
+        look=await store.get(PROVIDER_LOOKS, project_id, project_id),
     )
 
 
@@ -94,6 +107,7 @@ def _judge(evidence: ProjectEvidence, now: int) -> Facts:
     return Facts(
         proven_by=None if signal_map is None or receipt is None else signal_map.evidence_source,
         required_evidence=None if evidence.settings is None else evidence.settings.required_evidence_source,
+        provider_stale=_is_stale(evidence, now),
         approved_events=frozenset(() if signal_map is None else (m.event for m in signal_map.plan.milestones)),
         # A verified receipt counted rows of each of its events, at the provider that the service may only read.
         observed_events=evidence.ingested | {seen.event for seen in proven},
@@ -102,3 +116,12 @@ def _judge(evidence: ProjectEvidence, now: int) -> Facts:
             row.automation_id for row in live if row.kind == RUNNER and row.automation_id is not None
         ),
     )
+
+
+def _is_stale(evidence: ProjectEvidence, now: int) -> bool:
+    """Whether the exceptions of the connected provider were read too long ago, or never since it was connected."""
+    connection, look = evidence.connection, evidence.look
+    if connection is None or connection.status != "connected":
+        return False
+    read_to = max(connection.connected_at or 0, 0 if look is None else look.read_to)
+    return now - read_to > STALE_SECONDS

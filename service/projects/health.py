@@ -34,11 +34,11 @@ from service.onboarding.whose import WhoseEvidence, whose_evidence
 from service.projects.next_steps import BEING_DELETED
 from statemachines.cases import case
 from statemachines.cases.case import public_share
+from statemachines.kernel.readings import STALE_SECONDS
 from statemachines.projects.project import DefaultLevel
 
 HOUR = 3600
 NOT_KEPT_DAYS = 30
-STALE_SECONDS = 600
 _STANDING = load_sql("projects", "health")
 _NOT_KEPT = load_sql("projects", "not_kept")
 _LATEST_LOGS = load_sql("projects", "latest_logs")

@@ -22,11 +22,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of a project: its map's verification, its approved and observed events, its live credentials.
 
     `proven_by`: the source of the map's proof, None before it. `required_evidence`: the source required, None for any
-    (G-183).
+    (G-183). `provider_stale`: the exceptions of the connected provider were last read too long ago (G-182).
     """
 
     proven_by: EvidenceSource | None = None
     required_evidence: EvidenceSource | None = None
+    provider_stale: bool = False
     approved_events: frozenset[str] = frozenset()
     observed_events: frozenset[str] = frozenset()
     ci_credential: bool = False
@@ -68,6 +69,8 @@ def _signal_gaps(policy: Policy, facts: Facts) -> Iterator[Gap]:
             yield Gap("traffic_event_not_approved", "The traffic sample event is not in the approved signal map.")
         if unseen:
             yield Gap("traffic_event_not_observed", "The traffic sample event has not been observed.")
+        if facts.provider_stale:
+            yield Gap("provider_exceptions_stale", "The provider's exceptions were not read for ten minutes.")
         return
     if unapproved:
         yield Gap("funnel_event_not_approved", f"Not in the approved signal map: {_positions(unapproved)}.")

@@ -13,6 +13,9 @@ Cause = Literal[
     "unconfigured", "unauthorized", "unreachable", "timeout", "refused", "malformed", "too_much", "not_kept"
 ]
 
+STALE_SECONDS = 600
+"""What was read of a provider so long ago tells nothing of now (G-182)."""
+
 
 def source_told(told: EvidenceSource | UnsetType) -> EvidenceSource:
     """The source as an event tells it. Events of older releases do not, and are of our own records."""

@@ -12,13 +12,17 @@ import msgspec
 
 from statemachines.contracts.policy import Thresholds
 from statemachines.kernel.machine import Rejection
+from statemachines.kernel.readings import STALE_SECONDS
 
 REQUIRED_TRUST = "customer_provider"
 ACTIVE_STATUS = "open"
 
 
-class CaseFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a case without any of its texts. Times are epoch seconds of the server's clock."""
+class CaseFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of a case without any of its texts. Times are epoch seconds of the server's clock.
+
+    `provider_read_to` is the end of the looks at the connected provider, None without errors of it (G-182).
+    """
 
     case_id: str
     revision: int
@@ -27,6 +31,7 @@ class CaseFacts(msgspec.Struct, frozen=True, kw_only=True):
     event_count: int
     first_seen_at: int | None
     last_seen_at: int | None
+    provider_read_to: int | None = None
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -95,6 +100,10 @@ def decide_materiality(inputs: CaseFacts, thresholds: Thresholds, now: int) -> M
             f"<={maximum_age}",
         ),
     ]
+    if inputs.provider_read_to is not None:
+        unread = max(0, now - inputs.provider_read_to)
+        current = unread <= STALE_SECONDS
+        checks.append(Check("provider_exceptions_current", current, str(unread), f"<={STALE_SECONDS}"))
     return MaterialityDecision(
         decided_at=now,
         inputs=inputs,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from projections.cases.case import CASE_STATS, CaseStatsRow, trust_of
+from projections.cases.case import CASE_STATS, PROVIDER_LOOKS, CaseStatsRow, ProviderLookRow, trust_of
 from projections.onboarding.signal_map import SIGNAL_MAPS
 from projections.projects.project import PUBLIC_DSNS
 from projections.projects.settings import PROJECT_SETTINGS
@@ -82,14 +82,23 @@ def case_lookups(project_id: str, case_ids: Iterable[str]) -> list[Lookup]:
     """Name what `read_facts` reads of cases beside their streams."""
     counts = [Lookup(CASE_STATS, project_id, case_id) for case_id in case_ids]
     settings = Lookup(PROJECT_SETTINGS, project_id, project_settings.stream(project_id).id)
-    return [*counts, settings, Lookup(PUBLIC_DSNS.table, project_id, project_id)] if counts else []
+    of_project = [Lookup(PUBLIC_DSNS.table, project_id, project_id), Lookup(PROVIDER_LOOKS, project_id, project_id)]
+    return [*counts, settings, *of_project] if counts else []
 
 
-def facts_of(case_id: str, state: Case, stats: CaseStatsRow | None, *, accept_public: bool = True) -> CaseFacts:
+def facts_of(
+    case_id: str,
+    state: Case,
+    stats: CaseStatsRow | None,
+    look: ProviderLookRow | None = None,
+    *,
+    accept_public: bool = True,
+) -> CaseFacts:
     """Put together what is known of a case, without its texts. Without counts nothing is known to have happened.
 
-    Errors by the public DSN count if they are accepted.
+    Errors by the public DSN count if they are accepted. `look` is the project's at its connected provider.
     """
+    of_provider = stats is not None and stats.provider_count
     counted = None if stats is None else stats.counted(accept_public=accept_public)
     return CaseFacts(
         case_id=case_id,
@@ -99,6 +108,7 @@ def facts_of(case_id: str, state: Case, stats: CaseStatsRow | None, *, accept_pu
         event_count=0 if counted is None else counted.event_count,
         first_seen_at=None if stats is None else stats.first_seen_at,
         last_seen_at=None if counted is None else counted.last_seen_at,
+        provider_read_to=(0 if look is None else look.read_to) if of_provider else None,
     )
 
 
@@ -106,7 +116,8 @@ def read_facts(unit: Unit, project_id: str, case_id: str) -> CaseFacts:
     """Read what is known of a case whose stream and lookups are declared."""
     stats = unit.row(CASE_STATS, project_id, case_id)
     state: Case = unit.state(cases.stream(project_id, case_id))
-    return facts_of(case_id, state, stats, accept_public=_accepts_public(unit, project_id))
+    look = unit.row(PROVIDER_LOOKS, project_id, project_id)
+    return facts_of(case_id, state, stats, look, accept_public=_accepts_public(unit, project_id))
 
 
 def _accepts_public(unit: Unit, project_id: str) -> bool:

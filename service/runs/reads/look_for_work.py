@@ -60,7 +60,7 @@ class ConsideredCase(NamedTuple):
 class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
     """A case with what is counted of it, without its texts, and the latest chain of its lease.
 
-    `deployed_at` is read after the rest, see Chain.
+    `deployed_at` is read after the rest, see Chain. `provider_read_to` is as in CaseFacts.
     """
 
     id: str
@@ -70,6 +70,7 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
     event_count: int
     first_seen_at: int
     last_seen_at: int | None
+    provider_read_to: int | None = None
     lease: LeaseRow | None
     receipt: ReceiptState | None
     claim: Claim | None
@@ -87,6 +88,7 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
             event_count=self.event_count,
             first_seen_at=self.first_seen_at,
             last_seen_at=self.last_seen_at,
+            provider_read_to=self.provider_read_to,
         )
 
     @property

@@ -53,6 +53,7 @@ def test_ready_when_every_fact_holds(playbook: str) -> None:
             ["funnel_event_not_observed"],
         ),
         ({"approved_events": FUNNEL - {"signed_up"}}, [], ["funnel_event_not_approved"]),
+        ({"provider_stale": True}, ["provider_exceptions_stale"], []),
         ({"ci_credential": False}, ["ci_credential_missing"], []),
         ({"runner_credentials": frozenset({"other"})}, ["runner_credential_missing"], ["runner_credential_missing"]),
     ],

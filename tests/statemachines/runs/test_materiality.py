@@ -24,6 +24,16 @@ def test_everything_just_in_bounds_passes():
     assert decision.age_seconds == 600
 
 
+def test_errors_of_the_provider_pass_while_they_were_read_lately():
+    """A case without any is judged, and stored, without this check."""
+    assert "provider_exceptions_current" not in str(decide_materiality(FACTS, LIMITS, NOW))
+    assert b"provider_read_to" not in msgspec.json.encode(FACTS)
+    for read_to in (NOW - 600, NOW, NOW + 5):
+        decision = decide_materiality(msgspec.structs.replace(FACTS, provider_read_to=read_to), LIMITS, NOW)
+        assert decision.passed
+        assert decision.checks[-1].check == "provider_exceptions_current"
+
+
 @pytest.mark.parametrize(
     ("change", "failing"),
     [
@@ -35,6 +45,8 @@ def test_everything_just_in_bounds_passes():
         ({"event_count": 4}, {"event_count"}),
         ({"last_seen_at": NOW - 601}, {"last_seen_age"}),
         ({"last_seen_at": NOW + 1}, {"last_seen_not_future"}),
+        ({"provider_read_to": NOW - 601}, {"provider_exceptions_current"}),
+        ({"provider_read_to": 0}, {"provider_exceptions_current"}),
         ({"last_seen_at": None}, {"last_seen_present", "last_seen_not_future", "last_seen_age"}),
     ],
 )
@@ -53,6 +65,7 @@ facts = st.builds(
     event_count=st.integers(0, 10),
     first_seen_at=st.none() | st.integers(0, 20_000),
     last_seen_at=st.none() | st.integers(0, 20_000),
+    provider_read_to=st.none() | st.integers(0, 20_000),
 )
 
 
@@ -75,4 +88,5 @@ def test_no_input_is_a_text_of_telemetry():
     """The facts have room for ids, counts, times and two closed words, and for nothing else."""
     assert set(CaseFacts.__struct_fields__) == {
         "case_id", "revision", "status", "trust", "event_count", "first_seen_at", "last_seen_at",
+        "provider_read_to",
     }  # fmt: skip

@@ -5,11 +5,12 @@
 -- status keep the planner, which knows little of a young database, from turning the order round.) Where errors by the
 -- public DSN are not accepted, counts are those of the others, and a case without any of these is not looked at. What
 -- the connected provider counted is one of the others (G-182).
-select o.project_id, o.id, o.case_revision, o.first_seen_at, o.event_count, o.last_seen_at, o.unmarked, o.environments
+select o.project_id, o.id, o.case_revision, o.first_seen_at, o.event_count, o.last_seen_at, o.unmarked, o.environments,
+    o.provider_count
 from (select count(*) > 1000 as many, not accepts_public(project => p.id) as strict
     from (select from cases where project_id = p.id and status = 'open' limit 1001) c) n
 cross join lateral (
-    select f.project_id, f.id, f.case_revision, f.first_seen_at,
+    select f.project_id, f.id, f.case_revision, f.first_seen_at, f.provider_count,
         case when f.apart then greatest(coalesce(f.own_count, f.event_count) - f.public_count, f.provider_count)
             else f.event_count end as event_count,
         case when f.apart then nullif(f.server_last_seen_at, 0) else f.last_seen_at end as last_seen_at,
