@@ -55,4 +55,5 @@ class NextSteps(msgspec.Struct, frozen=True, kw_only=True):
     count: Count
     suggestions: list[Suggestion]
     next_steps: list[str]
+    no_error_source: bool
     next_action: str

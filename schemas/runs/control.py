@@ -123,6 +123,7 @@ class AutomationControl(msgspec.Struct, frozen=True, kw_only=True):
     contract: ControlContract | None
     evidence_source: EvidenceSource
     historical_evidence_check: HistoryCheck | None
+    no_error_source: bool
     budgets: list[ControlBudget]
     credentials: list[CredentialMetadata]
     exceptions: list[ControlException]

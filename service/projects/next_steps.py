@@ -23,7 +23,8 @@ _AUTOMATION = load_sql("projects", "automation")
 class Arrived(NamedTuple):
     """What has arrived in a project at all, and what has been set up.
 
-    `onboarding`: one has begun; `unfinished`: its source is not verified, or not that of its latest plan.
+    `onboarding`: one has begun; `unfinished`: its source is not verified, or not that of its latest plan. `errors`: by
+    DSN or from the connected provider.
     """
 
     logs: bool
@@ -34,6 +35,7 @@ class Arrived(NamedTuple):
     connected: bool
     onboarding: bool
     unfinished: bool
+    errors: bool
 
 
 class Automation(NamedTuple):
@@ -333,6 +335,7 @@ def next_steps(standing: ProjectStanding, there: Container[str], of_owners: Cont
         count=len(suggestions),
         suggestions=suggestions,
         next_steps=[suggestion.id for suggestion in suggestions],
+        no_error_source=not progress.arrived.errors,
         next_action=_first_of(first, standing, for_owners=for_owners),
     )
 

@@ -196,11 +196,12 @@ class UsedCredential(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """Everything that control shows, as of one statement."""
+    """Everything that control shows, as of one statement. `no_error_source`: no error came by any way (G-182)."""
 
     now: int
     contract: AutomationContractRow | None
     evidence: WhoseEvidence
+    no_error_source: bool
     ledgers: list[LedgerRow]
     credentials: list[UsedCredential]
     runners: list[str]

@@ -49,6 +49,7 @@ def control(project_id: str, snapshot: Snapshot, credentials: list[CredentialMet
         contract=None if snapshot.contract is None else _contract(snapshot.contract, snapshot.now),
         evidence_source=snapshot.evidence.evidence_source,
         historical_evidence_check=snapshot.evidence.historical_evidence_check,
+        no_error_source=snapshot.no_error_source,
         budgets=budgets,
         credentials=credentials[: BOUNDS.max_credentials],
         exceptions=found[: BOUNDS.max_exceptions],

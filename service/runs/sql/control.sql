@@ -6,6 +6,7 @@ select json_build_object(
     'evidence', (
         \ir ../../onboarding/sql/parts/evidence.sql
     ),
+    'no_error_source', not exists (select from case_stats s where s.project_id = p.id),
     'ledgers', (select coalesce(json_agg(row_to_json(l)), '[]') from ledgers l where l.project_id = p.id),
     'credentials', (
         select coalesce(json_agg(json_build_object('row', row_to_json(c), 'last_used_at', c.last_used_at)), '[]')

@@ -39,6 +39,7 @@ NOTHING = Arrived(
     connected=False,
     onboarding=False,
     unfinished=False,
+    errors=False,
 )
 
 
@@ -64,7 +65,7 @@ def test_a_project_without_anything_has_come_nowhere():
     assert {name for name, value in msgspec.to_builtins(state).items() if value} == set()
 
 
-@pytest.mark.parametrize("arrived", [Arrived(*bits) for bits in itertools.product([False, True], repeat=8)])
+@pytest.mark.parametrize("arrived", [Arrived(*bits, False) for bits in itertools.product([False, True], repeat=8)])
 def test_every_state_has_suggestions_that_fit_it(arrived):
     state = assess(arrived, UNMAPPED)
     suggestions = suggest(ProjectProgress(state, arrived, mapped=False), lambda _: True)

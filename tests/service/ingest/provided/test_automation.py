@@ -127,3 +127,17 @@ def test_a_stale_cursor_is_a_readiness_gap(fed: Fed) -> None:
     fed.look()
     assert fed.gaps() == []
     assert at.world.call("POST", f"{at.world.contract}/enable", etag=etag, key="stale-2").status_code == 200
+
+
+def test_no_error_source_stands_until_an_error_came_by_either_way(fed: Fed) -> None:
+    """In health, next steps and control. It is no gap of the contract."""
+    at = fed.at
+    paths = [f"{at.project}/{name}" for name in ("health", "next-steps", "automation-control")]
+
+    def told() -> list[bool]:
+        return [at.must(at.call("GET", path, who="owner"))["no_error_source"] for path in paths]
+
+    assert told() == [True] * 3
+    assert fed.gaps() == []
+    fed.captured()
+    assert told() == [False] * 3
