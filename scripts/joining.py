@@ -221,7 +221,7 @@ class Join:
         for path in (path for path in self.listed if path.startswith("tests/") and path.endswith(".py")):
             folder = Path(path).parent
             room = str(folder).removeprefix("tests/")
-            if path.endswith("__init__.py") or not room.startswith(ROOMS) or room in kept:
+            if path.endswith("__init__.py") or not room.startswith(ROOMS) or room in kept or path in moves:
                 continue
             if (self.root / room).is_dir():
                 prefix, bare = re.fullmatch(r"(test_)?(.*)", Path(path).name).groups("")  # type: ignore[union-attr]
@@ -242,7 +242,7 @@ class Join:
             for node, alias in self.sources[path].imports():
                 origin = self.origin(str(node.module), alias.name)
                 if origin.module != dotted(target):
-                    imported[alias.asname or alias.name].add(origin)
+                    imported[alias.asname or origin.name or alias.name].add(origin)
             for name, statement in self.sources[path].top.items():
                 defined[self.renamed[dotted(path)].get(name, name)].append((path, name, statement))
         for name, origins in imported.items():
@@ -413,7 +413,7 @@ class _Rewriting:
                 continue
             module, _, stem = origin.module.rpartition(".") if origin.name is None else (origin.module, "", origin.name)
             new = self._local(alias, stem, origin)
-            groups[module][f"{stem} as {new}" if alias.asname or new != stem else stem] = None
+            groups[module][f"{stem} as {new}" if new != stem or alias.asname == alias.name else stem] = None
         indent = "\n" + " " * node.col_offset
         text = indent.join(f"from {module} import {', '.join(names)}" for module, names in groups.items()) or GONE
         if text != ast.unparse(node):

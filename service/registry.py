@@ -14,7 +14,7 @@ from typing import Any
 
 import projections
 import statemachines
-from projections.kernel.projection import AnyProjection, Projection
+from projections.kernel import AnyProjection, Projection
 from service.eventstore.state.unit import Registry
 from statemachines.kernel.machine import StateMachine
 from statemachines.kernel.topics import check_topics

@@ -10,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from projections.accounts.invitation import PROJECTION as INVITATIONS
-from projections.accounts.invitation import STANDINGS, InvitationRow
-from projections.accounts.membership import PROJECTION as MEMBERSHIPS
-from projections.accounts.membership import MembershipRow
-from projections.accounts.person import PROJECTION as PEOPLE
-from projections.projects.project import PROJECTION as PROJECTS
+from projections.accounts import INVITATIONS, MEMBERSHIPS, PEOPLE, STANDINGS, InvitationRow, MembershipRow
+from projections.projects import PROJECTS
 from service.accounts import reads
 from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.store import EventStore
@@ -39,7 +35,7 @@ async def set_role(store: EventStore, project_id: str, user_id: str, role: Role)
     open_one = await _invitations_of(store, project_id, user_id)
 
     def decide(unit: Unit) -> None:
-        project = unit.row(PROJECTS.table, project_id, project_id)
+        project = unit.row(PROJECTS, project_id, project_id)
         assert project is not None, "the authority check has read the project"
         memberships.check_may_join(unit.state(person), synthetic_project=project.synthetic)
         state = unit.state(membership)
@@ -51,7 +47,7 @@ async def set_role(store: EventStore, project_id: str, user_id: str, role: Role)
         )
         withdraw(unit, open_one)
 
-    lookups = [*owners.lookups, Lookup(PROJECTS.table, project_id, project_id)]
+    lookups = [*owners.lookups, Lookup(PROJECTS, project_id, project_id)]
     return Intent([membership, *open_one], decide, reads=[person], lookups=lookups, fence=True, saves=True)
 
 
@@ -93,8 +89,8 @@ class Owners(NamedTuple):
     @property
     def lookups(self) -> list[Lookup]:
         """The rows that `active` reads."""
-        found = [Lookup(MEMBERSHIPS.table, member.project_id, member.id) for member in self.members]
-        return [*found, *(Lookup(PEOPLE.table, member.user_id, member.user_id) for member in self.members)]
+        found = [Lookup(MEMBERSHIPS, member.project_id, member.id) for member in self.members]
+        return [*found, *(Lookup(PEOPLE, member.user_id, member.user_id) for member in self.members)]
 
     def active(self, unit: Unit, *, besides: str) -> list[str]:
         """Who of them, besides one, owns the project and is not being deleted."""
@@ -102,8 +98,8 @@ class Owners(NamedTuple):
         for member in self.members:
             if member.user_id == besides:
                 continue
-            membership = unit.row(MEMBERSHIPS.table, member.project_id, member.id)
-            person = unit.row(PEOPLE.table, member.user_id, member.user_id)
+            membership = unit.row(MEMBERSHIPS, member.project_id, member.id)
+            person = unit.row(PEOPLE, member.user_id, member.user_id)
             owns = membership is not None and membership.role == Role.OWNER.value
             if owns and person is not None and person.status == "active":
                 found.append(member.user_id)
@@ -117,7 +113,7 @@ async def owners_of(store: EventStore, project_id: str) -> Owners:
 
 async def _invitations_of(store: EventStore, project_id: str, user_id: str) -> list[Stream]:
     """Name the invitation of a person's address, if it has one."""
-    person = await store.get(PEOPLE.table, user_id, user_id)
+    person = await store.get(PEOPLE, user_id, user_id)
     if person is None:
         return []
     made_id = invitations.invitation_id(store.installation_salt, project_id, person.email)
@@ -153,7 +149,7 @@ async def invite(store: EventStore, project_id: str, email: str, role: Role, *, 
     stream = invitations.stream(project_id, invitations.invitation_id(store.installation_salt, project_id, email))
     owners = await owners_of(store, project_id)
     named = {one: memberships.stream(project_id, one) for one in await reads.members_with(store, project_id, email)}
-    own = Lookup(MEMBERSHIPS.table, project_id, memberships.membership_id(project_id, invited_by))
+    own = Lookup(MEMBERSHIPS, project_id, memberships.membership_id(project_id, invited_by))
     standings = [Lookup(STANDINGS, project_id, project_id), Lookup(STANDINGS, project_id, stream.id)]
 
     def decide(unit: Unit) -> Invited:
@@ -167,7 +163,7 @@ async def invite(store: EventStore, project_id: str, email: str, role: Role, *, 
                 )
             withdraw(unit, [stream])
             return Invited(stream.id, unit.now + invitations.LIFETIME)
-        inviter = unit.row(MEMBERSHIPS.table, own.project_id, own.id)
+        inviter = unit.row(MEMBERSHIPS, own.project_id, own.id)
         assert inviter is not None, "the authority check has read the membership"
         stands, total = _standing(unit, stream), unit.row(STANDINGS, project_id, project_id)
         others_open = (total.open_count if total else 0) - stands
@@ -191,7 +187,7 @@ def accept(row: InvitationRow, user_id: str) -> Intent[Joined]:
     stream, membership = invitations.stream(project_id, row.id), memberships.stream(project_id, user_id)
 
     def decide(unit: Unit) -> Joined:
-        project = unit.row(PROJECTS.table, project_id, project_id)
+        project = unit.row(PROJECTS, project_id, project_id)
         if project is None or project.status != "active":
             raise invitations.no_invitation()
         invitation, joining, member = unit.state(stream), unit.state(person), unit.state(membership)
@@ -205,14 +201,14 @@ def accept(row: InvitationRow, user_id: str) -> Intent[Joined]:
                 member = unit.append(membership, memberships.decide_set_role(member, user_id, role, unit.now))
         return Joined(project_id, user_id, _role(member))
 
-    standing, project = Lookup(STANDINGS, project_id, row.id), Lookup(PROJECTS.table, project_id, project_id)
+    standing, project = Lookup(STANDINGS, project_id, row.id), Lookup(PROJECTS, project_id, project_id)
     lookups = [standing, project]
     return Intent([stream, membership], decide, reads=[person], lookups=lookups, fence=project_id, saves=True)
 
 
 async def revoke(store: EventStore, project_id: str, made_id: str) -> Intent[str]:
     """Revoke an invitation. After the answer nobody can accept it. Raises InvitationNotFound."""
-    if await store.get(INVITATIONS.table, project_id, made_id) is None:
+    if await store.get(INVITATIONS, project_id, made_id) is None:
         raise invitations.none_to_revoke()
     stream = invitations.stream(project_id, made_id)
 

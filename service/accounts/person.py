@@ -6,16 +6,21 @@ from typing import NamedTuple
 
 import msgspec
 
-from projections.accounts.feedback import FEEDBACK, FEEDBACK_COUNTS, FeedbackRow
-from projections.accounts.invitation import KEPT as INVITATION_KEPT
-from projections.accounts.invitation import PROJECTION as INVITATIONS
-from projections.accounts.key import KEY_USES
-from projections.accounts.key import PROJECTION as KEYS
-from projections.accounts.person import PROJECTION as PEOPLE
-from projections.accounts.session import KEPT as SESSION_KEPT
-from projections.accounts.session import LONGEST_USE, SESSION_USES
-from projections.accounts.session import PROJECTION as SESSIONS
-from projections.accounts.sign_in import KEPT, PROJECTION, SIGN_IN_POLLS
+from projections.accounts import (
+    FEEDBACK,
+    FEEDBACK_COUNTS,
+    INVITATIONS,
+    KEPT,
+    KEY_USES,
+    KEYS,
+    LONGEST_USE,
+    PEOPLE,
+    SESSION_USES,
+    SESSIONS,
+    SIGN_IN_POLLS,
+    SIGN_INS,
+    FeedbackRow,
+)
 from schemas.accounts.feedback import SendFeedback
 from service.accounts import reads
 from service.accounts.reads import UsedKey
@@ -53,7 +58,7 @@ def resolve(salt: str, identity: Identity) -> Intent[KnownPerson]:
 
 def register(unit: Unit, person: Stream, identity: Identity) -> KnownPerson:
     """Make an identity known, as a step of a command that writes its person. Raises AccountDeletionInProgress."""
-    row = unit.row(PEOPLE.table, *person.name)
+    row = unit.row(PEOPLE, *person.name)
     if row is not None and row.status != "active":
         # The history of an account that goes may be erased already, and its state with it; the row stays to the end.
         raise AccountDeletionInProgress("The account is being deleted.", next_action="Sign in again once it is gone.")
@@ -172,7 +177,7 @@ def revoke(user_id: str, key_id: str) -> Intent[UsedKey]:
 
     def decide(unit: Unit) -> UsedKey:
         unit.append(stream, keys.decide_revoke(unit.state(stream), unit.now))
-        row, used = unit.row(KEYS.table, *stream.name), unit.row(KEY_USES, *stream.name)
+        row, used = unit.row(KEYS, *stream.name), unit.row(KEY_USES, *stream.name)
         assert row is not None, "a key that was minted keeps its row"
         return UsedKey(row, used.last_used_at if used else None)
 
@@ -192,11 +197,11 @@ async def revoke_anyones(store: EventStore, key_id: str) -> Intent[UsedKey]:
 # invitation.
 
 _OVER = {
-    PROJECTION.name: f"expires_at < {NOW_SECONDS} - {KEPT}",
+    SIGN_INS.name: f"expires_at < {NOW_SECONDS} - {KEPT}",
     SIGN_IN_POLLS.name: f"last_polled_at < {NOW_SECONDS} - {LIFETIME + KEPT}",
-    SESSIONS.name: f"expires_at < {NOW_SECONDS} - {SESSION_KEPT}",
+    SESSIONS.name: f"expires_at < {NOW_SECONDS} - {KEPT}",
     SESSION_USES.name: f"last_used_at < {NOW_SECONDS} - {LONGEST_USE}",
-    INVITATIONS.name: f"expires_at < {NOW_SECONDS} - {INVITATION_KEPT}",
+    INVITATIONS.name: f"expires_at < {NOW_SECONDS} - {KEPT}",
 }
 
 

@@ -6,20 +6,22 @@ from typing import NamedTuple
 
 import msgspec
 
-from projections.accounts.feedback import FeedbackRow
-from projections.accounts.invitation import PROJECTION as INVITATIONS
-from projections.accounts.invitation import InvitationRow
-from projections.accounts.key import PROJECTION as KEYS
-from projections.accounts.key import KeyRow
-from projections.accounts.membership import PROJECTION as MEMBERSHIPS
-from projections.accounts.membership import MembershipRow
-from projections.accounts.person import PROJECTION as PEOPLE
-from projections.accounts.person import PersonRow
-from projections.accounts.session import PROJECTION as SESSIONS
-from projections.accounts.session import SessionRow
-from projections.accounts.sign_in import PROJECTION as SIGN_INS
-from projections.accounts.sign_in import SignInRow
-from projections.projects.project import PROJECTION as PROJECTS
+from projections.accounts import (
+    INVITATIONS,
+    KEYS,
+    MEMBERSHIPS,
+    PEOPLE,
+    SESSIONS,
+    SIGN_INS,
+    FeedbackRow,
+    InvitationRow,
+    KeyRow,
+    MembershipRow,
+    PersonRow,
+    SessionRow,
+    SignInRow,
+)
+from projections.projects import PROJECTS
 from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
@@ -101,7 +103,7 @@ async def sessions_of(store: EventStore, user_id: str, after: PageEnd, limit: in
 
 async def find_link(store: EventStore, link_hash: str) -> SessionRow | None:
     """Find the unused link of a secret by its SHA-256."""
-    rows = await store.find(SESSIONS.table, "t.link_hash = %s and t.status = 'offered'", link_hash, limit=1)
+    rows = await store.find(SESSIONS, "t.link_hash = %s and t.status = 'offered'", link_hash, limit=1)
     return rows[0] if rows else None
 
 
@@ -119,13 +121,13 @@ async def latest_feedback(store: EventStore, limit: int) -> list[FeedbackRow]:
 
 async def find_key(store: EventStore, key_id: str) -> KeyRow | None:
     """Find a key by its id, whoever's it is."""
-    rows = await store.find(KEYS.table, "t.id = %s", key_id, limit=1)
+    rows = await store.find(KEYS, "t.id = %s", key_id, limit=1)
     return rows[0] if rows else None
 
 
 async def find_person(store: EventStore, text: str) -> PersonRow:
     """Find a person by user id or mail address. Raises PersonNotFound, also when several have the address."""
-    rows = await store.find(PEOPLE.table, "t.id = %s or t.email = %s", text, text, limit=2)
+    rows = await store.find(PEOPLE, "t.id = %s or t.email = %s", text, text, limit=2)
     if len(rows) != 1:
         raise PersonNotFound(
             "Several people have this address." if rows else "There is no such person.",
@@ -140,23 +142,23 @@ async def find_proven(store: EventStore, email: str) -> PersonRow | None:
     ids = [person_id(store.installation_salt, Identity("email", text, text)) for text in texts]
     where = "not t.synthetic and (t.id = any(%s) or (t.email = any(%s) and t.email_verified))"
     order = "t.provider <> 'email', t.created_at, t.id"
-    rows = await store.find(PEOPLE.table, where, ids, texts, order_by=order, limit=1)
+    rows = await store.find(PEOPLE, where, ids, texts, order_by=order, limit=1)
     return rows[0] if rows else None
 
 
 async def find_signed_in_otherwise(store: EventStore, identity: Identity) -> PersonRow | None:
     """Find the person who has the address of an identity and signs in at an issuer, unless the identity has its own."""
     own = person_id(store.installation_salt, identity)
-    if await store.get(PEOPLE.table, own, own) is not None:
+    if await store.get(PEOPLE, own, own) is not None:
         return None
     where = "not t.synthetic and t.provider <> 'email' and lower(t.email) = lower(%s)"
-    rows = await store.find(PEOPLE.table, where, identity.email, order_by="t.created_at, t.id", limit=1)
+    rows = await store.find(PEOPLE, where, identity.email, order_by="t.created_at, t.id", limit=1)
     return rows[0] if rows else None
 
 
 async def members_of(store: EventStore, project_id: str) -> list[Member]:
     """List the members of a project, oldest first. Raises ProjectNotFound."""
-    if await store.get(PROJECTS.table, project_id, project_id) is None:
+    if await store.get(PROJECTS, project_id, project_id) is None:
         raise ProjectNotFound("There is no such project.")
     return [Member(*row) for row in await store.fetch(_MEMBERS, project_id=project_id)]
 
@@ -168,7 +170,7 @@ async def other_memberships(store: EventStore, project_id: str, user_id: str) ->
 
 async def find_sign_in(store: EventStore, device_code_hash: str) -> SignInRow | None:
     """Find the sign-in of a device by the SHA-256 of its code."""
-    rows = await store.find(SIGN_INS.table, "t.device_code_hash = %s", device_code_hash, limit=1)
+    rows = await store.find(SIGN_INS, "t.device_code_hash = %s", device_code_hash, limit=1)
     return rows[0] if rows else None
 
 
@@ -176,18 +178,18 @@ async def pending_sign_in(store: EventStore, user_code: str) -> SignInRow | None
     """Find the live sign-in that shows a user code and waits for somebody."""
     wanted = sign_in_id(store.installation_salt, user_code)
     where = f"t.project_id = %s and t.id = %s and t.status = 'pending' and t.expires_at > {NOW_SECONDS}"
-    rows = await store.find(SIGN_INS.table, where, wanted, wanted, limit=1)
+    rows = await store.find(SIGN_INS, where, wanted, wanted, limit=1)
     return rows[0] if rows else None
 
 
 async def live_sign_ins(store: EventStore) -> list[SignInRow]:
     """List the live sign-ins, newest first. Their codes are not stored, so they cannot be shown."""
-    return await store.find(SIGN_INS.table, f"t.expires_at > {NOW_SECONDS}", order_by="t.started_at desc, t.id desc")
+    return await store.find(SIGN_INS, f"t.expires_at > {NOW_SECONDS}", order_by="t.started_at desc, t.id desc")
 
 
 async def memberships_in(store: EventStore, project_id: str) -> list[MembershipRow]:
     """Read the memberships of a project."""
-    return await store.find(MEMBERSHIPS.table, "t.project_id = %s", project_id)
+    return await store.find(MEMBERSHIPS, "t.project_id = %s", project_id)
 
 
 async def members_with(store: EventStore, project_id: str, email: str) -> list[str]:
@@ -204,7 +206,7 @@ async def members_page(store: EventStore, project_id: str, after: PageEnd, limit
 async def open_invitations(store: EventStore, project_id: str) -> list[InvitationRow]:
     """List the open invitations of a project, newest first. Their number is bounded."""
     where = f"t.project_id = %s and t.status = 'open' and {_STANDS}"
-    return await store.find(INVITATIONS.table, where, project_id, order_by="t.invited_at desc, t.id desc")
+    return await store.find(INVITATIONS, where, project_id, order_by="t.invited_at desc, t.id desc")
 
 
 async def find_offered(store: EventStore, made_id: str, user_id: str) -> Offered | None:

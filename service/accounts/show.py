@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from projections.accounts.invitation import InvitationRow
+from projections.accounts import InvitationRow
 from schemas.accounts.key import KeyItem, KeyList, KeyRevokedBody
 from schemas.accounts.membership import (
     InvitationAcceptedBody,

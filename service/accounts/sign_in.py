@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from projections.accounts.identity import PROJECTION as IDENTITIES
-from projections.accounts.person import PROJECTION as PEOPLE
-from projections.accounts.person import PersonRow
-from projections.accounts.session import PROJECTION as SESSIONS
-from projections.accounts.session import SESSION_USES
-from projections.accounts.sign_in import SIGN_IN_POLLS, PollRow
+from projections.accounts import IDENTITIES, PEOPLE, SESSION_USES, SESSIONS, SIGN_IN_POLLS, PersonRow, PollRow
 from service.accounts import reads
 from service.accounts.person import KnownPerson, NewKey, check_active, mint, register
 from service.accounts.reads import UsedSession
@@ -263,7 +258,7 @@ def end(user_id: str, session_id: str, reason: str) -> Intent[UsedSession]:
 
     def decide(unit: Unit) -> UsedSession:
         unit.append(stream, sessions.decide_end(unit.state(stream), reason, unit.now))
-        row, used = unit.row(SESSIONS.table, *stream.name), unit.row(SESSION_USES, *stream.name)
+        row, used = unit.row(SESSIONS, *stream.name), unit.row(SESSION_USES, *stream.name)
         if row is None:
             raise sessions.no_session()  # Its time has been over for so long that it is forgotten.
         return UsedSession(row, used.last_used_at if used else None)
@@ -296,9 +291,9 @@ async def enter_as(store: EventStore, vouched: Vouched) -> Intent[NewSession]:
     bond = identities.stream(identities.identity_id(salt, vouched))
     identity = vouched.identity(salt)
     own = people.stream(people.person_id(salt, identity))
-    row = await store.get(IDENTITIES.table, *bond.name)
+    row = await store.get(IDENTITIES, *bond.name)
     before = "" if row is None else row.user_id
-    found = await store.get(PEOPLE.table, before, before) if before else None
+    found = await store.get(PEOPLE, before, before) if before else None
     known = found is not None
     if found is None and vouched.email is not None:
         found = await reads.find_proven(store, vouched.email)
@@ -310,7 +305,7 @@ async def enter_as(store: EventStore, vouched: Vouched) -> Intent[NewSession]:
             raise Moved
         if user_id == own.id:
             register(unit, own, identity)
-        elif not known and _address(unit.row(PEOPLE.table, user_id, user_id)) != _address(found):
+        elif not known and _address(unit.row(PEOPLE, user_id, user_id)) != _address(found):
             raise Moved
         unit.append(bond, identities.decide_bind(unit.state(bond), user_id, vouched.issuer, unit.now, gone=before))
         return opening.decide(unit)

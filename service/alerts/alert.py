@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from projections.alerts.alert import ALERT_COUNTS, ALERT_LOOKS, ALERTS, AlertLookRow, AlertRow
+from projections.alerts import ALERT_COUNTS, ALERT_LOOKS, ALERTS, AlertLookRow, AlertRow
 from schemas.alerts.alert import (
     MOST_LOOKS,
     MOST_PROVIDED_LOOKS,

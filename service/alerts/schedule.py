@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 from psycopg_pool import PoolTimeout
 
-from projections.alerts.alert import AlertRow
+from projections.alerts import AlertRow
 from service.alerts import alert
 from service.alerts.alert import BlueprintReading, due_alerts
 from service.analytics.queries import BoundedQueries

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 import psycopg
 
-from projections.analytics.connection import ConnectionRow
+from projections.analytics import ConnectionRow
 from schemas.onboarding.proof import PROOF_PROPERTY
 from service.analytics.bounded import (
     FUNNEL_HOGQL,

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from projections.analytics.connection import CONNECTIONS, GRANTS, ConnectionRow, SealedGrantRow
+from projections.analytics import CONNECTIONS, GRANTS, ConnectionRow, SealedGrantRow
 from schemas.analytics.connection import ConnectRequest
 from schemas.kernel.published import body_schema
 from service.analytics.connecting.http import Throttled

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from projections.analytics.connection import GRANTS, ConnectionRow, SealedGrantRow
+from projections.analytics import GRANTS, ConnectionRow, SealedGrantRow
 from service.analytics.connecting.http import Throttled, failure
 from service.analytics.connecting.oauth import ProviderOAuth, Tokens
 from service.analytics.connecting.sealed import ConnectionSecrets, make_form_token

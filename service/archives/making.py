@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import msgspec
 import psycopg
 
-from projections.runs.run import RunRow
+from projections.runs import RunRow
 from service.archives.spool import ArchiveFull, ArchivePart, LinesInParts, Spool
 from service.eventstore.declare.codec import canonical
 from service.eventstore.declare.names import load_sql

@@ -17,11 +17,9 @@ import msgspec
 import psycopg
 import structlog
 
-from projections.accounts import key as keys
-from projections.accounts import session as sessions
-from projections.credentials import credential as credentials
-from projections.credentials.credential import CredentialRow
-from projections.kernel.projection import Table
+from projections.accounts import KEY_USES, KEYS, SESSION_USES
+from projections.credentials import CREDENTIAL_USES, CredentialRow
+from projections.kernel import Table
 from service.auth import secrets
 from service.auth.authority import fence_reaches
 from service.auth.principals import ANONYMOUS, DELETION_GROUP, Access, Principal, PrincipalKind, permits
@@ -56,9 +54,9 @@ KEEP_SECONDS = 60  # a newer use within this time is not written
 MOST_NOTES = 10_000
 
 _WRITE: dict[Table[Any], str] = {
-    keys.KEY_USES: load_sql("auth", "use_keys"),
-    sessions.SESSION_USES: load_sql("auth", "use_sessions"),
-    credentials.CREDENTIAL_USES: load_sql("auth", "use_credentials"),
+    KEY_USES: load_sql("auth", "use_keys"),
+    SESSION_USES: load_sql("auth", "use_sessions"),
+    CREDENTIAL_USES: load_sql("auth", "use_credentials"),
 }
 
 
@@ -369,7 +367,7 @@ class Authenticator:
 
     async def _key(self, digest: str) -> Principal:
         where = "t.key_hash = %s and t.revoked_at is null"
-        for row in await self._store.doors.find(keys.PROJECTION.table, where, digest, limit=1):
+        for row in await self._store.doors.find(KEYS, where, digest, limit=1):
             user_id = row.user_id
             return Principal(
                 PrincipalKind.KEY, row.id, scope_id=user_id, account=user_id, user_id=user_id, secret_hash=digest
@@ -424,11 +422,11 @@ class Authenticator:
     def _note(self, principal: Principal) -> None:
         match principal.kind:
             case PrincipalKind.KEY:
-                self.uses.note(keys.KEY_USES, principal.scope_id, principal.id)
+                self.uses.note(KEY_USES, principal.scope_id, principal.id)
             case PrincipalKind.SESSION:
-                self.uses.note(sessions.SESSION_USES, principal.scope_id, principal.id)
+                self.uses.note(SESSION_USES, principal.scope_id, principal.id)
             case PrincipalKind.CI | PrincipalKind.RUNNER:
-                self.uses.note(credentials.CREDENTIAL_USES, principal.scope_id, principal.id)
+                self.uses.note(CREDENTIAL_USES, principal.scope_id, principal.id)
             case PrincipalKind.ANONYMOUS | PrincipalKind.DSN | PrincipalKind.PUBLIC_DSN | PrincipalKind.INTERNAL:
                 pass
             case PrincipalKind.TEST | PrincipalKind.SYSTEM:

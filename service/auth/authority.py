@@ -10,14 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar, assert_never
 
-from projections.accounts import key as keys
-from projections.accounts import membership as memberships
-from projections.accounts import person as people
-from projections.accounts import session as sessions
-from projections.credentials import credential as credentials
-from projections.kernel.projection import Table
-from projections.projects import project as projects
-from projections.projects.project import ProjectRow, PublicDsnRow
+from projections.accounts import AUDITORS, KEYS, MEMBERSHIPS, PEOPLE, SESSIONS
+from projections.credentials import CREDENTIALS
+from projections.kernel import Table
+from projections.projects import OWNED, PUBLIC_DSNS, ProjectRow, PublicDsnRow
 from service.auth.principals import DELETION_GROUP, Access, Principal, PrincipalKind, permits
 from service.auth.refusals import OwnerRequired, ReauthenticationRequired, Unauthenticated
 from service.auth.secrets import equal
@@ -27,16 +23,6 @@ from statemachines.accounts.membership import Role, membership_id, role_named
 from statemachines.accounts.person import AccountDeletionInProgress
 from statemachines.accounts.session import FRESH
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
-
-KEYS = keys.PROJECTION.table
-SESSIONS = sessions.PROJECTION.table
-PEOPLE = people.PROJECTION.table
-MEMBERSHIPS = memberships.PROJECTION.table
-AUDITORS = memberships.AUDITORS.table
-PROJECTS = projects.OWNED
-PUBLIC_DSNS = projects.PUBLIC_DSNS.table
-CREDENTIALS = credentials.PROJECTION.table
-
 
 D = TypeVar("D", ProjectRow, PublicDsnRow)
 
@@ -63,7 +49,7 @@ def authority(principal: Principal, project_id: str | None, access: Access) -> A
         case PrincipalKind.CI | PrincipalKind.RUNNER:
             return _credential(principal, project_id)
         case PrincipalKind.DSN:
-            return _dsn(principal, project_id, PROJECTS)
+            return _dsn(principal, project_id, OWNED)
         case PrincipalKind.PUBLIC_DSN:
             return _dsn(principal, project_id, PUBLIC_DSNS)
         case PrincipalKind.ANONYMOUS | PrincipalKind.INTERNAL | PrincipalKind.TEST | PrincipalKind.SYSTEM:
@@ -140,7 +126,7 @@ def _person(principal: Principal, project_id: str | None, access: Access, proof:
 
     def check(unit: Unit) -> None:
         check_account(unit)
-        project, role = unit.row(PROJECTS, project_id, project_id), _role(unit, project_id, member)
+        project, role = unit.row(OWNED, project_id, project_id), _role(unit, project_id, member)
         if project is None or role is None:
             raise ProjectNotFound("There is no such project.")
         if not permits(access, role):
@@ -149,7 +135,7 @@ def _person(principal: Principal, project_id: str | None, access: Access, proof:
             check_fence(project)
 
     of_project = (
-        Lookup(PROJECTS, project_id, project_id),
+        Lookup(OWNED, project_id, project_id),
         Lookup(MEMBERSHIPS, project_id, member),
         Lookup(AUDITORS, project_id, member),
     )
@@ -169,7 +155,7 @@ def _credential(principal: Principal, project_id: str | None) -> Authority:
     assert own is not None
 
     def check(unit: Unit) -> None:
-        credential, project = unit.row(CREDENTIALS, own, principal.id), unit.row(PROJECTS, own, own)
+        credential, project = unit.row(CREDENTIALS, own, principal.id), unit.row(OWNED, own, own)
         if credential is None or project is None or not credential.active(unit.now):
             raise Unauthenticated
         if not equal(credential.secret_hash, principal.secret_hash):
@@ -178,7 +164,7 @@ def _credential(principal: Principal, project_id: str | None) -> Authority:
             raise ProjectNotFound("There is no such project.")
         check_fence(project)
 
-    return Authority((own,), (Lookup(CREDENTIALS, own, principal.id), Lookup(PROJECTS, own, own)), check)
+    return Authority((own,), (Lookup(CREDENTIALS, own, principal.id), Lookup(OWNED, own, own)), check)
 
 
 def _dsn(principal: Principal, project_id: str | None, table: Table[D]) -> Authority:
@@ -187,14 +173,14 @@ def _dsn(principal: Principal, project_id: str | None, table: Table[D]) -> Autho
     assert own is not None
 
     def check(unit: Unit) -> None:
-        known, project = unit.row(table, own, own), unit.row(PROJECTS, own, own)
+        known, project = unit.row(table, own, own), unit.row(OWNED, own, own)
         if known is None or project is None or not equal(known.dsn_hash, principal.secret_hash):
             raise Unauthenticated
         if project_id not in {None, own}:
             raise ProjectNotFound("There is no such project.")
         check_fence(project)
 
-    lookups = {table: Lookup(table, own, own), PROJECTS: Lookup(PROJECTS, own, own)}
+    lookups = {table: Lookup(table, own, own), OWNED: Lookup(OWNED, own, own)}
     return Authority((own,), tuple(lookups.values()), check)
 
 
@@ -221,7 +207,7 @@ async def carry_out(
         intent,
         gates=sorted({*gates, project} - {"", *exclusive}),
         exclusive=sorted(exclusive),
-        lookups=[Lookup(PROJECTS, project, project)] if project else [],
+        lookups=[Lookup(OWNED, project, project)] if project else [],
         authorize=lambda unit: _check_project(unit, project) if project else None,
         told=results.append,
     )
@@ -230,7 +216,7 @@ async def carry_out(
 
 
 def _check_project(unit: Unit, project: str) -> None:
-    row = unit.row(PROJECTS, project, project)
+    row = unit.row(OWNED, project, project)
     if row is None:
         raise ProjectNotFound("There is no such project.")
     check_fence(row)

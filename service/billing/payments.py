@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from projections.accounts.person import PROJECTION as PEOPLE
-from projections.billing.subscription import SUBSCRIPTIONS
+from projections.accounts import PEOPLE
+from projections.billing import SUBSCRIPTIONS
 from service.auth.refusals import Refusal
 from service.egress.lookups import OF_OPERATOR, Lookups, NameTooSlow
 from service.eventstore.store import EventStore
@@ -193,7 +193,7 @@ async def whose(store: EventStore, found: ReadNotification) -> str | None:
             rows = await store.find(SUBSCRIPTIONS, where, value, limit=1)
             if rows:
                 return rows[0].project_id
-        elif value is not None and await store.get(PEOPLE.table, value, value) is not None:
+        elif value is not None and await store.get(PEOPLE, value, value) is not None:
             return value
     return None
 

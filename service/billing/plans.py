@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, get_args
 
-from projections.billing.subscription import SUBSCRIPTIONS, SubscriptionRow
+from projections.billing import SUBSCRIPTIONS, SubscriptionRow
 from schemas.billing.payment import BillingWord, PaidPlan
 from schemas.billing.usage import QuotaState
 from service.eventstore.connect.facts import DAY

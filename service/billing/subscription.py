@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import structlog
 
-from projections.accounts.person import PROJECTION as PEOPLE
-from projections.billing.subscription import SUBSCRIPTIONS, SubscriptionRow
-from projections.deletion.removal import DELETIONS
+from projections.accounts import PEOPLE
+from projections.billing import SUBSCRIPTIONS, SubscriptionRow
+from projections.deletion import DELETIONS
 from service.auth.authority import carry_out
 from service.billing.payments import PaymentProviderUnavailable, Payments, SeenSubscriptions, read_seen, whose
 from service.eventstore.declare.commands import Intent, Lookup, Unit
@@ -32,7 +32,7 @@ def tell(user_id: str, said: Notification, deletion_id: str | None = None) -> In
     stream = subscriptions.stream(user_id, said.subscription_id)
 
     def decide(unit: Unit) -> Sequence[Event] | None:
-        person = unit.row(PEOPLE.table, user_id, user_id)
+        person = unit.row(PEOPLE, user_id, user_id)
         deletion = unit.row(DELETIONS, deletion_id, deletion_id) if deletion_id is not None else None
         waits = deletion is not None and deletion.scope_id == user_id and deletion.phase == "fenced"
         if person is None or (person.status != "active" and not waits):
@@ -41,7 +41,7 @@ def tell(user_id: str, said: Notification, deletion_id: str | None = None) -> In
         unit.append(stream, recorded)
         return recorded
 
-    lookups = [Lookup(PEOPLE.table, user_id, user_id)]
+    lookups = [Lookup(PEOPLE, user_id, user_id)]
     if deletion_id is not None:
         lookups.append(Lookup(DELETIONS, deletion_id, deletion_id))
     return Intent([stream], decide, lookups=lookups, gates=[user_id])

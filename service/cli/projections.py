@@ -25,7 +25,7 @@ from service.eventstore.declare.names import load_sql
 if TYPE_CHECKING:
     import psycopg
 
-    from projections.kernel.projection import AnyProjection
+    from projections.kernel import AnyProjection
     from service.eventstore.history.audit import Difference, Report
     from service.settings import Settings
     from statemachines.audit.rebuild import ProjectionRebuilt
@@ -47,7 +47,7 @@ def list_(as_json: bool) -> None:
     from service.registry import read_models
 
     rows = [
-        {"projection": name, "streams": " ".join(found.kinds), "columns": len(found.table.columns)}
+        {"projection": name, "streams": " ".join(found.kinds), "columns": len(found.columns)}
         for name, found in read_models().items()
     ]
     show(rows, ("projection", "streams", "columns"), as_json=as_json)

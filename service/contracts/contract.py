@@ -15,7 +15,7 @@ import msgspec
 import psycopg
 from psycopg_pool import PoolTimeout
 
-from projections.contracts.contract import AUTOMATION_CONTRACTS, AutomationContractRow, AutomationRow
+from projections.contracts import AUTOMATION_CONTRACTS, AutomationContractRow, AutomationRow
 from schemas.contracts.contract import (
     MAX_ERRORS,
     AutomationContract,

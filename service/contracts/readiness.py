@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from projections.analytics.connection import CONNECTIONS, ConnectionRow
-from projections.cases.case import PROVIDER_LOOKS, ProviderLookRow
-from projections.credentials.credential import PROJECTION as CREDENTIAL_PROJECTION
-from projections.credentials.credential import CredentialRow
-from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
-from projections.projects.settings import PROJECT_SETTINGS, SettingsRow
+from projections.analytics import CONNECTIONS, ConnectionRow
+from projections.cases import PROVIDER_LOOKS, ProviderLookRow
+from projections.credentials import CREDENTIALS as CREDENTIAL_PROJECTION
+from projections.credentials import CredentialRow
+from projections.onboarding import SIGNAL_MAPS, SignalMapRow
+from projections.projects import PROJECT_SETTINGS, SettingsRow
 from service.analytics.connection import current_connection
 from service.eventstore.declare.commands import Lookup, Unit
 from service.eventstore.declare.names import load_sql
@@ -26,7 +26,7 @@ from statemachines.kernel.readings import STALE_SECONDS
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.projects import settings
 
-CREDENTIALS = CREDENTIAL_PROJECTION.table
+CREDENTIALS = CREDENTIAL_PROJECTION
 
 # Of each kind and automation the credential that lives longest: it is live if any is.
 _LASTING = (

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from projections.credentials.credential import CREDENTIAL_USES, CredentialRow
-from projections.credentials.credential import PROJECTION as CREDENTIALS
+from projections.credentials import CREDENTIAL_USES, CREDENTIALS, CredentialRow
 from schemas.credentials.credential import (
     CredentialCreatedBody,
     CredentialList,
@@ -162,7 +161,7 @@ def _uses(stream: Stream) -> Lookup:
 
 def _standing(unit: Unit, stream: Stream) -> CredentialStanding:
     """The credential as the unit has it, and when it was last used. Raises CredentialNotFound after a purge."""
-    row, used = unit.row(CREDENTIALS.table, *stream.name), unit.row(CREDENTIAL_USES, *stream.name)
+    row, used = unit.row(CREDENTIALS, *stream.name), unit.row(CREDENTIAL_USES, *stream.name)
     if row is None:
         raise CredentialNotFound("There is no such credential.")
     return CredentialStanding(row, used.last_used_at if used else None, unit.now)

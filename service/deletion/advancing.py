@@ -14,11 +14,10 @@ from typing import TypeVar
 import psycopg
 import structlog
 
-from projections.accounts.membership import AuditorRow, MembershipRow
-from projections.analytics.connection import PROJECTION as CONNECTIONS
-from projections.deletion.erasure import ErasureRow
-from projections.deletion.removal import DeletionRow
-from projections.provider.team import TEAMS
+from projections.accounts import AuditorRow, MembershipRow
+from projections.analytics import CONNECTIONS
+from projections.deletion import DeletionRow, ErasureRow
+from projections.provider import TEAMS
 from service.auth.authority import carry_out
 from service.billing.plans import unended
 from service.deletion import removal
@@ -202,7 +201,7 @@ class Advancer:
         counts = row.manifest.counts
         general = {"external_scheduler": counts.automations, "repository_credential": counts.credentials}
         found = [_outside(kind, None) for kind, number in general.items() if number]
-        connections = await self._store.find(CONNECTIONS.table, "t.project_id = %s", row.scope_id)
+        connections = await self._store.find(CONNECTIONS, "t.project_id = %s", row.scope_id)
         found += [_outside("provider_credential", one.host) for one in connections if one.connected_at is not None]
         team = await self._store.get(TEAMS, *teams.stream(row.scope_id).name)
         if team is not None and (team.team_id is not None or team.attempt_until is not None or team.doubt_until):

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import psycopg
 import structlog
 
-from projections.deletion.erasure import ERASURE_NAMES, ERASURES, NAMINGS, ErasureNamesRow, ErasureRow
+from projections.deletion import ERASURE_NAMES, ERASURES, NAMINGS, ErasureNamesRow, ErasureRow
 from schemas.deletion.erasure import UserDeleted, UserDeleting
 from service.auth.authority import carry_out
 from service.deletion.advancing import AT_MOST, SLICE, move_all

@@ -20,8 +20,8 @@ import psycopg
 import structlog
 from psycopg import sql
 
-from projections.accounts.person import PROJECTION as PEOPLE
-from projections.deletion.removal import DELETIONS, DeletionRow
+from projections.accounts import PEOPLE
+from projections.deletion import DELETIONS, DeletionRow
 from service.eventstore.declare.commands import alone, leave_room, prepare
 from service.eventstore.declare.names import load_sql
 from service.eventstore.schema.migrations import TELEMETRY, partitions_of
@@ -236,7 +236,7 @@ async def _tables(connection: Connection) -> list[str]:
     found = []
     for telemetry in TELEMETRY:
         found += await partitions_of(connection, telemetry)
-    models = [name for name in read_models() if name not in {DELETIONS.name, PEOPLE.table.name}]
+    models = [name for name in read_models() if name not in {DELETIONS.name, PEOPLE.name}]
     return [*found, *models, *FACTS]
 
 

@@ -15,10 +15,8 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec.structs import asdict, replace
 
-from projections.accounts.membership import AUDITORS, OWNERSHIPS, AuditorRow, MembershipRow
-from projections.accounts.membership import PROJECTION as MEMBERSHIPS
-from projections.accounts.person import PROJECTION as PEOPLE
-from projections.deletion.removal import DELETIONS, INVENTORY, DeletionRow
+from projections.accounts import AUDITORS, MEMBERSHIPS, OWNERSHIPS, PEOPLE, AuditorRow, MembershipRow
+from projections.deletion import DELETIONS, INVENTORY, DeletionRow
 from schemas.deletion.removal import (
     AccountDeleted,
     AccountDeleting,
@@ -186,16 +184,16 @@ def _lookups(wish: AskForDeletion, others: Sequence[Member]) -> list[Lookup]:
 
 
 def _of(project_id: str, others: Sequence[Member]) -> list[Lookup]:
-    found = [Lookup(MEMBERSHIPS.table, project_id, membership_id) for membership_id, _ in others]
-    return [*found, *(Lookup(PEOPLE.table, user_id, user_id) for _, user_id in others)]
+    found = [Lookup(MEMBERSHIPS, project_id, membership_id) for membership_id, _ in others]
+    return [*found, *(Lookup(PEOPLE, user_id, user_id) for _, user_id in others)]
 
 
 def _owners(unit: Unit, project_id: str, others: Sequence[Member]) -> list[str]:
     """Who owns the project besides, and is not being deleted: a person's own fence comes before this is asked."""
     found = []
     for membership_id, user_id in others:
-        membership = unit.row(MEMBERSHIPS.table, project_id, membership_id)
-        person = unit.row(PEOPLE.table, user_id, user_id)
+        membership = unit.row(MEMBERSHIPS, project_id, membership_id)
+        person = unit.row(PEOPLE, user_id, user_id)
         if membership is not None and membership.role == Role.OWNER.value and person and person.status == "active":
             found.append(user_id)
     return found
@@ -273,10 +271,10 @@ async def memberships_of(store: EventStore, user_id: str, most: int) -> list[Mem
         "t.user_id = %s and exists (select from projects p where p.project_id = t.project_id and p.id = t.project_id "
         "and p.status = 'active')"
     )
-    members = await store.find(MEMBERSHIPS.table, where, user_id, order_by="t.project_id", limit=most)
+    members = await store.find(MEMBERSHIPS, where, user_id, order_by="t.project_id", limit=most)
     if len(members) == most:
         return [*members]
-    auditing = await store.find(AUDITORS.table, where, user_id, order_by="t.project_id", limit=most - len(members))
+    auditing = await store.find(AUDITORS, where, user_id, order_by="t.project_id", limit=most - len(members))
     return [*members, *auditing]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 import structlog
 
-from projections.deletion.removal import DeletionRow
+from projections.deletion import DeletionRow
 from service.auth.authority import carry_out
 from service.deletion import removal
 from service.deletion.advancing import Advancer

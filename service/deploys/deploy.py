@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from projections.deploys.deploy import DEPLOY_NOTES, PROJECTION, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
+from projections.deploys import DEPLOY_NOTES, DEPLOYS, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
 from schemas.deploys.deploy import DeployAccepted, DeployList, DeployRecord, ProofMismatch
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.commands import Intent, Unit
@@ -91,7 +91,7 @@ async def record(store: EventStore, project_id: str, report: Report, account_id:
         )
         unit.append(stream, decide_record(unit.state(stream), wish, unit.now))
         _put_facts(unit, stream, report, account_id)
-        row = unit.row(PROJECTION.table, project_id, stream.id)
+        row = unit.row(DEPLOYS, project_id, stream.id)
         assert row is not None, "a recorded deploy has a row"
         return RecordedDeploy(row, waiting.elsewhere if row.automation_run_id is None else None, mismatch)
 

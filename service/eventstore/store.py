@@ -12,7 +12,7 @@ import msgspec
 import psycopg
 from psycopg_pool import PoolTimeout
 
-from projections.kernel.projection import Table
+from projections.kernel import Table
 from service.eventstore.connect.facts import NOW_SECONDS, Facts
 from service.eventstore.declare.commands import Command, Outcome, OutcomeUnknown
 from service.eventstore.read.reader import AsyncConnection, Caller, Reader, Row, reading_for

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from projections.install.flow import INSTALLS, InstallRow, install_state
-from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
+from projections.install import INSTALLS, InstallRow, install_state
+from projections.onboarding import SIGNAL_MAPS, SignalMapRow
 from schemas.install.contract import (
     InstallState,
     ProjectSetup,

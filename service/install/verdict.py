@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from projections.install.flow import InstallRow
+from projections.install import InstallRow
 from schemas.install.contract import GateCode
 from schemas.install.verdict import (
     AnswerBlocker,

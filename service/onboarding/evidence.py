@@ -12,10 +12,9 @@ from typing import NamedTuple, Protocol, TypeVar
 import msgspec
 import psycopg
 
-from projections.deploys.deploy import PROJECTION as DEPLOYS
-from projections.install.flow import INSTALLS, InstallRow, install_state, is_verified
-from projections.onboarding.lifecycle import OnboardingRow
-from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
+from projections.deploys import DEPLOYS
+from projections.install import INSTALLS, InstallRow, install_state, is_verified
+from projections.onboarding import SIGNAL_MAPS, OnboardingRow, SignalMapRow
 from service.analytics.local import unread
 from service.analytics.metadata import SignalProbe
 from service.analytics.probes import AnalyticsProvider, ErrorProbe, EventProbe
@@ -101,7 +100,7 @@ async def _deploys(
     """Read the trusted deploys to an environment, and whether a CI credential is live that could record one."""
     try:
         rows = await store.find(
-            DEPLOYS.table,
+            DEPLOYS,
             "t.project_id = %s and t.recorded_at >= %s and t.recorded_at < %s and t.trusted and t.environment = %s",
             project_id,
             since,

@@ -10,8 +10,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from projections.onboarding.lifecycle import ONBOARDING, OnboardingRow
-from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
+from projections.onboarding import ONBOARDING, SIGNAL_MAPS, OnboardingRow, SignalMapRow
 from schemas.onboarding.lifecycle import (
     ApprovedState,
     EvidenceStatus,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
-from projections.accounts.person import PROJECTION as PEOPLE
-from projections.projects.project import DSN_COPIES, PUBLIC, DsnCopyRow
+from projections.accounts import PEOPLE
+from projections.projects import DSN_COPIES, PUBLIC, DsnCopyRow
 from schemas.projects.project import (
     DsnBody,
     DsnRotatedBody,
@@ -138,7 +138,7 @@ def create(user_id: str, name: str, encryption_key: bytes | None) -> Intent[Issu
     public_copy = seal_copy(encryption_key, project_id, public.text, public=True)
 
     def decide(unit: Unit) -> IssuedDsn:
-        person = unit.row(PEOPLE.table, user_id, user_id)
+        person = unit.row(PEOPLE, user_id, user_id)
         assert person is not None, "the authority check has read the caller's row"
         created = ProjectCreated(
             name=name,
@@ -158,7 +158,7 @@ def create(user_id: str, name: str, encryption_key: bytes | None) -> Intent[Issu
         keep_copy(unit, project, public.hash, public_copy, public=True)
         return IssuedDsn(project_id, name, secret.text, secret.prefix, copy is not None, unit.now, public.text)
 
-    return Intent([project, membership], decide, lookups=[Lookup(PEOPLE.table, user_id, user_id)])
+    return Intent([project, membership], decide, lookups=[Lookup(PEOPLE, user_id, user_id)])
 
 
 # The projects of a person, and the DSN of one where a copy of it can be opened (R-PROJ-02, R-PROJ-03).

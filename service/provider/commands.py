@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from projections.provider.team import TEAM_SIGHTINGS, TEAMS, TeamRow, TeamSightingRow
+from projections.provider import TEAM_SIGHTINGS, TEAMS, TeamRow, TeamSightingRow
 from service.auth.refusals import Refusal, ServiceUnavailable
 from service.eventstore.declare.commands import Intent, Lookup, Refused, Unit
 from statemachines.kernel.machine import Stream

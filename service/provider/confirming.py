@@ -9,7 +9,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from projections.provider.team import TeamSightingRow
+from projections.provider import TeamSightingRow
 from service.eventstore.store import EventStore
 from service.provider import listing
 from service.provider.operator import CONFIRM_SECONDS, OperatorProvider

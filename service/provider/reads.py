@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from projections.provider.team import TEAM_SIGHTINGS, TEAMS, TeamRow, TeamSightingRow
+from projections.provider import TEAM_SIGHTINGS, TEAMS, TeamRow, TeamSightingRow
 from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from statemachines.provider import team as teams

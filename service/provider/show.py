@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from projections.provider.team import TeamRow
+from projections.provider import TeamRow
 from schemas.analytics.event import BrowserConfig, BrowserReplay
 from schemas.provider.team import ReplayConfigured, ReplayStanding, ReplayState, TeamProvisioned, TeamStatus
 from service.provider.listing import Scope

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from projections.provider.team import TeamRow
+from projections.provider import TeamRow
 from service.analytics.connected import ConnectedAnalytics
 from service.analytics.connecting.http import Content
 from service.analytics.port import AnalyticsProviders

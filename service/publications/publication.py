@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from projections.publications.publication import PUBLICATION_COUNTS, PUBLICATIONS, PublicationRow
+from projections.publications import PUBLICATION_COUNTS, PUBLICATIONS, PublicationRow
 from schemas.publications.publication import (
     PublicAnswer,
     Publication,

@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 import msgspec
 
-from projections.runs.run import RunRow
+from projections.runs import RunRow
 from schemas.contracts.outputs import FunnelReviewOutput
 from schemas.reports import report as wire
 from service.analytics.port import AnalyticsProviders

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from projections.webhooks.webhook import WEBHOOK_COUNTS, WEBHOOK_TARGETS, WEBHOOKS, WebhookRow, WebhookTargetRow
+from projections.webhooks import WEBHOOK_COUNTS, WEBHOOK_TARGETS, WEBHOOKS, WebhookRow, WebhookTargetRow
 from schemas.projects.health import WebhookHealth
 from schemas.webhooks.delivery import DeliveryItem, DeliveryList, DeliveryResent, WebhookReplayed
 from schemas.webhooks.webhook import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from projections.kernel.projection import AnyProjection
+from projections.kernel import AnyProjection
 from statemachines.kernel.machine import Event, Recorded
 
 

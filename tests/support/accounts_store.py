@@ -7,16 +7,10 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 from msgspec.structs import replace
 
-from projections.accounts import identity as identities
-from projections.accounts import invitation as invitations
-from projections.accounts import key as keys
-from projections.accounts import membership as memberships
-from projections.accounts import person as people
-from projections.accounts import session as sessions
-from projections.accounts import sign_in as sign_ins
-from projections.credentials import credential as credentials
-from projections.kernel.projection import AnyProjection
-from projections.projects import project as projects
+from projections.accounts import AUDITORS, IDENTITIES, INVITATIONS, KEYS, MEMBERSHIPS, PEOPLE, SESSIONS, SIGN_INS
+from projections.credentials import CREDENTIALS
+from projections.kernel import AnyProjection
+from projections.projects import PROJECTS, PUBLIC_DSNS
 from service.accounts import sign_in as sign_in_commands
 from service.accounts.sign_in import Codes
 from service.auth.authority import carry_out
@@ -35,17 +29,17 @@ MACHINES = tuple(
     module.MACHINE for module in (person, identity, key, session, membership, invitation, sign_in, project, credential)
 )
 PROJECTIONS: tuple[AnyProjection, ...] = (
-    people.PROJECTION,
-    identities.PROJECTION,
-    keys.PROJECTION,
-    sessions.PROJECTION,
-    memberships.PROJECTION,
-    memberships.AUDITORS,
-    invitations.PROJECTION,
-    sign_ins.PROJECTION,
-    projects.PROJECTION,
-    projects.PUBLIC_DSNS,
-    credentials.PROJECTION,
+    PEOPLE,
+    IDENTITIES,
+    KEYS,
+    SESSIONS,
+    MEMBERSHIPS,
+    AUDITORS,
+    INVITATIONS,
+    SIGN_INS,
+    PROJECTS,
+    PUBLIC_DSNS,
+    CREDENTIALS,
 )
 REGISTRY = Registry(
     {machine.kind: machine for machine in MACHINES},

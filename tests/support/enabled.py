@@ -11,7 +11,7 @@ from functools import cache
 import msgspec
 import psycopg
 
-from projections.contracts.contract import AutomationContractRow, fold
+from projections.contracts import AutomationContractRow, fold_contract
 from service.eventstore.connect.facts import NOW_SECONDS
 from statemachines.contracts import contract as contracts
 from statemachines.kernel.machine import Recorded
@@ -34,7 +34,7 @@ def _contract(now: int) -> AutomationContractRow:
     [enabled] = contracts.decide_enable(state, wish, READY, enabled_by="u", now=now)
     row = None
     for revision, event in enumerate((saved, enabled), 1):
-        row = fold(row, Recorded("ctr_1", revision, event, "proj", now, "key:u"))
+        row = fold_contract(row, Recorded("ctr_1", revision, event, "proj", now, "key:u"))
     assert row is not None
     return row
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import msgspec
 
-from projections.kernel.projection import AnyProjection
+from projections.kernel import AnyProjection
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.state.unit import Registry
 from service.eventstore.store import EventStore
@@ -51,7 +52,7 @@ def later_projection(projection: AnyProjection, **change: Any) -> AnyProjection:
             return msgspec.structs.replace(row, revision=recorded.revision, **change)
         return projection.fold(row, recorded)
 
-    return projection._replace(fold=fold)
+    return replace(projection, fold=fold)
 
 
 def happen(stream: Stream, *more: Event, happens: bool = True) -> Command:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 import psycopg
 
-from projections.kernel.projection import Row, Table, projection
+from projections.kernel import Row, Table, projection
 from service.eventstore.declare.commands import Answer, Command, Decide, Lookup, Origin, Unit
 from service.eventstore.state.unit import Registry
 from statemachines.kernel.if_match import PreconditionFailed
@@ -327,12 +327,12 @@ def simple_bump(number: int | str = 1, project: str = "proj_a", **more: Any) -> 
 
 
 def flag_lookup(project: str) -> Lookup:
-    return Lookup(FLAGS.table, project, flag_stream(project).id)
+    return Lookup(FLAGS, project, flag_stream(project).id)
 
 
 def refuse_while_down(project: str) -> Callable[[Unit], None]:
     def authorize(unit: Unit) -> None:
-        row = unit.row(FLAGS.table, project, flag_stream(project).id)
+        row = unit.row(FLAGS, project, flag_stream(project).id)
         if row is not None and row.down:
             raise ToyFenced("The flag of this project is down.")
 

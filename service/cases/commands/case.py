@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from projections.accounts.membership import PROJECTION as MEMBERSHIPS
-from projections.cases.notes import CASE_NOTES
-from projections.runs.lease import LeaseRow
+from projections.accounts import MEMBERSHIPS
+from projections.cases import CASE_NOTES
+from projections.runs import LeaseRow
 from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.declare.names import load_sql
@@ -101,11 +101,11 @@ def reopen(project_id: str, case_id: str, case_revision: int) -> Intent[Acted]:
 def assign(project_id: str, case_id: str, case_revision: int, user_id: str | None) -> Intent[Acted]:
     """Assign a case to a member, a member or nobody (G-145). Raises CaseConflict, and InvalidPayload for others."""
     stream = cases.stream(project_id, case_id)
-    member = None if user_id is None else Lookup(MEMBERSHIPS.table, project_id, membership_id(project_id, user_id))
+    member = None if user_id is None else Lookup(MEMBERSHIPS, project_id, membership_id(project_id, user_id))
 
     def decide(unit: Unit) -> Acted:
         state = _seen(unit, stream, case_revision)
-        if member is not None and unit.row(MEMBERSHIPS.table, member.project_id, member.id) is None:
+        if member is not None and unit.row(MEMBERSHIPS, member.project_id, member.id) is None:
             raise InvalidPayload(
                 "The case can be assigned to members of its project only.",
                 invalid=[("user_id", "must be a member of the project, or null")],

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from projections.cases.suppression import PROJECTION as SUPPRESSIONS
-from projections.cases.suppression import SuppressionRule
+from projections.cases import SUPPRESSIONS, SuppressionRule
 from service.auth.authority import carry_out
 from service.auth.refusals import refusal
 from service.eventstore.declare.commands import Intent, Unit
@@ -39,7 +38,7 @@ class SuppressionWish(NamedTuple):
 
 async def rules_of(store: EventStore, project_id: str) -> list[SuppressionRule]:
     """Read all rules of a project, newest first."""
-    row = await store.get(SUPPRESSIONS.table, project_id, suppressions.stream(project_id).id)
+    row = await store.get(SUPPRESSIONS, project_id, suppressions.stream(project_id).id)
     return [] if row is None else row.rules[::-1]
 
 
@@ -60,7 +59,7 @@ def create(project_id: str, wish: SuppressionWish) -> Intent[SuppressionRule]:
                 now=unit.now,
             ),
         )
-        row = unit.row(SUPPRESSIONS.table, *stream.name)
+        row = unit.row(SUPPRESSIONS, *stream.name)
         assert row is not None, "the rules have a row once there is one"
         return row.rules[-1]
 
@@ -91,7 +90,7 @@ async def apply_rules(store: EventStore, project_id: str) -> int:
         place = PageEnd(-1, "")
         while True:
             stream = suppressions.stream(project_id)
-            row = await store.get(SUPPRESSIONS.table, project_id, stream.id)
+            row = await store.get(SUPPRESSIONS, project_id, stream.id)
             rules = [
                 suppressions.Rule(rule.id, rule.fingerprint_pattern, Action(rule.action))
                 for rule in (row.rules if row else ())

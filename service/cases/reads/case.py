@@ -11,12 +11,8 @@ from typing import Any
 import msgspec
 from psycopg.errors import UndefinedTable
 
-from projections.cases.agent_run import AgentRunRow
-from projections.cases.case import CaseRow, CaseStatsRow
-from projections.cases.comment import CommentRow
-from projections.cases.suppression import SuppressionsRow
-from projections.runs.claim import ClaimRow
-from projections.runs.lease import LeaseRow
+from projections.cases import AgentRunRow, CaseRow, CaseStatsRow, CommentRow, SuppressionsRow
+from projections.runs import ClaimRow, LeaseRow
 from schemas.cases.case import CaseLatestEvent, CaseTrend, MergedCase, TrendBucket
 from service.auth.refusals import refusal
 from service.cases.reads import event

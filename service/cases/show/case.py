@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from projections.cases.case import trust_of
+from projections.cases import trust_of
 from schemas.cases.acting import CaseActed, CaseCommented
 from schemas.cases.agent_run import AgentRunRecordedBody
 from schemas.cases.case import (

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from projections.cases.case import trust_of
+from projections.cases import trust_of
 from schemas.cases.case import CaseLatestEvent
 from schemas.cases.event import (
     MAX_PAGE_BYTES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from projections.cases.suppression import SuppressionRule
+from projections.cases import SuppressionRule
 from schemas.cases.suppression import (
     PreviewWindow,
     Suppression,

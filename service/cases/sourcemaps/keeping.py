@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from projections.cases.source_map import (
+from projections.cases import (
     SOURCE_MAP_BLOBS,
     SOURCE_MAP_TOTALS,
     SOURCE_MAPS,

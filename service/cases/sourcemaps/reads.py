@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from projections.cases.source_map import SOURCE_MAP_TOTALS, SourceMapRow
+from projections.cases import SOURCE_MAP_TOTALS, SourceMapRow
 from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore

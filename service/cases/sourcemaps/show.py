@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from projections.cases.source_map import SourceMapRow
+from projections.cases import SourceMapRow
 from schemas.cases.source_map import (
     MAX_PROJECT_BYTES,
     SourceMap,

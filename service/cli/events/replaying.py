@@ -238,13 +238,13 @@ def _told(value: Any) -> str:
 
 def _checked(machine: StateMachine[Any]) -> Any:
     """A fold of a machine's streams. It refuses every event that the machine would refuse today."""
-    from projections.kernel.projection import Projection, Table
+    from projections.kernel import projection
     from statemachines.kernel.machine import Recorded, apply
 
     def fold(state: Any, recorded: Recorded) -> Any:
         return apply(machine, machine.initial if state is None else state, recorded.event)
 
-    return Projection(Table(machine.kind, machine.state_type, ()), (machine.kind,), fold)
+    return projection(machine.kind, machine.state_type, (machine.kind,), fold)
 
 
 def _first_fault(

@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 import psycopg
 
-from projections.kernel.projection import Table
+from projections.kernel import Table
 from service.eventstore.declare import names
 from service.fairness.turns import CommandNotDone
 from service.ids import new_id

@@ -16,7 +16,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
-from projections.kernel.projection import AnyProjection, Table
+from projections.kernel import AnyProjection, Table
 from schemas.kernel.as_of import AS_OF
 from schemas.kernel.errors import InvalidField, InvalidPayloadDetails
 from service.eventstore.connect.facts import NOW_SECONDS
@@ -161,7 +161,7 @@ class Past:
         """The projection that keeps a table, and the stream whose row it keeps there."""
         for kind, kept in self._store.registry.inline.items():
             for projection in kept:
-                if projection.table is table:
+                if projection is table:
                     return projection, Stream(self._store.registry.machines[kind], project_id, stream_id)
         raise AssertionError(f"{table.name} is no read model of one stream")
 

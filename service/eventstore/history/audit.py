@@ -10,7 +10,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
-from projections.kernel.projection import AnyProjection
+from projections.kernel import AnyProjection
 from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare.codec import (
     CHAIN_START,
@@ -269,7 +269,7 @@ def check_projection(
     judged here, and is passed over (G-149); so are the rows of what is being erased, which go with their history. A row
     or a history that cannot be read is a difference too.
     """
-    table = projection.table
+    table = projection
     keep_to_the_index(connection)
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
@@ -310,7 +310,7 @@ def _compare(projection: AnyProjection, folded: Folded, text: str | None, *, ove
     if text is None:
         return None if folded.row is None or over else "missing"
     try:
-        row = msgspec.json.decode(text, type=projection.table.row)
+        row = msgspec.json.decode(text, type=projection.row)
     except (msgspec.MsgspecError, RecursionError):
         return "row_unreadable"
     return None if row == folded.row else "different"

@@ -17,7 +17,7 @@ import psycopg
 import projections
 import schemas
 import statemachines
-from projections.kernel.projection import AnyProjection
+from projections.kernel import AnyProjection
 from service.eventstore.declare.codec import canonical
 from service.eventstore.state.cache import StreamName
 from statemachines.kernel.machine import Recorded

@@ -19,7 +19,7 @@ import psycopg
 import structlog
 from psycopg import sql
 
-from projections.kernel.projection import AnyProjection, Table
+from projections.kernel import AnyProjection, Table
 from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Command, Intent, system_command
@@ -75,7 +75,7 @@ class _Rebuild:
     def __init__(self, connection: Connection, projection: AnyProjection, progress: Report) -> None:
         self.connection = connection
         self.projection = projection
-        self.table = projection.table
+        self.table = projection
         self.shadow = f"{self.table.name}_rebuild"
         self.progress = progress
         self.digest = RowDigest()
@@ -196,7 +196,7 @@ class _Rebuild:
         self.events += sum(count for _, _, count in found)
         if not stale:
             return
-        shadow = self.table._replace(name=self.shadow)
+        shadow = Table(self.shadow, self.projection.row)
         stale.update(self._rows(shadow, stale))
         newer = newer_among(self.connection, stale)
         readable = {name: row for name, row in stale.items() if name not in newer}

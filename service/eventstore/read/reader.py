@@ -20,7 +20,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
-from projections.kernel.projection import Table
+from projections.kernel import Table
 from service.deadlines import Deadlines
 from service.eventstore.connect.connection import (
     CONNECT_SECONDS,

@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 import structlog
 
-from projections.kernel.projection import Table
+from projections.kernel import Table
 from service.eventstore.connect.connection import Connection, connect
 from service.eventstore.connect.pipeline import array, columns
 from service.eventstore.declare import names
@@ -99,7 +99,7 @@ class Footprint:
         self.records = records
         self.cache = cache
         kinds = {stream.machine.kind for stream in self.streams.values()}
-        self.tables = sorted({p.table.name for kind in kinds for p in registry.inline.get(kind, ())})
+        self.tables = sorted({p.name for kind in kinds for p in registry.inline.get(kind, ())})
         known = {name: cache.get(name) for name in self.streams}
         cold = [stream for name, stream in self.streams.items() if known[name] is None]
         # A stream in the cache exists; any other may have to be created, which takes the lock of its name.
@@ -116,7 +116,7 @@ class Footprint:
         for stream in cold:
             for projection in registry.inline.get(stream.machine.kind, ()):
                 wanted = (*stream.name, 0, 0, stream.machine.snapshot_version)
-                self.cold_rows.setdefault(projection.table, []).append(wanted)
+                self.cold_rows.setdefault(projection, []).append(wanted)
 
     @classmethod
     def of_commands(
@@ -270,7 +270,7 @@ def fold_stream(registry: Registry, cache: StateCache, stream: Stream, loaded: L
         state = machine.initial if text is None else msgspec.json.decode(text, type=machine.state_type)
         revision, state, _ = fold_tail(stream, mark.revision, state, tail)
         # Rows were read whole, under the same lock.
-        rows = {p.table.name: loaded.rows.get((p.table.name, *name)) for p in registry.inline.get(machine.kind, ())}
+        rows = {p.name: loaded.rows.get((p.name, *name)) for p in registry.inline.get(machine.kind, ())}
     check_head(stream, revision, head.revision)
     return Working(stream, revision, state, rows, read, documents)
 

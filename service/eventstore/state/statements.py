@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from projections.kernel.projection import Table
+from projections.kernel import Table
 from service.eventstore.connect.facts import NOW
 
 # Prepared like all others: a statement that is not takes a cursor of its own, and is parsed in each round.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from projections.kernel.projection import AnyProjection, Table
+from projections.kernel import AnyProjection, Table
 from service.eventstore.declare.codec import canonical
 from service.eventstore.declare.commands import Command
 from service.eventstore.declare.faults import StreamFault
@@ -134,9 +134,7 @@ class UnitOfWork:
             return cast("R | None", self._puts[name][1])
         if (project_id, id) in self._readable:
             working = self._stream((project_id, id))
-            if any(
-                p.table.name == table.name for p in self._batch.registry.inline.get(working.stream.machine.kind, ())
-            ):
+            if any(p.name == table.name for p in self._batch.registry.inline.get(working.stream.machine.kind, ())):
                 return cast("R | None", working.rows.get(table.name))
         assert name in self._batch.rows, f"row {table.name} of {id} was not declared"
         return cast("R | None", self._batch.rows[name])
@@ -153,10 +151,10 @@ class UnitOfWork:
         for name, working in self._streams.items():
             batch.streams[name] = working
             for projection in batch.registry.inline.get(working.stream.machine.kind, ()):
-                row_name = (projection.table.name, *name)
-                row = working.rows.get(projection.table.name)
+                row_name = (projection.name, *name)
+                row = working.rows.get(projection.name)
                 batch.rows[row_name] = row
-                batch.written_rows[row_name] = (projection.table, row)
+                batch.written_rows[row_name] = (projection, row)
         for row_name, (table, row) in self._puts.items():
             batch.rows[row_name] = row
             batch.written_rows[row_name] = (table, row)
@@ -168,4 +166,4 @@ def fold_rows(registry: Registry, kind: str, rows: Mapping[str, Any], recorded: 
     projections = registry.inline.get(kind, ())
     if not projections:
         return rows
-    return {**rows, **{p.table.name: p.fold(rows.get(p.table.name), recorded) for p in projections}}
+    return {**rows, **{p.name: p.fold(rows.get(p.name), recorded) for p in projections}}

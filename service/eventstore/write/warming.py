@@ -17,7 +17,7 @@ import msgspec
 import psycopg
 import structlog
 
-from projections.kernel.projection import Table
+from projections.kernel import Table
 from service.eventstore.connect.connection import Connection
 from service.eventstore.declare.faults import StreamDamaged, StreamFault
 from service.eventstore.state import statements
@@ -77,7 +77,7 @@ def load_stream(connection: Connection, registry: Registry, stream: Stream) -> W
     Raises StreamFault when it cannot be read, and psycopg.Error.
     """
     machine = stream.machine
-    tables = tuple(projection.table for projection in registry.inline.get(machine.kind, ()))
+    tables = tuple(projection for projection in registry.inline.get(machine.kind, ()))
     row = connection.execute(_stand(tables), (machine.snapshot_version, *stream.name), prepare=True).fetchone()
     if row is None:
         return None

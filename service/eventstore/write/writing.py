@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from projections.kernel.projection import Table
+from projections.kernel import Table
 from service.eventstore.connect.connection import Connection
 from service.eventstore.connect.pipeline import Value, columns
 from service.eventstore.declare.codec import (

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from projections.accounts.feedback import FeedbackRow
+from projections.accounts import FeedbackRow
 from schemas.accounts.feedback import FeedbackReceived, SendFeedback
 from schemas.kernel.published import body_schema
 from service.accounts import person

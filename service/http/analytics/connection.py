@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projections.analytics.connection import ConnectionRow
+from projections.analytics import ConnectionRow
 from schemas.analytics.connection import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest
 from service.analytics import connection, show
 from service.eventstore.declare.commands import Answer, Outcome

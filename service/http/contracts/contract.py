@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 from psycopg_pool import PoolTimeout
 
-from projections.contracts.contract import AutomationContractRow
+from projections.contracts import AutomationContractRow
 from schemas.contracts.contract import (
     MAX_CONTRACT_BYTES,
     MAX_EFFECTS,

@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from projections.credentials.credential import PROJECTION as CREDENTIALS
+from projections.credentials import CREDENTIALS
 from schemas.credentials.credential import (
     MAX_CREATE_BYTES,
     CreateCredential,
@@ -101,7 +101,7 @@ async def list_credentials(call: Call[None, CredentialQuery]) -> Answer:
     summary="Revoke a project credential",
     principals=OWNER,
     owner=True,
-    subject=Subject("credential_id", CREDENTIALS.table, "credential_not_found"),
+    subject=Subject("credential_id", CREDENTIALS, "credential_not_found"),
     responses={200: CredentialRevokedBody},
     idempotency="optional",
     errors=("credential_not_found",),

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from projections.deletion.removal import DeletionRow
+from projections.deletion import DeletionRow
 from schemas.kernel.waiting import WaitQuery
 from service.deletion import removal
 from service.deletion.advancing import ask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from projections.deletion.erasure import ErasureRow
+from projections.deletion import ErasureRow
 from schemas.deletion.erasure import UserDeleted, UserDeleting
 from service.auth.refusals import InvalidPayload
 from service.deletion import people

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from projections.accounts.membership import PROJECTION as MEMBERSHIPS
+from projections.accounts import MEMBERSHIPS
 from schemas.events.event import LogPage, LogQuery
 from schemas.kernel.shape import SAFE_INTEGER
 from service.auth.authority import streams_of
@@ -44,7 +44,7 @@ async def _find_stream(store: EventStore, stream_id: str, principal: Principal) 
     return None if project_id is None else FoundStream(project_id, stream_id)
 
 
-STREAM = Subject("stream_id", MEMBERSHIPS.table, "not_found", find=_find_stream)
+STREAM = Subject("stream_id", MEMBERSHIPS, "not_found", find=_find_stream)
 
 
 @groups.EVENTS.operation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from http import HTTPStatus
 
-from projections.onboarding.lifecycle import OnboardingRow
+from projections.onboarding import OnboardingRow
 from schemas.kernel.as_of import AsOfQuery
 from schemas.onboarding.lifecycle import ApproveRequest, OnboardingState, PlannedState, ReviewRequest, StartRequest
 from schemas.onboarding.plan import MAX_PLAN_BYTES, Plan

@@ -6,7 +6,7 @@ from contextlib import suppress
 from decimal import ROUND_HALF_UP, Decimal
 from http import HTTPStatus
 
-from projections.provider.team import TeamRow
+from projections.provider import TeamRow
 from schemas.provider.team import ConfigureReplay, ProvisionTeam, ReplayConfigured, ReplayStanding, TeamProvisioned
 from service.analytics.refusals import QueriesBusy
 from service.eventstore.declare.commands import Answer, Outcome

@@ -7,8 +7,7 @@ from functools import partial
 import msgspec
 import rfc8785
 
-from projections.runs.approval import PROJECTION as APPROVALS
-from projections.runs.approval import ApprovalRow
+from projections.runs import APPROVALS, ApprovalRow
 from schemas.kernel.published import body_schema
 from schemas.runs.approval import (
     MAX_EVIDENCE_BYTES,
@@ -114,7 +113,7 @@ def _list(project_id: str, approvals: list[Approval], cursor: str | None, *, wai
     principals=OWNER,
     owner=True,
     fresh_when="it approves",
-    subject=Subject("approval_id", APPROVALS.table, "approval_not_found"),
+    subject=Subject("approval_id", APPROVALS, "approval_not_found"),
     responses={200: Approval},
     idempotency="optional",
     errors=("approval_not_found", "approval_already_decided", "approval_cancelled"),

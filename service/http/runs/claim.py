@@ -5,11 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from projections.runs.claim import PROJECTION as CLAIMS
-from projections.runs.claim import ClaimRow
-from projections.runs.lease import PROJECTION as LEASES
-from projections.runs.run import PROJECTION as RUNS
-from projections.runs.run import RunRow
+from projections.runs import CLAIMS, LEASES, RUNS, ClaimRow, RunRow
 from schemas.kernel.published import body_schema
 from schemas.runs.claim import Claim, CreateClaim, ReleaseClaim, RenewClaim
 from service.auth.refusals import InvalidPayload
@@ -80,7 +76,7 @@ async def read_active_claim(call: Call[None, None]) -> Answer:
 async def create_claim(call: Call[CreateClaim, None]) -> Outcome:
     """Hold the case for 900 seconds; the same runner's repeat names the same claim."""
     store, command = call.services.store, _wish(call)
-    named = (LEASES.table, command.project_id, leases.lease_id(command.project_id, command.case_id))
+    named = (LEASES, command.project_id, leases.lease_id(command.project_id, command.case_id))
     return await call.carry_out_on(
         await store.locate(*named),
         partial(store.get, *named),
@@ -105,7 +101,7 @@ def _claimed(claimed: Claimed, unit: Unit) -> Answer:
 
 async def _claim_row(call: Call[Any, Any]) -> ClaimRow:
     """The claim that the path names, of the case that it names. Raises ClaimNotFound."""
-    row = await call.services.store.get(CLAIMS.table, call.project_id, call.path["claim_id"])
+    row = await call.services.store.get(CLAIMS, call.project_id, call.path["claim_id"])
     if row is None or row.case_id != call.subject.id:
         raise ClaimNotFound("There is no such claim.", next_action="Read the active claim of the case.")
     return row
@@ -116,7 +112,7 @@ async def _resting(call: Call[Any, Any]) -> tuple[ClaimRow, RunRow | None]:
     row = await _claim_row(call)
     if not row.state.resting or row.run_id is None:
         return row, None
-    return row, await call.services.store.get(RUNS.table, call.project_id, row.run_id)
+    return row, await call.services.store.get(RUNS, call.project_id, row.run_id)
 
 
 async def _on_claim(call: Call[Any, Any], row: ClaimRow, intent: Intent[None]) -> Outcome:

@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from projections.kernel.projection import Row, Table
-from projections.runs.run import PROJECTION as RUNS
-from projections.runs.run import RunRow
+from projections.kernel import Row, Table
+from projections.runs import RUNS, RunRow
 from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
 from service.eventstore.store import EventStore
 from service.http.edge.declare.call import Call, Replay
@@ -20,7 +19,7 @@ from statemachines.runs.steps.book import FencingToken
 T = TypeVar("T")
 R = TypeVar("R", bound=Row)
 
-RUN_SUBJECT = Subject("run_id", RUNS.table, "run_not_found")
+RUN_SUBJECT = Subject("run_id", RUNS, "run_not_found")
 RUN_LOCATED = RUN_SUBJECT._replace(located=True)
 TOKEN_ERRORS = (
     "run_not_found",
@@ -61,7 +60,7 @@ async def on_run(
     found: RunRow = row or call.subject
     return await call.carry_out_on(
         found,
-        read_again(call, RUNS.table, found),
+        read_again(call, RUNS, found),
         lambda latest: command(latest).shown_by(render),
         on_replay=on_replay,
     )

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from projections.runs.run import RunRow
+from projections.runs import RunRow
 from schemas.runs.pr_proof import PrProof, RecordPrProof
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, Unit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projections.runs.run import RunRow
+from projections.runs import RunRow
 from schemas.runs.proof import RunProof
 from service.auth.refusals import refusal
 from service.eventstore.declare.commands import Answer, Outcome

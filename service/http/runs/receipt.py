@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from projections.runs.receipt import PROJECTION as RECEIPTS
-from projections.runs.receipt import TRIGGER_EVIDENCE, TriggerReceiptRow
+from projections.runs import RECEIPTS, TRIGGER_EVIDENCE, TriggerReceiptRow
 from schemas.runs.receipt import (
     ISSUED_ORIGINS,
     RECEIPTS_ORIGINS,
@@ -140,7 +139,7 @@ async def list_receipts(call: Call[None, TriggerQuery]) -> Answer:
     summary="Read a trigger receipt",
     principals=KEY_OR_RUNNER,
     scope="triggers:read",
-    subject=Subject("receipt_id", RECEIPTS.table, "trigger_receipt_not_found"),
+    subject=Subject("receipt_id", RECEIPTS, "trigger_receipt_not_found"),
     responses={200: TriggerReceipt},
     errors=("trigger_receipt_not_found", "automation_mismatch"),
 )

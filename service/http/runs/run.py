@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from projections.runs.receipt import PROJECTION as RECEIPTS
-from projections.runs.run import RunRow
+from projections.runs import RECEIPTS, RunRow
 from schemas.kernel.published import body_schema
 from schemas.kernel.waiting import WaitQuery
 from schemas.runs.bounds import RunPolicy
@@ -83,7 +82,7 @@ async def start_run(call: Call[StartRun, None]) -> Outcome | Answer:
     command = starting.StartRun(project_id=project_id, receipt_id=row.id, holder=holder_of(call))
     outcome = await call.carry_out_on(
         row,
-        read_again(call, RECEIPTS.table, row),
+        read_again(call, RECEIPTS, row),
         lambda latest: commands.run.start(command, latest).shown_by(_started),
     )
     if not outcome.replayed:

@@ -6,7 +6,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
 
-from projections.runs.run import RunRow
+from projections.runs import RunRow
 from schemas.kernel.waiting import WaitQuery
 from schemas.runs.run import VERIFIED_ORIGINS, RunStatus, VerificationAnswer, VerifyRun
 from service.analytics.refusals import unanswered

@@ -15,14 +15,11 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush, nsmallest
 from typing import Any, NamedTuple
 
-from projections.cases.case import CASE_STATS, CaseStatsRow
-from projections.contracts.contract import AutomationContractRow
-from projections.contracts.contract import fold as fold_contract
-from projections.kernel.projection import Table
-from projections.onboarding.signal_map import SIGNAL_MAPS, SignalMapRow
-from projections.runs.decision import DecisionRow
-from projections.runs.lease import LeaseRow
-from projections.runs.lease import fold as fold_lease
+from projections.cases import CASE_STATS, CaseStatsRow
+from projections.contracts import AutomationContractRow, fold_contract
+from projections.kernel import Table
+from projections.onboarding import SIGNAL_MAPS, SignalMapRow
+from projections.runs import DecisionRow, LeaseRow, fold_lease
 from schemas.runs.backtest import BacktestReceipt
 from service.runs.commands.receipt import Issued, issue
 from service.runs.reads.bundles import contract_of

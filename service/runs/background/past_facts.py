@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, NamedTuple
 
-from projections.onboarding.signal_map import fold as fold_map
+from projections.onboarding import fold_signal_map as fold_map
 from schemas.runs.backtest import MAX_SHOWN
 from service.eventstore.connect.pipeline import array
 from service.eventstore.declare.names import load_sql

@@ -19,15 +19,9 @@ import psycopg
 import structlog
 from psycopg_pool import PoolTimeout
 
-from projections.contracts.contract import AUTOMATION_CONTRACTS
-from projections.kernel.projection import Table
-from projections.runs.approval import ApprovalRow
-from projections.runs.claim import PROJECTION as CLAIMS
-from projections.runs.claim import ClaimRow
-from projections.runs.grant import GrantRow
-from projections.runs.receipt import PROJECTION as RECEIPTS
-from projections.runs.run import PROJECTION as RUNS
-from projections.runs.run import RunRow
+from projections.contracts import AUTOMATION_CONTRACTS
+from projections.kernel import Table
+from projections.runs import CLAIMS, RECEIPTS, RUNS, ApprovalRow, ClaimRow, GrantRow, RunRow
 from service.analytics.port import AnalyticsProviders
 from service.auth.authority import carry_out
 from service.eventstore.connect.facts import Facts
@@ -242,18 +236,18 @@ class Sweep:
         """Receipts that time, a stop or a moved case has ended."""
         bundles = await read_bundles(self._store, ReceiptBundle, _RECEIPTS, **_named(mine))
         due = [b for b in bundles if b.state(await self._contract(b.receipt.project_id)).over]
-        return [self._on("receipts", RECEIPTS.table, b.receipt, commands.receipt.settle) for b in due]
+        return [self._on("receipts", RECEIPTS, b.receipt, commands.receipt.settle) for b in due]
 
     async def _claims(self, mine: Sequence[Name]) -> list[Work]:
         """Leases that have ended."""
-        rows: list[ClaimRow] = await self._store.find(CLAIMS.table, _OF, *_named(mine).values())
-        return [self._on("claims", CLAIMS.table, row, commands.claim.settle) for row in rows]
+        rows: list[ClaimRow] = await self._store.find(CLAIMS, _OF, *_named(mine).values())
+        return [self._on("claims", CLAIMS, row, commands.claim.settle) for row in rows]
 
     async def _overdue(self, mine: Sequence[Name]) -> list[Work]:
         """Runs whose deadline, lease or deploy has not been kept."""
         bundles = await read_bundles(self._store, RunBundle, _OVERDUE, **_named(mine))
         due = [b for b in bundles if not b.book(await self._contract(b.run.project_id)).run.live]
-        return [self._on("runs", RUNS.table, bundle.run, commands.run.settle) for bundle in due]
+        return [self._on("runs", RUNS, bundle.run, commands.run.settle) for bundle in due]
 
     async def _grants(self, mine: Sequence[Name]) -> list[Work]:
         """Grants that have lapsed, and those whose effect nobody will settle in a live run."""
@@ -262,7 +256,7 @@ class Sweep:
         for item in found:
             book = item.around.book(await self._contract(item.grant.project_id))
             if book.grants[item.grant.id].status.value != item.grant.status:
-                works.append(self._on("grants", RUNS.table, item.around.run, _settle_grant(item.grant)))
+                works.append(self._on("grants", RUNS, item.around.run, _settle_grant(item.grant)))
         return works
 
     async def _approvals(self, mine: Sequence[Name]) -> list[Work]:
@@ -272,12 +266,12 @@ class Sweep:
         for item in found:
             book = item.around.book(await self._contract(item.approval.project_id))
             if book.approvals[item.approval.id].status.value != item.approval.status:
-                works.append(self._on("approvals", RUNS.table, item.around.run, _settle_approval(item.approval)))
+                works.append(self._on("approvals", RUNS, item.around.run, _settle_approval(item.approval)))
         return works
 
     async def _verification(self, mine: Sequence[Name]) -> list[Work]:
         """Deploys that are being verified; a provider that cannot be read leaves them pending."""
-        return [self._verify(row) for row in await self._store.find(RUNS.table, _OF, *_named(mine).values())]
+        return [self._verify(row) for row in await self._store.find(RUNS, _OF, *_named(mine).values())]
 
     def _verify(self, row: RunRow) -> Work:
         async def work() -> None:
@@ -285,9 +279,7 @@ class Sweep:
             if isinstance(counts, ReadFailed):
                 log.warning("verification_unread", run=row.id, cause=counts.cause)
                 return
-            await self._on(
-                "verification", RUNS.table, row, lambda latest: commands.verification.verify(latest, counts)
-            )()
+            await self._on("verification", RUNS, row, lambda latest: commands.verification.verify(latest, counts))()
 
         return work
 
@@ -330,7 +322,7 @@ class Sweep:
         if trigger is None or now >= slot + trigger.start_window_seconds:
             return False
         receipt_id = receipts.schedule_receipt_id(project_id, authority.automation_id, slot)
-        return await self._store.get(RECEIPTS.table, project_id, receipt_id) is None
+        return await self._store.get(RECEIPTS, project_id, receipt_id) is None
 
 
 def _named(names: Sequence[Name]) -> dict[str, list[str]]:
@@ -416,9 +408,9 @@ async def started_anywhere(store: EventStore, *, limit: int) -> list[StartedGran
 
 # Runs first: each takes its claim, its grants and its requests along.
 _OPEN: tuple[tuple[str, Table[Any], str, Callable[[Any], Intent[Any]]], ...] = (
-    ("runs", RUNS.table, "t.live", commands.run.fence),
-    ("receipts", RECEIPTS.table, "t.status in ('issued', 'claimed')", commands.receipt.fence),
-    ("claims", CLAIMS.table, "t.status = 'active'", commands.claim.fence),
+    ("runs", RUNS, "t.live", commands.run.fence),
+    ("receipts", RECEIPTS, "t.status in ('issued', 'claimed')", commands.receipt.fence),
+    ("claims", CLAIMS, "t.status = 'active'", commands.claim.fence),
 )
 _FOLLOW_UPS = "t.project_id = %s and jsonb_array_length(t.state -> 'follow_ups') > 0"
 
@@ -450,4 +442,4 @@ async def _end(store: EventStore, name: str, table: Table[R], row: R, command: C
 
 async def runs_to_follow_up(store: EventStore, project_id: str, most: int) -> list[RunRow]:
     """Read the first runs, by id, that left something outside for a person to look at."""
-    return await store.find(RUNS.table, _FOLLOW_UPS, project_id, order_by="t.id", limit=most)
+    return await store.find(RUNS, _FOLLOW_UPS, project_id, order_by="t.id", limit=most)

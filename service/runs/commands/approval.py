@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from projections.runs.approval import ApprovalRow
-from projections.runs.run import RunRow
+from projections.runs import ApprovalRow, RunRow
 from service.eventstore.declare.commands import Intent
 from service.runs.commands.scope import Ran, RunScope
 from statemachines.runs import approval as approvals

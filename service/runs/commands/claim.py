@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from projections.runs.claim import ClaimRow
-from projections.runs.lease import LeaseRow
-from projections.runs.run import RunRow
+from projections.runs import ClaimRow, LeaseRow, RunRow
 from service.eventstore.declare.commands import Intent, Refused, Unit
 from service.runs.commands.scope import (
     ChainScope,

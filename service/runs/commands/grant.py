@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from projections.runs.grant import GrantRow
-from projections.runs.run import RunRow
+from projections.runs import GrantRow, RunRow
 from service.eventstore.declare.commands import Intent
 from service.runs.commands.scope import Ran, RunScope
 from statemachines.runs import grant as grants

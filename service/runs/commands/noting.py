@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from projections.cases.notes import CASE_NOTES, CaseNotesRow
+from projections.cases import CASE_NOTES, CaseNotesRow
 from service.eventstore.declare.commands import Unit
 from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore

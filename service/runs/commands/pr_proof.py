@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from projections.cases.notes import CASE_NOTES, CaseNotesRow
-from projections.runs.run import RunRow
+from projections.cases import CASE_NOTES, CaseNotesRow
+from projections.runs import RunRow
 from service.eventstore.declare.commands import Intent, Lookup, Refused, Unit
 from service.runs.commands.noting import notes_of
 from service.runs.commands.scope import Ran, RunScope

@@ -6,9 +6,8 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from projections.cases.case import CASE_STATS, CaseStatsRow
-from projections.runs.decision import DECISIONS
-from projections.runs.receipt import TRIGGER_EVIDENCE, TriggerEvidenceRow, TriggerReceiptRow
+from projections.cases import CASE_STATS, CaseStatsRow
+from projections.runs import DECISIONS, TRIGGER_EVIDENCE, TriggerEvidenceRow, TriggerReceiptRow
 from service.eventstore.declare.commands import Intent, Unit
 from service.runs.commands.scope import (
     ChainScope,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from projections.runs.receipt import TriggerReceiptRow
-from projections.runs.run import RunRow
+from projections.runs import RunRow, TriggerReceiptRow
 from service.eventstore.declare.commands import Intent, Refused, Unit
 from service.runs.commands.scope import (
     Ran,

@@ -11,15 +11,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from projections.cases.case import CASE_STATS, PROVIDER_LOOKS, CaseStatsRow, ProviderLookRow, trust_of
-from projections.onboarding.signal_map import SIGNAL_MAPS
-from projections.projects.project import PUBLIC_DSNS
-from projections.projects.settings import PROJECT_SETTINGS
-from projections.reports.report import PROJECTION as REPORTS
-from projections.runs.claim import ClaimRow
-from projections.runs.decision import DECISIONS
-from projections.runs.lease import LeaseRow
-from projections.runs.run import RunRow
+from projections.cases import CASE_STATS, PROVIDER_LOOKS, CaseStatsRow, ProviderLookRow, trust_of
+from projections.onboarding import SIGNAL_MAPS
+from projections.projects import PROJECT_SETTINGS, PUBLIC_DSNS
+from projections.reports import REPORTS
+from projections.runs import DECISIONS, ClaimRow, LeaseRow, RunRow
 from service.eventstore.declare.commands import Intent, Lookup, Refused, Unit
 from service.runs.reads.recording import DecisionSubject, Looker, acted_on
 from statemachines.cases import case as cases
@@ -82,7 +78,7 @@ def case_lookups(project_id: str, case_ids: Iterable[str]) -> list[Lookup]:
     """Name what `read_facts` reads of cases beside their streams."""
     counts = [Lookup(CASE_STATS, project_id, case_id) for case_id in case_ids]
     settings = Lookup(PROJECT_SETTINGS, project_id, project_settings.stream(project_id).id)
-    of_project = [Lookup(PUBLIC_DSNS.table, project_id, project_id), Lookup(PROVIDER_LOOKS, project_id, project_id)]
+    of_project = [Lookup(PUBLIC_DSNS, project_id, project_id), Lookup(PROVIDER_LOOKS, project_id, project_id)]
     return [*counts, settings, *of_project] if counts else []
 
 
@@ -125,7 +121,7 @@ def _accepts_public(unit: Unit, project_id: str) -> bool:
     settings = unit.row(PROJECT_SETTINGS, project_id, project_settings.stream(project_id).id)
     if settings is not None and settings.accept_public_events is not None:
         return settings.accept_public_events
-    public = unit.row(PUBLIC_DSNS.table, project_id, project_id)
+    public = unit.row(PUBLIC_DSNS, project_id, project_id)
     return public is None or public.accept_public_events
 
 
@@ -236,7 +232,7 @@ class RunScope:
         if isinstance(state.report_id, str) and state.report_id != self.report_id:
             raise Moved
         report_stream = None if self.report_id is None else report.stream(project_id, self.report_id)
-        report_row = None if report_stream is None else unit.row(REPORTS.table, project_id, report_stream.id)
+        report_row = None if report_stream is None else unit.row(REPORTS, project_id, report_stream.id)
         claim_stream = None if self.claim_id is None else claim.stream(project_id, self.claim_id)
         lease_stream = None if self.case_id is None else lease.stream(project_id, self.case_id)
         return Book(

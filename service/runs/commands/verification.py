@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projections.runs.run import RunRow
+from projections.runs import RunRow
 from service.eventstore.declare.commands import Intent, Unit
 from service.runs.commands.scope import Ran, RunScope
 from statemachines.cases import case as cases

@@ -10,14 +10,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from projections.cases.case import CaseRow
-from projections.contracts.contract import AUTOMATION_CONTRACTS, AutomationContractRow
-from projections.runs.approval import ApprovalRow
-from projections.runs.claim import ClaimRow
-from projections.runs.grant import GrantRow
-from projections.runs.lease import LeaseRow
-from projections.runs.receipt import TriggerEvidenceRow, TriggerReceiptRow
-from projections.runs.run import RunRow
+from projections.cases import CaseRow
+from projections.contracts import AUTOMATION_CONTRACTS, AutomationContractRow
+from projections.runs import ApprovalRow, ClaimRow, GrantRow, LeaseRow, RunRow, TriggerEvidenceRow, TriggerReceiptRow
 from service.eventstore.store import EventStore
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Automation, Contract, Status

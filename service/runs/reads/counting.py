@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from projections.runs.run import RunRow
+from projections.runs import RunRow
 from schemas.runs.proof import ProofInclusion, RunProof
 from service.analytics.local import RepairedCase, count_recurrences
 from service.analytics.port import AnalyticsProviders

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from projections.contracts.contract import AutomationContractRow
-from projections.runs.decision import DecisionRow
+from projections.contracts import AutomationContractRow
+from projections.runs import DecisionRow
 from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore

@@ -10,16 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from projections.contracts.contract import AutomationContractRow
-from projections.credentials.credential import CredentialRow
-from projections.runs.approval import ApprovalRow
-from projections.runs.claim import ClaimRow
-from projections.runs.lease import LeaseRow
-from projections.runs.ledger import LedgerRow
-from projections.runs.receipt import PROJECTION as RECEIPTS
-from projections.runs.receipt import TriggerReceiptRow
-from projections.runs.run import PROJECTION as RUNS
-from projections.runs.run import RunRow
+from projections.contracts import AutomationContractRow
+from projections.credentials import CredentialRow
+from projections.runs import RECEIPTS, RUNS, ApprovalRow, ClaimRow, LeaseRow, LedgerRow, RunRow, TriggerReceiptRow
 from schemas.runs.control import ControlBounds, ControlReport
 from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
@@ -103,7 +96,7 @@ async def run(store: EventStore, project_id: str, run_id: str) -> Book:
 
 async def run_row(store: EventStore, project_id: str, run_id: str) -> RunRow:
     """Find the row of a run that another row names. Raises RunNotFound once it is purged."""
-    row = await store.locate(RUNS.table, project_id, run_id)
+    row = await store.locate(RUNS, project_id, run_id)
     if row is None:
         raise RunNotFound("There is no such run.")
     return row
@@ -129,7 +122,7 @@ async def runs(
 
 async def receipt_row(store: EventStore, project_id: str, receipt_id: str) -> TriggerReceiptRow:
     """Find the row of a receipt. Raises ReceiptNotFound."""
-    row = await store.locate(RECEIPTS.table, project_id, receipt_id)
+    row = await store.locate(RECEIPTS, project_id, receipt_id)
     if row is None:
         raise ReceiptNotFound("There is no such receipt.", next_action="List the trigger receipts of the project.")
     return row
@@ -175,7 +168,7 @@ async def active_claim(store: EventStore, project_id: str, case_id: str) -> Clai
 
 async def waiting_runs(store: EventStore, project_id: str, sha: str) -> list[RunRow]:
     """Read the runs that wait for a deploy of this commit (in full), in any environment, the oldest first (G-110)."""
-    rows = await store.find(RUNS.table, _WAITING, project_id, sha, order_by="t.started_at, t.id", limit=_MOST_WAITING)
+    rows = await store.find(RUNS, _WAITING, project_id, sha, order_by="t.started_at, t.id", limit=_MOST_WAITING)
     return [row for row in rows if waits_for(row.state, sha)]
 
 

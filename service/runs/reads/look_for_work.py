@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from projections.cases.case import trust_of
-from projections.contracts.contract import AutomationContractRow
-from projections.runs.lease import LeaseRow
+from projections.cases import trust_of
+from projections.contracts import AutomationContractRow
+from projections.runs import LeaseRow
 from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.runs.reads.bundles import ReceiptBundle, contract_of

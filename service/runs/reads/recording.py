@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from projections.runs.decision import DecisionRow, LookKind, Stage
+from projections.runs import DecisionRow, LookKind, Stage
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
 from service.eventstore.connect.pipeline import array, columns
 from service.eventstore.declare import names

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from projections.contracts.contract import AutomationContractRow
+from projections.contracts import AutomationContractRow
 from schemas.credentials.credential import CredentialMetadata
 from schemas.runs.control import (
     AutomationControl,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from projections.runs.decision import DecisionRow
+from projections.runs import DecisionRow
 from schemas.cases.case import CaseAutomation, CaseCheck, CaseWork
 from schemas.runs import decision as wire
 from service.runs.reads.decided import AutomationStanding, CaseStanding

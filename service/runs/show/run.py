@@ -11,7 +11,7 @@ from typing import cast
 
 import msgspec
 
-from projections.runs.run import RunRow
+from projections.runs import RunRow
 from schemas.contracts.outputs import (
     FunnelReviewOutput,
     OutputAutoMergeReceipt,

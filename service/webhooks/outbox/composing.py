@@ -12,13 +12,11 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from projections.alerts.alert import ALERTS
-from projections.cases.case import PROJECTION as CASES
-from projections.deploys.deploy import DEPLOY_NOTES
-from projections.deploys.deploy import PROJECTION as DEPLOYS
-from projections.onboarding.lifecycle import PROJECTION as ONBOARDING
-from projections.runs.approval import PROJECTION as APPROVALS
-from projections.runs.run import PROJECTION as RUNS
+from projections.alerts import ALERTS
+from projections.cases import CASES
+from projections.deploys import DEPLOY_NOTES, DEPLOYS
+from projections.onboarding import ONBOARDING
+from projections.runs import APPROVALS, RUNS
 from schemas.webhooks.event import DeliveryBody
 from schemas.webhooks.told import (
     AlertTold,
@@ -71,7 +69,7 @@ async def data_of(store: EventStore, told: ToldEvent) -> Data | None:
 
 
 async def _of_case(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
-    row = await _past(store, told).get(CASES.table, told.project_id, told.subject_id)
+    row = await _past(store, told).get(CASES, told.project_id, told.subject_id)
     if row is None:
         return None
     status, revision = case_show.status_of(row.status), row.case_revision
@@ -89,7 +87,7 @@ async def _of_case(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
 
 
 async def _of_deploy(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
-    row = await store.get(DEPLOYS.table, told.project_id, told.subject_id)
+    row = await store.get(DEPLOYS, told.project_id, told.subject_id)
     if row is None:
         return None
     note = await store.get(DEPLOY_NOTES, told.project_id, told.subject_id)
@@ -97,14 +95,14 @@ async def _of_deploy(store: EventStore, told: ToldEvent) -> msgspec.Struct | Non
 
 
 async def _of_onboarding(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
-    row = await _past(store, told).get(ONBOARDING.table, told.project_id, told.subject_id)
+    row = await _past(store, told).get(ONBOARDING, told.project_id, told.subject_id)
     if row is None:
         return None
     return OnboardingTold(onboarding_id=row.id, status=cast("Any", row.status), revision=row.state_revision)
 
 
 async def _of_run(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
-    row = await _past(store, told).get(RUNS.table, told.project_id, told.subject_id)
+    row = await _past(store, told).get(RUNS, told.project_id, told.subject_id)
     if row is None:
         return None
     return RunTold(
@@ -117,7 +115,7 @@ async def _of_run(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
 
 
 async def _of_approval(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
-    row = await _past(store, told).get(APPROVALS.table, told.project_id, told.subject_id)
+    row = await _past(store, told).get(APPROVALS, told.project_id, told.subject_id)
     if row is None:
         return None
     return ApprovalTold(

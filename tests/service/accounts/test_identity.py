@@ -7,7 +7,7 @@ import asyncio
 import psycopg
 import pytest
 
-from projections.accounts.identity import PROJECTION
+from projections.accounts import IDENTITIES
 from service.accounts import operator as admin
 from service.accounts import sign_in as commands
 from service.accounts.sign_in import NewSession
@@ -40,7 +40,7 @@ async def test_two_words_about_one_identity_at_once_make_one_person(accounts: Ev
         words = [Vouched(ISSUER, f"ann-{number}", address), Vouched(ISSUER, f"ann-{number}")] * 3
         opened = await asyncio.gather(*(enter(accounts, word) for word in words))
         [user_id] = {one.user_id for one in opened}
-        [row] = await accounts.find(PROJECTION.table, "t.user_id = %s", user_id, limit=2)
+        [row] = await accounts.find(IDENTITIES, "t.user_id = %s", user_id, limit=2)
         assert (row.issuer, row.revision) == (ISSUER, 1)
         again = await enter(accounts, words[0])
         assert again.user_id == user_id
@@ -77,8 +77,8 @@ async def test_an_account_that_goes_and_one_that_is_gone(accounts: EventStore, d
     for word in (bound, own):
         assert (await enter(accounts, word)).user_id == after[word.subject]
     with psycopg.connect(database_url, autocommit=True) as sql:
-        assert list(check_projection(sql, PROJECTION)) == []
-    receipt = await asyncio.to_thread(rebuild, database_url, PROJECTION)
+        assert list(check_projection(sql, IDENTITIES)) == []
+    receipt = await asyncio.to_thread(rebuild, database_url, IDENTITIES)
     assert (receipt.rows, receipt.old_digest) == (2, receipt.new_digest)
 
 

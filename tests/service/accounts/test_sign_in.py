@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from projections.accounts.sign_in import SIGN_IN_POLLS, PollRow
+from projections.accounts import SIGN_IN_POLLS, PollRow
 from service.accounts import reads
 from service.accounts import sign_in as commands
 from service.accounts.operator import email_identity

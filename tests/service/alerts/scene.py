@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from projections.alerts.alert import AlertRow
+from projections.alerts import AlertRow
 from schemas.alerts.alert import CreateAlert
 from service.alerts import alert
 from service.alerts.alert import StandingAlert, alerts_of

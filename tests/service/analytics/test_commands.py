@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from projections.analytics.connection import GRANTS, ConnectionRow, SealedGrantRow
+from projections.analytics import GRANTS, ConnectionRow, SealedGrantRow
 from service.analytics import show
 from service.analytics.connection import ATTEMPTS, insist, keep_tokens
 from service.auth.authority import carry_out

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from projections.analytics.connection import GRANTS, ConnectionRow
+from projections.analytics import GRANTS, ConnectionRow
 from schemas.analytics.connection import READ_SCOPES
 from service.analytics.connecting.http import ProviderClient, Throttled
 from service.analytics.connecting.oauth import ProviderOAuth, Tokens

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from projections.accounts.key import KEY_USES
-from projections.accounts.person import PROJECTION as PEOPLE
-from projections.credentials.credential import CREDENTIAL_USES
+from projections.accounts import KEY_USES, PEOPLE
+from projections.credentials import CREDENTIAL_USES
 from service.accounts import operator as admin
 from service.auth import secrets
 from service.auth.authenticator import Authenticator
@@ -425,7 +424,7 @@ async def test_a_use_of_nothing_is_not_written_and_a_lost_database_costs_nothing
     door.uses.note(KEY_USES, "usr_nobody", "key_nothing")
     await door.uses.flush()
     assert await accounts.get(KEY_USES, "usr_nobody", "key_nothing") is None
-    assert await accounts.get(PEOPLE.table, "usr_nobody", "usr_nobody") is None
+    assert await accounts.get(PEOPLE, "usr_nobody", "usr_nobody") is None
     door.uses._store = SimpleNamespace(conninfo="postgresql://127.0.0.1:1/none")
     await door.uses._connection.close()
     door.uses.note(KEY_USES, "usr_nobody", "key_nothing")

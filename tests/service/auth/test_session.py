@@ -8,8 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from projections.accounts.session import PROJECTION as SESSIONS
-from projections.accounts.session import SESSION_USES
+from projections.accounts import SESSION_USES, SESSIONS
 from service.accounts import operator as admin
 from service.accounts import reads
 from service.accounts import sign_in as commands
@@ -161,7 +160,7 @@ async def test_a_new_sign_in_changes_the_secret_and_is_fresh(accounts, database_
     with pytest.raises(Unauthenticated):
         await gates(accounts, stale)
     once_more = await carry_out(accounts, "test", "again", commands.authenticate(user_id, opened.session_id))
-    row = await accounts.get(SESSIONS.table, user_id, opened.session_id)
+    row = await accounts.get(SESSIONS, user_id, opened.session_id)
     assert (row.by, row.secret_hash) == ("oidc", digest(once_more.secret))
 
 

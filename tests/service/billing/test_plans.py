@@ -8,7 +8,7 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from projections.billing.subscription import SubscriptionRow
+from projections.billing import SubscriptionRow
 from service.billing import usage
 from service.billing.plans import (
     Allowance,

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from projections.billing.subscription import SUBSCRIPTIONS, SubscriptionRow
+from projections.billing import SUBSCRIPTIONS, SubscriptionRow
 from service.auth.authority import carry_out
 from service.billing import payments
 from service.billing import subscription as subscriptions

@@ -7,7 +7,7 @@ import asyncio
 import psycopg
 import pytest
 
-from projections.contracts.contract import PROJECTION
+from projections.contracts import AUTOMATION_CONTRACTS
 from service.contracts import contract
 from service.contracts.contract import NotStopped, resume_installation, stop_installation
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
@@ -100,7 +100,7 @@ async def test_what_is_busy_is_stopped_later_and_what_cannot_be_is_told(
     monkeypatch.setattr(contract, "PAUSE_SECONDS", 0.01)
     await enable_all(store, sql)
     stalled, newer, fenced = NAMES[:3]
-    with LaterRelease(database_url, contracts.MACHINE, later_projection(PROJECTION)) as later:
+    with LaterRelease(database_url, contracts.MACHINE, later_projection(AUTOMATION_CONTRACTS)) as later:
         later.write(contracts.stream(newer))
     sql.execute("update projects set status = 'fenced' where project_id = %s", (fenced,))
     holder = psycopg.connect(database_url)

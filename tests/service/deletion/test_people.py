@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from projections.deletion.erasure import PROJECTION as ERASURES
-from projections.deletion.erasure import ErasureRow
+from projections.deletion import ERASURES, ErasureRow
 from schemas.cases.log import LogEvent
 from service.auth.authority import carry_out
 from service.billing.plans import Retention

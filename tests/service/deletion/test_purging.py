@@ -11,9 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from projections.accounts.membership import PROJECTION as MEMBERSHIPS
-from projections.credentials.credential import CREDENTIAL_USES
-from projections.deletion.removal import DeletionRow
+from projections.accounts import MEMBERSHIPS
+from projections.credentials import CREDENTIAL_USES
+from projections.deletion import DeletionRow
 from service.auth.authenticator import Uses
 from service.auth.authority import carry_out
 from service.deletion import purging, removal

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from projections.deletion.removal import DeletionRow
+from projections.deletion import DeletionRow
 from service.accounts import operator
 from service.auth.authority import carry_out
 from service.deletion import removal

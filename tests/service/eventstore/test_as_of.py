@@ -23,8 +23,8 @@ Sql = psycopg.Connection[Any]
 POSITION = (
     "select i.position from events e join log_index i on i.seq = e.seq where e.stream_id = 'toy_1' and e.revision = %s"
 )
-TABLES = (TOYS.table, LIVE_TOYS.table)
-NAMED = (TOYS.table, "proj_a", "toy_1")
+TABLES = (TOYS, LIVE_TOYS)
+NAMED = (TOYS, "proj_a", "toy_1")
 
 
 @pytest.fixture

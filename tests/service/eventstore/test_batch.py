@@ -145,11 +145,11 @@ def test_a_unit_sees_rows_and_facts_of_the_accepted_ones_before_it(bench: Bench,
         return Answer(200, {"count": number})
 
     def look(unit: Unit) -> Answer:
-        seen.append((unit.row(TOYS.table, "proj_a", "toy_1").total, unit.row(FACTS, "proj_a", "toy_1").count))
+        seen.append((unit.row(TOYS, "proj_a", "toy_1").total, unit.row(FACTS, "proj_a", "toy_1").count))
         return Answer(200, None)
 
     fact = Lookup(FACTS, "proj_a", "toy_1")
-    lookups = (fact, Lookup(TOYS.table, "proj_a", "toy_1"))
+    lookups = (fact, Lookup(TOYS, "proj_a", "toy_1"))
     commands = [simple_bump(by=4), command(count_up, stream, lookups=(fact,))]
     bench.run(*commands, command(count_up, stream, lookups=(fact,)), command(look, toy_stream(2), lookups=lookups))
     assert seen == [(4, 2)]
@@ -162,11 +162,11 @@ def test_a_row_that_a_fold_removes_is_gone(bench: Bench, sql: Sql):
 
     def close(unit: Unit) -> Answer:
         unit.append(stream, [ToyClosed()])
-        assert unit.row(LIVE_TOYS.table, "proj_a", "toy_1") is None
+        assert unit.row(LIVE_TOYS, "proj_a", "toy_1") is None
         return Answer(200, None)
 
     def look(unit: Unit) -> Answer:
-        return Answer(200, {"live": unit.row(LIVE_TOYS.table, "proj_a", "toy_1") is not None})
+        return Answer(200, {"live": unit.row(LIVE_TOYS, "proj_a", "toy_1") is not None})
 
     bench.run(simple_bump())
     assert count(sql, "live_toys") == 1
@@ -188,7 +188,7 @@ def test_what_was_not_declared_cannot_be_touched(bench: Bench, sql: Sql):
         lambda unit: unit.append(other, [ToyBumped(1)]),
         lambda unit: unit.append(read, [ToyBumped(1)]),
         lambda unit: unit.put(read, FACTS, FactRow(project_id="proj_a", id="toy_3", count=1)),
-        lambda unit: unit.row(TOYS.table, "proj_a", "toy_2"),
+        lambda unit: unit.row(TOYS, "proj_a", "toy_2"),
         lambda unit: unit.row(FACTS, "proj_a", "toy_1"),
     ]
     commands = [command(trespass, mine, reads=(read,)) for trespass in trespasses]

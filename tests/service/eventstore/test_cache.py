@@ -46,7 +46,7 @@ def state_seen(bench: Bench, stream: Stream) -> Any:
     seen: list[Any] = []
 
     def look(unit: Unit) -> Answer:
-        seen.append((unit.state(stream), unit.revision(stream), unit.row(TOYS.table, *stream.name)))
+        seen.append((unit.state(stream), unit.revision(stream), unit.row(TOYS, *stream.name)))
         return Answer(200, None)
 
     bench.run(command(look, stream))

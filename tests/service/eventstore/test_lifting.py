@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from eventsourcing.persistence import EventStore as LibraryStore
 
-from projections.kernel.projection import projection
+from projections.kernel import projection
 from service.eventstore.declare.commands import Answer, Unit
 from service.eventstore.history.as_of import Mark, Past
 from service.eventstore.history.audit import check_history, check_projection
@@ -103,8 +103,8 @@ async def test_every_reader_sees_the_latest_version(store: EventStore, old_store
         library = LibraryStore(mapper=MsgspecMapper(), recorder=recorder)
         assert [recorded.event for recorded in library.get("toy_1")] == streamed
     assert replay(TOY, streamed).status is Status.CLOSED
-    [row] = await store.find(TOYS.table, "t.project_id = %s", "proj_a")
-    assert await Past(store, Mark("r", len(streamed))).get(TOYS.table, "proj_a", row.id) == row
+    [row] = await store.find(TOYS, "t.project_id = %s", "proj_a")
+    assert await Past(store, Mark("r", len(streamed))).get(TOYS, "proj_a", row.id) == row
     assert row.closed
 
 
@@ -116,7 +116,7 @@ async def test_read_models_fold_it_live_and_anew(store: EventStore, old_store: E
     assert list(check_projection(sql, TOYS)) == []
     receipt = rebuild(toys_url, TOYS)
     assert receipt.old_digest == receipt.new_digest
-    [row] = await store.find(TOYS.table, "t.project_id = %s", "proj_a")
+    [row] = await store.find(TOYS, "t.project_id = %s", "proj_a")
     assert row.closed
 
 

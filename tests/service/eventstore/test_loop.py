@@ -590,7 +590,7 @@ async def test_a_store_says_how_it_stands(store: EventStore):
     assert store.loop.depth == 0
     assert store.loop.rounds >= 1
     assert store.loop.commands == 1
-    row = await store.get(toy.TOYS.table, "proj_a", "toy_1")
+    row = await store.get(toy.TOYS, "proj_a", "toy_1")
     assert msgspec.structs.replace(row, seen_at=0, ops=[]) == toy.ToyRow(
         project_id="proj_a",
         id="toy_1",
@@ -603,4 +603,4 @@ async def test_a_store_says_how_it_stands(store: EventStore):
         seen_at=0,
         seen_by="key:k1",
     )
-    assert await store.get(toy.TOYS.table, "proj_a", "toy_9") is None
+    assert await store.get(toy.TOYS, "proj_a", "toy_9") is None

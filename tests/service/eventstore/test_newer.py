@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from projections.kernel.projection import AnyProjection
+from projections.kernel import AnyProjection
 from service.eventstore.declare.commands import Answer, Command, Unit
 from service.eventstore.declare.faults import StreamIsNewer
 from service.eventstore.history import rebuild as rebuild_module

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -316,7 +317,7 @@ def test_a_killed_rebuild_is_not_taken_up_by_another_fold(bench: Bench, toys_url
     fill(bench)
     sequence_all(bench.connection)
     rebuild_until_killed(toys_url, "toys", rows_a_page=7, pages=2)
-    changed = TOYS._replace(fold=doubled)
+    changed = replace(TOYS, fold=doubled)
     receipt = rebuild(toys_url, changed)
     assert list(check_projection(sql, changed)) == []
     mended = rows(sql)
@@ -362,7 +363,7 @@ def test_any_change_of_the_code_that_folds_is_another_digest(sql: Sql, tmp_path:
     first = fold_digest(sql, TOYS)
     assert fold_digest(sql, TOYS) == first
     assert fold_digest(sql, LIVE_TOYS) != first
-    assert fold_digest(sql, TOYS._replace(lasts=lambda *_: True)) != first
+    assert fold_digest(sql, replace(TOYS, lasts=lambda *_: True)) != first
     monkeypatch.setattr(fold_digest_module, "_source_of_rooms", lambda: "other rooms")
     assert fold_digest(sql, TOYS) != first
 

@@ -9,7 +9,7 @@ import msgspec
 import psycopg
 import pytest
 
-from projections.kernel.projection import Row
+from projections.kernel import Row
 from service.registry import machines, read_models
 
 Sql = psycopg.Connection[Any]
@@ -161,10 +161,10 @@ def test_a_read_models_columns_are_its_rows_fields(catalog: Sql, name: str):
             "select column_name, data_type, is_nullable from information_schema.columns where table_name = %s", (name,)
         ).fetchall()
     }
-    hints = {field.name: field.type for field in msgspec.structs.fields(projection.table.row)}
+    hints = {field.name: field.type for field in msgspec.structs.fields(projection.row)}
     assert found == {field: column_type(kind) for field, kind in hints.items()}
-    assert issubclass(projection.table.row, Row)
-    assert projection.table.key == ("project_id", "id")
+    assert issubclass(projection.row, Row)
+    assert projection.key == ("project_id", "id")
     [primary] = [columns for table, key, columns in keys(catalog) if table == name and key.endswith("_pkey")]
     assert primary == ["project_id", "id"]
     unique = [key for table, key, _ in keys(catalog) if table == name]

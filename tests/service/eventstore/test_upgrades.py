@@ -12,7 +12,7 @@ import msgspec
 import psycopg
 import pytest
 
-from projections.runs.decision import DECISIONS, DecisionRow
+from projections.runs import DECISIONS, DecisionRow
 from service.eventstore.history.as_of import check_snapshots
 from service.eventstore.history.audit import check_history, check_projection
 from service.eventstore.schema import functions, migrations

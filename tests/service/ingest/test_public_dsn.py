@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from projections.cases.case import CASE_STATS, CaseStatsRow, CountedErrors
+from projections.cases import CASE_STATS, CaseStatsRow, CountedErrors
 from service.auth.refusals import Unauthenticated
 from service.eventstore.store import EventStore
 from statemachines.cases import case

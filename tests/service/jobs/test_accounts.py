@@ -9,8 +9,7 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from projections.accounts.invitation import PROJECTION as INVITATIONS
-from projections.accounts.sign_in import PROJECTION
+from projections.accounts import INVITATIONS, SIGN_INS
 from service.accounts import membership as invitations
 from service.accounts import operator as admin
 from service.auth.authority import carry_out
@@ -58,13 +57,13 @@ async def test_what_is_over_goes_and_what_lives_stays(
         for _ in range(2):
             await jobs.forget_sign_ins(services, {})
             assert left(sql, "sign_ins") == left(sql, "sign_in_polls") == young
-        assert list(check_projection(sql, PROJECTION)) == []
-        receipt = await asyncio.to_thread(rebuild, database_url, PROJECTION)
+        assert list(check_projection(sql, SIGN_INS)) == []
+        receipt = await asyncio.to_thread(rebuild, database_url, SIGN_INS)
         assert receipt.old_digest == receipt.new_digest
         assert left(sql, "sign_ins") == young, "a rebuild does not bring them back"
         [gone] = list(young)[:1]
         sql.execute("delete from sign_ins where id = %s", (gone,))
-        assert list(check_projection(sql, PROJECTION)) == [Difference("missing", gone, gone)]
+        assert list(check_projection(sql, SIGN_INS)) == [Difference("missing", gone, gone)]
 
 
 async def test_a_rebuild_leaves_out_what_the_job_has_not_come_to(accounts: EventStore, database_url: str) -> None:
@@ -72,7 +71,7 @@ async def test_a_rebuild_leaves_out_what_the_job_has_not_come_to(accounts: Event
         await poll_and_start(accounts, sql, 2)
         sql.execute(PASS, (LIFETIME + 3700,))
         young = await poll_and_start(accounts, sql, 1)
-        receipt = await asyncio.to_thread(rebuild, database_url, PROJECTION)
+        receipt = await asyncio.to_thread(rebuild, database_url, SIGN_INS)
         assert (receipt.rows, receipt.old_digest) == (1, receipt.new_digest)
         assert left(sql, "sign_ins") == young
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.runs.decision import DecisionRow
+from projections.runs import DecisionRow
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
 from service.runs.background.backtesting import Backtest, contract_row

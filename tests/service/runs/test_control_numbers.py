@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.runs.ledger import LedgerRow, fold
+from projections.runs import LedgerRow, fold_ledger
 from service.onboarding.whose import ComparedHistory, WhoseEvidence
 from service.runs.background.backtesting import contract_row
 from service.runs.reads.bundles import contract_of
@@ -92,7 +92,7 @@ def test_the_budgets_of_control_are_a_fold_of_the_ledger(deeds: list[tuple[str, 
         for event in carry_out(deed, number, generation, state, now):
             log.append(event)
             state = ledgers.evolve(state, event)
-            row = fold(row, Recorded(ledger_id, len(log), event, PROJECT, now, "runner:heal"))
+            row = fold_ledger(row, Recorded(ledger_id, len(log), event, PROJECT, now, "runner:heal"))
         for moment in (now, now + later):
             _compare(row, log, moment)
 

@@ -22,7 +22,7 @@ from tests.support.loop.scene import CASE_ID, Scene
 
 
 def book_of(at: Scene) -> Book:
-    row = at.store.row(RUNS.table, PROJECT, at.run_id)
+    row = at.store.row(RUNS, PROJECT, at.run_id)
     assert row is not None
     scope = RunScope.of(row, writes=frozenset())
     return at.port._read(scope.reads, lambda unit: as_of(scope.open(unit), unit.now))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from projections.runs.decision import DECISIONS
+from projections.runs import DECISIONS
 from service.eventstore.declare import names
 from service.eventstore.schema import functions
 from service.eventstore.store import EventStore

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from projections.analytics.connection import ConnectionRow, fold
+from projections.analytics import ConnectionRow, fold_connection
 from schemas.analytics.connection import READ_SCOPES, REQUIRED_SCOPES
 from statemachines.analytics.connection import (
     EXCHANGE_SECONDS,
@@ -99,7 +99,7 @@ def test_a_history_of_the_former_flow_still_folds() -> None:
     assert replay(MACHINE, history).status is Status.CONNECTED
     row: ConnectionRow | None = None
     for revision, event in enumerate(history, 1):
-        row = fold(row, Recorded("conn_1", revision, event, "proj_1", NOW, "key:key_1"))
+        row = fold_connection(row, Recorded("conn_1", revision, event, "proj_1", NOW, "key:key_1"))
     assert row is not None
     assert (row.status, row.host, row.provider_project_id) == ("connected", HOST, 42)
 
@@ -184,7 +184,7 @@ class SignIns(RuleBasedStateMachine):
             self.state = apply(MACHINE, self.state, event)
             self.history.append(event)
             recorded = Recorded("conn_1", len(self.history), event, "proj_1", self.now, "key:key_1")
-            self.row = fold(self.row, recorded)
+            self.row = fold_connection(self.row, recorded)
 
     @rule(seconds=SECONDS)
     def wait(self, seconds: int) -> None:

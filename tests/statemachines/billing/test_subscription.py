@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from projections.billing.subscription import PROJECTION, SubscriptionRow
+from projections.billing import SUBSCRIPTIONS, SubscriptionRow
 from statemachines.billing.subscription import (
     BEFORE_ALL,
     MACHINE,
@@ -81,7 +81,7 @@ def outcome(heard: list[Notification]) -> tuple[Any, ...]:
     assert replay(MACHINE, history.events) == history.state
     row: SubscriptionRow | None = None
     for revision, event in enumerate(history.events, 1):
-        row = PROJECTION.fold(row, Recorded("sub_1", revision, event, "usr_1", NOW, "system:x"))
+        row = SUBSCRIPTIONS.fold(row, Recorded("sub_1", revision, event, "usr_1", NOW, "system:x"))
     if row is None:
         return (Status.ABSENT.value,)
     assert row.status == history.state.status.value

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from projections.contracts.contract import AutomationContractRow, fold
+from projections.contracts import AutomationContractRow, fold_contract
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import (
     MACHINE,
@@ -330,7 +330,7 @@ class AnyHistory(RuleBasedStateMachine):
             self.state = apply(MACHINE, self.state, event)
             self.events.append(event)
             recorded = Recorded(CONTRACT_ID, len(self.events), event, PROJECT, self.now, "key:key_1")
-            self.row = fold(self.row, recorded)
+            self.row = fold_contract(self.row, recorded)
         return len(events)
 
     @rule(doc=st.sampled_from([BOTH, ONLY]))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import invariant
 
-from projections.onboarding.lifecycle import OnboardingRow, fold
+from projections.onboarding import OnboardingRow, fold_onboarding
 from service.testing import onboarding_model as model
 from service.testing.walks import OnboardingWalk, Shown, agree
 from statemachines.kernel.if_match import IfMatchRequired, PreconditionFailed
@@ -266,7 +266,7 @@ class PureWalk(OnboardingWalk):
         assert state == self.driver.state
         row: OnboardingRow | None = None
         for revision, event in enumerate(self.driver.history, 1):
-            row = fold(row, Recorded(STREAM, revision, event, PROJECT, NOW, "key:key_1"))
+            row = fold_onboarding(row, Recorded(STREAM, revision, event, PROJECT, NOW, "key:key_1"))
         if row is None:
             assert state == MACHINE.initial
             return
@@ -362,7 +362,7 @@ def test_a_replaced_plan_takes_its_proof_with_it() -> None:
     assert driver.state.session is None
     row: OnboardingRow | None = None
     for revision, event in enumerate(driver.history, 1):
-        row = fold(row, Recorded(STREAM, revision, event, PROJECT, NOW, "key:key_1"))
+        row = fold_onboarding(row, Recorded(STREAM, revision, event, PROJECT, NOW, "key:key_1"))
     assert row is not None
     assert row.session is None
     assert (row.runtime_marker_sha256, row.ci_marker_sha256, row.approved_at) == (None, None, None)

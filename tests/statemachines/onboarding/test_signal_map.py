@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.onboarding.signal_map import SignalMapRow, fold
+from projections.onboarding import SignalMapRow, fold_signal_map
 from statemachines.kernel.machine import Event, Recorded, apply, permits, replay
 from statemachines.onboarding.plan import hash_plan
 from statemachines.onboarding.signal_map import (
@@ -98,7 +98,7 @@ def test_history_gives_state_and_row(wishes: list[str]) -> None:
         for event in events:
             state = apply(MACHINE, state, event)
             history.append(event)
-            row = fold(row, Recorded("map_1", len(history), event, "proj_1", now, "key:key_1"))
+            row = fold_signal_map(row, Recorded("map_1", len(history), event, "proj_1", now, "key:key_1"))
     assert replay(MACHINE, history) == state
     assert (row is not None) == (state.status in {Status.RECORDED, Status.VERIFIED})
     if row is not None:

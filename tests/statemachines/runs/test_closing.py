@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from projections.runs.claim import PROJECTION as CLAIMS
+from projections.runs import CLAIMS
 from statemachines.contracts.documents import Document
 from tests.support.loop.contracts import READY, make
 from tests.support.loop.scene import CASE_ID, Scene
@@ -26,7 +26,7 @@ def test_a_cancel_with_nothing_outside_returns_nothing_to_follow_up():
     assert at.must("cancel", who="canceller", key="c", run_id=at.run_id) == body
     assert at.send("cancel", who="canceller", key="d", run_id=at.run_id).code == "run_terminal"
     assert at.consume(grant_id).code == "run_terminal"
-    [claim] = [row.state.status.value for row in at.store.all(CLAIMS.table)]
+    [claim] = [row.state.status.value for row in at.store.all(CLAIMS)]
     assert claim == "revoked"
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from projections.runs.run import PROJECTION as RUNS
+from projections.runs import RUNS
 from service.runs.commands.scope import RunScope
 from statemachines.contracts.documents import Document
 from statemachines.contracts.playbook import find_template
@@ -301,7 +301,7 @@ def test_proof_that_comes_after_the_thirty_days_settles_the_run_as_it_is_by_then
 
 def test_a_run_from_before_the_scope_was_kept_takes_a_list_of_files_unjudged():
     at = scene().delivered()
-    row = at.store.row(RUNS.table, PROJECT, at.run_id)
+    row = at.store.row(RUNS, PROJECT, at.run_id)
     around = RunScope.of(row, writes=frozenset())
     book = at.port._read(around.reads, around.open)
     terms = msgspec.structs.replace(book.run.terms, scope=msgspec.UNSET)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from projections.runs.claim import PROJECTION as CLAIMS
+from projections.runs import CLAIMS
 from statemachines.contracts.documents import Document
 from tests.support.loop.contracts import READY, make
 from tests.support.loop.scene import RIVAL, RUNNER, STRANGER, Scene
@@ -136,7 +136,7 @@ def test_a_runner_hands_over_even_while_paused(outcome: str):
     assert (reply.body["phase"], reply.body["status"]) == ("stopped", outcome)
     assert reply.body["reason"] == "Cannot reproduce it."
     assert at.act("usage", USAGE).code == "run_terminal"
-    [claim] = [row.state.status.value for row in at.store.all(CLAIMS.table)]
+    [claim] = [row.state.status.value for row in at.store.all(CLAIMS)]
     assert claim == "completed"
 
 

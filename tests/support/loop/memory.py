@@ -13,16 +13,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from projections.cases import case as cases
-from projections.contracts import contract as automation_contract
-from projections.kernel.projection import AnyProjection, Table
-from projections.runs import approval as approvals
-from projections.runs import claim as claims
-from projections.runs import grant as grants
-from projections.runs import lease as leases
-from projections.runs import ledger as ledgers
-from projections.runs import receipt as triggers
-from projections.runs import run as runs
+from projections.cases import CASES
+from projections.contracts import AUTOMATION_CONTRACTS
+from projections.kernel import AnyProjection, Table
+from projections.runs import APPROVALS, CLAIMS, GRANTS, LEASES, LEDGERS, RECEIPTS, RUNS
 from service.eventstore.declare.commands import Command, Intent, Origin, Refused
 from service.eventstore.state.unit import Batch, Registry, UnitOfWork, Working
 from statemachines.kernel.machine import Stream, replay
@@ -32,8 +26,8 @@ T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
 
 PROJECTIONS: tuple[AnyProjection, ...] = (
-    triggers.PROJECTION, claims.PROJECTION, leases.PROJECTION, runs.PROJECTION, approvals.PROJECTION, grants.PROJECTION,
-    ledgers.PROJECTION, cases.PROJECTION, automation_contract.PROJECTION,
+    RECEIPTS, CLAIMS, LEASES, RUNS, APPROVALS, GRANTS,
+    LEDGERS, CASES, AUTOMATION_CONTRACTS,
 )  # fmt: skip
 REGISTRY = Registry({}, {kind: (projection,) for projection in PROJECTIONS for kind in projection.kinds})
 

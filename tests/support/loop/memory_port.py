@@ -9,15 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from projections.cases.case import CASE_STATS, CaseStatsRow
-from projections.cases.case import PROJECTION as CASES
-from projections.runs.approval import PROJECTION as APPROVALS
-from projections.runs.claim import PROJECTION as CLAIMS
-from projections.runs.grant import PROJECTION as GRANTS
-from projections.runs.lease import PROJECTION as LEASES
-from projections.runs.receipt import PROJECTION as RECEIPTS
-from projections.runs.run import PROJECTION as RUNS
-from projections.runs.run import RunRow
+from projections.cases import CASE_STATS, CASES, CaseStatsRow
+from projections.runs import APPROVALS, CLAIMS, GRANTS, LEASES, RECEIPTS, RUNS, RunRow
 from schemas.kernel.errors import CATALOGUE
 from service.eventstore.declare.commands import LOOKUPS, Intent, Unit
 from service.runs import commands
@@ -121,7 +114,7 @@ class MemoryPort:
         return Holder(automation_id, runner_id)
 
     def _row(self, projection: Any, id: str, refusal: type[Rejection]) -> Any:  # noqa: A002
-        row = self.store.row(projection.table, PROJECT, id)
+        row = self.store.row(projection, PROJECT, id)
         if row is None:
             raise refusal("Not there.")
         return row
@@ -134,7 +127,7 @@ class MemoryPort:
         return FencingToken(self._holder(request), request.body["state_revision"], request.body["lease_epoch"])
 
     def _lease(self, case_id: str) -> Any:
-        return self.store.row(LEASES.table, PROJECT, leases.lease_id(PROJECT, case_id))
+        return self.store.row(LEASES, PROJECT, leases.lease_id(PROJECT, case_id))
 
     def _read(self, reads: Sequence[Any], decide: Callable[[Unit], T]) -> T:
         return self.store.execute(SYSTEM, Intent([], decide, reads=reads), lambda: None)
@@ -248,7 +241,7 @@ class MemoryPort:
 
     def _issue(self, request: Request, interleave: Callable[[], None]) -> Any:
         automation_id = request.body["automation_id"]
-        rows = self.store.all(CASES.table)
+        rows = self.store.all(CASES)
         cases = [
             ConsideredCase(row.id, row.case_revision, self._lease(row.id), deployed_at=self._deployed_at(row.id))
             for row in rows
@@ -260,12 +253,12 @@ class MemoryPort:
     def _deployed_at(self, case_id: str) -> int | None:
         """The first deploy since people merged the pull request of the case's latest run with changes."""
         lease = self._lease(case_id)
-        run = None if lease is None or lease.run_id is None else self.store.row(RUNS.table, PROJECT, lease.run_id)
+        run = None if lease is None or lease.run_id is None else self.store.row(RUNS, PROJECT, lease.run_id)
         merged = None if run is None else run.state.sight("merged")
         return None if merged is None else next((at for at in self.deploys if at >= merged.recorded_at), None)
 
     def _receipts(self, request: Request, interleave: Callable[[], None]) -> Any:
-        rows = self.store.all(RECEIPTS.table)
+        rows = self.store.all(RECEIPTS)
         shown = [show.receipt(PROJECT, row.id, row.state, self.title) for row in rows]
         return 200, {"trigger_receipts": shown}
 
@@ -286,7 +279,7 @@ class MemoryPort:
 
     def _renew(self, request: Request, interleave: Callable[[], None]) -> Any:
         row = self._claim_row(request)
-        run = self.store.row(RUNS.table, PROJECT, row.run_id) if row.state.resting else None
+        run = self.store.row(RUNS, PROJECT, row.run_id) if row.state.resting else None
         epoch = request.body["lease_epoch"]
         self._execute(request, commands.claim.renew(row, self._holder(request), epoch, run), interleave)
         return 200, show.claim(PROJECT, row.id, self._claim_row(request).state)
@@ -308,7 +301,7 @@ class MemoryPort:
         return 201, self._show(run.id)
 
     def _show(self, run_id: str) -> Any:
-        row = self.store.row(RUNS.table, PROJECT, run_id)
+        row = self.store.row(RUNS, PROJECT, run_id)
         assert row is not None
         around = RunScope.of(row, writes=frozenset())
         return self._read(around.reads, lambda unit: show_run.run(as_of(around.open(unit), unit.now)))
@@ -343,13 +336,13 @@ class MemoryPort:
         return (201 if ran.changed else 200), show.requested_approval(ran.book, ran.result)
 
     def _approvals(self, request: Request, interleave: Callable[[], None]) -> Any:
-        shown = [show.approval(PROJECT, row.id, row.state) for row in self.store.all(APPROVALS.table)]
+        shown = [show.approval(PROJECT, row.id, row.state) for row in self.store.all(APPROVALS)]
         return 200, {"approvals": shown}
 
     def _decide(self, request: Request, interleave: Callable[[], None]) -> Any:
         approval_id = request.path["approval_id"]
         approval_row = self._row(APPROVALS, approval_id, ApprovalNotFound)
-        run_row = self.store.row(RUNS.table, PROJECT, approval_row.run_id)
+        run_row = self.store.row(RUNS, PROJECT, approval_row.run_id)
         assert run_row is not None
         decision = OwnerDecision(request.body["decision"] == "approve", "usr_1")
         ran = self._on_run(request, commands.approval.decide(run_row, approval_id, decision), interleave)
@@ -380,7 +373,7 @@ class MemoryPort:
         """Record a trusted deploy: it binds to a run that waits for the commit, if one does."""
         sha = request.body["sha"]
         self.deploys.append(self.store.now)
-        waiting = [row for row in self.store.all(RUNS.table) if row.proven_commit == sha]
+        waiting = [row for row in self.store.all(RUNS) if row.proven_commit == sha]
         deploy_id = f"dep_{hashlib.sha256((request.key or '').encode()).hexdigest()[:26]}"
         for row in waiting:
             deploy = BoundDeploy(
@@ -432,26 +425,26 @@ class MemoryPort:
 
     def _housekeeping(self) -> Iterator[Intent[Any]]:
         store = self.store
-        for receipt_row in store.all(RECEIPTS.table):
+        for receipt_row in store.all(RECEIPTS):
             if receipt_row.status in {"issued", "claimed"}:
                 yield commands.receipt.settle(receipt_row)
-        for claim_row in store.all(CLAIMS.table):
+        for claim_row in store.all(CLAIMS):
             if claim_row.status == "active":
                 yield commands.claim.settle(claim_row)
-        for run_row in store.all(RUNS.table):
+        for run_row in store.all(RUNS):
             if run_row.live:
                 yield commands.run.settle(run_row)
                 if run_row.outcome == "verifying":
                     yield commands.verification.verify(run_row, self._counts(run_row))
-        for grant_row in store.all(GRANTS.table):
+        for grant_row in store.all(GRANTS):
             if grant_row.status in {"authorized", "consumed"}:
                 yield commands.grant.settle(self._run_of(grant_row), grant_row)
-        for approval_row in store.all(APPROVALS.table):
+        for approval_row in store.all(APPROVALS):
             if approval_row.status == "pending":
                 yield commands.approval.settle(self._run_of(approval_row), approval_row)
 
     def _run_of(self, row: Any) -> RunRow:
-        found = self.store.row(RUNS.table, PROJECT, row.run_id)
+        found = self.store.row(RUNS, PROJECT, row.run_id)
         assert found is not None
         return found
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 import structlog
 
-from projections.cases.source_map import SourceMapRow
+from projections.cases import SourceMapRow
 from schemas.cases.source_map import MAX_MAP_BYTES
 from schemas.cases.unmangle import Verdict
 from service.cases.sourcemaps import blobs, reads

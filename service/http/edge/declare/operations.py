@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from litestar.types import HTTPScope
 
-from projections.kernel.projection import Table
+from projections.kernel import Table
 from service.auth.principals import Access, PrincipalKind
 from service.fairness.turns import STRANGERS
 from service.http.edge.answer.errors import Failure

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from projections.billing.subscription import PROJECTION
+from projections.billing import SUBSCRIPTIONS
 from service.billing.payments import Payments
 from service.billing.subscription import reconcile
 from service.eventstore.history.rebuild import rebuild
@@ -500,7 +500,7 @@ async def test_a_rebuild_gives_the_same_rows(world: World):
         await tell(world, UPDATED, subscription(new_id(), standing, user_id=person.user_id), 100)
     await settled(world)
     before = await world.sql("select * from subscriptions order by project_id, id")
-    receipt = await asyncio.to_thread(rebuild, world.server.database_url, PROJECTION)
+    receipt = await asyncio.to_thread(rebuild, world.server.database_url, SUBSCRIPTIONS)
     assert await world.sql("select * from subscriptions order by project_id, id") == before
     assert len(before) >= 4
     assert receipt.old_digest == receipt.new_digest

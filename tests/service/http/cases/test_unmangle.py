@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from projections.cases.source_map import SOURCE_MAPS
+from projections.cases import SOURCE_MAPS
 from service.cases.sourcemaps.lookup import unmangling
 from service.cases.sourcemaps.lookup.show import ADVICE
 from service.ids import new_id

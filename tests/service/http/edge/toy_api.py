@@ -14,7 +14,7 @@ from litestar.types import ASGIApp
 from msgspec import Meta
 from structlog.testing import capture_logs
 
-from projections.kernel.projection import Row, Table
+from projections.kernel import Row, Table
 from service.auth.principals import PrincipalKind as Kind
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.edge.app import Edge, create_app

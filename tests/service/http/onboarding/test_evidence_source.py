@@ -8,9 +8,8 @@ from typing import Any
 
 import psycopg
 
-from projections.install.flow import PROJECTION as INSTALLS
-from projections.onboarding.lifecycle import PROJECTION as ONBOARDING
-from projections.onboarding.signal_map import PROJECTION as SIGNAL_MAPS
+from projections.install import INSTALLS
+from projections.onboarding import ONBOARDING, SIGNAL_MAPS
 from service.eventstore.history.audit import check_projection
 from service.eventstore.history.rebuild import rebuild
 from statemachines.kernel.readings import source_told

@@ -13,7 +13,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from projections.projects.project import PUBLIC_DSNS
+from projections.projects import PUBLIC_DSNS
 from service.auth.principals import PrincipalKind
 from service.eventstore.history.rebuild import rebuild
 from service.http.edge.routes import all_endpoints

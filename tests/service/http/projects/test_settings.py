@@ -10,7 +10,7 @@ import httpx2
 import psycopg
 import pytest
 
-from projections.projects.settings import PROJECTION
+from projections.projects import PROJECT_SETTINGS
 from service.eventstore.history.audit import check_projection
 from service.eventstore.history.rebuild import rebuild
 from tests.support.automation_world import World, open_world
@@ -185,8 +185,8 @@ def test_the_row_is_what_the_stream_says_and_a_rebuild_makes_it_again(world: Wor
     rows = "select to_jsonb(s) from project_settings s where project_id = %s"
     live = world.run(lambda store: store.fetch(rows, world.project_id))
     with psycopg.connect(world.url, autocommit=True) as connection:
-        assert list(check_projection(connection, PROJECTION)) == []
-    rebuild(world.url, PROJECTION)
+        assert list(check_projection(connection, PROJECT_SETTINGS)) == []
+    rebuild(world.url, PROJECT_SETTINGS)
     assert world.run(lambda store: store.fetch(rows, world.project_id)) == live
 
 

@@ -1,1 +1,0 @@
-"""Alerts, as rows, and their latest looks."""

@@ -1,1 +1,0 @@
-"""Errors grouped into cases, and the rules that suppress them, as rows."""

@@ -1,1 +1,0 @@
-"""Playbooks, and the automation contract that an owner enables, as rows."""

@@ -1,1 +1,0 @@
-"""Deletions as read models."""

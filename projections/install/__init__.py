@@ -1,1 +1,0 @@
-"""The install of a project, as a row."""

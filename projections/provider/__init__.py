@@ -1,1 +1,0 @@
-"""Provisioned teams as rows."""

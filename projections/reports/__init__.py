@@ -1,1 +1,0 @@
-"""The source and the report of each weekly run, as rows."""

@@ -1,1 +1,0 @@
-"""Carrying an automation out: receipts, leases, claims, runs, charges, approvals, grants and proof, as rows."""

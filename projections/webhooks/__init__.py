@@ -1,1 +1,0 @@
-"""Webhooks as rows, and the facts beside them."""
