@@ -263,14 +263,23 @@ class Join:
             ]
             for path, old, _ in places:
                 self.twins[path].add(old)
-        elif len(texts) == 1:
+        elif len(texts) == 1 and not any(self._rests_on_own(path, node) for path, _, node in places):
             for path, old, _ in places[1:]:
                 self.twins[path].add(old)
         elif name.startswith("_"):
-            for path, old, _ in places[1:]:
-                self.renamed[dotted(path)][old] = _longer(Path(path).stem, name)
+            kept = next((path for path, _, _ in places if Path(path).stem == Path(target).stem), None)
+            for path, old, _ in places:
+                if path != kept:
+                    self.renamed[dotted(path)][old] = _longer(Path(path).stem, name)
         else:
             self.troubles.append(f"{target}: {name} is defined in {[path for path, _, _ in places]}")
+
+    def _rests_on_own(self, path: str, node: ast.stmt) -> bool:
+        """Whether a function or class uses private names of its module: the same text may mean others elsewhere."""
+        own = {name for name in self.sources[path].top if name.startswith("_")}
+        return isinstance(node, Function | ast.ClassDef) and any(
+            isinstance(inner, ast.Name) and inner.id in own for inner in ast.walk(node)
+        )
 
     def _ordered(self, sources: Sequence[str]) -> list[str]:
         """Sources so that whatever one imports of another stands above it."""
@@ -340,13 +349,14 @@ class Join:
         paths = {source: target for source, target in self.plan.moves.items() if source != target}
         names = {dotted(source): dotted(target) for source, target in paths.items()}
         places = "|".join(map(re.escape, sorted([*paths, *names], key=len, reverse=True)))
-        pattern = re.compile(rf"(?<![\w.])(?:{places})(?!\w)")
+        inner = {source.partition("/")[2]: target.partition("/")[2] for source, target in paths.items()}
+        pattern = re.compile(rf"(?<![\w.])(?:{places})(?!\w)|(?<=\")(?:{'|'.join(map(re.escape, inner))})(?=\")")
         for path in (self.root / path for path in self.listed):
             if path.suffix in {".md", ".py", ".toml", ".txt", ".yml", ".html"} and path.is_file() and paths:
                 if path.name == "CHANGELOG.md":
                     continue
                 text = path.read_text(encoding="utf-8")
-                new = pattern.sub(lambda found: paths.get(found[0]) or names[found[0]], text)
+                new = pattern.sub(lambda found: paths.get(found[0]) or inner.get(found[0]) or names[found[0]], text)
                 if new != text:
                     path.write_text(new, encoding="utf-8")
 

@@ -18,7 +18,7 @@ from service.events.feeds import Feeds
 from service.eventstore.follow.follower import Follower
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
-from service.ingest.kept.kinds import FeedbackReports
+from service.ingest.kept import FeedbackReports
 from service.ingest.provided.looking import ExceptionLooks
 from service.provider.exchanges import Exchanges
 from service.provider.operator import OperatorProvider

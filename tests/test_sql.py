@@ -35,8 +35,8 @@ QUERIES = [name_of(file) for file in FILES if file not in PARTS and file not in 
 WITHOUT_FILES = {
     "eventstore": "the write path, and statements that are made from the definitions of tables",
     "archives/making.py": "weighs the rows of each of its queries",
-    "ingest/flush/statements.py": "the write path: calls of functions that stand in files themselves",
-    "ingest/grouping/releases.py": "the write path: past the driver's cursors, so by place",
+    "ingest/locking.py": "the write path: calls of functions that stand in files themselves",
+    "ingest/deciding.py": "the write path: past the driver's cursors, so by place",
     "analytics/connected.py": "the language of the customer's provider",
     "analytics/structured": "made of what a caller names, in a transaction that sees three views",
     "deletion/purging.py": "made from the names of all tables that hold rows of a scope",

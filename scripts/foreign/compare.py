@@ -12,9 +12,7 @@ from scripts.foreign.samples import Payload, events, platforms
 from scripts.foreign.twins import with_twins
 from service.ingest.foreign.common import to_log
 from service.ingest.foreign.sentry_event import read_event
-from service.ingest.grouping.client import EventNames
-from service.ingest.grouping.evidence import gather
-from service.ingest.grouping.fingerprint import group
+from service.ingest.grouping.fingerprint import EventNames, gather, group
 
 _CASES = ("error", "fatal")
 _NO_ID = "0" * 32

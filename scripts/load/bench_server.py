@@ -21,7 +21,7 @@ from service.http.edge.app import create_app
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Endpoint
 from service.http.edge.routes import all_endpoints
-from service.ingest.flush.naming import NamesTally
+from service.ingest.tally import NamesTally
 from service.logs import configure
 from service.process.assembly import make_services
 from service.settings import load_settings

@@ -48,7 +48,7 @@ from service.http.edge.body.gate import MAX_DEPTH, MAX_VALUES
 from service.http.edge.reading import MOST_STORED as MOST_KEPT
 from service.ingest.foreign.envelope import MAX_PARTS
 from service.ingest.foreign.feedback import MAX_BYTES as MAX_FEEDBACK_BYTES
-from service.ingest.grouping.client import MAX_ENTRIES, MAX_ENTRY
+from service.ingest.grouping.fingerprint import MAX_ENTRIES, MAX_ENTRY
 from service.process.sockets import MAX_CONNECTIONS
 from service.provider.exchanges import PER_ACCOUNT, PLACES
 from service.provider.operator import PROVISION_SECONDS

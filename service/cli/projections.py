@@ -107,7 +107,7 @@ def verify(names: tuple[str, ...], as_json: bool) -> None:
     Compares read models and snapshots with the fold of their history, and counters with their rows. Exits with 0
     without differences, 1 with differences, 4 when it could not check.
     """
-    from service.ingest.kept.kinds import COUNTERS, check_counters
+    from service.ingest.kept import COUNTERS, check_counters
 
     with looking(), connection() as opened:
         checks: dict[str, Callable[[Report], Iterator[Difference]]] = {

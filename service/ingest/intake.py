@@ -28,14 +28,11 @@ from service.eventstore.state.loading import RECONNECT_PAUSE
 from service.eventstore.state.unit import Registry
 from service.fairness.records import Waiting
 from service.fairness.turns import CommandNotDone
-from service.ingest.flush.counting import CountingSession, Parameters
-from service.ingest.flush.decider import DOUBT_DEADLINE, Decider
-from service.ingest.flush.settlement import Settlement
-from service.ingest.flush.transaction import Flush
-from service.ingest.foreign.feedback import SdkCounts
-from service.ingest.kept.kinds import KindCounts, without_level
-from service.ingest.queue.items import Item, Result, Together
-from service.ingest.scrub.scrubbing import Scrubber
+from service.ingest.flushing import DOUBT_DEADLINE, CountingSession, Decider, Flush, Parameters, Settlement
+from service.ingest.items import Item, Result, Together
+from service.ingest.kept import KindCounts, without_level
+from service.ingest.outcomes import SdkCounts
+from service.ingest.scrubbing import Scrubber
 
 log = structlog.get_logger()
 

@@ -10,8 +10,8 @@ import psycopg
 import structlog
 
 from service.billing.plans import retention
-from service.ingest.kept import kinds
-from service.ingest.kept.retention import ensure_partitions, purge
+from service.ingest import kept as kepts
+from service.ingest.kept import ensure_partitions, purge
 from service.runs.background.forgetting import forget_decisions
 from service.services import Services
 from service.tasks import Task
@@ -42,7 +42,7 @@ async def purge_telemetry(services: Services, _: Mapping[str, Any]) -> None:
 async def settle_feedback(services: Services, _: Mapping[str, Any]) -> None:
     """Find the errors of earlier feedback."""
     async with await _connect(services) as connection:
-        await kinds.settle(connection)
+        await kepts.settle(connection)
 
 
 async def look_at_exceptions(services: Services, _: Mapping[str, Any]) -> None:

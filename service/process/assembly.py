@@ -22,10 +22,10 @@ from service.eventstore.connect.connection import FULL_DISK
 from service.eventstore.follow.follower import Follower
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
-from service.ingest.kept.kinds import FeedbackReports
+from service.ingest.kept import FeedbackReports
 from service.ingest.provided.counting import ProvidedCounter
 from service.ingest.provided.looking import ExceptionLooks
-from service.ingest.scrub.scrubbing import Scrubber
+from service.ingest.scrubbing import Scrubber
 from service.process.measures import DIRECTORY
 from service.provider.exchanges import Exchanges
 from service.provider.operator import OperatorProvider

@@ -18,7 +18,7 @@ import httpx2
 import psutil
 import psycopg
 
-from service.ingest.kept.kinds import COUNTERS, check_counters
+from service.ingest.kept import COUNTERS, check_counters
 from tests.support.ending import problems
 from tests.support.loop.arena import Arena, serving
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import httpx2
 import psycopg
 
-from service.ingest.kept.kinds import COUNTERS, check_counters
+from service.ingest.kept import COUNTERS, check_counters
 from tests.faults.test_ingest_kills import kill_api
 from tests.service.http.cases.test_otlp import AS_PROTOBUF, export
 from tests.support import seen

@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from scripts.bench.intake import scrubcost
-from service.ingest.scrub.scrubbing import Scrubber
+from service.ingest.scrubbing import Scrubber
 
 
 @pytest.mark.parametrize(

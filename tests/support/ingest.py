@@ -16,9 +16,9 @@ from schemas.cases.log import LogEvent
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Outcome
 from service.ingest.intake import Intake
-from service.ingest.kept.kinds import COUNTERS, check_counters
-from service.ingest.queue.items import Item, Sender, take_analytics, take_log
-from service.ingest.scrub.scrubbing import Scrubber
+from service.ingest.items import Item, Sender, take_analytics, take_log
+from service.ingest.kept import COUNTERS, check_counters
+from service.ingest.scrubbing import Scrubber
 from service.registry import registry
 
 PROJECT = "proj_00000001"

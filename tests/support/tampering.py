@@ -17,7 +17,7 @@ from service.eventstore.history.stored import StoredEvent, read_stream
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.schema import migrations
 from service.eventstore.schema.guards import check_guards
-from service.ingest.kept.kinds import COUNTERS, check_counters
+from service.ingest.kept import COUNTERS, check_counters
 from service.registry import machines, read_models
 from statemachines.kernel.machine import replay
 from tests.support.handwritten import begin_purging

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from scripts.load import loadgen, processors, worlds
-from service.ingest.queue.items import LOGS
-from service.ingest.scrub.scrubbing import Findings, Scrubber
+from service.ingest.items import LOGS
+from service.ingest.scrubbing import Findings, Scrubber
 
 CLIENTS = 16
 TIMED = 1000

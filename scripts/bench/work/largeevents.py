@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from scripts.load import loadgen, processors, worlds
-from service.ingest.queue.items import LOGS
+from service.ingest.items import LOGS
 
 CLIENTS = 64
 STACKS = 40  # of different stacks: errors come again

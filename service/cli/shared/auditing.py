@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.eventstore.schema.roles import READABLE, ReadingRole
-from service.ingest.kept.kinds import COUNTERS
+from service.ingest.kept import COUNTERS
 from service.registry import read_models
 
 # When a key was used last is listed with it; jobs are listed, and those that failed named by the doctor.

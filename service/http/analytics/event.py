@@ -10,7 +10,7 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import BATCHES
 from service.http.edge.declare.operations import SENDERS
-from service.ingest.queue.items import take_analytics
+from service.ingest.items import take_analytics
 from service.provider import reads, show
 
 

@@ -15,7 +15,7 @@ from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from service.ingest.scrub.scrubbing import hide_own
+from service.ingest.scrubbing import hide_own
 
 DEFAULT_ENVIRONMENT = "production"
 

@@ -13,7 +13,7 @@ from service.eventstore.store import COMMANDS, FENCES, READS, EventStore
 from service.fairness.turns import Rests
 from service.http.edge.measure.metrics import Joined, Labelled, Metrics
 from service.http.edge.pipeline import Pipeline
-from service.ingest.foreign.feedback import SdkCounts
+from service.ingest.outcomes import SdkCounts
 
 
 class _Gauge(NamedTuple):

@@ -61,7 +61,7 @@ from service.http.edge.measure.access_log import UNKNOWN, AccessLog
 from service.http.edge.rendering import render_failure, render_success, with_body_schema, with_next_operations
 from service.http.edge.waiting.streams import StreamedReply, Streams
 from service.http.edge.waiting.waits import KEPT_BODY, RevisionWait, Waits, once_more
-from service.ingest.queue.items import AS_SENT, Adjustments
+from service.ingest.items import AS_SENT, Adjustments
 from service.services import Services
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from service.ingest.foreign.members import FAULTS, decode_any
+from service.ingest.foreign.common import FAULTS, decode_any
 from service.multipart import MOST_HEADER, MalformedForm, place_of
 
 # Texts read while their pieces arrive. Bytes behind the reader are forgotten, unless it asks to keep them. A reader is

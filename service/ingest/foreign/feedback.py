@@ -9,18 +9,17 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
 
 from service.ids import new_id
-from service.ingest.foreign.common import MAX_EMAIL, MAX_ENVIRONMENT, MAX_NAME, known_user
-from service.ingest.foreign.members import object_of, text_of
+from service.ingest.bounds import without_query
+from service.ingest.foreign.common import MAX_EMAIL, MAX_ENVIRONMENT, MAX_NAME, known_user, object_of, text_of
 from service.ingest.foreign.sentry_event import event_id_of
-from service.ingest.queue.items import is_placeholder
-from service.ingest.scrub.requests import without_query
-from service.ingest.scrub.scrubbing import Findings, Scrubber
+from service.ingest.kept import FeedbackRow
+from service.ingest.people import is_placeholder
+from service.ingest.scrubbing import Findings, Scrubber
 
 USER_REPORT = "user_report"
 FEEDBACK = "feedback"
@@ -38,23 +37,6 @@ _encode = msgspec.json.Encoder().encode
 
 class MalformedFeedback(Exception):
     """An item without a text of a person. The message says why."""
-
-
-class FeedbackRow(msgspec.Struct, kw_only=True):
-    """A row of feedback_reports without the database's own columns. Field names are columns."""
-
-    id: str
-    sent_key: str
-    source: str
-    message: str
-    name: str | None
-    email: str | None
-    url: str | None
-    user_id: str | None
-    release: str | None
-    environment: str | None
-    adjusted: list[str]
-    event_key: str | None
 
 
 class _Sent(NamedTuple):
@@ -265,14 +247,6 @@ _CATEGORIES = frozenset(
         "transaction",
     }
 )
-
-
-@dataclass(slots=True)
-class SdkCounts:
-    """What one process has been told: items by protocol and type, drops by protocol, reason and category."""
-
-    items: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    discarded: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
 
 class _Discarded(msgspec.Struct):

@@ -26,9 +26,9 @@ from service.ingest.foreign.common import (
     ForeignEvent,
     Frame,
 )
-from service.ingest.grouping.evidence import FirstEvidence
+from service.ingest.grouping.fingerprint import FirstEvidence
 from service.ingest.grouping.first import MAX_TEXT, attribute_of, filled, first_frame, shown
-from service.ingest.queue.outcomes import SdkClock, seconds_of
+from service.ingest.outcomes import SdkClock, seconds_of
 from service.ingest.stacks.reading import read_before, read_trace
 from service.ingest.stacks.trace import Trace
 

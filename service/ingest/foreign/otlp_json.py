@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from service.ingest.foreign.members import FAULTS, decode_any
+from service.ingest.foreign.common import FAULTS, decode_any
 from service.ingest.foreign.otlp import (
     MAX_RESOURCE,
     SEVERITIES,

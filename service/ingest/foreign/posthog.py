@@ -23,12 +23,20 @@ import msgspec
 
 from schemas.analytics.event import AnalyticsEvent
 from schemas.cases.log import MAX_INGEST_BYTES, LogEvent
-from service.ingest.foreign.common import ForeignError, ForeignEvent, to_log
-from service.ingest.foreign.members import FAULTS, decode_any, error_of, first_items, object_of, text_of
-from service.ingest.grouping.client import fingerprint_of
-from service.ingest.grouping.evidence import Before
+from service.ingest.foreign.common import (
+    FAULTS,
+    ForeignError,
+    ForeignEvent,
+    decode_any,
+    error_of,
+    first_items,
+    object_of,
+    text_of,
+    to_log,
+)
+from service.ingest.grouping.fingerprint import Before, fingerprint_of
 from service.ingest.grouping.first import shown
-from service.ingest.queue.outcomes import NO_CLOCK, REACH, SdkClock, seconds_of
+from service.ingest.outcomes import NO_CLOCK, REACH, SdkClock, seconds_of
 
 PROTOCOL = "posthog"
 MAX_KEY = 1000  # characters of a key as JSON writes it; no key is that long

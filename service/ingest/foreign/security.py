@@ -11,11 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from service.ingest.foreign.common import ForeignEvent
+from service.ingest.foreign.common import ForeignEvent, text_of
 from service.ingest.foreign.feedback import OTHER
-from service.ingest.foreign.members import text_of
 from service.ingest.foreign.sentry_event import PROTOCOL
-from service.ingest.queue.outcomes import NO_CLOCK, SdkClock, seconds_of
+from service.ingest.outcomes import NO_CLOCK, SdkClock, seconds_of
 
 EXTENSION = "extension_report"
 """Kind of a report on an extension of the browser: nothing of the product can mend it."""

@@ -11,11 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from service.ingest.foreign.common import ForeignError, ForeignEvent
-from service.ingest.foreign.members import error_of, frames_of, object_of, text_of
-from service.ingest.grouping.client import fingerprint_of
+from service.ingest.foreign.common import ForeignError, ForeignEvent, error_of, frames_of, object_of, text_of
+from service.ingest.grouping.fingerprint import fingerprint_of
 from service.ingest.grouping.first import filled
-from service.ingest.queue.outcomes import SdkClock, seconds_of
+from service.ingest.outcomes import SdkClock, seconds_of
 
 PROTOCOL = "sentry"
 MAX_IMAGES = 100

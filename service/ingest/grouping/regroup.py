@@ -12,9 +12,7 @@ import msgspec
 import psycopg
 
 from service.eventstore.declare.names import load_sql
-from service.ingest.grouping.client import EventNames, fingerprint_of
-from service.ingest.grouping.evidence import gather
-from service.ingest.grouping.fingerprint import GROUPINGS, group
+from service.ingest.grouping.fingerprint import GROUPINGS, EventNames, fingerprint_of, gather, group
 from service.packing import unpack
 
 PAGE = 500

@@ -22,15 +22,14 @@ from service.eventstore.state.loading import WritingSession
 from service.eventstore.state.unit import Batch, Registry
 from service.eventstore.write.writing import write
 from service.fairness.turns import CommandNotDone
-from service.ingest.flush import statements
-from service.ingest.flush.deciding import FlushWork, assign
-from service.ingest.flush.memory import Memory
-from service.ingest.flush.newcases import leave_rooms
-from service.ingest.flush.tally import Assigned
-from service.ingest.flush.transaction import begin
+from service.ingest import locking
+from service.ingest.deciding import FlushWork, assign
+from service.ingest.flushing import begin
 from service.ingest.grouping.fingerprint import Grouping, title
+from service.ingest.items import Item
+from service.ingest.locking import Memory, leave_rooms
 from service.ingest.provided.groups import OPERATION, MetGroup, sender_of
-from service.ingest.queue.items import Item
+from service.ingest.tally import Assigned
 from statemachines.cases.case import Status
 
 log = structlog.get_logger(__name__)
@@ -209,7 +208,7 @@ class ProvidedCounter:
             connection.execute("rollback")
             return False
         project = work.projects.get(look.project_id)
-        stands = connection.execute(statements.STANDING, (look.project_id, look.project_id), prepare=True).fetchone()
+        stands = connection.execute(locking.STANDING, (look.project_id, look.project_id), prepare=True).fetchone()
         if project is None or not project.active or stands != (look.number - 1, look.connection_id):
             raise LookLost
         counts = _counted(step.met, work)
@@ -228,8 +227,8 @@ class ProvidedCounter:
         def put(connection: Connection, _: Batch) -> None:
             leave_rooms(connection, work.rooms)
             if step.moved:
-                connection.execute(statements.DROP_PROVIDED, (look.project_id,), prepare=True)
-            connection.execute(statements.STORE_PROVIDED, values, prepare=True)
+                connection.execute(locking.DROP_PROVIDED, (look.project_id,), prepare=True)
+            connection.execute(locking.STORE_PROVIDED, values, prepare=True)
 
         write(connection, work.batch, work.loaded, (), self._memory.cache, put)
         return True

@@ -23,22 +23,23 @@ from service.eventstore.declare.faults import is_away
 from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
+from service.ingest.items import Item, Sender
 from service.ingest.provided import groups
 from service.ingest.provided.counting import LookLost, LookRow, LookStep, ProvidedCounter, Unstorable
-from service.ingest.provided.groups import KnownGrouping, MetGroup
-from service.ingest.provided.questions import (
+from service.ingest.provided.groups import (
     MOST_EVENTS,
     MOST_GROUPS,
     MOST_SAMPLES,
     ArrivalWindow,
     GroupCount,
+    KnownGrouping,
+    MetGroup,
     ask_clock,
     ask_count,
     ask_groups,
     ask_samples,
 )
-from service.ingest.queue.items import Item, Sender
-from service.ingest.scrub.scrubbing import Scrubber
+from service.ingest.scrubbing import Scrubber
 from statemachines.kernel.readings import ReadFailed
 
 log = structlog.get_logger(__name__)

@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from service.ingest import items
 from service.ingest.grouping.fingerprint import GROUPINGS, group
-from service.ingest.queue import items
-from service.ingest.queue.items import Item
+from service.ingest.items import Item
 from tests.service.cli.test_commands import Console
 from tests.service.cli.test_commands import console as console  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.ingest import OTHER, PROJECT, log_item, running, send, sender

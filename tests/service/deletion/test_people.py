@@ -28,8 +28,8 @@ from service.eventstore.history.rebuild import rebuild
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.ingest.intake import Intake
-from service.ingest.kept.retention import purge
-from service.ingest.queue.items import Item, Sender, take_analytics, take_log
+from service.ingest.items import Item, Sender, take_analytics, take_log
+from service.ingest.kept import purge
 from service.registry import registry
 from service.settings import load_settings
 from statemachines.deletion.erasure import AskForErasure

@@ -72,7 +72,12 @@ def test_callers_are_told_what_they_can_mend(database_url: str):
 
 def test_no_writer_reads_error_codes_itself():
     """A code that one of them knew and another did not would make one error mean two things."""
-    writers = ("eventstore/write/loop.py", "eventstore/write/lane.py", "ingest/flush/decider.py", "ingest/intake.py")
+    writers = (
+        "eventstore/write/loop.py",
+        "eventstore/write/lane.py",
+        "ingest/flushing.py",
+        "ingest/intake.py",
+    )
     room = Path(service.__file__).parent
     for writer in writers:
         text = (room / writer).read_text()

@@ -17,7 +17,7 @@ from service.eventstore.history.as_of import check_snapshots
 from service.eventstore.history.audit import check_history, check_projection
 from service.eventstore.schema import functions, migrations
 from service.eventstore.schema.migrations import MigrationStanding
-from service.ingest.kept.kinds import COUNTERS, check_counters
+from service.ingest.kept import COUNTERS, check_counters
 from service.registry import machines, read_models
 from tests.support.accounts import bearer, checked, identity
 from tests.support.cluster import TestCluster

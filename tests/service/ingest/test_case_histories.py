@@ -21,9 +21,9 @@ from service.eventstore.connect.connection import connect
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.store import EventStore
+from service.ingest import items
 from service.ingest.grouping.fingerprint import GROUPINGS, group
 from service.ingest.intake import Intake
-from service.ingest.queue import items
 from service.registry import read_models
 from statemachines.cases import case
 from statemachines.cases.acting import Merge

@@ -9,8 +9,7 @@ import psycopg
 import pytest
 
 from service.billing.plans import Retention
-from service.ingest.kept.kinds import COUNTERS, check_counters
-from service.ingest.kept.retention import USAGE_DAYS, purge
+from service.ingest.kept import COUNTERS, USAGE_DAYS, check_counters, purge
 from tests.support.ingest import (
     OWNER,
     PROJECT,

@@ -11,9 +11,8 @@ import pytest
 
 from service.auth.refusals import Unauthenticated
 from service.eventstore.declare.commands import Outcome, OutcomeUnknown
-from service.ingest.flush import statements
-from service.ingest.flush.decider import Decider
-from service.ingest.flush.transaction import Flush
+from service.ingest import locking
+from service.ingest.flushing import Decider, Flush
 from tests.support.ingest import (
     OTHER,
     PROJECT,
@@ -126,7 +125,7 @@ async def test_a_count_whose_answer_is_lost_is_found_again(proxy, sql, fault, en
     given up.
     """
     if not ends_it:
-        monkeypatch.setattr(statements, "END_SESSION", "select %s::bigint, %s::text")
+        monkeypatch.setattr(locking, "END_SESSION", "select %s::bigint, %s::text")
     async with running(proxy.url) as intake:
         await know(intake)
         proxy.choose = in_order(fault)

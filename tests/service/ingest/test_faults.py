@@ -11,9 +11,9 @@ import pytest
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.fairness.turns import CommandNotDone
+from service.ingest import flushing, locking
 from service.ingest import intake as intake_module
-from service.ingest.flush import decider, statements
-from service.ingest.flush.transaction import flusher_name
+from service.ingest.flushing import flusher_name
 from service.ingest.intake import Intake
 from service.registry import registry
 from tests.support.ingest import (
@@ -44,7 +44,7 @@ async def test_a_commit_whose_answer_is_lost_is_found_again(proxy, sql, fault, e
     It ends the session that lost its connection; where it cannot, the lock on its own name makes it wait.
     """
     if not ends_it:
-        monkeypatch.setattr(statements, "END_SESSION", "select %s::bigint, %s::text")
+        monkeypatch.setattr(locking, "END_SESSION", "select %s::bigint, %s::text")
     async with running(proxy.url) as intake:
         assert all(answer["ok"] for answer in await send(intake, log_item("m"), analytics_item()))
         proxy.choose = in_order(fault)
@@ -60,7 +60,7 @@ async def test_a_commit_whose_answer_is_lost_is_found_again(proxy, sql, fault, e
 
 async def test_a_commit_that_stays_in_doubt_is_not_called_undone(proxy, sql, monkeypatch):
     """Nobody is told 202 or "not done" for what may be stored; the same key finds out later."""
-    monkeypatch.setattr(decider, "DOUBT_DEADLINE", 0.0)
+    monkeypatch.setattr(flushing, "DOUBT_DEADLINE", 0.0)
     proxy.choose = in_order(Fault.EAT)
     intake = Intake(proxy.url, registry())
     twins = [log_item("k", of=sender(key="k")) for _ in range(2)]

@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.ingest.grouping.evidence import DecidingFrame, GroupingEvidence, gather
-from service.ingest.grouping.fingerprint import GROUPINGS, Grouping, Seen, group, title
+from service.ingest.grouping.fingerprint import (
+    GROUPINGS,
+    DecidingFrame,
+    Grouping,
+    GroupingEvidence,
+    Seen,
+    gather,
+    group,
+    title,
+)
 from service.ingest.grouping.first import template_1 as message_template
 from service.ingest.grouping.first import template_2
 

@@ -376,7 +376,7 @@ async def test_a_rule_and_a_first_error_have_an_order(database_url, sql, store):
 
 async def test_a_new_grouping_keeps_old_cases_whole(database_url, sql, monkeypatch):
     released = {1: grouping.GROUPINGS[1]}
-    monkeypatch.setattr("service.ingest.queue.items.group", lambda evidence: grouping.group(evidence, released))
+    monkeypatch.setattr("service.ingest.items.group", lambda evidence: grouping.group(evidence, released))
     async with running(database_url) as intake:
         [old] = await send(intake, log_item("old 1"))
     monkeypatch.undo()

@@ -10,10 +10,9 @@ import pytest
 from schemas.analytics.event import AnalyticsEvent
 from schemas.cases.log import LogEvent
 from service.auth.refusals import InvalidPayload
-from service.ingest.grouping.evidence import gather
-from service.ingest.grouping.fingerprint import group
-from service.ingest.queue.items import Adjustments, AnalyticsRow, LogRow, take_analytics, take_log
-from service.ingest.scrub.scrubbing import SCRUBBED
+from service.ingest.grouping.fingerprint import gather, group
+from service.ingest.items import Adjustments, AnalyticsRow, LogRow, take_analytics, take_log
+from service.ingest.scrubbing import SCRUBBED
 from statemachines.cases import case
 from tests.support.ingest import PROJECT, SCRUBBER, analytics_item, log_item, prepared, sender
 

@@ -9,8 +9,8 @@ import pytest
 
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import KeyReused, Outcome
-from service.ingest.flush.decider import Decider
-from service.ingest.queue.items import Item, Part
+from service.ingest.flushing import Decider
+from service.ingest.items import Item, Part
 from tests.support.ingest import (
     OTHER,
     PROJECT,

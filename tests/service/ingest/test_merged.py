@@ -18,7 +18,7 @@ from service.eventstore.connect.connection import connect
 from service.eventstore.declare.commands import Intent
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.log.sequencer import sequence_all
-from service.ingest.queue.outcomes import NO_CLOCK, SdkClock
+from service.ingest.outcomes import NO_CLOCK, SdkClock
 from service.registry import read_models
 from statemachines.cases import case
 from statemachines.cases.acting import Merge

@@ -15,7 +15,7 @@ from service.analytics.metadata import read_keys, read_names
 from service.billing.plans import Retention
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
-from service.ingest.kept.retention import purge
+from service.ingest.kept import purge
 from tests.support.ingest import OWNER, Sql, analytics_item, make_project, miscounted, running, send, sender
 
 DAY = 86400

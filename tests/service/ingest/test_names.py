@@ -9,8 +9,8 @@ import pytest
 
 from service.analytics.metadata import MAX_KEY, MOST_KEYS, MOST_NAMES, types_of
 from service.billing.plans import Retention
-from service.ingest.flush.naming import NamesTally
-from service.ingest.kept.retention import purge
+from service.ingest.kept import purge
+from service.ingest.tally import NamesTally
 from tests.support.ingest import (
     OTHER,
     OWNER,

@@ -54,7 +54,7 @@ async def test_an_older_grouping_that_is_newer_is_not_passed_over(
 ) -> None:
     """Its case exists: a second one for the same error, under the newest grouping, would tear it apart."""
     released = {1: grouping.GROUPINGS[1]}
-    monkeypatch.setattr("service.ingest.queue.items.group", lambda evidence: grouping.group(evidence, released))
+    monkeypatch.setattr("service.ingest.items.group", lambda evidence: grouping.group(evidence, released))
     async with running(database_url) as intake:
         await know(intake)
     with LaterRelease(database_url, case.MACHINE) as later:

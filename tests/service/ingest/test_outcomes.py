@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.ingest.queue.outcomes import KINDS, IngestOutcomes, outcome_of
+from service.ingest.outcomes import KINDS, IngestOutcomes, outcome_of
 
 STATUSES = [202, 400, 401, 403, 409, 413, 415, 422, 429, 500, 503]
 

@@ -7,7 +7,7 @@ import asyncio
 import psycopg
 import pytest
 
-from service.ingest.kept.retention import Partition, ensure_partitions, partitions
+from service.ingest.kept import Partition, ensure_partitions, partitions
 from tests.support.ingest import analytics_item, check_books, log_item, one, running, send
 
 DAY = 86400

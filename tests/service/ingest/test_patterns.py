@@ -21,11 +21,11 @@ from service.http.cases.intake import several
 from service.http.edge.body import adjusting
 from service.http.edge.body import gate as body_gate
 from service.http.edge.declare import forms
+from service.ingest import scrubbing
 from service.ingest.foreign import common
 from service.ingest.foreign.common import ForeignError, ForeignEvent, Frame
 from service.ingest.grouping import first, symbols
-from service.ingest.scrub import scrubbing
-from service.ingest.scrub.looking import EVERYTHING
+from service.ingest.scrubbing import EVERYTHING
 from service.ingest.stacks import reading
 from service.ingest.stacks.trace import MAX_READ
 from statemachines.kernel import forms as secret_forms
@@ -66,20 +66,22 @@ WORST: Mapping[str, Worst] = {
     "FORMS.url_credentials": Worst(("://", "://a", ":", "://[scrubbed")),
     "adjusting._ODD_CHARACTERS": Worst(("a", "\x00")),
     "adjusting._STRINGS_AND_BRACKETS": Worst(('"', '"\\', "\\", '["')),
-    "apps._APPLE_ADDRESS": Worst(("0x", "0x0", "0"), 400, ask="match"),
-    "apps._APPLE_CALL": Worst(
+    "reading._APPLE_ADDRESS": Worst(("0x", "0x0", "0"), 400, ask="match"),
+    "reading._APPLE_CALL": Worst(
         ("\n0 a", "\n0 a ", "\n0 a  0x0 ", "\n0  a 0x0 a + 1", "\n0 a 0x0 a (", " \t", "\n0" + " " * 99), MAX_READ
     ),
-    "apps._APPLE_IMAGE": Worst(
+    "reading._APPLE_IMAGE": Worst(
         ("\n0x0 - 0x0 ", "\n0x0 - 0x0 a", "\n0x0 - 0x0 a <" + "0" * 32 + "> /", "<", "\n 0x0"), MAX_READ
     ),
-    "apps._APPLE_LIBRARY": Worst(("lib", "libGL", "com.", "dyld"), 100, ask="match"),
-    "apps._APPLE_PATH": Worst(("/", "/a", "/System", "/Xcode", "/usr/lib"), 400, ask="match"),
-    "client._DEFAULT": Worst(("{{ ", "{{ default "), ask="fullmatch"),
-    "client._VARIABLE": Worst(("{{ ", "{{", "{{ a", "{{ a }", "a."), 200),
-    "apps._DART_CALL": Worst(("\n#0 a", "\n#0  a (", "\n#0 a (package:", "\n#0 a (dart:a:1", "#1 ", " ("), MAX_READ),
-    "apps._DART_CHAINED": Worst(("\npackage:a", "\npackage:a 1", "\ndart:a 1:1  ", "\ndart:a 1  a", "dart:"), MAX_READ),
-    "apps._DART_OF_LIBRARY": Worst(("package:flutter_", "package:sentry_a", "dart"), 400, ask="match"),
+    "reading._APPLE_LIBRARY": Worst(("lib", "libGL", "com.", "dyld"), 100, ask="match"),
+    "reading._APPLE_PATH": Worst(("/", "/a", "/System", "/Xcode", "/usr/lib"), 400, ask="match"),
+    "fingerprint._DEFAULT": Worst(("{{ ", "{{ default "), ask="fullmatch"),
+    "fingerprint._VARIABLE": Worst(("{{ ", "{{", "{{ a", "{{ a }", "a."), 200),
+    "reading._DART_CALL": Worst(("\n#0 a", "\n#0  a (", "\n#0 a (package:", "\n#0 a (dart:a:1", "#1 ", " ("), MAX_READ),
+    "reading._DART_CHAINED": Worst(
+        ("\npackage:a", "\npackage:a 1", "\ndart:a 1:1  ", "\ndart:a 1  a", "dart:"), MAX_READ
+    ),
+    "reading._DART_OF_LIBRARY": Worst(("package:flutter_", "package:sentry_a", "dart"), 400, ask="match"),
     "frames._ALIKE": Worst((".", ".py", ".j", ".html"), 500, ask="search"),
     "frames._BUNDLE": Worst((".min", ".00000000", "-0000000", ".", "-a", ".bundle"), ask="search"),
     "frames._CHUNK_NUMBER": Worst(("1", "1.", "-"), 500),
@@ -87,20 +89,20 @@ WORST: Mapping[str, Worst] = {
     "frames._SCRIPT": Worst((".", ".js", ".htm", ".t"), 500, ask="search"),
     "frames._WASM_NAMELESS": Worst(("wasm-function", "$", "func"), 500, ask="match"),
     "frames._WASM_FUNCTION": Worst((":wasm-function[", ":wasm-function[1]", ":"), 500),
-    "functional._CLOJURE": Worst(("[", "[a", "[a a", '[a a "', '[a a "a" 1', "a "), MAX_READ),
-    "functional._CLOJURE_LIBRARY": Worst(("clojure", "java."), 300, ask="match"),
-    "functional._HASKELL": Worst(
+    "reading._CLOJURE": Worst(("[", "[a", "[a a", '[a a "', '[a a "a" 1', "a "), MAX_READ),
+    "reading._CLOJURE_LIBRARY": Worst(("clojure", "java."), 300, ask="match"),
+    "reading._HASKELL": Worst(
         ("\n  a", "\n  a, called at ", "\n  a, called at a:1:1 in ", "\n  a, called at a:", "  "), MAX_READ
     ),
-    "functional._HASKELL_LIBRARY": Worst(("libraries", ".stack/"), 300, ask="match"),
-    "functional._HASKELL_UNIT": Worst(("base", "ghc-", "ghc-a.", "-"), 200, ask="match"),
-    "functional._OCAML": Worst(
+    "reading._HASKELL_LIBRARY": Worst(("libraries", ".stack/"), 300, ask="match"),
+    "reading._HASKELL_UNIT": Worst(("base", "ghc-", "ghc-a.", "-"), 200, ask="match"),
+    "reading._OCAML": Worst(
         ("\nCalled from ", "\nRaised at a", '\nCalled from file "', '\nRaised at a in file "a", line 1', "\n"), MAX_READ
     ),
-    "functional._OCAML_LIBRARY": Worst(("Stdlib", "Base__"), 300, ask="match"),
-    "functional._PROFILED": Worst(("\n  a", "\n  a (", "\n  a (a:1", "\n  a (a:(1,1", "  ", "a."), MAX_READ),
-    "jvm._ANDROID": Worst(("android", "com.google."), 300, ask="match"),
-    "jvm._NAMED_FILE": Worst((".", "a", ".a", "Native"), 200, ask="match"),
+    "reading._OCAML_LIBRARY": Worst(("Stdlib", "Base__"), 300, ask="match"),
+    "reading._PROFILED": Worst(("\n  a", "\n  a (", "\n  a (a:1", "\n  a (a:(1,1", "  ", "a."), MAX_READ),
+    "compiled._ANDROID": Worst(("android", "com.google."), 300, ask="match"),
+    "compiled._NAMED_FILE": Worst((".", "a", ".a", "Native"), 200, ask="match"),
     "outcomes._NUMBER": Worst(("1", "1.", "1.1"), 64, ask="fullmatch"),
     "first._NUMBERED": Worst(("1", "1a"), 100, ask="match"),
     "first._PLACEHOLDER": Worst(("%", "%(", "%(a", "%1$", "%-+#0 ", "%*.*", "{", "{a", "{a:", "${", "$", "%0"), 8192),
@@ -109,21 +111,21 @@ WORST: Mapping[str, Worst] = {
     "frames._MEMORY": Worst(("mem", "_", "platform_", "memcpy_avx", "memcpy_s", "strcpy$variant$"), 500, ask="match"),
     "frames._OF_COMPILED": Worst(("<", "std:", "_ZNK"), 500, ask="match"),
     "frames._PLATFORM": Worst(("java", "com.", "System"), 500, ask="match"),
-    "items._PLACEHOLDER": Worst(("{{", "{{ ", "*", "* ", "<null", "[filtered"), ask="fullmatch"),
-    "python._RULE": Worst(("  +-", "  ", "  +-+----", "  +---- 1 -", " +---- 1 ----"), MAX_READ, ask="match"),
-    "scripts._LUA": Worst(
+    "people._PLACEHOLDER": Worst(("{{", "{{ ", "*", "* ", "<null", "[filtered"), ask="fullmatch"),
+    "scripted._RULE": Worst(("  +-", "  ", "  +-+----", "  +---- 1 -", " +---- 1 ----"), MAX_READ, ask="match"),
+    "scripted._LUA": Worst(
         ("\n a", "\n a:1: in ", "\n a:1: in '", "\n a:1: in <", "\n [C]: in ?", "\n a:1: in 'a' (", " \t"), MAX_READ
     ),
-    "scripts._PERL": Worst(
+    "scripted._PERL": Worst(
         ("\n a", "\n a(", "\n a() called at ", "\n a called at a line ", "\n require ", "\n a(" + ")" * 99, " \t"),
         MAX_READ,
     ),
-    "scripts._PERL_HEAD": Worst(
+    "scripted._PERL_HEAD": Worst(
         (" at ", " at a line ", " at a line 1, <", " at a line 1\n", "at "), MAX_READ, ask="search"
     ),
-    "scripts._PERL_OF_LIBRARY": Worst(("/perl", "/", "/perl5"), 300, ask="search"),
-    "scripts._POWERSHELL": Worst(("\nat ", "\nat a", "\nat a, ", "\nat a, a: line ", "\n" + " " * 9), MAX_READ),
-    "scripts._R": Worst(("\n1: a", "\n1: a(", "\n1: a( at ", "\n1: `", "\n1: a(  at a#", "  at "), MAX_READ),
+    "scripted._PERL_OF_LIBRARY": Worst(("/perl", "/", "/perl5"), 300, ask="search"),
+    "scripted._POWERSHELL": Worst(("\nat ", "\nat a", "\nat a, ", "\nat a, a: line ", "\n" + " " * 9), MAX_READ),
+    "scripted._R": Worst(("\n1: a", "\n1: a(", "\n1: a( at ", "\n1: `", "\n1: a(  at a#", "  at "), MAX_READ),
     "symbols._ALIAS": Worst((" [as ", " [as a", "["), 500),
     "symbols._ANONYMOUS": Worst(("(anonymous", "`anonymous namespace'"), 500),
     "symbols._ARITY": Worst(("`", "`1"), 500),
@@ -154,15 +156,15 @@ WORST: Mapping[str, Worst] = {
     "symbols._VALUE_CLASS": Worst(("-", "-a", "-aaaaaaa"), 500, ask="search"),
     "symbols._RUST_CRATE": Worst(("Cs", "Csa", "Csa_", "C"), 500),
     "symbols._STATES": Worst(("<", "<a", "<a>g__", "<a>b__|"), 500),
-    "apps._UNITY_CALL": Worst(
+    "reading._UNITY_CALL": Worst(
         ("\na", "\na(", "\na:a (", "\na () (at ", "\na () [0x0] in ", "\na () (at a:1", "a ", " \t"), MAX_READ
     ),
-    "apps._UNITY_PLATFORM": Worst(("Unity", "System", "DG."), 500, ask="match"),
-    "functional._ARITY": Worst(("/1", "/"), 400),
-    "functional._CALL": Worst(("\n (a", "\n a.ex", "\n (a 1) a.ex:1: ", "\n :a", "\n " + "a." * 200), MAX_READ),
-    "functional._HEAD": Worst(("\n** (", "\n** (a"), MAX_READ),
-    "functional._PLATFORM": Worst(("a", "elixir"), 100, ask="match"),
-    "functional._TEXT": Worst(('"', '"\\', "\\"), 400),
+    "reading._UNITY_PLATFORM": Worst(("Unity", "System", "DG."), 500, ask="match"),
+    "reading._ARITY": Worst(("/1", "/"), 400),
+    "reading._CALL": Worst(("\n (a", "\n a.ex", "\n (a 1) a.ex:1: ", "\n :a", "\n " + "a." * 200), MAX_READ),
+    "reading._HEAD": Worst(("\n** (", "\n** (a"), MAX_READ),
+    "reading._PLATFORM": Worst(("a", "elixir"), 100, ask="match"),
+    "reading._TEXT": Worst(('"', '"\\', "\\"), 400),
     "bundles._DEBUG_ID": Worst(("a", "a-", "0" * 8 + "-"), ask="fullmatch"),
     "multipart._ESCAPED": Worst(("\\",), 1024),
     "multipart._PARAMETER": Worst((";", ' ;a="', "; ", ';a="\\'), 1024),
@@ -196,11 +198,13 @@ WORST: Mapping[str, Worst] = {
     "first._VARIABLE_2": Worst(
         ('"', "'", "`", "0", "0x", "a", "1.", "aaaaaaaa-", "'a", " 'a", "+", "+1", "1e", "1e+1", "0000-", " 0a"), 8192
     ),
-    "dotnet._CALL": Worst(("\n at a", "\n at a(", "\n at a[", "\n at a() in ", "\n at a(" + "a) in " * 99), MAX_READ),
-    "dotnet._CODE": Worst(("a", "a (", "a (0x", "a (1", "a (1)"), MAX_READ, ask="match"),
-    "dotnet._INSIDE": Worst((".<", ".<>c", ".<a>", ".<>c.<a>b__"), 500, ask="match"),
-    "dotnet._PLATFORM": Worst(("System.", "MS"), 500, ask="match"),
-    "dotnet._STATES": Worst((".<", ".<a>d", ".<a>d__1"), 500, ask="match"),
+    "compiled._DOTNET_CALL": Worst(
+        ("\n at a", "\n at a(", "\n at a[", "\n at a() in ", "\n at a(" + "a) in " * 99), MAX_READ
+    ),
+    "compiled._CODE": Worst(("a", "a (", "a (0x", "a (1", "a (1)"), MAX_READ, ask="match"),
+    "compiled._INSIDE": Worst((".<", ".<>c", ".<a>", ".<>c.<a>b__"), 500, ask="match"),
+    "compiled._DOTNET_PLATFORM": Worst(("System.", "MS"), 500, ask="match"),
+    "compiled._STATES": Worst((".<", ".<a>d", ".<a>d__1"), 500, ask="match"),
     "forms.ARRAY": Worst((" ", "\n"), ask="match"),
     "forms.MAY_BE_CARD": Worst(("4", "4000 ", "3000-000000", "2")),
     "forms._ISSUERS": Worst(("4", "6011"), ask="fullmatch"),
@@ -212,33 +216,35 @@ WORST: Mapping[str, Worst] = {
     "frames._DEBUG_ID": Worst(("a", "a-"), ask="fullmatch"),
     "gate._INTEGER": Worst(("9", "-", "9.", "9" * 15 + "e", "-9")),
     "gate._NUL": Worst(("\\", "\\\\u000", "\\u0000")),
-    "go._CALL": Worst(("a\n\t/a", "a(", "a(*a).", "a()\n\t:1", "created by a in goroutine 1\n\t"), MAX_READ),
-    "go._GENERIC": Worst(("[", "[a", "[]"), 1000),
-    "go._GOROUTINE": Worst(("goroutine 1", "\ngoroutine 1 [", "goroutine 1:\n"), MAX_READ),
-    "go._OF_MODULES": Worst(("/pkg/mod", "vendor", "@v"), 500, ask="search"),
-    "go._PANIC": Worst(("panic", "\npanic:", "fatal error"), MAX_READ),
-    "go._RAISED": Worst((" [recovered", "\n\tpanic:", "\n[signal"), MAX_READ),
-    "go._STANDARD": Worst(("net", "net/"), 300, ask="match"),
-    "javascript._HELD": Worst(("\n ", "\n  [cause]:", "\n" + " " * 9), MAX_READ),
-    "javascript._GECKO": Worst(("@", "\na@", "\n@/", "\n@a:1:", "\n@/" + ":1" * 200, "async*"), MAX_READ),
-    "javascript._V8": Worst(("\n at a", "\n at a (", ":1", "\n at " + ":1" * 400, "a:"), MAX_READ),
-    "jvm._CALL": Worst(("\n at a", "\n at a(", "\n at a/", " \t", "\n at a(a.a:1) [", "\n at " + "a/" * 99), MAX_READ),
-    "jvm._CAUSE": Worst(("\n ", "\n\tCaused by:", "\n" + " " * 9), MAX_READ),
-    "jvm._COMMON": Worst(("\n ", "\n\t... ", "\n\t... 1", "\n\t... 1 more", "\n" + " " * 9), MAX_READ),
-    "jvm._PLATFORM": Worst(("java", "java.", "com.sun"), 300, ask="match"),
-    "looking._ADDRESS": Worst(("://", "://a", ":", "://@")),
-    "looking._ESCAPED_ASCII": Worst(("\\", "\\u00", "\\u")),
-    "native._CLONE": Worst((" [clone ", " [clone a]", "["), 400),
-    "native._DEBUGGER": Worst(
+    "compiled._GO_CALL": Worst(("a\n\t/a", "a(", "a(*a).", "a()\n\t:1", "created by a in goroutine 1\n\t"), MAX_READ),
+    "compiled._GENERIC": Worst(("[", "[a", "[]"), 1000),
+    "compiled._GOROUTINE": Worst(("goroutine 1", "\ngoroutine 1 [", "goroutine 1:\n"), MAX_READ),
+    "compiled._OF_MODULES": Worst(("/pkg/mod", "vendor", "@v"), 500, ask="search"),
+    "compiled._GO_PANIC": Worst(("panic", "\npanic:", "fatal error"), MAX_READ),
+    "compiled._RAISED": Worst((" [recovered", "\n\tpanic:", "\n[signal"), MAX_READ),
+    "compiled._STANDARD": Worst(("net", "net/"), 300, ask="match"),
+    "scripted._HELD": Worst(("\n ", "\n  [cause]:", "\n" + " " * 9), MAX_READ),
+    "scripted._GECKO": Worst(("@", "\na@", "\n@/", "\n@a:1:", "\n@/" + ":1" * 200, "async*"), MAX_READ),
+    "scripted._V8": Worst(("\n at a", "\n at a (", ":1", "\n at " + ":1" * 400, "a:"), MAX_READ),
+    "compiled._JVM_CALL": Worst(
+        ("\n at a", "\n at a(", "\n at a/", " \t", "\n at a(a.a:1) [", "\n at " + "a/" * 99), MAX_READ
+    ),
+    "compiled._JVM_CAUSE": Worst(("\n ", "\n\tCaused by:", "\n" + " " * 9), MAX_READ),
+    "compiled._COMMON": Worst(("\n ", "\n\t... ", "\n\t... 1", "\n\t... 1 more", "\n" + " " * 9), MAX_READ),
+    "compiled._JVM_PLATFORM": Worst(("java", "java.", "com.sun"), 300, ask="match"),
+    "scrubbing._ADDRESS": Worst(("://", "://a", ":", "://@")),
+    "scrubbing._ESCAPED_ASCII": Worst(("\\", "\\u00", "\\u")),
+    "compiled._CLONE": Worst((" [clone ", " [clone a]", "["), 400),
+    "compiled._DEBUGGER": Worst(
         ("\n#0 a", "\n#0  0x0 in ", " at a", "\n#0 " + " /a:1" * 80, "\n#0 " + " (/a" * 90), MAX_READ
     ),
-    "native._LIBRARY": Worst(("\n 0# a", "\n0# a at ", "\n0# " + " at a:1" * 50, "\n0# " + " in a" * 80), MAX_READ),
-    "native._OF_SYSTEM": Worst(("/usr", "./"), 500, ask="match"),
-    "native._PLATFORM": Worst(("a ", "a:", "std:", "* "), 400, ask="match"),
+    "compiled._LIBRARY": Worst(("\n 0# a", "\n0# a at ", "\n0# " + " at a:1" * 50, "\n0# " + " in a" * 80), MAX_READ),
+    "compiled._OF_SYSTEM": Worst(("/usr", "./"), 500, ask="match"),
+    "compiled._NATIVE_PLATFORM": Worst(("a ", "a:", "std:", "* "), 400, ask="match"),
     "otlp_form.OTLP_JSON": Worst((" ", "{ "), ask="match"),
-    "php._AS_JAVA": Worst(("\nat a", "\n at a(", "\n at a(a:1", "\t"), MAX_READ),
-    "php._CALL_BEFORE": Worst(("\n#0 a(1): a", "\n#0 a(1", "\n#0 a" + "(1): " * 99, "\n#0 {main}"), MAX_READ),
-    "php._CALL": Worst(
+    "scripted._AS_JAVA": Worst(("\nat a", "\n at a(", "\n at a(a:1", "\t"), MAX_READ),
+    "scripted._PHP_CALL_BEFORE": Worst(("\n#0 a(1): a", "\n#0 a(1", "\n#0 a" + "(1): " * 99, "\n#0 {main}"), MAX_READ),
+    "scripted._PHP_CALL": Worst(
         (
             "\n#0 ",
             "\n#0 a(1",
@@ -250,30 +256,36 @@ WORST: Mapping[str, Worst] = {
         ),
         MAX_READ,
     ),
-    "php._CAUSE": Worst(("\n ", "\n\tCaused by:"), MAX_READ),
-    "php._HEAD": Worst(("\n", "\na", " in a", " in a:1", "PHP Fatal error: ", "\n a in a:1\n"), MAX_READ, ask="search"),
+    "scripted._CAUSE": Worst(("\n ", "\n\tCaused by:"), MAX_READ),
+    "scripted._PHP_HEAD": Worst(
+        ("\n", "\na", " in a", " in a:1", "PHP Fatal error: ", "\n a in a:1\n"), MAX_READ, ask="search"
+    ),
     "bounds._RUN_OF_DIGITS": Worst(("0", "0 ", "0" + " " * 12, "-", "0a")),
-    "python._CALL": Worst(('\n  File "', '\n  File "a", line 1, in ' + "a" * 290, '  File "'), MAX_READ),
-    "python._CAUSED": Worst(("\n", "\n\nThe above exception was the direct cause", "\n\n"), MAX_READ),
-    "python._GROUP": Worst(("\n  | ", "\n  ", "  + "), MAX_READ),
-    "python._HEAD": Worst(("\na", "\na: ", "a.", "\n" + "a." * 200), MAX_READ),
-    "python._SIZE": Worst((" (1", " (1 sub-exceptions", " (1 sub-exceptions)"), MAX_READ, ask="search"),
-    "questions._NUL": Worst(("\\", "\\u0000", "\\\\u000")),
+    "scripted._PYTHON_CALL": Worst(('\n  File "', '\n  File "a", line 1, in ' + "a" * 290, '  File "'), MAX_READ),
+    "scripted._CAUSED": Worst(("\n", "\n\nThe above exception was the direct cause", "\n\n"), MAX_READ),
+    "scripted._GROUP": Worst(("\n  | ", "\n  ", "  + "), MAX_READ),
+    "scripted._PYTHON_HEAD": Worst(("\na", "\na: ", "a.", "\n" + "a." * 200), MAX_READ),
+    "scripted._SIZE": Worst((" (1", " (1 sub-exceptions", " (1 sub-exceptions)"), MAX_READ, ask="search"),
+    "groups._NUL": Worst(("\\", "\\u0000", "\\\\u000")),
     "resolving._DRIVE": Worst(("a", "a:")),
     "resolving._SCHEME": Worst(("a", "a:", "a://"), ask="match"),
-    "ruby._CALL": Worst(("\na:1:in '", "\n from a", "\n 1: from a:1", "\na:1:in 'a#", "\n<internal:", "a:"), MAX_READ),
-    "ruby._NEXT": Worst(("\n", "\na:1", "\n 1: from", "\n " + "a:1:in" * 80), MAX_READ),
-    "ruby._OF_LIBRARY": Worst(("/gems", "/ruby/", "/lib"), 600, ask="search"),
-    "ruby._TYPE": Worst((" (A", " (A)", " (A:"), MAX_READ, ask="search"),
+    "scripted._RUBY_CALL": Worst(
+        ("\na:1:in '", "\n from a", "\n 1: from a:1", "\na:1:in 'a#", "\n<internal:", "a:"), MAX_READ
+    ),
+    "scripted._RUBY_NEXT": Worst(("\n", "\na:1", "\n 1: from", "\n " + "a:1:in" * 80), MAX_READ),
+    "scripted._OF_LIBRARY": Worst(("/gems", "/ruby/", "/lib"), 600, ask="search"),
+    "scripted._TYPE": Worst((" (A", " (A)", " (A:"), MAX_READ, ask="search"),
     "runners._EMAIL": Worst(("@", "a@", "a", "a.", "a@a.", "a@" + "a" * 63, "a@" + "a." * 9, "a@a.a-")),
-    "rust._BACKTRACE": Worst(("\nstack backtrace", "stack backtrace:\n"), MAX_READ),
-    "rust._CALL": Worst(("\n 0: a", "\n0: a\n at ", "\n0: a\n at " + ":1" * 200, "\n0: 0x0 - ", "0: \n\t"), MAX_READ),
-    "rust._HASH": Worst(("::h", "::h0000000000000000"), 400),
-    "rust._OF_LIBRARY": Worst(("rustc", "/.cargo/", "/rustlib"), 500, ask="search"),
-    "rust._PANIC": Worst(("\nthread '", "\nthread 'a' (", "panicked at"), MAX_READ),
-    "rust._PLACE": Worst(("a:1", ":1:1", "a:1:1:\n"), MAX_READ, ask="match"),
-    "rust._PLATFORM": Worst(("<", "&", "<dyn mut "), 400, ask="match"),
-    "rust._QUOTED": Worst(("'", "', a:1", "', a:1:1"), MAX_READ, ask="fullmatch"),
+    "compiled._BACKTRACE": Worst(("\nstack backtrace", "stack backtrace:\n"), MAX_READ),
+    "compiled._RUST_CALL": Worst(
+        ("\n 0: a", "\n0: a\n at ", "\n0: a\n at " + ":1" * 200, "\n0: 0x0 - ", "0: \n\t"), MAX_READ
+    ),
+    "compiled._HASH": Worst(("::h", "::h0000000000000000"), 400),
+    "compiled._OF_LIBRARY": Worst(("rustc", "/.cargo/", "/rustlib"), 500, ask="search"),
+    "compiled._RUST_PANIC": Worst(("\nthread '", "\nthread 'a' (", "panicked at"), MAX_READ),
+    "compiled._PLACE": Worst(("a:1", ":1:1", "a:1:1:\n"), MAX_READ, ask="match"),
+    "compiled._RUST_PLATFORM": Worst(("<", "&", "<dyn mut "), 400, ask="match"),
+    "compiled._QUOTED": Worst(("'", "', a:1", "', a:1:1"), MAX_READ, ask="fullmatch"),
     "security._ADDRESS": Worst(("a", "a:", "a://", "a://a/", "a:/", "a+.-"), ask="fullmatch"),
     "security._DIRECTIVE": Worst(("a", "a-", "-"), ask="fullmatch"),
     "security._END": Worst(("/", "?", "#", "a"), ask="search"),
@@ -283,7 +295,7 @@ WORST: Mapping[str, Worst] = {
     "sentry_event._EVENT_ID": Worst(("0",), ask="fullmatch"),
     "several._LINE": Worst(("a", "\n", " ")),
     "several._TOKENS": Worst(('"', "\\", '"\\', "[")),
-    "members._LONE": Worst(("\\", "\\u", "\\ud83c", "\\ud83c\\udf89", "\\ud8", "a")),
+    "common._LONE": Worst(("\\", "\\u", "\\ud83c", "\\ud83c\\udf89", "\\ud8", "a")),
     "trace._TOLD": Worst(("a", 'Exception in thread "', "a [", "a: ", "Uncaught ", "a ("), MAX_READ, ask="fullmatch"),
 }
 

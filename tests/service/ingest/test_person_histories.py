@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from schemas.analytics.event import AnalyticsEvent
 from service.billing.plans import Retention
 from service.ingest.intake import Intake
-from service.ingest.kept.retention import purge
-from service.ingest.queue.items import Item, take_analytics
+from service.ingest.items import Item, take_analytics
+from service.ingest.kept import purge
 from tests.support.ingest import OWNER, Sql, make_project, miscounted, running, send, sender
 
 DAY = 86400

@@ -8,8 +8,8 @@ import structlog
 
 from service.billing.plans import Retention
 from service.eventstore.declare import commands
-from service.ingest.kept import retention
-from service.ingest.kept.retention import purge
+from service.ingest import kept as kepts
+from service.ingest.kept import purge
 from tests.service.ingest.test_partitions import advance, label, labels, placed
 from tests.service.ingest.test_partitions import connection as connection  # noqa: PLC0414 (a fixture)
 from tests.support.ingest import (
@@ -41,7 +41,7 @@ def left(sql, table="log_events"):
 
 
 async def test_old_telemetry_goes_and_the_case_stays(database_url, connection, sql, monkeypatch):
-    monkeypatch.setattr(retention, "STEP", 2)
+    monkeypatch.setattr(kepts, "STEP", 2)
     async with running(database_url) as intake:
         await send(intake, *(log_item(f"m {n}", user={"id": "u"}, tags={"n": str(n)}) for n in range(5)))
         await send(intake, analytics_item(), log_item("m 9", of=sender(OTHER)))
@@ -82,7 +82,7 @@ def forbid_deletes(sql, partition):
 
 async def test_a_day_that_no_plan_keeps_goes_whole(database_url, connection, sql, monkeypatch):
     """Without a row of it being deleted before; each case keeps its last error, however many went with the day."""
-    monkeypatch.setattr(retention, "CASES", 2)
+    monkeypatch.setattr(kepts, "CASES", 2)
     async with running(database_url) as intake:
         await send(
             intake, *(log_item(f"{word} {n}") for word in ("one", "two", "three", "four", "five") for n in (1, 2))
@@ -134,7 +134,7 @@ async def test_a_sample_says_by_which_dsn_its_error_came(database_url, connectio
 
 async def test_what_people_wrote_goes_as_old_as_errors_go(database_url, connection, sql, monkeypatch):
     """Step by step, of each project by its own plan."""
-    monkeypatch.setattr(retention, "STEP", 2)
+    monkeypatch.setattr(kepts, "STEP", 2)
     sql.execute(
         "insert into feedback_reports (project_id, received_at, id, sent_key, source, message, public) "
         "select p, service_today() - d * 86400, p || d, d, 'feedback', '', false "
@@ -147,7 +147,7 @@ async def test_what_people_wrote_goes_as_old_as_errors_go(database_url, connecti
 
 async def test_a_day_in_use_waits_for_the_next_run(database_url, connection, sql, monkeypatch):
     """None of its rows is deleted meanwhile: it is to go whole."""
-    monkeypatch.setattr("service.ingest.kept.retention.DROP_TRIES", 1)
+    monkeypatch.setattr("service.ingest.kept.DROP_TRIES", 1)
     async with running(database_url) as intake:
         await send(intake, log_item("m"))
     first = label(sql)
@@ -183,7 +183,7 @@ async def test_shorter_plans_end_within_days_that_longer_ones_keep(database_url,
 
 async def test_accounts_take_turns_and_a_stopped_run_is_gone_on_with(database_url, connection, sql, monkeypatch):
     """One has very much to go, another little: it waits for one turn of each. A kill costs at most one step."""
-    monkeypatch.setattr(retention, "STEP", 2)
+    monkeypatch.setattr(kepts, "STEP", 2)
     async with running(database_url) as intake:
         await send(intake, *(log_item("m") for _ in range(9)), *(log_item("m", of=sender(OTHER)) for _ in range(3)))
     advance(sql, 40)
@@ -195,7 +195,7 @@ async def test_accounts_take_turns_and_a_stopped_run_is_gone_on_with(database_ur
         if seen[-1] == (5, 1):
             raise InterruptedError
 
-    monkeypatch.setattr(retention, "leave_room", look)
+    monkeypatch.setattr(kepts, "leave_room", look)
     with pytest.raises(InterruptedError):
         await purge(connection, kept())
     assert list(dict.fromkeys(seen)) == [(9, 3), (7, 3), (7, 1), (5, 1)]
@@ -220,7 +220,7 @@ async def test_one_process_does_it_at_a_time(database_url, connection, sql):
 
 async def test_only_a_purge_that_took_something_is_logged(database_url, connection, sql, monkeypatch):
     logged = structlog.testing.CapturingLogger()
-    monkeypatch.setattr(retention, "log", logged)  # whatever another test has set up for a process
+    monkeypatch.setattr(kepts, "log", logged)  # whatever another test has set up for a process
     async with running(database_url) as intake:
         await send(intake, log_item("m"))
     await purge(connection, kept())

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.auth.secrets import SecretKind, make
-from service.ingest.scrub import looking
-from service.ingest.scrub.looking import EVERYTHING, NOTHING, Suspicion
-from service.ingest.scrub.scrubbing import SCRUBBED, TOO_MANY, Findings, Scrubber
+from service.ingest import scrubbing
+from service.ingest.scrubbing import EVERYTHING, NOTHING, SCRUBBED, TOO_MANY, Findings, Scrubber, Suspicion
 from statemachines.kernel.forms import FORMS, MOST_CANDIDATES, SecretForm
 from statemachines.kernel.telling import SECRET_FRAGMENTS, STRING_FRAGMENTS, STRING_NAMES
 
@@ -358,7 +357,7 @@ def test_thousands_of_new_parts_are_not_looked_at_one_by_one(monkeypatch):
     monkeypatch.setattr(scrubber.look, "_judge", lambda text: looked.append(len(text)) or judge(text))
     parts = [{"a": "x" * (number % 400), "b": "y" * (number // 400)} for number in range(4_000)]
     assert scrubber.look(json.dumps([*parts, {"password": "p"}]).encode()).names
-    assert len(looked) <= 1 + looking._JUDGED_AT_ONCE
+    assert len(looked) <= 1 + scrubbing._JUDGED_AT_ONCE
 
 
 def test_frames_that_come_again_are_not_looked_at_again(monkeypatch):
@@ -376,7 +375,7 @@ def test_frames_that_come_again_are_not_looked_at_again(monkeypatch):
     for number in range(200):
         fresh = [{"file": f"{'a' * number}_{'b' * place}.py", "code": "x" * 20} for place in range(100)]
         scrubber.look(json.dumps({"frames": fresh}).encode())
-    assert len(scrubber.look._known_parts) <= looking._KNOWN_PARTS + 101
+    assert len(scrubber.look._known_parts) <= scrubbing._KNOWN_PARTS + 101
 
 
 @pytest.mark.parametrize("more", ["", 'two\nlines of "text"'])

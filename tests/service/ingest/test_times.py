@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.ingest.queue.outcomes import PUBLIC_REACH, REACH, SKEW, SdkClock, occurred_at, seconds_of
+from service.ingest.outcomes import PUBLIC_REACH, REACH, SKEW, SdkClock, occurred_at, seconds_of
 from tests.support.ingest import Sql, check_books, log_item, make_public, miscounted, public_sender, running, send
 
 NOW = 1_795_000_000

@@ -14,15 +14,13 @@ import pytest
 from service.auth.authority import carry_out
 from service.cases.commands import suppression as rules
 from service.eventstore.store import EventStore
-from service.ingest.flush import statements
-from service.ingest.flush.counting import parameters
-from service.ingest.flush.decider import Decider
-from service.ingest.flush.tally import Tally
+from service.ingest import items, locking
+from service.ingest.flushing import Decider, parameters
 from service.ingest.foreign.common import to_log
 from service.ingest.foreign.otlp import OtlpRecord, Scope, to_event
 from service.ingest.grouping.fingerprint import GROUPINGS, group
-from service.ingest.queue import items
-from service.ingest.queue.items import Item
+from service.ingest.items import Item
+from service.ingest.tally import Tally
 from statemachines.cases import case
 from statemachines.cases.suppression import Action
 from tests.support.cluster import TestCluster
@@ -116,7 +114,7 @@ def test_that_an_old_case_is_absent_is_looked_up_by_index(database_url: str, sql
         plans: list[str] = []
         admin.add_notice_handler(lambda notice: plans.append(str(notice.message_primary)))
         for _ in range(8):  # from the sixth on the plan may be one for any values
-            [[stored]] = admin.execute(statements.FLUSH.encode(), values).fetchall()
+            [[stored]] = admin.execute(locking.FLUSH.encode(), values).fetchall()
             assert stored is not None
     told = [plan for plan in plans if "known.revision = 0" in plan]
     assert len(told) == 8
@@ -124,7 +122,7 @@ def test_that_an_old_case_is_absent_is_looked_up_by_index(database_url: str, sql
         assert "using stream_heads_pkey on stream_heads" in plan
         assert "Seq Scan on stream_heads" not in plan
     sql.execute("insert into stream_heads values (%s, 'none_99', 'case', 1, '')", (PROJECT,))
-    assert sql.execute(statements.FLUSH.encode(), values).fetchone() == (None,)
+    assert sql.execute(locking.FLUSH.encode(), values).fetchone() == (None,)
 
 
 async def test_an_old_case_takes_its_errors_whatever_is_known(

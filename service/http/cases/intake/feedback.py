@@ -23,10 +23,10 @@ from service.http.edge.answer.errors import PayloadTooLarge, RateLimited
 from service.http.edge.body.adjusting import adjust
 from service.http.edge.body.gate import Odd, check_body, check_values
 from service.http.edge.declare.call import Call
-from service.ingest.foreign.feedback import SOURCES, USER_REPORT, FeedbackRow, MalformedFeedback, to_row
-from service.ingest.foreign.members import FRAMES
-from service.ingest.kept.kinds import REFUSED, Kind
-from service.ingest.scrub.scrubbing import Findings, Scrubber
+from service.ingest.foreign.common import FRAMES
+from service.ingest.foreign.feedback import SOURCES, USER_REPORT, MalformedFeedback, to_row
+from service.ingest.kept import REFUSED, FeedbackRow, Kind
+from service.ingest.scrubbing import Findings, Scrubber
 from service.settingvalues import FEEDBACK
 from statemachines.projects.project import ProjectDeletionInProgress
 

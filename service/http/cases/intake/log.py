@@ -11,7 +11,7 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import BATCHES
 from service.http.edge.declare.operations import SENDERS
-from service.ingest.queue.items import take_log
+from service.ingest.items import take_log
 
 
 @groups.INGEST.operation(

@@ -26,6 +26,7 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import media_of
 from service.http.edge.declare.headers import head_of
 from service.ingest.foreign import envelope
+from service.ingest.foreign.common import FRAMES
 from service.ingest.foreign.crash import (
     DUMP,
     EVENT,
@@ -38,10 +39,9 @@ from service.ingest.foreign.crash import (
     to_payload,
 )
 from service.ingest.foreign.envelope import MAX_DUMP, MINIDUMP, FormPart, FormReader
-from service.ingest.foreign.members import FRAMES
 from service.ingest.foreign.sentry_event import event_id_of
-from service.ingest.kept.kinds import NOT_KEPT, Kind
-from service.ingest.queue.items import AS_SENT, Adjustments
+from service.ingest.items import AS_SENT, Adjustments
+from service.ingest.kept import NOT_KEPT, Kind
 from service.multipart import FORM, MalformedForm, boundary_of
 
 BARE = ("application/octet-stream", "application/x-dmp")

@@ -21,8 +21,8 @@ from service.http.edge.declare.call import Call
 from service.ingest.foreign import otlp_json, otlp_protobuf
 from service.ingest.foreign.common import to_log
 from service.ingest.foreign.otlp import Cut, MalformedExport, OtlpRecord, Scope, TooManyRecords, Unread, to_event
-from service.ingest.kept.kinds import REFUSED, Kind
-from service.ingest.queue.items import Item, Part, Sender, check_extra
+from service.ingest.items import Item, Part, Sender, check_extra
+from service.ingest.kept import REFUSED, Kind
 
 T = TypeVar("T")
 

@@ -35,10 +35,10 @@ from service.http.edge.body.adjusting import adjust
 from service.http.edge.body.gate import Odd, check_body, check_values
 from service.http.edge.declare.call import Call
 from service.ingest.foreign import posthog
-from service.ingest.foreign.members import FRAMES
+from service.ingest.foreign.common import FRAMES
 from service.ingest.foreign.posthog import PostHogRecord, Sent
-from service.ingest.kept.kinds import NOT_KEPT, REFUSED, Kind
-from service.ingest.queue.items import AS_SENT, Adjustments, Item, check_event
+from service.ingest.items import AS_SENT, Adjustments, Item, check_event
+from service.ingest.kept import NOT_KEPT, REFUSED, Kind
 
 OPERATION = "PostHog event"
 """How idempotency records call it: an event is the same one, whichever of the routes it takes."""

@@ -26,11 +26,10 @@ from service.http.edge.body.gate import Odd, check_body, check_values
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import ARRAY, media_of
 from service.http.edge.declare.headers import head_of
-from service.ingest.foreign.common import TakenLog, to_log
-from service.ingest.foreign.members import FRAMES
+from service.ingest.foreign.common import FRAMES, TakenLog, to_log
 from service.ingest.foreign.security import MalformedReport, ReportFacts, read_report
-from service.ingest.kept.kinds import NOT_KEPT, REFUSED, Kind
-from service.ingest.queue.items import AS_SENT, Adjustments, Item
+from service.ingest.items import AS_SENT, Adjustments, Item
+from service.ingest.kept import NOT_KEPT, REFUSED, Kind
 
 OPERATION = "security report"
 """How records of requests call it."""

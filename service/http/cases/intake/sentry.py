@@ -28,13 +28,12 @@ from service.http.edge.body.gate import Odd, check_body, check_values
 from service.http.edge.body.unpacking import decompress
 from service.http.edge.declare.call import Call
 from service.ingest.foreign import envelope, sentry_event
-from service.ingest.foreign.common import TakenLog, to_log
+from service.ingest.foreign.common import FRAMES, TakenLog, to_log
 from service.ingest.foreign.crash import with_dump
 from service.ingest.foreign.envelope import MAX_DUMP, MINIDUMP, EnvelopeReader
 from service.ingest.foreign.feedback import SOURCES, known_type, read_report
-from service.ingest.foreign.members import FRAMES
-from service.ingest.kept.kinds import LOST, NOT_KEPT, REFUSED, Kind
-from service.ingest.queue.items import AS_SENT, Adjustments, Item
+from service.ingest.items import AS_SENT, Adjustments, Item
+from service.ingest.kept import LOST, NOT_KEPT, REFUSED, Kind
 
 OPERATION = "Sentry event"
 """How idempotency records call it: an event is the same one, whichever of the routes it takes."""

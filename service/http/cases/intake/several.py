@@ -25,8 +25,8 @@ from service.fairness.turns import CommandNotDone
 from service.http.edge.answer.errors import Failure, ItemIdReused, TooManyItems, failure_of, let_go, log_failure
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import LINES
-from service.ingest.foreign.members import first_items
-from service.ingest.queue.items import Adjustments, Item, Result, Sender
+from service.ingest.foreign.common import first_items
+from service.ingest.items import Adjustments, Item, Result, Sender
 from statemachines.kernel.canonical import canonical_sha256
 
 M = TypeVar("M")

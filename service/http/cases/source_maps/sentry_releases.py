@@ -27,7 +27,7 @@ from service.http.cases.source_maps.sentry_upload import admit_to, carry_out_in,
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from service.ingest.scrub.scrubbing import hide_own
+from service.ingest.scrubbing import hide_own
 
 _ORGANIZATION = "/api/0/organizations/{organization}"
 _RELEASE = _ORGANIZATION + "/releases/{version}"

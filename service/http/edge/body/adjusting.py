@@ -35,7 +35,7 @@ from service.http.edge.body.gate import (
     members_of,
     named_twice,
 )
-from service.ingest.queue.items import Adjustments
+from service.ingest.items import Adjustments
 from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.faults import join
 

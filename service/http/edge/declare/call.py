@@ -35,7 +35,7 @@ from service.http.edge.declare.headers import conditional, head_of
 from service.http.edge.declare.operations import Operation
 from service.http.edge.declare.sdk import BodyReader
 from service.http.edge.waiting.waits import RevisionWait
-from service.ingest.queue.items import AS_SENT, Adjustments, Sender
+from service.ingest.items import AS_SENT, Adjustments, Sender
 from service.services import Services
 from statemachines.kernel.machine import Rejection
 from statemachines.kernel.moved import Moved

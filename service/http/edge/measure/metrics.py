@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from schemas.kernel.errors import CATALOGUE
 from service.discovery.reads import DESCRIPTIONS, Figure
-from service.ingest.queue.outcomes import IngestOutcomes
+from service.ingest.outcomes import IngestOutcomes
 
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"

@@ -12,7 +12,7 @@ from service.analytics.blueprints.catalogue import CATALOGUE, ask_for
 from service.analytics.blueprints.declared import Blueprint
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY
-from service.ingest.queue import outcomes
+from service.ingest import outcomes
 from tests.support.questions import OTHER, Error, Event, Questions
 from tests.support.questions import questions as questions  # noqa: PLC0414 (a fixture is found by name)
 

@@ -11,7 +11,7 @@ import httpx2
 import psycopg
 import pytest
 
-from service.ingest.kept.kinds import settle
+from service.ingest.kept import settle
 from service.settingvalues import RATE_LIMITS
 from tests.service.http.cases.test_kinds import item
 from tests.support import archives, seen

@@ -18,7 +18,7 @@ from service.http.edge.routes import all_endpoints
 from service.ingest.foreign.crash import DUMP
 from service.ingest.foreign.feedback import ITEM_TYPES, OTHER
 from service.ingest.foreign.posthog import NOT_TAKEN
-from service.ingest.kept.kinds import MOST_NAMES, NOT_KEPT, Kind, KindCounts
+from service.ingest.kept import MOST_NAMES, NOT_KEPT, Kind, KindCounts
 from tests.service.http.cases.test_otlp import AS_PROTOBUF, export
 from tests.support.api import World, ok
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

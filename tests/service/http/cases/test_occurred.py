@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from service.ingest.queue.outcomes import REACH
+from service.ingest.outcomes import REACH
 from tests.service.http.cases.test_otlp import AS_PROTOBUF, ERROR, export
 from tests.support.api import World, ok
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from service.ingest.scrub.bounds import MOST_VARIABLE, MOST_VARIABLES, bounded_variables
+from service.ingest.bounds import MOST_VARIABLE, MOST_VARIABLES, bounded_variables
 from tests.support.api import World, ok
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.console import browser_of

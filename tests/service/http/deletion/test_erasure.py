@@ -17,7 +17,7 @@ from service.analytics.local import LocalAnalytics, RepairedCase, count_recurren
 from service.analytics.probes import TrafficProbe
 from service.eventstore.store import EventStore
 from service.http.edge.routes import all_endpoints
-from service.ingest.kept.kinds import COUNTERS, check_counters
+from service.ingest.kept import COUNTERS, check_counters
 from service.runs.reads.look_for_work import ENVIRONMENTS_KEPT, observed_in
 from statemachines.accounts.membership import Role
 from tests.support import archives

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.cases.log import MAX_EXTRA_BYTES, MAX_INGEST_BYTES, LogEvent
 from schemas.onboarding.proof import PROOF_PROPERTY
+from service.ingest.bounds import MOST_OF_EVENT, MOST_OF_TAGS, MOST_OF_TEXT, most_of
 from service.ingest.foreign.common import (
     MAX_FRAMES,
     NO_MESSAGE,
@@ -23,11 +24,9 @@ from service.ingest.foreign.common import (
     to_log,
 )
 from service.ingest.foreign.sentry_event import KEPT
-from service.ingest.grouping.evidence import gather
-from service.ingest.grouping.fingerprint import group
-from service.ingest.queue.items import Item, LogRow, Sender, take_log
-from service.ingest.scrub.bounds import MOST_OF_EVENT, MOST_OF_TAGS, MOST_OF_TEXT, most_of
-from service.ingest.scrub.scrubbing import Scrubber
+from service.ingest.grouping.fingerprint import gather, group
+from service.ingest.items import Item, LogRow, Sender, take_log
+from service.ingest.scrubbing import Scrubber
 from service.packing import unpack
 
 NATIVE = {

@@ -17,7 +17,7 @@ from service.ingest.foreign.feedback import (
     MalformedFeedback,
     to_row,
 )
-from service.ingest.scrub.scrubbing import Scrubber
+from service.ingest.scrubbing import Scrubber
 
 SCRUBBER = Scrubber()
 ID, OTHER_ID = "0123456789abcdef0123456789abcdef", "f" * 32

@@ -11,9 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.ingest.foreign.crash import CrashForm, event_text, to_payload, with_dump
+from service.ingest.foreign.crash import (
+    MAX_MODULES,
+    CrashForm,
+    UnreadableDump,
+    event_text,
+    read_dump,
+    to_payload,
+    with_dump,
+)
 from service.ingest.foreign.envelope import MAX_PARTS, FormPart, FormReader, TooManyParts
-from service.ingest.foreign.minidump import MAX_MODULES, UnreadableDump, read_dump
 from service.multipart import MalformedForm, boundary_of
 from tests.support.minidumps import (
     ACCESS_VIOLATION,

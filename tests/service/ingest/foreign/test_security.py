@@ -9,7 +9,7 @@ import pytest
 from service.ingest.foreign.common import ForeignEvent
 from service.ingest.foreign.feedback import OTHER
 from service.ingest.foreign.security import EXTENSION, NETWORK, MalformedReport, ReportFacts, read_report
-from service.ingest.queue.outcomes import SdkClock
+from service.ingest.outcomes import SdkClock
 
 
 def csp(**members: Any) -> dict[str, Any]:

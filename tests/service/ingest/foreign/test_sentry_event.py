@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from service.ingest.foreign.common import to_log
 from service.ingest.foreign.feedback import MAX_QUANTITY, known_type, read_report
 from service.ingest.foreign.sentry_event import event_id_of, read_event
-from service.ingest.grouping.evidence import gather
-from service.ingest.grouping.fingerprint import group
+from service.ingest.grouping.fingerprint import gather, group
 from tests.support.sentry import EVENT_ID, NATIVE_LOG, PYTHON_EVENT
 
 

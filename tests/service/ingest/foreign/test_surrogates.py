@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from service.ingest.foreign.members import FAULTS, decode_any, without_lone
+from service.ingest.foreign.common import FAULTS, decode_any, without_lone
 
 pieces = st.sampled_from(
     ["\ud83c", "\udf89", "\ud83c\udf89", "\\", '"', "u0000", "\\ud83c", "a", "é", "\n", "\ud7ff", "\ue000"]

@@ -12,8 +12,7 @@ import pytest
 
 from service.ingest.foreign.common import to_log
 from service.ingest.foreign.otlp import OtlpRecord, Scope, to_event
-from service.ingest.grouping.evidence import gather
-from service.ingest.grouping.fingerprint import group, title
+from service.ingest.grouping.fingerprint import gather, group, title
 from service.ingest.grouping.symbols import read_symbol
 from tests.service.ingest.grouping.test_alike import Event, as_text, case_of, event, held
 from tests.service.ingest.grouping.test_pairs import offered

@@ -17,8 +17,8 @@ from service.ingest.foreign.common import to_log
 from service.ingest.foreign.otlp import OtlpRecord, Scope
 from service.ingest.foreign.otlp import to_event as of_otlp
 from service.ingest.foreign.sentry_event import read_event
-from service.ingest.queue.items import Assignment, Item
-from service.ingest.scrub.scrubbing import Scrubber
+from service.ingest.items import Assignment, Item
+from service.ingest.scrubbing import Scrubber
 from tests.support.ingest import sender
 
 LEAST_RIGHT = 115

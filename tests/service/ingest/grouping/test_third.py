@@ -11,8 +11,7 @@ from service.ingest.foreign.common import TakenLog, to_log
 from service.ingest.foreign.otlp import OtlpRecord, Scope, to_event
 from service.ingest.foreign.posthog import Sent, to_record
 from service.ingest.foreign.sentry_event import read_event
-from service.ingest.grouping.evidence import gather
-from service.ingest.grouping.fingerprint import group, title
+from service.ingest.grouping.fingerprint import gather, group, title
 from service.ingest.grouping.first import filled, says_something, template_of
 from service.ingest.grouping.symbols import read_symbol, shown_name
 from tests.service.ingest.grouping.test_pairs import offered

@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -120,3 +121,11 @@ def _seconds_in(text: str) -> int | None:
         return math.floor((told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
         return None
+
+
+@dataclass(slots=True)
+class SdkCounts:
+    """What one process has been told: items by protocol and type, drops by protocol, reason and category."""
+
+    items: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    discarded: Counter[tuple[str, ...]] = field(default_factory=Counter)

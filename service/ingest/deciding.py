@@ -1,38 +1,128 @@
-"""What becomes of each record of a flush that holds its locks: refused, repeated, held, or stored and in its case.
-
-A case that stays as it is, is only counted; one that opens or regresses gets a unit of its own, together with the rules
-of its project. An error whose case was merged into another is taken in by that one (G-145): both heads are locked, and
-where it goes is as their states say under these locks. What is not locked yet because it was not known is remembered
-for the next flush.
-"""
+"""What becomes of each record of a flush that holds its locks: refused, repeated, held, or stored and in its case."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from service.auth.refusals import Unauthenticated
+from service.eventstore.connect.connection import Connection
+from service.eventstore.connect.pipeline import columns
 from service.eventstore.declare.commands import Answer, Command, IdempotencyRecord, KeyReused, Outcome, replay
 from service.eventstore.declare.faults import StreamFault
 from service.eventstore.state.cache import StreamName
 from service.eventstore.state.loading import Footprint, Loaded
 from service.eventstore.state.unit import Batch, UnitOfWork
-from service.ingest.flush.attempt import NO_HEADERS, REPEATED, Attempt, Stored
-from service.ingest.flush.locking import Project
-from service.ingest.flush.memory import Memory, overflow_of, rules_of
-from service.ingest.flush.newcases import CaseRoom
-from service.ingest.flush.tally import Assigned, Tally
-from service.ingest.grouping.evidence import GroupingEvidence
-from service.ingest.grouping.fingerprint import Grouping
-from service.ingest.grouping.releases import ReleaseQuestion
-from service.ingest.queue.items import STORED, Assignment, Item, LogRow
-from service.ingest.queue.outcomes import SdkClock, occurred_at
+from service.ingest.grouping.fingerprint import Grouping, GroupingEvidence
+from service.ingest.items import STORED, Assignment, Item, LogRow
+from service.ingest.locking import CaseRoom, Memory, Project, overflow_of, rules_of
+from service.ingest.outcomes import SdkClock, occurred_at
+from service.ingest.tally import Assigned, Tally
 from statemachines.cases import case
 from statemachines.cases import suppression as suppressions
+from statemachines.deploys.releases import PARTS, is_older, parts
 from statemachines.kernel.machine import Stream
 from statemachines.projects.project import ProjectDeletionInProgress
+
+# A flush and what becomes of its records.
+
+NO_HEADERS: Mapping[str, str] = {}
+TAKEN = Outcome(STORED, b"", NO_HEADERS)
+"""What is told of a part of an export: nobody reads answers to it."""
+REPEATED = Outcome(STORED, b"", NO_HEADERS, replayed=True)
+
+
+class Stored(NamedTuple):
+    """A record that the transaction stores, and whether a rule keeps it out of attention."""
+
+    item: Item
+    suppressed: bool
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A flush and what becomes of its records: stored (once it is committed), settled without it, or held.
+
+    From `committing` on, what is stored may be committed. `received_at` is its time of receipt in epoch seconds, known
+    once the database has told it.
+    """
+
+    number: int
+    items: Sequence[Item]
+    received_at: int = 0
+    stored: list[Stored] = field(default_factory=list)
+    settled: list[tuple[Item, Outcome | Exception]] = field(default_factory=list)
+    held: list[Item] = field(default_factory=list)
+    committing: bool = False
+
+    def answers(self) -> Iterable[tuple[Item, Outcome | Exception]]:
+        """What the callers are told once the flush is committed; those of held records are told later."""
+        for item, _ in self.stored:
+            if item.part is None:
+                yield item, Outcome(STORED, item.answer(self.received_at), NO_HEADERS)
+            else:
+                yield item, TAKEN
+        yield from self.settled
+
+
+# Which errors say nothing about a resolved case: those of a release older than its repair (G-144, G-199). The
+# repairing release is the one that was current in the error's environment when the case was resolved. A release is
+# older when it was last deployed there before that one, or when its version says so: a hotfix of an older line
+# reopens nothing. Deploys are read beside the locks: one that is recorded at the same moment may be seen or not, as
+# if the error had come before or after it.
+
+_BARE = rf"regexp_replace(d.version, '{PARTS}.*$', '\2')"
+_NAME = rf"regexp_replace(d.version, '{PARTS}.*$', '\1')"
+_REPAIRED_BY = f"""
+select w.project_id, w.environment, w.release, w.resolved_at, present.version,
+    coalesce((last.recorded_at, last.id) < (present.recorded_at, present.id), false)
+from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[])
+    as w(project_id, environment, release, resolved_at, name, bare)
+left join lateral (
+    select {_NAME} as name, d.recorded_at, d.id from deploys d
+    where d.project_id = w.project_id and d.environment = w.environment and {_BARE} = w.bare
+        and (w.name = '' or {_NAME} in ('', w.name))
+    order by d.recorded_at desc, d.id desc limit 1) last on true
+cross join lateral (select coalesce(nullif(w.name, ''), last.name, '') as name) package
+cross join lateral (
+    select d.version, d.recorded_at, d.id from deploys d
+    where d.project_id = w.project_id and d.environment = w.environment and d.recorded_at <= w.resolved_at
+        and (package.name = '' or {_NAME} in ('', package.name))
+    order by d.recorded_at desc, d.id desc limit 1) present
+"""  # noqa: S608 - put together from constants
+"""A release without a name is of the package that was last deployed as that version."""
+
+
+class ReleaseQuestion(NamedTuple):
+    """Whether a release was older than the one that was current in an environment at a time (epoch seconds)."""
+
+    project_id: str
+    environment: str
+    release: str
+    resolved_at: int
+
+
+def find_outdated(connection: Connection, questions: Iterable[ReleaseQuestion]) -> frozenset[ReleaseQuestion]:
+    """Answer with those of the questions to which it is yes. Raises psycopg.Error."""
+    asked = sorted(set(questions))
+    if not asked:
+        return frozenset()
+    places = columns(((*question, *parts(question.release)) for question in asked), 6)
+    rows = connection.execute(_REPAIRED_BY, places, prepare=True).fetchall()
+    return frozenset(
+        ReleaseQuestion(*question)
+        for *question, repaired_by, replaced in rows
+        if replaced or is_older(question[2], repaired_by)
+    )
+
+
+# What becomes of each record of a flush that holds its locks: refused, repeated, held, or stored and in its case. A
+# case that stays as it is, is only counted; one that opens or regresses gets a unit of its own, together with the
+# rules of its project. An error whose case was merged into another is taken in by that one (G-145): both heads are
+# locked, and where it goes is as their states say under these locks. What is not locked yet because it was not known
+# is remembered for the next flush.
 
 OVERFLOW = GroupingEvidence(
     None,

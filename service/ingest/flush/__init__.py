@@ -1,1 +1,0 @@
-"""One flush: records, counters and the cases they open, in one transaction."""

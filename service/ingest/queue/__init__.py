@@ -1,1 +1,0 @@
-"""Records that wait for their flush."""

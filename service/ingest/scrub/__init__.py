@@ -1,1 +1,0 @@
-"""What is secret or personal in telemetry is found and hidden before anything is kept."""
