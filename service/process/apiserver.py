@@ -22,6 +22,7 @@ from granian.server import MPServer
 from litestar.types import ASGIApp
 
 from service.console.door import ENDPOINTS
+from service.eventstore.connect.bell import COMMITTED, RESENT
 from service.http.edge.app import create_app
 from service.http.edge.measure.metrics import forget
 from service.http.edge.routes import all_endpoints
@@ -53,6 +54,8 @@ def load() -> ApiServer:
     configure(settings.log_level, "api")
     registry()
     declared()
+    COMMITTED.hang()
+    RESENT.hang()
     edge = create_app(lambda: make_services(settings), [*all_endpoints(), *ENDPOINTS])
     return ApiServer(settings, Draining(edge, edge.pipeline.end_waits))
 

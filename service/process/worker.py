@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Iterable
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 
 import procrastinate
 import psycopg
@@ -18,7 +20,7 @@ from psycopg_pool import PoolTimeout
 
 from service.egress.guard import CALLERS, OPERATOR
 from service.eventstore.connect.connection import FULL_DISK, OUTAGE
-from service.eventstore.log.reactor import Reactor
+from service.eventstore.log.reactor import Reactor, Repeating
 from service.eventstore.log.sequencer import Sequencer
 from service.eventstore.tree.growing import CheckpointFile
 from service.eventstore.tree.signing import Notary, Signer
@@ -53,13 +55,15 @@ async def run(settings: Settings) -> None:
             return
         stack.push_async_callback(_close, services)
         url = settings.database_url
-        notary = Notary(url, _signer(settings))
-        for thread in (Sequencer(url, notary.wake), Reactor(url, reactions), OutboxReader(url), notary):
+        deliverer = Deliverer(settings, services.store, services.guard)
+        wake_deliverer = partial(asyncio.get_running_loop().call_soon_threadsafe, deliverer.wake)
+        tailing = (Notary(url, _signer(settings)), Reactor(url, reactions), OutboxReader(url, wake_deliverer))
+        for thread in (*tailing, Sequencer(url, partial(_wake, tailing))):
             thread.start()
             stack.callback(thread.stop)
         if (asker := _asker(settings, services)) is not None:
             stack.push_async_callback(_end, asyncio.create_task(asker.run()))
-        deliveries = asyncio.create_task(Deliverer(settings, services.store, services.guard).run())
+        deliveries = asyncio.create_task(deliverer.run())
         stack.push_async_callback(_end, deliveries)
         log.info("working", tasks=len(tasks), reactions=len(reactions))
         await stack.enter_async_context(beating("worker"))
@@ -72,6 +76,12 @@ async def run(settings: Settings) -> None:
             if not stopping.is_set():
                 await asyncio.sleep(AGAIN_SECONDS)
     log.info("stopped")
+
+
+def _wake(tailing: Iterable[Repeating]) -> None:
+    """Let those that read the log look at it now."""
+    for one in tailing:
+        one.wake()
 
 
 def _signer(settings: Settings) -> Signer:

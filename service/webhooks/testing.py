@@ -34,6 +34,7 @@ from schemas.webhooks.told import (
 )
 from service.auth.refusals import Refusal
 from service.egress.guard import Guard, reach_of_webhooks
+from service.eventstore.connect.bell import RESENT
 from service.eventstore.declare.commands import KeyInProgress
 from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
@@ -386,6 +387,7 @@ async def resend(store: EventStore, project_id: str, webhook_id: str, delivery: 
     values = {"project_id": project_id, "webhook_id": webhook_id, "id": delivery, "asked": asked, "kept": MARK_SECONDS}
     async with store.facts.connection() as connection:
         await connection.execute(_RESEND.encode(), values)
+    RESENT.ring()
 
 
 async def replay(store: EventStore, webhook: StandingWebhook, after: int, until: int, asked: str | None) -> int:
@@ -415,8 +417,9 @@ async def replay(store: EventStore, webhook: StandingWebhook, after: int, until:
     async with store.facts.connection() as connection:
         values = {**about, "rows": msgspec.json.encode(rows).decode(), "asked": asked, "kept": MARK_SECONDS}
         queued = (await connection.execute(_REPLAY.encode(), values)).rowcount
-        if asked is None or queued:
-            return queued
+    RESENT.ring()
+    if asked is None or queued:
+        return queued
     # Only now, so that it sees what a twin has queued meanwhile.
     async with store.facts.connection() as connection:
         within = {**about, "after": after, "until": until, "asked": asked}

@@ -103,7 +103,7 @@ class Repeating(ABC):
 
 NAME = "reactor"
 PAGE = 500
-POLL = 0.1  # seconds
+POLL = 0.5  # seconds; the sequencer of the same worker wakes it
 
 
 class Job(NamedTuple):

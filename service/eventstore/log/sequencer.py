@@ -7,7 +7,6 @@ appended after another one committed drew a higher seq, and every snapshot that 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -15,12 +14,13 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
+from service.eventstore.connect.bell import COMMITTED, Bell
 from service.eventstore.connect.connection import Connection
 from service.eventstore.log.reactor import Job, Repeating
 
 BATCH = 1000
-BUSY_POLL = 0.010  # seconds between looks while events arrive
-IDLE_POLL = 0.050  # once nothing has arrived for a second
+BUSY_POLL = 0.010  # seconds between looks while events arrive, or another process numbers
+IDLE_POLL = 0.250  # while nobody rings: for commits of other services and of commands
 
 _LOCK = "select size from log_state for update skip locked"
 # A later statement than the lock, so that its snapshot shows what the last holder deleted.
@@ -33,12 +33,12 @@ _NUMBER = (
 _GROW = "update log_state set size = size + %s"
 
 
-def sequence_once(connection: Connection, limit: int = BATCH) -> int:
-    """Number at most `limit` events; returns how many (0: there are none, or another process numbers them)."""
+def sequence_once(connection: Connection, limit: int = BATCH) -> int | None:
+    """Number at most `limit` events; returns how many. None: another process is numbering."""
     with connection.transaction():
         row = connection.execute(_LOCK, prepare=True).fetchone()
         if row is None:
-            return 0
+            return None
         [count] = connection.execute(_NUMBER, (limit, row[0]), prepare=True).fetchone() or (0,)
         if count:
             connection.execute(_GROW, (count,), prepare=True)
@@ -54,22 +54,28 @@ def sequence_all(connection: Connection) -> int:
 
 
 class Sequencer(Repeating):
-    """Runs `sequence_once` for ever. `numbered` is called after each batch."""
+    """Runs `sequence_once` for ever, and at each ring of `bell`. `numbered` is called after each batch."""
 
-    def __init__(self, conninfo: str, numbered: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, conninfo: str, numbered: Callable[[], None] = lambda: None, bell: Bell = COMMITTED) -> None:
         super().__init__("sequencer", conninfo)
         self._numbered = numbered
-        self._active_until = 0.0
+        self._bell = bell
+
+    def start(self) -> None:
+        """Start the thread, and that which hears the bell."""
+        super().start()
+        self._bell.listen(self.wake)
 
     def turn(self, connection: Connection) -> float:
-        """Number a batch; look again at once after a full one, and more often while events arrive."""
-        count, now = sequence_once(connection), time.monotonic()
+        """Number a batch; look again at once after a full one, and soon while events arrive: they come in batches."""
+        self._bell.expect()  # before the look: see bell.py
+        count = sequence_once(connection)
+        if count == 0:
+            return IDLE_POLL
+        self._bell.cover()
         if count:
-            self._active_until = now + 1.0
             self._numbered()
-        if count == BATCH:
-            return 0.0
-        return BUSY_POLL if now < self._active_until else IDLE_POLL
+        return 0.0 if count == BATCH else BUSY_POLL
 
 
 # Deferring a job outside of the log, as the test clock does; what history causes is a reaction (reactor.py).

@@ -142,7 +142,7 @@ def _sign(connection: Connection, signer: Signer, checkpoint: Checkpoint, now: d
 
 log = structlog.get_logger()
 
-IDLE_POLL = 0.2
+IDLE_POLL = 1.0
 """Seconds between looks that nobody asked for."""
 REFUSED_POLL = 5.0
 THIN_SECONDS = 60.0

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from projections.kernel import Table
+from service.eventstore.connect.bell import COMMITTED
 from service.eventstore.connect.connection import Connection
 from service.eventstore.connect.pipeline import Value, columns
 from service.eventstore.declare.codec import (
@@ -138,6 +139,8 @@ def write(
         commit = execute(statements.COMMIT, prepare=True)
     if commit.statusmessage != "COMMIT":
         raise CommitNotConfirmed(commit.statusmessage)
+    if events:
+        COMMITTED.ring()
     stored = {(s.project_id, s.stream_id): marks[s.project_id, s.stream_id] for s in snapshots}
     _remember(batch, loaded, cache, chains, added, marks, stored)
 

@@ -13,6 +13,7 @@ import asyncio
 import random
 import time
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from prometheus_client import Counter, Histogram
 from schemas.webhooks.event import FENCED
 from service.auth.authority import carry_out
 from service.egress.guard import Guard, reach_of_webhooks
+from service.eventstore.connect.bell import RESENT
 from service.eventstore.connect.connection import FULL_DISK, OUTAGE
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
 from service.eventstore.declare.names import load_sql
@@ -59,7 +61,8 @@ REST_MS = 500
 """Before the next look at a delivery, after a begin in vain."""
 LOOKED_AT = 500
 """Webhooks of one look."""
-POLL = 0.2  # seconds between looks while nothing ends
+POLL = 0.2  # seconds between looks while something is queued, and nothing ends
+IDLE_POLL = 1.0  # while nothing is: the reader of the outbox wakes those who deliver, and RESENT does
 BUSY = 0.01  # seconds between looks at least
 AGAIN_SECONDS = 1.0
 CONNECTIONS = 4
@@ -135,21 +138,28 @@ class Deliverer:
         self._ended = asyncio.Event()
         self._from = ("", "")  # the webhook behind which the next look begins
 
+    def wake(self) -> None:
+        """Look for due deliveries now. Call it in the event loop."""
+        self._ended.set()
+
     async def run(self) -> None:
         """Send until cancelled. Attempts under way are given up then, and made again by the next worker."""
+        RESENT.listen(partial(asyncio.get_running_loop().call_soon_threadsafe, self.wake))
         await self._facts.start()
         try:
             while True:
                 self._ended.clear()
+                RESENT.expect()
+                queued = True
                 try:
-                    await self._turn()
+                    queued = await self._turn()
                 except NOT_WRITTEN as error:
                     _met(error)
                     await asyncio.sleep(AGAIN_SECONDS)
                 except Exception as error:
                     log.exception("look_failed", cause=type(error).__name__)
                     await asyncio.sleep(AGAIN_SECONDS)
-                await self._rest()
+                await self._rest(POLL if queued else IDLE_POLL)
         finally:
             for task in self._tasks.values():
                 task.cancel()
@@ -157,17 +167,17 @@ class Deliverer:
             await asyncio.gather(self._begun.stop(), self._finished.stop())
             await self._facts.stop()
 
-    async def _rest(self) -> None:
-        """Wait until an attempt has ended, or for a while."""
+    async def _rest(self, seconds: float) -> None:
+        """Wait until an attempt has ended, deliveries were queued, or for so long."""
         await asyncio.sleep(BUSY)
         try:
-            async with asyncio.timeout(POLL):
+            async with asyncio.timeout(seconds):
                 await self._ended.wait()
         except TimeoutError:
             pass
 
-    async def _turn(self) -> None:
-        """Look for due deliveries, and begin as many as there is room for."""
+    async def _turn(self) -> bool:
+        """Look for due deliveries, and begin as many as there is room for. Returns whether any are queued."""
         project_id, webhook_id = self._from
         looked = {"project_id": project_id, "webhook_id": webhook_id, "most": LOOKED_AT}
         async with self._facts.connection() as connection:
@@ -185,6 +195,7 @@ class Deliverer:
             place.patience.reschedule(now)
         if chosen:
             await self._take(chosen)
+        return bool(found) or project_id != ""  # one that began in the middle has not seen those before it
 
     async def _take(self, chosen: Sequence[AttemptPlace]) -> None:
         """Take deliveries of webhooks that have a place. Places without one are given back."""

@@ -9,7 +9,7 @@ fence drop the queue: only positions after `since` count.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -37,7 +37,7 @@ from statemachines.webhooks.webhook import (
 
 NAME = "outbox"
 PAGE = 500
-POLL = 0.1  # seconds
+POLL = 0.5  # seconds; the sequencer of the same worker wakes it
 
 _PLACE = load_sql("webhooks", "outbox/place")
 _SUBSCRIPTIONS = load_sql("webhooks", "outbox/subscriptions")
@@ -191,14 +191,17 @@ class _Page:
 
 
 class OutboxReader(Repeating):
-    """Runs `queue_once` for ever."""
+    """Runs `queue_once` for ever. `read` is called after each page with events."""
 
-    def __init__(self, conninfo: str) -> None:
+    def __init__(self, conninfo: str, read: Callable[[], object] = lambda: None) -> None:
         super().__init__(NAME, conninfo)
+        self._read = read
 
     def turn(self, connection: Connection) -> float:
         """Read a page. Look again at once after a full one."""
-        return 0.0 if queue_once(connection) == PAGE else POLL
+        if count := queue_once(connection):
+            self._read()
+        return 0.0 if count == PAGE else POLL
 
 
 # Statements for many deliveries at once: while one runs, the next gathers (G-159). Hundreds of deliveries a second
