@@ -79,7 +79,7 @@ async def run(settings: Settings) -> None:
 
 
 def _wake(tailing: Iterable[Repeating]) -> None:
-    """Let those that read the log look at it now."""
+    """Let the readers of the log look at it now."""
     for one in tailing:
         one.wake()
 

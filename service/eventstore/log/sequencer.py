@@ -62,12 +62,12 @@ class Sequencer(Repeating):
         self._bell = bell
 
     def start(self) -> None:
-        """Start the thread, and that which hears the bell."""
+        """Start the thread. From now on the bell wakes it."""
         super().start()
         self._bell.listen(self.wake)
 
     def turn(self, connection: Connection) -> float:
-        """Number a batch; look again at once after a full one, and soon while events arrive: they come in batches."""
+        """Number a batch. Look again at once after a full one, and soon while events arrive: they come in batches."""
         self._bell.expect()  # before the look: see bell.py
         count = sequence_once(connection)
         if count == 0:
