@@ -22,7 +22,7 @@ from granian.server import MPServer
 from litestar.types import ASGIApp
 
 from service.console.door import ENDPOINTS
-from service.eventstore.connect.bell import COMMITTED, RESENT
+from service.eventstore.connect.connection import COMMITTED, RESENT
 from service.http.edge.app import create_app
 from service.http.edge.measure.metrics import forget
 from service.http.edge.routes import all_endpoints

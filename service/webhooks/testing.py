@@ -34,7 +34,7 @@ from schemas.webhooks.told import (
 )
 from service.auth.refusals import Refusal
 from service.egress.guard import Guard, reach_of_webhooks
-from service.eventstore.connect.bell import RESENT
+from service.eventstore.connect.connection import RESENT
 from service.eventstore.declare.commands import KeyInProgress
 from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore

@@ -14,8 +14,7 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from service.eventstore.connect.bell import COMMITTED, Bell
-from service.eventstore.connect.connection import Connection
+from service.eventstore.connect.connection import COMMITTED, Bell, Connection
 from service.eventstore.log.reactor import Job, Repeating
 
 BATCH = 1000
@@ -68,7 +67,7 @@ class Sequencer(Repeating):
 
     def turn(self, connection: Connection) -> float:
         """Number a batch. Look again at once after a full one, and soon while events arrive: they come in batches."""
-        self._bell.expect()  # before the look: see bell.py
+        self._bell.expect()  # before the look: see Bell
         count = sequence_once(connection)
         if count == 0:
             return IDLE_POLL

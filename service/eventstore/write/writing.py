@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from projections.kernel import Table
-from service.eventstore.connect.bell import COMMITTED
-from service.eventstore.connect.connection import Connection
+from service.eventstore.connect.connection import COMMITTED, Connection
 from service.eventstore.connect.pipeline import Value, columns
 from service.eventstore.declare.codec import (
     CHAIN_START,

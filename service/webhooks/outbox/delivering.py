@@ -23,8 +23,7 @@ from prometheus_client import Counter, Histogram
 from schemas.webhooks.event import FENCED
 from service.auth.authority import carry_out
 from service.egress.guard import Guard, reach_of_webhooks
-from service.eventstore.connect.bell import RESENT
-from service.eventstore.connect.connection import FULL_DISK, OUTAGE
+from service.eventstore.connect.connection import FULL_DISK, OUTAGE, RESENT
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
 from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import Caller, reading_for

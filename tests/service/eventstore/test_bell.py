@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.connect.bell import Bell
+from service.eventstore.connect.connection import Bell
 from service.eventstore.log import sequencer as sequencers
 from service.eventstore.log.sequencer import Sequencer
 from service.eventstore.store import EventStore
