@@ -77,6 +77,7 @@ class CaseItem(msgspec.Struct, frozen=True, kw_only=True):
     last_seen_at: int
     first_occurred_at: int
     last_occurred_at: int
+    source: Literal["local", "provider_cloud", "both"]
     suppression_id: str | None
     claimed: bool
     overflow: bool | msgspec.UnsetType = msgspec.UNSET
@@ -249,6 +250,5 @@ class CaseRecord(Told, CaseItem, frozen=True, kw_only=True):
     merged: list[MergedCase]
     grouping: CaseGrouping
     trend: CaseTrend
-    source: Literal["local", "provider_cloud", "both"]
     next_action: str
     origins: Annotated[Origins, told(CASE_ORIGINS)]

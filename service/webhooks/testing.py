@@ -242,6 +242,7 @@ _CASE = CaseItem(
     last_seen_at=_AT,
     first_occurred_at=_AT,
     last_occurred_at=_AT,
+    source="local",
     suppression_id=None,
     claimed=False,
 )

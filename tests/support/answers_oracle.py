@@ -148,7 +148,7 @@ def top_errors(product: Product, params: Mapping[str, Any], since: int, until: i
     errors = product.within(since, until).of(params.get("environment"))
     family: Callable[[Error], str] = lambda failed: product.cases[failed.case][1] or failed.case  # noqa: E731
     found = [(case, [e for e in errors if family(e) == case]) for case in {family(e) for e in errors}]
-    rows = [(case, len(mine), people(mine), max(e.at for e in mine)) for case, mine in found]
+    rows = [(case, len(mine), people(mine), max(e.at for e in mine), "local") for case, mine in found]
     return sorted(rows, key=lambda row: (-row[1], row[0]))[: params["limit"]]
 
 

@@ -223,7 +223,8 @@ BREAKDOWN = Blueprint(
 )
 
 
-# Blueprints that count errors: always our own records. A person is the `user.id` of an error (G-153).
+# Blueprints that count errors: always our own records, and in top-errors what the looks at the connected provider
+# counted. A person is the `user.id` of an error (G-153, G-182).
 
 ERRORS_BY_RELEASE_SQL = load_sql("analytics", "blueprints/errors_by_release")
 TOP_ERRORS_SQL = load_sql("analytics", "blueprints/top_errors")
@@ -247,12 +248,13 @@ TOP_ERRORS = Blueprint(
         declared.integer("error_count", "errors", "Errors of the case."),
         declared.integer("users_affected", "people", "Different people who met one of them."),
         declared.epoch("last_seen_at", "When the latest of them happened."),
+        declared.text("source", None, "Where they come from: local, provider_cloud or both."),
     ),
     answer=one_read(
         lambda params: Read(
             source="errors",
             local=TOP_ERRORS_SQL,
-            row=tuple[str, declared.Count, declared.Count, declared.Count],
+            row=tuple[str, declared.Count, declared.Count, declared.Count, str],
             values={"environment": params.environment},
         )
     ),

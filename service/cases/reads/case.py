@@ -213,7 +213,7 @@ async def _evidence(store: EventStore, bundle: CaseBundle) -> CaseEvidence:
     last, oldest = bundle.total.last_seen_at, bundle.today - (TREND_DAYS - 1) * DAY
     # Where the last one is older than the trend, no day of it has to be looked at.
     since = max(oldest, bundle.total.first_seen_at - bundle.total.first_seen_at % DAY)
-    not_last = bundle.stats.erased_errors or bundle.stats.own_count
+    not_last = bundle.stats.erased_errors or bundle.stats.own_count is not None
     if not bundle.merged and not not_last and since == bundle.today and last < since + DAY:
         try:
             return await _evidence_of_today(store, project_id, case_id, since, last)

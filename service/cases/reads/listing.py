@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+from projections.cases import Source
 from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
@@ -68,6 +69,7 @@ class ListedCase(NamedTuple):
     merged_into: str | None
     first_occurred_at: int
     last_occurred_at: int
+    source: Source
 
     @property
     def place(self) -> PageEnd:

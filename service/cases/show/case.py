@@ -76,6 +76,7 @@ def item(project_id: str, case: ListedCase, trend: CaseTrend | None = None) -> C
         last_seen_at=case.last_seen_at,
         first_occurred_at=case.first_occurred_at,
         last_occurred_at=case.last_occurred_at,
+        source=case.source,
         suppression_id=case.suppression_id,
         claimed=case.claimed,
         overflow=is_overflow(case.fingerprint) or msgspec.UNSET,

@@ -3,8 +3,8 @@
 -- ended, and what people did to its pull request. The rest of them is most of what a look would read.
 'id', c.id, 'revision', c.case_revision, 'status', c.status, 'unmarked', s.unmarked,
 'event_count', s.event_count, 'first_seen_at', s.first_seen_at, 'last_seen_at', s.last_seen_at,
-'provider_read_to', case when s.provider_count > 0 then coalesce((
-    select o.read_to from provider_looks o where o.project_id = c.project_id and o.id = c.project_id), 0) end,
+'provider_read_to', case when s.provider_count > 0 then (
+    select coalesce(max(read_to), 0) from provider_looks where project_id = c.project_id) end,
 'lease', row_to_json(l),
 'receipt', case when t.run_id is null then t.state::json
     else json_build_object('status', t.status, 'run_id', t.run_id) end,

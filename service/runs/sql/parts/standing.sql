@@ -7,16 +7,14 @@
     ),
     'environments', s.environments,
     'mapped', (select m.plan -> 'deploy' ->> 'environment' from signal_maps m where m.project_id = c.project_id),
-    'fenced', coalesce((
-        select p.status <> 'active' from projects p
-        where p.project_id = c.project_id and p.id = c.project_id), false),
+    'fenced', exists (select from projects where project_id = c.project_id and status <> 'active'),
     'last', (
         select coalesce(json_agg(row_to_json(d)), '[]')
         from (
-            select distinct on (d.automation_id) d.automation_id, d.outcome, d.code, d.decided_at
-            from automation_decisions d
-            where d.project_id = c.project_id and d.case_id = c.id
-            order by d.automation_id, -d.seq) d))::text
+            select distinct on (automation_id) automation_id, outcome, code, decided_at
+            from automation_decisions
+            where project_id = c.project_id and case_id = c.id
+            order by automation_id, -seq) d))::text
 from (select c.project_id, c.id, c.case_revision, c.status) c
 \ir chain.sql
 )

@@ -33,9 +33,13 @@ async def test_errors_are_counted_by_case_and_merged_ones_where_they_went(questi
     )
     questions.meet([Error(now, None, "eve", "c1")], OTHER)
     found = await questions.run("top-errors", {})
-    assert cells(found) == [("c1", 3, 1, now - 7), ("c3", 2, 2, now - 5), ("c4", 1, 1, now - 4)]
+    assert cells(found) == [
+        ("c1", 3, 1, now - 7, "local"),
+        ("c3", 2, 2, now - 5, "local"),
+        ("c4", 1, 1, now - 4, "local"),
+    ]
     staged = await questions.run("top-errors", {"environment": "staging"})
-    assert cells(staged) == [("c3", 1, 1, now - 6)]
+    assert cells(staged) == [("c3", 1, 1, now - 6, "local")]
     top = await questions.run("top-errors", {"limit": 1})
     assert (len(top.rows), top.truncated) == (1, True)
 

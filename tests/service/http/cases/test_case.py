@@ -42,6 +42,7 @@ ITEM = {
     "first_seen_at",
     "first_occurred_at",
     "last_occurred_at",
+    "source",
     "last_seen_at",
     "suppression_id",
     "claimed",
@@ -63,7 +64,6 @@ RECORD = ITEM | {
     "merged",
     "grouping",
     "trend",
-    "source",
     "next_action",
     "origins",
 }
