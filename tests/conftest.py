@@ -73,6 +73,7 @@ LONGEST = tuple(
         "e2e/test_tenants.py",
         "e2e/test_worst_texts.py",
         "e2e/test_demo.py",
+        "golden/test_answers.py",
         "e2e/test_guides.py",
         "e2e/test_automation_model.py",
         "service/conformance/test_runners.py",

@@ -106,9 +106,9 @@ def successes(camera: Camera, host: str, secrets: frozenset[str]) -> Iterator[Se
         if response.is_success:
             operation, _ = operation_of(request.method, request.url.path)
             empty = {} if operation.method != "GET" and operation.max_body else None  # an absent body counts as this
-            sent = _body(request.read(), operation.media_type, empty)
+            sent = body_of(request.read(), operation.media_type, empty)
             media = _media_of(response)
-            got = _body(response.content, media, None)
+            got = body_of(response.content, media, None)
             plain = Plain(host, secrets)
             plain.see(sent, got)
             declared = response.status_code in operation.responses
@@ -121,7 +121,8 @@ def successes(camera: Camera, host: str, secrets: frozenset[str]) -> Iterator[Se
             )
 
 
-def _body(content: bytes, media: str, empty: Any) -> Any:
+def body_of(content: bytes, media: str, empty: Any) -> Any:
+    """A body as an example shows it: its value, or the beginning of a text. `empty` for none."""
     if not content:
         return empty
     if media in BINARY:

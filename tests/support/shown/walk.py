@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from tests.support.provider import running_provider
 from tests.support.provider.api import running_api
 from tests.support.server import ServerHandle
 from tests.support.shown.collecting import Camera, Seen, successes
-from tests.support.shown.epilogue import finish
+from tests.support.shown.epilogue import end, finish
 from tests.support.shown.plain import HOST
 from tests.support.tenants.tour import Tenant, take_tour
 
@@ -42,8 +44,11 @@ def _is_deploy(request: httpx2.Request) -> bool:
     return (request.method, request.url.path) == ("POST", "/v1/deploys/")
 
 
-def walk(cluster: TestCluster, directory: Path) -> list[Seen]:
-    """Take the tour and its epilogue; returns every exchange that succeeded, made plain."""
+@contextmanager
+def walking(
+    cluster: TestCluster, directory: Path, camera: Camera, **settings: str
+) -> Iterator[tuple[Walker, ServerHandle]]:
+    """Take the tour and its epilogue but for the ends, and stay for a block. `settings` are further ones."""
     with (
         running_provider() as provider,
         running_api(stocked=True) as api,
@@ -57,16 +62,24 @@ def walk(cluster: TestCluster, directory: Path) -> list[Seen]:
             "SERVICE_PAYMENT_API_KEY": KEY,
             "SERVICE_PAYMENT_WEBHOOK_SECRET": SECRET,
             "SERVICE_PAYMENT_API_BASE": payments.url,
+            **settings,
         }
         server = ServerHandle(directory, database_url=url, env=env)
-        camera = Camera()
         try:
             server.start()
             with Walker(server, camera) as tenant:
                 take_tour(tenant)
                 provider.documents[f"{HOST}/.well-known/oauth-client"] = tenant.read_client()
                 finish(tenant, server)
-                secrets = frozenset(tenant.secrets.values())
+                yield tenant, server
         finally:
             server.stop()
+
+
+def walk(cluster: TestCluster, directory: Path) -> list[Seen]:
+    """Take the tour and its epilogue to their ends; returns every exchange that succeeded, made plain."""
+    camera = Camera()
+    with walking(cluster, directory, camera) as (tenant, server):
+        end(tenant)
+        secrets = frozenset(tenant.secrets.values())
     return list(successes(camera, server.base_url, secrets))
