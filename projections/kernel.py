@@ -14,8 +14,6 @@ import msgspec
 
 from statemachines.kernel.machine import Recorded
 
-# What every read model shares: a table of rows, and a pure fold keyed by stream.
-
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """A row of a read model: column names are field names, nested values are JSONB columns.

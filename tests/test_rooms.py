@@ -165,7 +165,8 @@ def test_no_folder_goes_in_a_circle_with_its_parent() -> None:
     for inner in code_folders():
         outer = inner.parent
         beside = [file for file in outer.glob("*.py") if file.name != "__init__.py"]
-        if outer in {ROOT, ROOT / "service"} or "product" in inner.parts:  # the floors of the service are a contract
+        # The floors of the service are a contract, and so are the areas of the other rooms.
+        if outer in {ROOT, *(ROOT / room for room in CODE)} or "product" in inner.parts:
             continue
         if uses(beside, inner, itself=False) and uses(inner.rglob("*.py"), outer, itself=True):
             circles.append(str(inner.relative_to(ROOT)))
@@ -183,7 +184,7 @@ def test_every_module_of_the_service_is_on_a_floor() -> None:
 
 LONGEST = 600
 CRUMB = 80
-MOST_CRUMBS = 210
+MOST_CRUMBS = 165
 
 
 def test_a_module_is_one_window() -> None:

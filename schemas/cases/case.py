@@ -1,4 +1,4 @@
-"""Wire contract of cases: the list, its filters, and the record (R-CASE-11, G-050)."""
+"""Wire contracts of cases: lists, records, and members' actions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from schemas.cases.event import EventException, EventGrouping
 from schemas.cases.log import Level, Trust
 from schemas.kernel import patterns
 from schemas.kernel.origins import Origins, Told, originated, origins, told
-from schemas.kernel.paging import PageQuery
-from schemas.kernel.shape import SAFE_INTEGER
+from schemas.kernel.shape import SAFE_INTEGER, Closed, Identifier, PageQuery
+
+# Wire contract of cases: the list, its filters, and the record (R-CASE-11, G-050).
 
 CaseStatus = Literal["open", "resolved", "ignored"]
 
@@ -252,3 +253,99 @@ class CaseRecord(Told, CaseItem, frozen=True, kw_only=True):
     trend: CaseTrend
     next_action: str
     origins: Annotated[Origins, told(CASE_ORIGINS)]
+
+
+# Wire contract of what members do to cases: resolve, ignore, reopen, assign, comment, merge, split (G-145).
+
+CaseRevision = Annotated[
+    int, Meta(ge=1, le=SAFE_INTEGER, description="The revision of the case that this was decided on.")
+]
+
+
+class ActOnCase(Closed, frozen=True):
+    """Resolve, ignore or reopen a case at a revision."""
+
+    case_revision: CaseRevision
+
+
+class AssignCase(Closed, frozen=True):
+    """The member to assign the case to, or null to unassign it."""
+
+    case_revision: CaseRevision
+    user_id: Identifier | None
+
+
+class CommentOnCase(Closed, frozen=True):
+    """A comment on the case."""
+
+    case_revision: CaseRevision
+    text: Annotated[str, Meta(min_length=1, max_length=5000)]
+
+
+class MergeCase(Closed, frozen=True):
+    """The case of the same project to merge this one into. Later errors are counted there."""
+
+    case_revision: CaseRevision
+    into_case_id: Identifier
+
+
+class SplitCase(Closed, frozen=True):
+    """The merged fingerprint to split off into a case of its own."""
+
+    case_revision: CaseRevision
+    fingerprint: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class CaseActed(msgspec.Struct, frozen=True, kw_only=True):
+    """The case after the command. `split_case_id` names the case that was split off."""
+
+    case_id: str
+    project_id: str
+    status: CaseStatus
+    revision: int
+    merged_into: str | None
+    assignee: str | None
+    split_case_id: str | msgspec.UnsetType = msgspec.UNSET
+    next_action: str
+
+
+class CaseCommented(msgspec.Struct, frozen=True, kw_only=True):
+    """The comment. `created_at` is in epoch seconds. `revision` is the case's, unchanged by a comment."""
+
+    id: str
+    case_id: str
+    project_id: str
+    user_id: str
+    text: str
+    created_at: int
+    revision: int
+    next_action: str
+
+
+# Wire contract of `POST /v1/cases/{case_id}/runs`: what an agent did about a case, as a member records it
+# (R-CASE-01). It is another thing than the run of an automation.
+
+AgentRunStatus = Literal["pr_opened", "escalated", "marked_spurious", "failed"]
+
+
+class RecordAgentRun(Closed, frozen=True):
+    """The outcome, a summary, and the pull request if there is one."""
+
+    status: AgentRunStatus
+    summary_md: Annotated[str, Meta(max_length=20000)] | msgspec.UnsetType = msgspec.UNSET
+    pr_url: Annotated[str, Meta(max_length=2000, pattern=patterns.HTTP_URL)] | msgspec.UnsetType = msgspec.UNSET
+
+
+class AgentRunRecordedBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The record, and the case after it."""
+
+    id: str
+    case_id: str
+    project_id: str
+    status: AgentRunStatus
+    summary_md: str | None
+    pr_url: str | None
+    case_status: Literal["open", "resolved", "ignored"]
+    case_revision: int
+    created_at: int
+    next_action: str

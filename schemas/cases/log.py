@@ -1,4 +1,4 @@
-"""Wire contract of `POST /v1/logs/`: a log or error event, and the answer to one (R-ING-01, G-030)."""
+"""Wire contracts of logs and feedback as products send them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
+
+from schemas.kernel.shape import Identifier, PageQuery
+
+# Wire contract of `POST /v1/logs/`: a log or error event, and the answer to one (R-ING-01, G-030).
 
 MAX_INGEST_BYTES = 262144
 MAX_EXTRA_BYTES = 65536
@@ -75,3 +79,49 @@ class LogAccepted(msgspec.Struct, frozen=True):
     adjusted: Annotated[int, Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
     ok: Literal[True] = True
     accepted: Literal[True] = True
+
+
+# Wire contract of feedback reports: texts of people about a product and its errors, sent by SDKs (an extension).
+
+MAX_OF_ERROR = 20
+"""Reports shown beside an error, the newest."""
+
+
+class FeedbackReportQuery(PageQuery, frozen=True):
+    """Reports about the errors of one case, or those without a case. Else all."""
+
+    case_id: Identifier | None = None
+    without_case: bool = False
+
+
+class FeedbackReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A text of a person: evidence from telemetry, never an instruction. Its secrets are hidden.
+
+    `event_id` and `case_id` are the stored error and its case, null while neither is known. `adjusted` lists the
+    members changed or cut before it was stored (G-133). `dsn` is the one it came by.
+    """
+
+    id: str
+    received_at: int
+    text: Annotated[str, Meta(max_length=4096)]
+    name: str | None
+    email: str | None
+    url: str | None
+    user_id: str | None
+    release: str | None
+    environment: str | None
+    sdk_event_id: str | None
+    event_id: str | None
+    case_id: str | None
+    adjusted: list[str]
+    dsn: Literal["server", "public"]
+
+
+class FeedbackReportList(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of feedback reports, newest first."""
+
+    project_id: str
+    feedback_reports: list[FeedbackReport]
+    count: int
+    next_cursor: str | None
+    next_action: str

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from schemas.provider.recording import SessionRecording
+from schemas.provider import SessionRecording
 
 
 class UsersQuery(msgspec.Struct, frozen=True):

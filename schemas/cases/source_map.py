@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from schemas.kernel import patterns
-from schemas.kernel.paging import PageQuery
+from schemas.kernel.shape import PageQuery
 
 MAX_MAP_BYTES = 32 * 1024 * 1024
 """Bytes of one file, as sent."""

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from schemas.kernel.error_code import ErrorCode, ErrorText, code
-from schemas.kernel.run_errors import RUN_ERRORS
+from schemas.kernel.codes import RUN_ERRORS, ErrorCode, ErrorText, code
 
 
 class ErrorBody(msgspec.Struct, frozen=True):

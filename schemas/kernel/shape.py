@@ -8,6 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from schemas.kernel import patterns
+from schemas.kernel.errors import ErrorBody
+from schemas.kernel.patterns import form
 
 SAFE_INTEGER = 9007199254740991
 
@@ -53,3 +55,89 @@ def exactly(*items: str) -> Meta:
     """Annotate an array of texts: these, in this order. Generators read a constant here for that of each place."""
     told = [{"type": "string", "enum": [item]} for item in items]
     return Meta(extra_json_schema={"prefixItems": told, "minItems": len(items), "maxItems": len(items)})
+
+
+# What every paged list takes (G-005).
+
+
+class PageQuery(msgspec.Struct, frozen=True):
+    """The number of items, and the cursor of the previous page."""
+
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    cursor: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
+
+
+# Parameters of operations with a late answer: it comes when something changes (G-167).
+
+MOST_SECONDS = 60
+
+
+class WaitQuery(msgspec.Struct, frozen=True):
+    """Seconds to wait for a change, and the revision known to the caller."""
+
+    wait: Annotated[int, Meta(ge=1, le=MOST_SECONDS)] | None = None
+    revision: Annotated[int, Meta(ge=0)] | None = None
+
+
+# Parameter of reads of one object that is also shown as it was.
+
+AS_OF = form("[rpt]:(0|[1-9][0-9]{0,14})", "such as r:12 (a revision), p:345 (a position in the log) or t:1700000000")
+
+
+class AsOfQuery(msgspec.Struct, frozen=True):
+    """When: a revision of the object's stream, a position in the log, or a second since the epoch. Absent: now."""
+
+    as_of: (
+        Annotated[
+            str,
+            Meta(
+                pattern=AS_OF,
+                description=(
+                    "Show the object as it was, to owners: at a revision of its stream (r:12), at a position in the "
+                    "log (p:345), or at the end of a second since the epoch (t:1700000000)."
+                ),
+            ),
+        ]
+        | None
+    ) = None
+
+
+# Wire contract of many records in one body: the result of each (G-143).
+
+MAX_BATCH_BYTES = 1048576
+MAX_BATCH_ITEMS = 1000
+MAX_ITEM_ID = 255
+
+ItemId = Annotated[str, Meta(min_length=1, max_length=MAX_ITEM_ID, pattern="^[!-~]+$")]
+
+
+class ItemName(msgspec.Struct, frozen=True):
+    """The name of an item: its repeats within 24 hours are one with it. Without one it has no repeats."""
+
+    id: ItemId | None = None
+
+
+class ItemResult(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The result of one item, as if it had been sent alone.
+
+    `index` is its place in the body, from 0 on. `status` is 202 when it is stored, and then `id` names its record.
+    `replayed`: the item was already stored. `case_id` names the case of an error. `adjusted` is the number of members
+    that were changed before the item was stored (G-133).
+    """
+
+    id: str | msgspec.UnsetType = msgspec.UNSET
+    index: int
+    status: int
+    case_id: str | msgspec.UnsetType = msgspec.UNSET
+    adjusted: Annotated[int, Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
+    replayed: bool = False
+    error: ErrorBody | msgspec.UnsetType = msgspec.UNSET
+
+
+class BatchAccepted(msgspec.Struct, frozen=True):
+    """The answer to a batch. Every accepted item is stored. `accepted` and `refused` add up to the items."""
+
+    items: list[ItemResult]
+    accepted: int
+    refused: int
+    next_action: str

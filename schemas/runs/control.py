@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from schemas.credentials.credential import CredentialMetadata
+from schemas.credentials import CredentialMetadata
 from schemas.kernel.shape import EvidenceSource, HistoryCheck
 
 ExceptionKind = Literal[

@@ -1,8 +1,4 @@
-"""Wire contracts of automation runs: start, progress, usage, cancel, verification, record (G-106, G-107, G-113).
-
-Every runner body carries the run's current state revision and lease epoch (R-AUT-30). Start takes a receipt and
-nothing else: a runner never supplies payload, time, trust or identity of a trigger (R-AUT-21, R-AUT-27).
-"""
+"""Wire contracts of runs and of their bounds (G-106, G-107, G-109, G-113)."""
 
 from __future__ import annotations
 
@@ -11,24 +7,54 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.contracts.outputs import (
+from schemas.contracts.playbook import (
+    AutomationId,
+    CodeDelivery,
     FunnelReviewOutput,
     OutputAutoMergeReceipt,
     OutputDeploy,
     OutputProviderProof,
     OutputPullRequest,
     OutputVerification,
+    PlaybookRef,
     SelfHealingOutput,
+    Sha256,
 )
-from schemas.contracts.playbook import AutomationId, CodeDelivery, PlaybookRef, Sha256
 from schemas.kernel import patterns
 from schemas.kernel.origins import Origins, Told, originated, origins, told
-from schemas.kernel.paging import PageQuery
-from schemas.kernel.shape import Closed, EvidenceSource, one_of
-from schemas.runs.approval import Approval
-from schemas.runs.claim import LeaseEpoch, StateRevision
-from schemas.runs.grant import Grant, HeadSha
-from schemas.runs.receipt import ObjectId
+from schemas.kernel.shape import Closed, EvidenceSource, PageQuery, one_of
+from schemas.runs.approval import Approval, Grant, HeadSha
+from schemas.runs.receipt import LeaseEpoch, ObjectId, StateRevision
+
+# Wire contract of a run's policy: what its runner may change, and what it must leave alone (G-109).
+
+RUN_POLICY_ORIGINS = origins(
+    server="run_id project_id automation_id policy_sha256 policy protected_files protected_directories next_action"
+)
+
+
+@originated
+class RunPolicy(Told, frozen=True, kw_only=True):
+    """The policy of a run while it is in force. `policy_sha256` is the hash of its canonical JSON.
+
+    A file whose name matches one of `protected_files`, or that lies in one of `protected_directories`, is within the
+    scope only if `allowed_paths` names that very file. Names and patterns are in lower case and match any case.
+    """
+
+    run_id: str
+    project_id: str
+    automation_id: str
+    policy_sha256: Sha256
+    policy: dict[str, Any]
+    protected_files: list[str]
+    protected_directories: list[str]
+    next_action: str
+    origins: Annotated[Origins, told(RUN_POLICY_ORIGINS)]
+
+
+# Wire contracts of automation runs: start, progress, usage, cancel, verification, record (G-106, G-107, G-113).
+# Every runner body carries the run's current state revision and lease epoch (R-AUT-30). Start takes a receipt and
+# nothing else: a runner never supplies payload, time, trust or identity of a trigger (R-AUT-21, R-AUT-27).
 
 RunStatus = Literal["draft_pr_opened", "verifying", "succeeded", "failed", "escalated", "cancelled"]
 RunPhase = Literal[

@@ -10,23 +10,20 @@ from pathlib import Path
 import click
 import msgspec
 
-from schemas.alerts.alert import MOST_DAYS, MOST_LOOKS
-from schemas.analytics.blueprint import MAX_LIMIT
-from schemas.analytics.query import MAX_BY, MAX_FILTERS, MAX_IN, MAX_QUERY, MAX_SELECT
+from schemas.alerts import MOST_DAYS, MOST_LOOKS
+from schemas.analytics import MAX_BY, MAX_FILTERS, MAX_IN, MAX_LIMIT, MAX_QUERY, MAX_SELECT
 from schemas.cases.event import MAX_EVENTS as MAX_EVENTS_OF_PAGE
 from schemas.cases.event import MAX_PAGE_BYTES
-from schemas.cases.foreign.posthog import MAX_EVENTS, MAX_POSTHOG_BYTES
-from schemas.cases.foreign.sentry import MAX_ENVELOPE_BYTES, MAX_EVENT_BYTES, MAX_UNPACKED_BYTES
+from schemas.cases.foreign import MAX_ENVELOPE_BYTES, MAX_EVENT_BYTES, MAX_EVENTS, MAX_POSTHOG_BYTES, MAX_UNPACKED_BYTES
 from schemas.cases.log import MAX_EXTRA_BYTES, MAX_INGEST_BYTES
 from schemas.cases.source_map import MAX_MAP_BYTES, MAX_PROJECT_BYTES
 from schemas.contracts.contract import MAX_AUTOMATIONS, MAX_CONTRACT_BYTES
-from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
 from schemas.kernel.errors import CATALOGUE
-from schemas.onboarding.plan import MAX_PLAN_BYTES
-from schemas.publications.publication import MAX_CACHE_SECONDS, MAX_PUBLIC_ROWS
-from schemas.runs.backtest import MAX_DAYS
-from schemas.webhooks.event import MAX_DELIVERY_BYTES
-from schemas.webhooks.webhook import MAX_NAMES
+from schemas.kernel.shape import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
+from schemas.onboarding import MAX_PLAN_BYTES
+from schemas.publications import MAX_CACHE_SECONDS, MAX_PUBLIC_ROWS
+from schemas.runs.decision import MAX_DAYS
+from schemas.webhooks import MAX_DELIVERY_BYTES, MAX_NAMES
 from service.analytics.bounded import DEFAULT_ROWS, LONGEST_DAYS
 from service.analytics.connected import MAX_QUERY_BYTES
 from service.analytics.connecting.http import READ_SECONDS

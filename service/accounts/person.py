@@ -21,7 +21,7 @@ from projections.accounts import (
     SIGN_INS,
     FeedbackRow,
 )
-from schemas.accounts.feedback import SendFeedback
+from schemas.accounts import SendFeedback
 from service.accounts import reads
 from service.accounts.reads import UsedKey
 from service.auth.refusals import InvalidPayload

@@ -6,23 +6,25 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from projections.accounts import InvitationRow
-from schemas.accounts.key import KeyItem, KeyList, KeyRevokedBody
-from schemas.accounts.membership import (
+from schemas.accounts import (
+    DeviceAuthorized,
+    DeviceStarted,
+    IdentityResolved,
     InvitationAcceptedBody,
     InvitationBody,
     InvitationItem,
     InvitationRevokedBody,
+    KeyItem,
+    KeyList,
+    KeyRevokedBody,
     MemberInvited,
     MemberItem,
     MemberList,
     MemberRemoved,
     Role,
-)
-from schemas.accounts.session import SessionEndedBody, SessionItem, SessionList
-from schemas.accounts.sign_in import (
-    DeviceAuthorized,
-    DeviceStarted,
-    IdentityResolved,
+    SessionEndedBody,
+    SessionItem,
+    SessionList,
     SignInAuthorizedBody,
     SyntheticSignInBody,
 )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from projections.alerts import ALERT_COUNTS, ALERT_LOOKS, ALERTS, AlertLookRow, AlertRow
-from schemas.alerts.alert import (
+from schemas.alerts import (
     MOST_LOOKS,
     MOST_PROVIDED_LOOKS,
     AlertCreated,

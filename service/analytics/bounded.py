@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from schemas.analytics.answer import Column, Evidence, Freshness
+from schemas.analytics import Column, Evidence, Freshness
 from schemas.kernel.shape import EvidenceSource
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.names import load_sql

@@ -18,7 +18,7 @@ import msgspec
 import psycopg
 
 from projections.analytics import ConnectionRow
-from schemas.onboarding.proof import PROOF_PROPERTY
+from schemas.onboarding import PROOF_PROPERTY
 from service.analytics.bounded import (
     FUNNEL_HOGQL,
     LONGEST_DAYS,

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from projections.analytics import CONNECTIONS, GRANTS, ConnectionRow, SealedGrantRow
-from schemas.analytics.connection import ConnectRequest
+from schemas.analytics import ConnectRequest
 from schemas.kernel.published import body_schema
 from service.analytics.connecting.http import Throttled
 from service.analytics.connecting.oauth import ProviderOAuth

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from schemas.onboarding.proof import PROOF_PROPERTY
+from schemas.onboarding import PROOF_PROPERTY
 from service.eventstore.connect.connection import Row
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.names import load_sql

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from projections.analytics import ConnectionRow
-from schemas.analytics.connection import POLL_INTERVAL, ConnectionStarted, ConnectionStatus
+from schemas.analytics import POLL_INTERVAL, ConnectionStarted, ConnectionStatus
 from service.analytics.connection import PendingConnection
 from statemachines.analytics.connection import PENDING, Reason, Status, missing_scopes
 

@@ -10,7 +10,7 @@ import base64
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from schemas.audit.tree import ConsistencyProof, InclusionProof
+from schemas.audit import ConsistencyProof, InclusionProof
 from service.auth.refusals import refusal
 from service.eventstore.store import EventStore
 from service.eventstore.tree import reading

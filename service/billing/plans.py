@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple, get_args
 
 from projections.billing import SUBSCRIPTIONS, SubscriptionRow
-from schemas.billing.payment import BillingWord, PaidPlan
-from schemas.billing.usage import QuotaState
+from schemas.billing import BillingWord, PaidPlan, QuotaState
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore

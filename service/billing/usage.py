@@ -10,19 +10,16 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import msgspec
 import psycopg
 
-from schemas.billing.payment import (
+from schemas.billing import (
+    BillingNotice,
     BillingState,
     BillingStatus,
+    Breakdown,
     CheckoutStarted,
+    NoticePayload,
     NotificationTaken,
     PaidPlan,
     PortalStarted,
-    UsageTotal,
-)
-from schemas.billing.usage import (
-    BillingNotice,
-    Breakdown,
-    NoticePayload,
     Quota,
     QuotaState,
     Snapshot,
@@ -30,6 +27,7 @@ from schemas.billing.usage import (
     UpgradeOperation,
     Usage,
     UsageHistory,
+    UsageTotal,
 )
 from service.billing.payments import Page
 from service.billing.plans import (

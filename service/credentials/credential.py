@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 
 from projections.credentials import CREDENTIAL_USES, CREDENTIALS, CredentialRow
-from schemas.credentials.credential import (
+from schemas.credentials import (
     CredentialCreatedBody,
     CredentialList,
     CredentialMetadata,

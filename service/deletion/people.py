@@ -19,7 +19,7 @@ import psycopg
 import structlog
 
 from projections.deletion import ERASURE_NAMES, ERASURES, NAMINGS, ErasureNamesRow, ErasureRow
-from schemas.deletion.erasure import UserDeleted, UserDeleting
+from schemas.deletion import UserDeleted, UserDeleting
 from service.auth.authority import carry_out
 from service.deletion.advancing import AT_MOST, SLICE, move_all
 from service.deletion.ledger import PersonErasure, people_erased, remember

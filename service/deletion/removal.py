@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 
 from projections.accounts import AUDITORS, MEMBERSHIPS, OWNERSHIPS, PEOPLE, AuditorRow, MembershipRow
 from projections.deletion import DELETIONS, INVENTORY, DeletionRow
-from schemas.deletion.removal import (
+from schemas.deletion import (
     AccountDeleted,
     AccountDeleting,
     AutomationDeletionManifest,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from projections.deploys import DEPLOY_NOTES, DEPLOYS, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
-from schemas.deploys.deploy import DeployAccepted, DeployList, DeployRecord, ProofMismatch
+from schemas.deploys import DeployAccepted, DeployList, DeployRecord, ProofMismatch
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.declare.names import load_sql

@@ -11,26 +11,27 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from schemas.discovery.entry import FLOWS, ProofContract, QuickStart, Root
-from schemas.discovery.guides import (
+from schemas.discovery import (
+    FLOWS,
     AdapterItem,
     AdapterList,
-    DataResidency,
-    DisclosureQuery,
-    Included,
-    PrivacyDisclosure,
-)
-from schemas.discovery.manifest import (
     AuthType,
     Capabilities,
     Capability,
+    DataResidency,
+    DisclosureQuery,
     FrameworkVariables,
     HostVariables,
+    Included,
     LocalState,
     Place,
     PreflightCheck,
     PreflightChecks,
+    PrivacyDisclosure,
+    ProofContract,
     PublicQueries,
+    QuickStart,
+    Root,
     SetupManifest,
     SetupVariable,
     Surface,

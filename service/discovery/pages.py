@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from schemas.discovery.pages import MAX_ASKED
+from schemas.discovery import MAX_ASKED
 from service.discovery.manifest import Text, render
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import psycopg
 from msgspec import to_builtins
 from psycopg_pool import PoolTimeout
 
-from schemas.discovery.health import Check, Ready
+from schemas.discovery import Check, Ready
 from service.analytics.connecting.registration import way_of
 from service.auth.refusals import ServiceUnavailable
 from service.eventstore.connect.connection import FULL_DISK

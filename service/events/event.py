@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.events.event import LoggedEvent
+from schemas.events import LoggedEvent
 from service.eventstore.declare.names import load_sql
 from service.eventstore.history.audit import envelope_of
 from service.eventstore.history.stored import StoredEvent

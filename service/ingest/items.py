@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from schemas.analytics.event import AnalyticsAccepted, AnalyticsEvent
+from schemas.analytics import AnalyticsAccepted, AnalyticsEvent
 from schemas.cases.log import ERROR_LEVELS, LEVELS, MAX_EXTRA_BYTES, Level, LogAccepted, LogEvent
 from schemas.kernel.published import body_schema
-from schemas.onboarding.proof import PROOF_PROPERTY
+from schemas.onboarding import PROOF_PROPERTY
 from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps.lookup.deciding import LATE, Mapped, MappedFrame, Minified, minified_frames
 from service.eventstore.declare import names

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import compress
 from typing import Any, NamedTuple
 
-from schemas.onboarding.proof import PROOF_PROPERTY
+from schemas.onboarding import PROOF_PROPERTY
 from service.ingest.bounds import ESCAPED_ADDRESS, holds_any, may_hold_card
 from statemachines.kernel.forms import (
     BASIC,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final, get_args
 
-from schemas.install.contract import GateCode, InstallContract, InstallStep, InstallWay
+from schemas.install import GateCode, InstallContract, InstallStep, InstallWay
 
 PRINCIPLE: Final = (
     "Nothing is implemented before a person has reviewed the plan. The install is complete only after a verification "

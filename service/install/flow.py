@@ -10,16 +10,19 @@ from typing import Final, NamedTuple
 
 from projections.install import INSTALLS, InstallRow, install_state
 from projections.onboarding import SIGNAL_MAPS, SignalMapRow
-from schemas.install.contract import (
+from schemas.install import (
+    DraftRequest,
     InstallState,
+    PlanDrafted,
     ProjectSetup,
     ProjectVariable,
+    ReportedTest,
+    ReportStored,
     SetupEndpoints,
     SetupProject,
     SetupReadiness,
 )
-from schemas.install.flow import DraftRequest, PlanDrafted, ReportedTest, ReportStored
-from schemas.onboarding.plan import SourceSnapshot, SourceTarget
+from schemas.onboarding import SourceSnapshot, SourceTarget
 from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore

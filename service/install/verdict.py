@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from projections.install import InstallRow
-from schemas.install.contract import GateCode
-from schemas.install.verdict import (
+from schemas.install import (
     AnswerBlocker,
     AnswerContract,
     AnswerContracts,
     DailyUse,
+    GateCode,
     GateFailure,
     InstallVerdict,
     ReadinessGap,

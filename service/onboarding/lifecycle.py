@@ -11,33 +11,31 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from projections.onboarding import ONBOARDING, SIGNAL_MAPS, OnboardingRow, SignalMapRow
-from schemas.onboarding.lifecycle import (
+from schemas.onboarding import (
+    PROOF_HEADER,
+    PROOF_PROPERTY,
+    PROOF_VARIABLE,
     ApprovedState,
+    CiMarker,
     EvidenceStatus,
     NextAction,
     NextOperation,
     OnboardingState,
+    OneTimeMarkers,
     OpenProofSession,
+    Plan,
     PlannedState,
+    ProofStarted,
     ProvingState,
     Receipt,
-    SatisfiedProofSession,
-    VerifiedState,
-)
-from schemas.onboarding.plan import Plan
-from schemas.onboarding.plan import SourceSnapshot as WireSnapshot
-from schemas.onboarding.proof import (
-    PROOF_HEADER,
-    PROOF_PROPERTY,
-    PROOF_VARIABLE,
-    CiMarker,
-    OneTimeMarkers,
-    ProofStarted,
     Remaining,
     RuntimeMarker,
+    SatisfiedProofSession,
+    SignalMap,
+    VerifiedState,
     VerifyAnswer,
 )
-from schemas.onboarding.signal_map import SignalMap
+from schemas.onboarding import SourceSnapshot as WireSnapshot
 from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.history.as_of import RowSource
 from service.eventstore.store import EventStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
-from schemas.projects.health import (
+from schemas.projects import (
     LatestLog,
     LogLevel,
     NewCases,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import NamedTuple
 
-from schemas.projects.next_steps import NextSteps, ProjectState, SignalType, Suggestion
+from schemas.projects import NextSteps, ProjectState, SignalType, Suggestion
 from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.onboarding.evidence import AskedProject

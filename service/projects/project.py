@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 from projections.accounts import PEOPLE
 from projections.projects import DSN_COPIES, PUBLIC, DsnCopyRow
-from schemas.projects.project import (
+from schemas.projects import (
     DsnBody,
     DsnRotatedBody,
     DsnVerified,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import asdict
 
 from projections.projects import PROJECT_SETTINGS, SettingsRow
-from schemas.projects.settings import ProjectSettings, ProjectSettingsChanged
+from schemas.projects import ProjectSettings, ProjectSettingsChanged
 from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore

@@ -12,10 +12,16 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from schemas.provider.experiment import Experiment, ExperimentVariant
-from schemas.provider.flag import FeatureFlag
-from schemas.provider.recording import SessionRecording
-from schemas.provider.survey import MAX_TEXT, Survey, SurveyQuestion, SurveyStatus
+from schemas.provider import (
+    MAX_TEXT,
+    Experiment,
+    ExperimentVariant,
+    FeatureFlag,
+    SessionRecording,
+    Survey,
+    SurveyQuestion,
+    SurveyStatus,
+)
 from service.analytics.connecting.http import fresh
 from service.provider.sources import Source
 from statemachines.kernel.readings import ReadFailed

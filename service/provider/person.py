@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from schemas.provider.recording import SessionRecording
+from schemas.provider import SessionRecording
 from service.analytics.refusals import QueriesBusy
 from service.provider import listing
 from service.provider.exchanges import Exchanges

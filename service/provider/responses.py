@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.provider.survey import MAX_RESPONSES, MAX_TEXT, SurveyAnswer, SurveyResponse, SurveyStat
+from schemas.provider import MAX_RESPONSES, MAX_TEXT, SurveyAnswer, SurveyResponse, SurveyStat
 from service.analytics.connecting.http import failure, hogql
 from service.eventstore.declare.names import load_sql
 from service.provider.sources import Source

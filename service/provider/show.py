@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from projections.provider import TeamRow
-from schemas.analytics.event import BrowserConfig, BrowserReplay
-from schemas.provider.team import ReplayConfigured, ReplayStanding, ReplayState, TeamProvisioned, TeamStatus
+from schemas.analytics import BrowserConfig, BrowserReplay
+from schemas.provider import ReplayConfigured, ReplayStanding, ReplayState, TeamProvisioned, TeamStatus
 from service.provider.listing import Scope
 from service.provider.reads import TeamStanding
 from service.provider.sources import web_ui_url

@@ -8,13 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from projections.publications import PUBLICATION_COUNTS, PUBLICATIONS, PublicationRow
-from schemas.publications.publication import (
-    PublicAnswer,
-    Publication,
-    PublicationCreated,
-    PublicationList,
-    PublicationRevoked,
-)
+from schemas.publications import PublicAnswer, Publication, PublicationCreated, PublicationList, PublicationRevoked
 from service.analytics.bounded import Table
 from service.auth.secrets import make_publishable
 from service.eventstore.declare.commands import Intent, Lookup, Unit

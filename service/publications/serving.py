@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from schemas.publications.publication import MAX_PUBLIC_ROWS, PublicAnswer
+from schemas.publications import MAX_PUBLIC_ROWS, PublicAnswer
 from service.analytics.blueprints.catalogue import ask_for
 from service.analytics.blueprints.running import run_blueprint
 from service.analytics.queries import QUERY_SECONDS, BoundedQueries

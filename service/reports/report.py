@@ -9,8 +9,8 @@ from typing import Literal, cast
 import msgspec
 
 from projections.runs import RunRow
-from schemas.contracts.outputs import FunnelReviewOutput
-from schemas.reports import report as wire
+from schemas import reports as wire
+from schemas.contracts.playbook import FunnelReviewOutput
 from service.analytics.port import AnalyticsProviders
 from service.analytics.probes import AnalyticsProvider, FunnelProbe
 from service.eventstore.declare.commands import Intent

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from schemas.onboarding.lifecycle import OnboardingState
+from schemas.onboarding import OnboardingState
 from service.conformance.stage.world import ENVIRONMENT, EVENT, FAILURE, plan, snapshot
 from service.testing.onboarding_model import (
     Approve,

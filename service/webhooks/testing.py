@@ -17,19 +17,23 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 
 from schemas.cases.case import CaseItem, CaseStatus
-from schemas.deploys.deploy import DeployRecord
+from schemas.deploys import DeployRecord
 from schemas.kernel.published import body_schema
-from schemas.webhooks.catalogue import WebhookEvent, WebhookEventList
-from schemas.webhooks.event import FENCED, TEST, DeliveryBody, DocumentedName
-from schemas.webhooks.told import (
+from schemas.webhooks import (
+    FENCED,
+    TEST,
     AlertTold,
     ApprovalTold,
     CaseAssignedTold,
     CaseMergedTold,
     CaseTold,
+    DeliveryBody,
+    DocumentedName,
     OnboardingTold,
     ProjectTold,
     RunTold,
+    WebhookEvent,
+    WebhookEventList,
     WebhookTold,
 )
 from service.auth.refusals import Refusal

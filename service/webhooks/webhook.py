@@ -13,15 +13,18 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.webhooks import WEBHOOK_COUNTS, WEBHOOK_TARGETS, WEBHOOKS, WebhookRow, WebhookTargetRow
-from schemas.projects.health import WebhookHealth
-from schemas.webhooks.delivery import DeliveryItem, DeliveryList, DeliveryResent, WebhookReplayed
-from schemas.webhooks.webhook import (
+from schemas.projects import WebhookHealth
+from schemas.webhooks import (
+    DeliveryItem,
+    DeliveryList,
+    DeliveryResent,
     WebhookCreated,
     WebhookDeletedBody,
     WebhookDetail,
     WebhookItem,
     WebhookList,
     WebhookRecord,
+    WebhookReplayed,
     WebhookSecret,
     WebhookStatus,
     WebhookTested,

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.analytics.connection import CONNECT_SECONDS, READ_SCOPES, REQUIRED_SCOPES
+from schemas.analytics import CONNECT_SECONDS, READ_SCOPES, REQUIRED_SCOPES
 from statemachines.kernel.machine import Event, Rejection, StateMachine, Stream, destination, transition_table
 
 _READ_SUFFIX = ":read"

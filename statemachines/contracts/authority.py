@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import schemas.contracts.policy as rendered
+import schemas.contracts.contract as rendered
 from schemas.contracts.playbook import AutoMerge, CodeDelivery
 from statemachines.contracts.contract import Contract, Status
 from statemachines.contracts.documents import SavedAutomation, read_policy

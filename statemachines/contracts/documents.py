@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from schemas.contracts.contract import Policy
 from schemas.contracts.playbook import PlaybookRef
-from schemas.contracts.policy import Policy
 from statemachines.contracts.playbook import (
     LOCKED,
     PlaybookVersionNotFound,

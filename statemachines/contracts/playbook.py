@@ -16,14 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 import rfc8785
 
-from schemas.contracts.playbook import (
-    Bindings,
-    ErrorToDraftPrBindings,
-    Gap,
-    PlaybookRef,
-    WeeklyFunnelReviewBindings,
-)
-from schemas.contracts.policy import (
+from schemas.contracts.contract import (
     WORKFLOW_NODES,
     CaseLimits,
     DataBoundary,
@@ -37,6 +30,7 @@ from schemas.contracts.policy import (
     WeeklyFunnelReviewPolicy,
     Workflow,
 )
+from schemas.contracts.playbook import Bindings, ErrorToDraftPrBindings, Gap, PlaybookRef, WeeklyFunnelReviewBindings
 from statemachines.contracts.cron import InvalidSchedule, parse_cron, zone
 from statemachines.contracts.templates import PUBLISHED, Template
 from statemachines.kernel.faults import INVALID, UNKNOWN

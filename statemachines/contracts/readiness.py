@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from schemas.contracts.contract import ErrorToDraftPrPolicy, Policy
 from schemas.contracts.playbook import Gap
-from schemas.contracts.policy import ErrorToDraftPrPolicy, Policy
 from schemas.kernel.shape import EvidenceSource
 from statemachines.contracts.documents import SavedAutomation, read_policy
 from statemachines.contracts.playbook import assertion_gaps, find_template

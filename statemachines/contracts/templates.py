@@ -9,15 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from schemas.contracts.outputs import FunnelReviewOutput, SelfHealingOutput
 from schemas.contracts.playbook import (
     Assertions,
     Bindings,
     ErrorToDraftPrAssertions,
     ErrorToDraftPrBindings,
+    FunnelReviewOutput,
     PlaybookId,
     RenderErrorToDraftPr,
     RenderWeeklyFunnelReview,
+    SelfHealingOutput,
     WeeklyFunnelReviewAssertions,
     WeeklyFunnelReviewBindings,
 )

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from schemas.kernel.shape import EvidenceSource
-from schemas.onboarding.proof import Remaining
+from schemas.onboarding import Remaining
 from statemachines.kernel.if_match import PreconditionFailed, require_given, require_none, require_same
 from statemachines.kernel.machine import (
     Event,

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from schemas.deploys.deploy import ProofMismatch
+from schemas.deploys import ProofMismatch
 from schemas.kernel.shape import EvidenceSource
-from schemas.onboarding.proof import (
+from schemas.onboarding import (
     PROOF_PROPERTY,
     ProofBlocker,
     Remaining,

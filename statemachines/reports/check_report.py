@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from schemas.contracts.outputs import FunnelReviewOutput, HypothesisFinding, MetricFinding, ReadinessGapFinding
+from schemas.contracts.playbook import FunnelReviewOutput, HypothesisFinding, MetricFinding, ReadinessGapFinding
 from statemachines.kernel.machine import Rejection
 from statemachines.reports.source import COLUMN_NAMES, COLUMNS, MEASURES, FunnelPlan, FunnelSource, rows_of, sample_of
 

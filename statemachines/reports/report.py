@@ -11,7 +11,7 @@ from enum import Enum
 
 import msgspec
 
-from schemas.contracts.outputs import FunnelReviewOutput
+from schemas.contracts.playbook import FunnelReviewOutput
 from statemachines.kernel.canonical import canonical, canonical_sha256
 from statemachines.kernel.machine import (
     Event,

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from schemas.kernel.waiting import MOST_SECONDS
+from schemas.kernel.shape import MOST_SECONDS
 from service.http.edge.routes import all_endpoints, bind
 from tests.deploy.programs import program
 from tests.support import seen

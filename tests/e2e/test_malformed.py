@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from schemas.kernel.errors import ClosedErrorEnvelope, ErrorEnvelope
-from schemas.mcp.message import McpRefusal
+from schemas.mcp import McpRefusal
 from service.http.edge.declare.bound import Bound
 from service.http.edge.routes import all_endpoints, bind
 from tests.e2e.callers import Callers, make_callers

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from schemas.webhooks.event import DeliveryBody
+from schemas.webhooks import DeliveryBody
 from service.eventstore.store import EventStore
 from service.http.edge.routes import all_endpoints
 from service.registry import registry

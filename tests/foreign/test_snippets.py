@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from schemas.discovery.sdk import LANGUAGES
+from schemas.discovery import LANGUAGES
 from tests.support.accounts import checked, create_credential
 from tests.support.snippets.programs import TOOLCHAINS, run
 from tests.support.snippets.runs import MARKER, Behind, Manner, Ran, running

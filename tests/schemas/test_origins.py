@@ -7,9 +7,9 @@ from typing import Annotated, Any, get_args
 import msgspec
 import pytest
 
-from schemas.contracts.outputs import FunnelReviewOutput, SelfHealingOutput
+from schemas.contracts.playbook import FunnelReviewOutput, SelfHealingOutput
 from schemas.kernel.origins import Origins, Told, declared_origins, faults_of, originated, origins, told
-from schemas.mcp.message import McpAnswer
+from schemas.mcp import McpAnswer
 from schemas.runs.proof import RunProof
 from service.http.discovery.entry import schema_document
 from service.http.edge.declare.operations import RUNNER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.kernel.operations import Auth, DocumentedOperation
+from schemas.kernel.published import Auth, DocumentedOperation
 from service.auth.principals import PrincipalKind
 from service.http.edge.declare.operations import Operation, Presence
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import psycopg
 
-from schemas.analytics.event import AnalyticsEvent
+from schemas.analytics import AnalyticsEvent
 from schemas.cases.log import LogEvent
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Outcome

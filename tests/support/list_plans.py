@@ -20,7 +20,7 @@ import psycopg
 from msgspec.structs import FieldInfo
 from psycopg import sql as syntax
 
-from schemas.kernel.paging import PageQuery
+from schemas.kernel.shape import PageQuery
 from service.auth.principals import Principal, PrincipalKind
 from service.auth.refusals import Refusal
 from service.eventstore.store import EventStore, Row

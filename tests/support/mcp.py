@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 
-from schemas.mcp.message import LEGACY, MODERN
+from schemas.mcp import LEGACY, MODERN
 from tests.support.api import Api
 
 Json = dict[str, Any]

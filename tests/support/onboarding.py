@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from schemas.onboarding.lifecycle import OnboardingState
+from schemas.onboarding import OnboardingState
 from tests.support.api import Api, Person, World, ok
 from tests.support.plans import plan_body, snapshot_body
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from schemas.analytics.answer import Column
+from schemas.analytics import Column
 from service.analytics.bounded import LONGEST_DAYS, MOST_ROWS, Rows, Source, Window
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from schemas.analytics.answer import Column
+from schemas.analytics import Column
 from service.analytics.blueprints import declared
 from service.analytics.blueprints.declared import Ask, Blueprint, Counted, DaysParams, EventName, Read, checked
 from service.analytics.blueprints.finishing import funnel_rows

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.analytics.blueprint import BlueprintCatalog, BlueprintEndpoints, BlueprintRun, QueryBlueprint
+from schemas.analytics import BlueprintCatalog, BlueprintEndpoints, BlueprintRun, QueryBlueprint
 from schemas.kernel.published import body_schema
 from service.analytics.blueprints.catalogue import CATALOGUE, Asked
 from service.analytics.blueprints.declared import Blueprint, Read

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from schemas.analytics.connection import READ_SCOPES, ConnectRequest, ProviderProjectId
+from schemas.analytics import READ_SCOPES, ConnectRequest, ProviderProjectId
 from service.analytics.connecting.http import HttpAnswer, ProviderClient, failed, failure, form, parse
 from service.analytics.connecting.registering import Registrar
 from service.analytics.connecting.registration import OAuthClient, Registration

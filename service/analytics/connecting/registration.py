@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from schemas.analytics.connection import READ_SCOPES, ClientMetadata, DeclaredScopes
+from schemas.analytics import READ_SCOPES, ClientMetadata, DeclaredScopes
 from service.egress.exchange import AddressRefused, take_apart
 from service.egress.guard import CALLERS
 from service.settings import Settings

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from schemas.analytics.answer import Column, ColumnType
+from schemas.analytics import Column, ColumnType
 from schemas.kernel.shape import SAFE_INTEGER
 from service.analytics.structured.checking import Column as Asked
 from service.analytics.structured.checking import Structured

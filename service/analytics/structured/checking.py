@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from schemas.analytics.query import MAX_IN, MAX_VALUE, Operator, QueryInput, SelectItem
+from schemas.analytics import MAX_IN, MAX_VALUE, Operator, QueryInput, SelectItem
 from service.analytics.bounded import DEFAULT_ROWS, Source
 from service.analytics.structured.fields import Field, Kind, UnfitText, find_field, known_fields
 from service.auth.refusals import InvalidPayload

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from schemas.analytics.query import QueryAnswer
+from schemas.analytics import QueryAnswer
 from service.analytics.blueprints.declared import by_days
 from service.analytics.bounded import DEFAULT_ROWS, REACH, Bounded, Question, Rows, Table, Window, table_of
 from service.analytics.connecting.http import QueryRefused

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from schemas.analytics.query import Operator
+from schemas.analytics import Operator
 from service.analytics.bounded import REACH, Source
 from service.analytics.structured.checking import Condition, Scalar
 from service.analytics.structured.fields import FIELDS, KEYED, TIME, Field

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from schemas.analytics.query import MAX_KEY
+from schemas.analytics import MAX_KEY
 from service.analytics.bounded import Source
 
 Kind = Literal["text", "epoch", "boolean", "json"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator
 from typing import NamedTuple
 
-from schemas.cases.stored_log import MOST_LOOKED_AT, MOST_UNPACKED
+from schemas.cases.event import MOST_LOOKED_AT, MOST_UNPACKED
 from service.cases.reads.event import AT_ONCE, NEAR, WIDER, EventRow, first_of_days
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.names import load_sql

@@ -7,13 +7,14 @@ from typing import Any, cast
 import msgspec
 
 from projections.cases import trust_of
-from schemas.cases.acting import CaseActed, CaseCommented
-from schemas.cases.agent_run import AgentRunRecordedBody
 from schemas.cases.case import (
     CASE_ORIGINS,
+    AgentRunRecordedBody,
+    CaseActed,
     CaseAgentRun,
     CaseClaim,
     CaseComment,
+    CaseCommented,
     CaseGrouping,
     CaseHint,
     CaseItem,

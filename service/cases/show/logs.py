@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from schemas.cases.stored_log import StoredLog, StoredLogList
+from schemas.cases.event import StoredLog, StoredLogList
 from service.cases.reads.event import EventRow
 from service.cases.show import event as show
 from service.cases.show.held import Held, held_in

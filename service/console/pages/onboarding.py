@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from schemas.onboarding.proof import ProofRequest
+from schemas.onboarding import ProofRequest
 from service.console.kit.commands import FormProblem
 from service.console.kit.page import Fields, Redirect, View, body_of, first, form, page
 from service.console.kit.places import local

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from schemas.discovery.sdk import Language, SdkPackage, SdkVariable
+from schemas.discovery import Language, SdkPackage, SdkVariable
 
 DSN_ON_SERVER = SdkVariable("SERVICE_DSN", secret=True, where="server")
 DSN_IN_BROWSER = SdkVariable("SERVICE_DSN", secret=False, where="browser")

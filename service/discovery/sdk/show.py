@@ -7,7 +7,7 @@ from importlib import resources
 
 import msgspec
 
-from schemas.discovery.sdk import LANGUAGES, Language, SdkFile, SdkSnippet
+from schemas.discovery import LANGUAGES, Language, SdkFile, SdkSnippet
 from service.discovery.sdk.facts import CI_KEY, DSN_IN_BROWSER, DSN_ON_SERVER, FACTS, MARKER_IN_CI, MARKER_ON_SERVER
 from statemachines.kernel.machine import Rejection
 

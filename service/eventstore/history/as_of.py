@@ -17,8 +17,8 @@ import psycopg
 from psycopg import sql
 
 from projections.kernel import AnyProjection, Table
-from schemas.kernel.as_of import AS_OF
 from schemas.kernel.errors import InvalidField, InvalidPayloadDetails
+from schemas.kernel.shape import AS_OF
 from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare.faults import StreamIsNewer
 from service.eventstore.history.audit import Difference, Report, count_rows, reported, unreported

@@ -7,7 +7,7 @@ from http import HTTPStatus
 import msgspec
 
 from projections.accounts import FeedbackRow
-from schemas.accounts.feedback import FeedbackReceived, SendFeedback
+from schemas.accounts import FeedbackReceived, SendFeedback
 from schemas.kernel.published import body_schema
 from service.accounts import person
 from service.eventstore.declare.commands import Answer, Outcome

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.accounts.key import KeyList, KeyRevokedBody, RevokeKey
-from schemas.kernel.paging import PageQuery
+from schemas.accounts import KeyList, KeyRevokedBody, RevokeKey
+from schemas.kernel.shape import PageQuery
 from service.accounts import person as commands
 from service.accounts import reads, show
 from service.eventstore.declare.commands import Answer, Outcome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.accounts.membership import (
+from schemas.accounts import (
     AcceptInvitation,
     InvitationAcceptedBody,
     InvitationBody,
@@ -12,7 +12,7 @@ from schemas.accounts.membership import (
     MemberList,
     MemberRemoved,
 )
-from schemas.kernel.paging import PageQuery
+from schemas.kernel.shape import PageQuery
 from service.accounts import membership as invitations
 from service.accounts import membership as memberships
 from service.accounts import reads, show

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.accounts.session import SessionEndedBody, SessionList
-from schemas.kernel.paging import PageQuery
+from schemas.accounts import SessionEndedBody, SessionList
+from schemas.kernel.shape import PageQuery
 from service.accounts import reads, show
 from service.accounts import sign_in as commands
 from service.auth.principals import PrincipalKind

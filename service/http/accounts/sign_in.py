@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from schemas.accounts.sign_in import (
+from schemas.accounts import (
     AuthorizeDevice,
     AuthorizeTestDevice,
     DeviceAuthorized,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from schemas.alerts.alert import (
+from schemas.alerts import (
     AlertCreated,
     AlertDeleted,
     AlertEvaluated,

@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec import UNSET
 
-from schemas.analytics.blueprint import BlueprintCatalog, BlueprintRun, QueryBlueprint, RunBlueprint
+from schemas.analytics import BlueprintCatalog, BlueprintRun, QueryBlueprint, RunBlueprint
 from schemas.kernel.published import body_schema
 from service.analytics.blueprints import running
 from service.analytics.blueprints.catalogue import ask_for, find_blueprint

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from schemas.analytics.connection import CallbackForm, CallbackQuery, ClientMetadata
+from schemas.analytics import CallbackForm, CallbackQuery, ClientMetadata
 from service.analytics import returning
 from service.analytics.connecting.registration import CALLBACK_PATH, DOCUMENT_PATH
 from service.analytics.returning import Compare, Ending, ProviderRests

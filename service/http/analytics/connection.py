@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from projections.analytics import ConnectionRow
-from schemas.analytics.connection import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest
+from schemas.analytics import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest
 from service.analytics import connection, show
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.analytics.event import AnalyticsAccepted, AnalyticsEvent, BrowserConfig
+from schemas.analytics import AnalyticsAccepted, AnalyticsEvent, BrowserConfig
 from schemas.cases.log import MAX_INGEST_BYTES
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.cases.intake.several import record_several

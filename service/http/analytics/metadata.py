@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.analytics.metadata import (
+from schemas.analytics import (
     MAX_NAMES,
     EventName,
     EventNames,

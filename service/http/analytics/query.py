@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from schemas.analytics.query import QueryAnswer, QueryInput
+from schemas.analytics import QueryAnswer, QueryInput
 from schemas.kernel.published import body_schema
 from service.analytics.bounded import Table
 from service.analytics.queries import QUERY_SECONDS, keep_receipt

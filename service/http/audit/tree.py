@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from schemas.audit.tree import ConsistencyProof, ConsistencyQuery, InclusionProof, InclusionQuery
+from schemas.audit import ConsistencyProof, ConsistencyQuery, InclusionProof, InclusionQuery
 from service.audit import tree
 from service.audit.tree import NotInTree
 from service.auth.refusals import InvalidPayload, refusal

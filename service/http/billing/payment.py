@@ -11,13 +11,7 @@ import ipaddress
 from typing import Any
 from urllib.parse import urlsplit
 
-from schemas.billing.payment import (
-    CheckoutRequest,
-    CheckoutStarted,
-    NotificationTaken,
-    PortalRequest,
-    PortalStarted,
-)
+from schemas.billing import CheckoutRequest, CheckoutStarted, NotificationTaken, PortalRequest, PortalStarted
 from schemas.kernel.published import body_schema
 from service.auth.authority import carry_out
 from service.auth.refusals import InvalidPayload, refusal

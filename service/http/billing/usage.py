@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.billing.payment import BillingStatus
-from schemas.billing.usage import HistoryQuery, Upgrade, Usage, UsageHistory, UsageQuery
+from schemas.billing import BillingStatus, HistoryQuery, Upgrade, Usage, UsageHistory, UsageQuery
 from service.auth.refusals import InvalidPayload
 from service.billing import usage
 from service.billing.plans import AccountStanding, account_usage, held_by, larger_plan, month_named, month_of

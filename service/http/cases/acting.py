@@ -6,15 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from schemas.cases.acting import (
-    ActOnCase,
-    AssignCase,
-    CaseActed,
-    CaseCommented,
-    CommentOnCase,
-    MergeCase,
-    SplitCase,
-)
+from schemas.cases.case import ActOnCase, AssignCase, CaseActed, CaseCommented, CommentOnCase, MergeCase, SplitCase
 from service.cases.commands import case as commands
 from service.cases.commands.case import Acted
 from service.cases.show import case as show

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.cases.agent_run import AgentRunRecordedBody, RecordAgentRun
+from schemas.cases.case import AgentRunRecordedBody, RecordAgentRun
 from service.cases.commands import case as commands
 from service.cases.commands.case import AgentRunReport
 from service.cases.show import case as show

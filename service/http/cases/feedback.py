@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.cases.feedback import FeedbackReportList, FeedbackReportQuery
+from schemas.cases.log import FeedbackReportList, FeedbackReportQuery
 from service.cases.reads import feedback as reads
 from service.cases.reads.event import family_of
 from service.cases.show import feedback as show

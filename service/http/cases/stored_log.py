@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from functools import partial
 
-from schemas.cases.stored_log import StoredLogList, StoredLogQuery
+from schemas.cases.event import StoredLogList, StoredLogQuery
 from service.auth.refusals import InvalidPayload
 from service.cases.reads import logs as reads
 from service.cases.reads.logs import LogFilter

@@ -10,7 +10,7 @@ from time import perf_counter
 
 from schemas.contracts.contract import MAX_CONTRACT_BYTES
 from schemas.kernel.published import body_schema
-from schemas.runs.backtest import MAX_DAYS, Backtest, BacktestInput
+from schemas.runs.decision import MAX_DAYS, Backtest, BacktestInput
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer
 from service.eventstore.read.reader import Caller, reading_for

@@ -25,8 +25,8 @@ from schemas.contracts.contract import (
     PauseAnswer,
     PauseRequest,
 )
-from schemas.kernel.as_of import AsOfQuery
 from schemas.kernel.published import body_schema
+from schemas.kernel.shape import AsOfQuery
 from service.auth.refusals import InvalidPayload
 from service.contracts import contract as contracts
 from service.contracts.contract import Enabled, Saved

@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 
 from projections.credentials import CREDENTIALS
-from schemas.credentials.credential import (
+from schemas.credentials import (
     MAX_CREATE_BYTES,
     CreateCredential,
     CredentialCreatedBody,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.deletion.removal import CONFIRM, AccountDeleted, AccountDeleting, DeleteAccount
-from schemas.kernel.waiting import WaitQuery
+from schemas.deletion import CONFIRM, AccountDeleted, AccountDeleting, DeleteAccount
+from schemas.kernel.shape import WaitQuery
 from service.auth.authenticator import SELF_DELETE_PATH
 from service.auth.refusals import InvalidPayload
 from service.deletion import removal

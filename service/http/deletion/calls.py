@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from projections.deletion import DeletionRow
-from schemas.kernel.waiting import WaitQuery
+from schemas.kernel.shape import WaitQuery
 from service.deletion import removal
 from service.deletion.advancing import ask
 from service.deletion.removal import DeletionLeft

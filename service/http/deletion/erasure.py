@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from projections.deletion import ErasureRow
-from schemas.deletion.erasure import UserDeleted, UserDeleting
+from schemas.deletion import UserDeleted, UserDeleting
 from service.auth.refusals import InvalidPayload
 from service.deletion import people
 from service.deletion.people import Eraser, round_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.deletion.removal import ProjectDeleted, ProjectDeleting
-from schemas.kernel.waiting import WaitQuery
+from schemas.deletion import ProjectDeleted, ProjectDeleting
+from schemas.kernel.shape import WaitQuery
 from service.deletion import removal
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.deletion.calls import deleting

@@ -6,8 +6,8 @@ import hashlib
 from functools import partial
 
 from schemas.cases.log import MAX_INGEST_BYTES
-from schemas.deploys.deploy import DeployAccepted, DeployEvent, DeployList, DeployQuery
-from schemas.onboarding.proof import PROOF_HEADER
+from schemas.deploys import DeployAccepted, DeployEvent, DeployList, DeployQuery
+from schemas.onboarding import PROOF_HEADER
 from service.auth.principals import PrincipalKind
 from service.deploys import deploy
 from service.eventstore.declare.commands import Answer, Outcome, retry_moved

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
-from schemas.discovery.guides import AdapterList
+from schemas.discovery import AdapterList
 from service.auth.refusals import refusal
 from service.discovery.manifest import ADAPTERS, Text, adapters, as_text
 from service.eventstore.declare.commands import Outcome

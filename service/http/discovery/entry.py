@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.discovery.entry import Root, SchemaDocument, SchemaQuery
+from schemas.discovery import Root, SchemaDocument, SchemaQuery
 from schemas.kernel.errors import CATALOGUE, ErrorCatalogue, ErrorCatalogueEntry
 from service.discovery.manifest import MARKDOWN, Text, as_text, root
 from service.eventstore.declare.commands import Answer, Outcome

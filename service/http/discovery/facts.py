@@ -9,16 +9,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from schemas.analytics.blueprint import MAX_LIMIT
+from schemas.analytics import MAX_LIMIT
 from schemas.cases.log import MAX_EXTRA_BYTES, MAX_INGEST_BYTES
 from schemas.contracts.contract import MAX_AUTOMATIONS, MAX_CONTRACT_BYTES
-from schemas.discovery.entry import FLOWS
-from schemas.discovery.guides import DisclosureQuery
-from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
-from schemas.kernel.error_code import ErrorCode
+from schemas.discovery import FLOWS, DisclosureQuery
+from schemas.kernel.codes import ErrorCode
 from schemas.kernel.errors import CATALOGUE
-from schemas.onboarding.plan import MAX_PLAN_BYTES
-from schemas.onboarding.proof import PROOF_HEADER, PROOF_PROPERTY, PROOF_VARIABLE, ProofBlocker
+from schemas.kernel.shape import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
+from schemas.onboarding import MAX_PLAN_BYTES, PROOF_HEADER, PROOF_PROPERTY, PROOF_VARIABLE, ProofBlocker
 from schemas.runs.approval import MAX_EVIDENCE_BYTES
 from service.analytics.blueprints import running as blueprints
 from service.analytics.bounded import LONGEST_DAYS

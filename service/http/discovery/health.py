@@ -6,7 +6,7 @@ from functools import partial
 
 from litestar import Litestar
 
-from schemas.discovery.health import Live, Ready
+from schemas.discovery import Live, Ready
 from service.auth.principals import PrincipalKind
 from service.discovery.reads import figures, readiness
 from service.eventstore.declare.commands import Answer, Outcome

@@ -6,8 +6,7 @@ from functools import lru_cache, partial
 
 import msgspec
 
-from schemas.discovery.guides import DisclosureQuery, PrivacyDisclosure
-from schemas.discovery.manifest import Capabilities, SetupManifest
+from schemas.discovery import Capabilities, DisclosureQuery, PrivacyDisclosure, SetupManifest
 from service.discovery.manifest import MARKDOWN, OfferedOperation, Text, as_text, capabilities, disclosure, manifest
 from service.discovery.reads import Installation, installation
 from service.eventstore.declare.commands import Outcome

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from schemas.discovery.pages import PagesQuery
+from schemas.discovery import PagesQuery
 from service.auth.refusals import refusal
 from service.discovery.manifest import MARKDOWN, Text, as_text, render
 from service.discovery.pages import API, ENDING, GUIDES, ROOT, SEARCH, STYLE, DocPage, address_of

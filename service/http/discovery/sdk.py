@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.discovery.sdk import SdkSnippet
+from schemas.discovery import SdkSnippet
 from service.auth.principals import PrincipalKind
 from service.discovery.sdk.show import rendered
 from service.eventstore.declare.commands import Outcome

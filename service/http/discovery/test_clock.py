@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from schemas.discovery.health import AdvanceClock, ClockAdvanced
+from schemas.discovery import AdvanceClock, ClockAdvanced
 from service.auth.principals import PrincipalKind
 from service.discovery.reads import advance
 from service.eventstore.declare.commands import Answer

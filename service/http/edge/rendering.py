@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.kernel.batch import MAX_BATCH_ITEMS
+from schemas.kernel.shape import MAX_BATCH_ITEMS
 from service.auth.refusals import InvalidPayload
 from service.billing.usage import beside
 from service.eventstore.declare.commands import Answer, Outcome

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from projections.accounts import MEMBERSHIPS
-from schemas.events.event import LogPage, LogQuery
+from schemas.events import LogPage, LogQuery
 from schemas.kernel.shape import SAFE_INTEGER
 from service.auth.authority import streams_of
 from service.auth.principals import Principal

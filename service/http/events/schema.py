@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.events.described import TopicQuery, TopicSchemas
+from schemas.events import TopicQuery, TopicSchemas
 from service.auth.refusals import NotFound
 from service.events.event import asyncapi, topic_schemas
 from service.eventstore.declare.commands import Answer, Outcome

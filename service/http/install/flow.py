@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from http import HTTPStatus
 
-from schemas.install.flow import DraftRequest, PlanDrafted, ReportRequest, ReportStored
+from schemas.install import DraftRequest, PlanDrafted, ReportRequest, ReportStored
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.install.verdict import AnswerContracts, InstallVerdict, VerifyReport, VerifyRequest
+from schemas.install import AnswerContracts, InstallVerdict, VerifyReport, VerifyRequest
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from schemas.mcp.message import BATCHED, MAX_MESSAGE_BYTES, McpAnswer, McpMessage, McpRefusal
+from schemas.mcp import BATCHED, MAX_MESSAGE_BYTES, McpAnswer, McpMessage, McpRefusal
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

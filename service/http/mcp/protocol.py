@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.mcp.message import (
+from schemas.mcp import (
     BATCHED,
     LEGACY,
     LONGEST_ID,

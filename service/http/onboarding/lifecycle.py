@@ -6,9 +6,16 @@ from functools import partial
 from http import HTTPStatus
 
 from projections.onboarding import OnboardingRow
-from schemas.kernel.as_of import AsOfQuery
-from schemas.onboarding.lifecycle import ApproveRequest, OnboardingState, PlannedState, ReviewRequest, StartRequest
-from schemas.onboarding.plan import MAX_PLAN_BYTES, Plan
+from schemas.kernel.shape import AsOfQuery
+from schemas.onboarding import (
+    MAX_PLAN_BYTES,
+    ApproveRequest,
+    OnboardingState,
+    Plan,
+    PlannedState,
+    ReviewRequest,
+    StartRequest,
+)
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from schemas.onboarding.proof import MAX_PROOF_BYTES, ProofRequest, ProofStarted, VerifyAnswer
+from schemas.onboarding import MAX_PROOF_BYTES, ProofRequest, ProofStarted, VerifyAnswer
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 from http import HTTPStatus
 
-from schemas.kernel.as_of import AsOfQuery
-from schemas.onboarding.plan import MAX_PLAN_BYTES, Plan
-from schemas.onboarding.signal_map import SignalMap
+from schemas.kernel.shape import AsOfQuery
+from schemas.onboarding import MAX_PLAN_BYTES, Plan, SignalMap
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from schemas.projects.project import DsnBody, DsnRotatedBody, DsnVerified, PublicDsnRotatedBody, RotateDsn, VerifyDsn
+from schemas.projects import DsnBody, DsnRotatedBody, DsnVerified, PublicDsnRotatedBody, RotateDsn, VerifyDsn
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

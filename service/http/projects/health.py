@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.projects.health import HealthQuery, ProjectHealth
+from schemas.projects import HealthQuery, ProjectHealth
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

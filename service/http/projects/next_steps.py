@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from schemas.projects.next_steps import NextSteps
+from schemas.projects import NextSteps
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

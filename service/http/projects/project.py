@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from schemas.kernel.paging import PageQuery
-from schemas.projects.project import (
-    CreateProject,
-    ProjectCreatedBody,
-    ProjectList,
-)
+from schemas.kernel.shape import PageQuery
+from schemas.projects import CreateProject, ProjectCreatedBody, ProjectList
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import page, start_of

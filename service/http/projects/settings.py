@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from schemas.projects.settings import ChangeSettings, ProjectSettings, ProjectSettingsChanged
+from schemas.projects import ChangeSettings, ProjectSettings, ProjectSettingsChanged
 from service.auth.authenticator import CACHE_SECONDS
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups

@@ -8,11 +8,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from schemas.kernel.paging import PageQuery
-from schemas.provider.experiment import ExperimentList
-from schemas.provider.flag import FeatureFlagList
-from schemas.provider.recording import SessionRecordingList
-from schemas.provider.survey import SurveyList, SurveyQuery
+from schemas.kernel.shape import PageQuery
+from schemas.provider import ExperimentList, FeatureFlagList, SessionRecordingList, SurveyList, SurveyQuery
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer
 from service.eventstore.read.reader import PageEnd

@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from http import HTTPStatus
 
 from projections.provider import TeamRow
-from schemas.provider.team import ConfigureReplay, ProvisionTeam, ReplayConfigured, ReplayStanding, TeamProvisioned
+from schemas.provider import ConfigureReplay, ProvisionTeam, ReplayConfigured, ReplayStanding, TeamProvisioned
 from service.analytics.refusals import QueriesBusy
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from urllib.parse import parse_qsl
 
 from schemas.kernel.published import body_schema
-from schemas.publications.publication import (
+from schemas.publications import (
     PublicAnswer,
     PublicationCreated,
     PublicationList,

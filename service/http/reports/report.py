@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from schemas.reports.report import ReadReportSource, RecordedReport, RecordReport, ReportSource
+from schemas.reports import ReadReportSource, RecordedReport, RecordReport, ReportSource
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from schemas.kernel.paging import PageQuery
+from schemas.kernel.shape import PageQuery
 from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import read_page
 from service.http.edge.declare.call import Call

@@ -7,7 +7,7 @@ from typing import Any
 
 from projections.runs import CLAIMS, LEASES, RUNS, ClaimRow, RunRow
 from schemas.kernel.published import body_schema
-from schemas.runs.claim import Claim, CreateClaim, ReleaseClaim, RenewClaim
+from schemas.runs.receipt import Claim, CreateClaim, ReleaseClaim, RenewClaim
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
 from service.http.cases.located import CASE_LOCATED

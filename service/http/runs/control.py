@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.credentials.credential import CredentialMetadata
+from schemas.credentials import CredentialMetadata
 from schemas.runs.control import AutomationControl
 from service.credentials.credential import metadata_of
 from service.eventstore.declare.commands import Answer

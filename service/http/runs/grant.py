@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from schemas.runs.grant import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGrant, ConsumeGrant, Grant
+from schemas.runs.approval import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGrant, ConsumeGrant, Grant
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups

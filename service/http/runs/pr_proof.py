@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from projections.runs import RunRow
-from schemas.runs.pr_proof import PrProof, RecordPrProof
+from schemas.runs.proof import PrProof, RecordPrProof
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.http.edge.declare import groups

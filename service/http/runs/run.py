@@ -11,8 +11,7 @@ import msgspec
 
 from projections.runs import RECEIPTS, RunRow
 from schemas.kernel.published import body_schema
-from schemas.kernel.waiting import WaitQuery
-from schemas.runs.bounds import RunPolicy
+from schemas.kernel.shape import WaitQuery
 from schemas.runs.run import (
     RUNS_ORIGINS,
     CancelledRun,
@@ -20,6 +19,7 @@ from schemas.runs.run import (
     RecordUsage,
     Run,
     RunList,
+    RunPolicy,
     RunQuery,
     StartRun,
     UpdateRun,

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any, cast
 
 from projections.runs import RunRow
-from schemas.kernel.waiting import WaitQuery
+from schemas.kernel.shape import WaitQuery
 from schemas.runs.run import VERIFIED_ORIGINS, RunStatus, VerificationAnswer, VerifyRun
 from service.analytics.refusals import unanswered
 from service.auth.refusals import refusal

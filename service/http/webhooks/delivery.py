@@ -5,14 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from schemas.kernel.published import body_schema
-from schemas.webhooks.delivery import (
-    MAX_RANGE,
-    DeliveryList,
-    DeliveryQuery,
-    DeliveryResent,
-    ReplayWebhook,
-    WebhookReplayed,
-)
+from schemas.webhooks import MAX_RANGE, DeliveryList, DeliveryQuery, DeliveryResent, ReplayWebhook, WebhookReplayed
 from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups

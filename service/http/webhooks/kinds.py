@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.webhooks.catalogue import WebhookEventList
+from schemas.webhooks import WebhookEventList
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups

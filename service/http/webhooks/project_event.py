@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.webhooks.project_event import ProjectEvent, ProjectEventList, ProjectEventQuery
+from schemas.webhooks import ProjectEvent, ProjectEventList, ProjectEventQuery
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups

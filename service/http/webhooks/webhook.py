@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from schemas.kernel.published import body_schema
-from schemas.webhooks.webhook import (
+from schemas.webhooks import (
     STAR,
     ChangeWebhook,
     CreateWebhook,

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from schemas.cases.log import LEVELS, MAX_EXTRA_BYTES, LogEvent, LogUser
-from schemas.onboarding.proof import PROOF_PROPERTY
+from schemas.onboarding import PROOF_PROPERTY
 from service.ingest.bounds import MOST_OF_TAGS, bounded_variables, cut, cut_texts, most_of
 from service.ingest.grouping.fingerprint import Before, FirstEvidence
 from service.ingest.grouping.first import MAX_TEXT, bare_name, base_name, is_library, shown

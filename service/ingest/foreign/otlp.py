@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.onboarding.proof import PROOF_PROPERTY
+from schemas.onboarding import PROOF_PROPERTY
 from service.ingest.foreign.common import (
     MAX_CAUSES,
     MAX_MESSAGE,

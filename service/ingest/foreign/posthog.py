@@ -21,7 +21,7 @@ from uuid import UUID
 
 import msgspec
 
-from schemas.analytics.event import AnalyticsEvent
+from schemas.analytics import AnalyticsEvent
 from schemas.cases.log import MAX_INGEST_BYTES, LogEvent
 from service.ingest.foreign.common import (
     FAULTS,

@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 
 from schemas.cases.log import ERROR_LEVELS, LEVELS
-from schemas.onboarding.proof import PROOF_PROPERTY
+from schemas.onboarding import PROOF_PROPERTY
 from service.analytics.connecting.http import failure, parse
 from service.eventstore.declare.names import load_sql
 from service.ids import new_id

@@ -20,7 +20,7 @@ from projections.contracts import AutomationContractRow, fold_contract
 from projections.kernel import Table
 from projections.onboarding import SIGNAL_MAPS, SignalMapRow
 from projections.runs import DecisionRow, LeaseRow, fold_lease
-from schemas.runs.backtest import BacktestReceipt
+from schemas.runs.decision import BacktestReceipt
 from service.runs.commands.receipt import Issued, issue
 from service.runs.reads.bundles import contract_of
 from service.runs.reads.look_for_work import LOOKED_AT, Judged, Look, OpenCase

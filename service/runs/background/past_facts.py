@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, NamedTuple
 
 from projections.onboarding import fold_signal_map as fold_map
-from schemas.runs.backtest import MAX_SHOWN
+from schemas.runs.decision import MAX_SHOWN
 from service.eventstore.connect.pipeline import array
 from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import AsyncConnection

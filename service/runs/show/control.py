@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from projections.contracts import AutomationContractRow
-from schemas.credentials.credential import CredentialMetadata
+from schemas.credentials import CredentialMetadata
 from schemas.runs.control import (
     AutomationControl,
     Control,

@@ -11,8 +11,8 @@ from typing import Any, Literal, cast
 import msgspec
 
 from schemas.runs import approval as approval_wire
-from schemas.runs import claim as claim_wire
-from schemas.runs import grant as grant_wire
+from schemas.runs import approval as grant_wire
+from schemas.runs import receipt as claim_wire
 from schemas.runs import receipt as trigger_wire
 from statemachines.runs import grant as grants
 from statemachines.runs import receipt as receipts

@@ -12,7 +12,9 @@ from typing import cast
 import msgspec
 
 from projections.runs import RunRow
-from schemas.contracts.outputs import (
+from schemas.contracts.playbook import (
+    AutoMerge,
+    CodeDelivery,
     FunnelReviewOutput,
     OutputAutoMergeReceipt,
     OutputCheck,
@@ -21,13 +23,14 @@ from schemas.contracts.outputs import (
     OutputPullRequest,
     OutputSample,
     OutputVerification,
+    PlaybookRef,
+    ReviewRequired,
     SelfHealingOutput,
 )
-from schemas.contracts.playbook import AutoMerge, CodeDelivery, PlaybookRef, ReviewRequired
-from schemas.runs import backtest as wire
-from schemas.runs import grant as grant_wire
+from schemas.runs import approval as grant_wire
+from schemas.runs import decision as wire
 from schemas.runs import run as run_wire
-from schemas.runs.bounds import RUN_POLICY_ORIGINS, RunPolicy
+from schemas.runs.run import RUN_POLICY_ORIGINS, RunPolicy
 from service.runs.background.backtesting import Backtest
 from service.runs.background.past_facts import PastFacts
 from service.runs.show.decision import decision, next_step

@@ -17,13 +17,13 @@ from projections.cases import CASES
 from projections.deploys import DEPLOY_NOTES, DEPLOYS
 from projections.onboarding import ONBOARDING
 from projections.runs import APPROVALS, RUNS
-from schemas.webhooks.event import DeliveryBody
-from schemas.webhooks.told import (
+from schemas.webhooks import (
     AlertTold,
     ApprovalTold,
     CaseAssignedTold,
     CaseMergedTold,
     CaseTold,
+    DeliveryBody,
     OnboardingTold,
     ProjectTold,
     RunTold,

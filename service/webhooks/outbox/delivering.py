@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import structlog
 from prometheus_client import Counter, Histogram
 
-from schemas.webhooks.event import FENCED
+from schemas.webhooks import FENCED
 from service.auth.authority import carry_out
 from service.egress.guard import Guard, reach_of_webhooks
 from service.eventstore.connect.connection import FULL_DISK, OUTAGE, RESENT

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.webhooks.event import FENCED
+from schemas.webhooks import FENCED
 from service.eventstore.connect.connection import Connection
 from service.eventstore.connect.facts import Facts
 from service.eventstore.declare.names import load_sql

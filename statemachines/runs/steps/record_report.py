@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec import UnsetType
 
-from schemas.contracts.outputs import FunnelReviewOutput
+from schemas.contracts.playbook import FunnelReviewOutput
 from statemachines.kernel.machine import Event
 from statemachines.reports import report as reports
 from statemachines.reports.source import FunnelPlan, FunnelReading

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from projections.alerts import AlertRow
-from schemas.alerts.alert import CreateAlert
+from schemas.alerts import CreateAlert
 from service.alerts import alert
 from service.alerts.alert import StandingAlert, alerts_of
 from service.alerts.schedule import AlertSchedule

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.alerts.alert import MOST_LOOKS, CreateAlert
+from schemas.alerts import MOST_LOOKS, CreateAlert
 from service.alerts import alert
 from service.alerts.alert import PastLooks
 from service.analytics.refusals import QueriesBusy

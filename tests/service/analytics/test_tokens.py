@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from projections.analytics import GRANTS, ConnectionRow
-from schemas.analytics.connection import READ_SCOPES
+from schemas.analytics import READ_SCOPES
 from service.analytics.connecting.http import ProviderClient, Throttled
 from service.analytics.connecting.oauth import ProviderOAuth, Tokens
 from service.analytics.connecting.sealed import ConnectionSecrets

@@ -7,7 +7,7 @@ import hashlib
 import msgspec
 import pytest
 
-from schemas.analytics.event import AnalyticsEvent
+from schemas.analytics import AnalyticsEvent
 from schemas.cases.log import LogEvent
 from service.auth.refusals import InvalidPayload
 from service.ingest.grouping.fingerprint import gather, group

@@ -11,7 +11,7 @@ import psycopg
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from schemas.analytics.event import AnalyticsEvent
+from schemas.analytics import AnalyticsEvent
 from service.billing.plans import Retention
 from service.ingest.intake import Intake
 from service.ingest.items import Item, take_analytics

@@ -8,8 +8,8 @@ import msgspec
 import psycopg
 import pytest
 
-from schemas.kernel.operations import documented_operations
-from schemas.projects.next_steps import ProjectState
+from schemas.kernel.published import documented_operations
+from schemas.projects import ProjectState
 from service.http.edge.routes import all_endpoints
 from service.onboarding.evidence import AskedProject, ask_about
 from service.projects.next_steps import (

@@ -9,7 +9,7 @@ import httpx2
 import msgspec
 import pytest
 
-from schemas.contracts.outputs import SelfHealingOutput
+from schemas.contracts.playbook import SelfHealingOutput
 from service.eventstore.history.rebuild import rebuild
 from service.registry import read_models
 from tests.support.automation_world import closed

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.webhooks.event import MAX_DELIVERY_BYTES
+from schemas.webhooks import MAX_DELIVERY_BYTES
 from service.webhooks.outbox.composing import ToldEvent, data_of
 from tests.service.http.cases.test_acting import act
 from tests.service.http.cases.test_case import listed, log

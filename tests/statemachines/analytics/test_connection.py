@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from projections.analytics import ConnectionRow, fold_connection
-from schemas.analytics.connection import READ_SCOPES, REQUIRED_SCOPES
+from schemas.analytics import READ_SCOPES, REQUIRED_SCOPES
 from statemachines.analytics.connection import (
     EXCHANGE_SECONDS,
     MACHINE,

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 import rfc8785
 
-from schemas.contracts.outputs import FunnelReviewOutput
+from schemas.contracts.playbook import FunnelReviewOutput
 from statemachines.contracts.playbook import (
     PlaybookNotFound,
     PlaybookVersionNotFound,

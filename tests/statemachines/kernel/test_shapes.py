@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.contracts.outputs import SelfHealingOutput
+from schemas.contracts.playbook import SelfHealingOutput
 from statemachines.contracts.playbook import find_template
 from statemachines.contracts.templates import PUBLISHED
 from statemachines.kernel.faults import INVALID, MISSING

@@ -43,7 +43,7 @@ from statemachines.onboarding.proof import (
     assess,
 )
 from statemachines.onboarding.stored import Receipt
-from tests.schemas.onboarding.test_lifecycle import RECEIPT
+from tests.schemas.test_onboarding import RECEIPT
 from tests.statemachines.tables import check_released
 from tests.support.plans import history_body, make_plan, make_snapshot
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.onboarding.proof import ProofBlocker, Remaining
+from schemas.onboarding import ProofBlocker, Remaining
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import (
     DeploySighting,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.contracts.outputs import FunnelReviewOutput
+from schemas.contracts.playbook import FunnelReviewOutput
 from statemachines.kernel.canonical import canonical_sha256
 from statemachines.kernel.machine import Rejection
 from statemachines.reports.check_report import (

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from schemas.contracts.outputs import FunnelReviewOutput
+from schemas.contracts.playbook import FunnelReviewOutput
 from statemachines.kernel.machine import Rejection, apply, replay
 from statemachines.reports import report as r
 from statemachines.reports.report import MACHINE, Report, SourceWish, Status

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import httpx2
 
-from schemas.onboarding.proof import PROOF_HEADER
+from schemas.onboarding import PROOF_HEADER
 from service.http.edge.declare.operations import RESTS, Operation
 from service.http.edge.routes import all_endpoints
 

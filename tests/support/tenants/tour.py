@@ -15,7 +15,7 @@ from typing import Any, Self
 import httpx2
 import msgspec
 
-from schemas.mcp.message import MODERN
+from schemas.mcp import MODERN
 from scripts.bench.work import chains
 from scripts.load import worlds
 from scripts.load.automation_world import (

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import psycopg
 import psycopg_pool
 
-from schemas.cases.unmangle import Verdict
+from schemas.cases.event import Verdict
 from service.cases.sourcemaps import reads
 from service.cases.sourcemaps.lookup.frames import RecordedFrame, may_be_mapped, recorded
 from service.cases.sourcemaps.lookup.resolving import SourcePlace

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from schemas.cases.unmangle import Verdict
+from schemas.cases.event import Verdict
 
 MOST_MARKS = 4_000_000
 """Commas and semicolons of a map: each may be a token, which takes some seventy bytes, whatever the map weighs."""

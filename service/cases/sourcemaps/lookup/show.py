@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schemas.cases.unmangle import UnmangledCase, UnmangledFrame, Verdict
+from schemas.cases.event import UnmangledCase, UnmangledFrame, Verdict
 from service.cases.sourcemaps.lookup.unmangling import UNKNOWN, Led, Unmangled
 
 _UPLOAD = "PUT /v1/projects/{project_id}/source-maps, or sentry-cli sourcemaps upload"

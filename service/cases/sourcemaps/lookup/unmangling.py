@@ -18,8 +18,8 @@ import msgspec
 import structlog
 
 from projections.cases import SourceMapRow
+from schemas.cases.event import Verdict
 from schemas.cases.source_map import MAX_MAP_BYTES
-from schemas.cases.unmangle import Verdict
 from service.cases.sourcemaps import blobs, reads
 from service.cases.sourcemaps.lookup import trial
 from service.cases.sourcemaps.lookup.frames import RecordedFrame, frames_of, may_be_mapped

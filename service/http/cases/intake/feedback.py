@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
-from schemas.cases.foreign.sentry import SentryUserReport, SentryUserText
+from schemas.cases.foreign import SentryUserReport, SentryUserText
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import SENTRY
 from service.eventstore.declare.commands import Answer

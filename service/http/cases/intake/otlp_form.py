@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from schemas.cases.foreign.otlp import ExportLogsAnswer, ExportLogsPartialSuccess, ExportStatus
+from schemas.cases.foreign import ExportLogsAnswer, ExportLogsPartialSuccess, ExportStatus
 from service.eventstore.declare.commands import Outcome
 from service.http.edge.answer.errors import Failure
 from service.http.edge.declare.forms import Export, Form

@@ -14,7 +14,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from schemas.cases.foreign.posthog import (
+from schemas.cases.foreign import (
     MAX_EVENT_BYTES,
     MAX_EVENTS,
     MAX_POSTHOG_BYTES,

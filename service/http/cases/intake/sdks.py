@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
 
-from schemas.cases.foreign.posthog import MAX_EVENT_BYTES, MAX_EVENTS
+from schemas.cases.foreign import MAX_EVENT_BYTES, MAX_EVENTS
 from service.auth import secrets
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import key_of_dsn

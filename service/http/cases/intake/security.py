@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from schemas.cases.foreign.sentry import MAX_EVENT_BYTES, SentryReported, SentryReportQuery
+from schemas.cases.foreign import MAX_EVENT_BYTES, SentryReported, SentryReportQuery
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import SENTRY
 from service.eventstore.declare.commands import Answer

@@ -16,8 +16,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from schemas.kernel.batch import MAX_BATCH_ITEMS, BatchAccepted, ItemName, ItemResult
 from schemas.kernel.errors import ErrorBody
+from schemas.kernel.shape import MAX_BATCH_ITEMS, BatchAccepted, ItemName, ItemResult
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, KeyReused, Outcome
 from service.fairness.records import BATCH_BYTES

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import partial
 
-from schemas.cases.foreign.sentry_upload import (
+from schemas.cases.foreign import (
     SentryDeploy,
     SentryNewDeploy,
     SentryNewRelease,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from schemas.cases.foreign.sentry_upload import AssembleBundle, Assembled, ChunksStored, ChunkUpload
+from schemas.cases.foreign import AssembleBundle, Assembled, ChunksStored, ChunkUpload
 from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import assembling, chunks
 from service.cases.sourcemaps.assembling import BundleWish

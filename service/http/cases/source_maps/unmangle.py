@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.cases.unmangle import UnmangledCase
+from schemas.cases.event import UnmangledCase
 from service.cases.sourcemaps.lookup import show
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.cases.located import CASE_LOCATED

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from schemas.kernel.paging import PageQuery
+from schemas.kernel.shape import PageQuery
 from service.auth.refusals import InvalidPayload
 from service.eventstore.read.reader import END, PageEnd
 

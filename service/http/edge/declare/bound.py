@@ -11,7 +11,7 @@ import msgspec
 from msgspec import inspect
 
 from schemas.kernel.published import body_schema
-from schemas.kernel.waiting import WaitQuery
+from schemas.kernel.shape import WaitQuery
 from service.auth.principals import PrincipalKind
 from service.http.edge.answer.reply import JSON
 from service.http.edge.declare.endpoint import Endpoint

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from litestar.types import HTTPScope
 
 from schemas.kernel.errors import CATALOGUE
-from schemas.kernel.waiting import WaitQuery
+from schemas.kernel.shape import WaitQuery
 from service.auth.authority import authority
 from service.auth.principals import Principal, PrincipalKind
 from service.auth.refusals import ReauthenticationRequired

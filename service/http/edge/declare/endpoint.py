@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from schemas.kernel.as_of import AsOfQuery
+from schemas.kernel.shape import AsOfQuery
 from service.auth.principals import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.turns import STRANGERS

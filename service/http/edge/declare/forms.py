@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from schemas.kernel.batch import MAX_BATCH_BYTES
+from schemas.kernel.shape import MAX_BATCH_BYTES
 from service.http.edge.answer.errors import Failure
 
 TOLD_BY = 512

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from schemas.kernel.batch import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
+from schemas.kernel.shape import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
 from service.http.edge.answer.reply import JSON
 from service.http.edge.body.unpacking import CODINGS
 from service.http.edge.declare.bound import Bound

@@ -1,6 +1,6 @@
 """The examples of the schema document: a body and the answers of each operation, as they were sent and received.
 
-`schemas/<area>/examples.json` has them by operation id: `body`, and `answers` by status and media type. `make examples`
+`schemas/examples/<area>.json` has them by operation id: `body`, and `answers` by status and media type. `make examples`
 writes them. Only who builds the document reads them (G-166).
 """
 
@@ -14,8 +14,7 @@ import msgspec
 
 import schemas
 
-PAGE = "examples.json"
-_ROOM = Path(schemas.__file__).parent
+PAGES = Path(schemas.__file__).parent / "examples"
 
 
 class Examples:
@@ -23,7 +22,7 @@ class Examples:
 
     def __init__(self) -> None:
         self._shown: dict[str, dict[str, Any]] = {}
-        for page in sorted(_ROOM.glob(f"*/{PAGE}")):
+        for page in sorted(PAGES.glob("*.json")):
             self._shown |= msgspec.json.decode(page.read_bytes(), type=dict[str, dict[str, Any]])
 
     def __iter__(self) -> Iterator[str]:

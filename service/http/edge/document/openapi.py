@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from schemas.billing.usage import BillingNotice
-from schemas.kernel.batch import BatchAccepted
+from schemas.billing import BillingNotice
 from schemas.kernel.errors import ClosedErrorEnvelope, ErrorEnvelope
 from schemas.kernel.published import publish, publish_request
-from schemas.kernel.shape import ALTERNATIVES
+from schemas.kernel.shape import ALTERNATIVES, BatchAccepted
 from service import release
 from service.auth.principals import PrincipalKind
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound

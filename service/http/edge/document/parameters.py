@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from schemas.discovery.sdk import LANGUAGES
+from schemas.discovery import LANGUAGES
 from service.http.edge.declare.bound import STAND_IN, Bound
 from service.http.edge.declare.operations import Operation
 from service.http.edge.document.words import Words, with_sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from schemas.discovery.entry import FLOWS
+from schemas.discovery import FLOWS
 from service.auth.refusals import InvalidPayload, refusal
 
 Json = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.kernel.operations import documented_operations
+from schemas.kernel.published import documented_operations
 from service.auth.principals import PrincipalKind, permits
 from service.http.edge.declare.operations import Operation
 from statemachines.accounts.membership import Role

@@ -1,7 +1,7 @@
 """The words of the schema document: what each operation, parameter and member means, beside its area's shapes.
 
-`schemas/<area>/words.md` describes an area. Where it would be long, further pages such as `words-reading.md` describe
-its shapes. `schemas/kernel/words.md` describes what all areas share. They are read while the document is built, and
+`schemas/words/<area>.md` describes an area. Where it would be long, further pages such as `cases-reading.md` describe
+its shapes. `schemas/words/kernel.md` describes what all areas share. They are read while the document is built, and
 cost a running process nothing until then (G-166).
 
 Lines before the first heading describe a name throughout the area. Below a heading they describe it for one operation
@@ -26,8 +26,7 @@ SHARED = "kernel"
 TAGS = "tags"
 ORDER = "areas"
 """Headings of that page: what each tag holds, and the areas in the order of the work."""
-PAGES = "words*.md"
-_ROOM = Path(schemas.__file__).parent
+PAGES = Path(schemas.__file__).parent / "words"
 _LINE = re.compile(r"- `?([^`:]+)`?: (.+)")
 _HEADING = re.compile(r"## `?([^`]+?)`?")
 
@@ -78,8 +77,9 @@ class Words:
 
     def __init__(self) -> None:
         texts: dict[str, str] = {}
-        for page in sorted(_ROOM.glob(f"*/{PAGES}"), key=lambda page: page.stem):
-            texts[page.parent.name] = f"{texts.get(page.parent.name, '')}{page.read_text(encoding='utf-8')}\n"
+        for page in sorted(PAGES.glob("*.md"), key=lambda page: page.stem):
+            area = page.stem.partition("-")[0]
+            texts[area] = f"{texts.get(area, '')}{page.read_text(encoding='utf-8')}\n"
         self.pages = {area: read_page(text) for area, text in texts.items()}
         self._at = {heading: section for page in self.pages.values() for heading, section in page.items() if heading}
 

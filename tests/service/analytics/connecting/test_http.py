@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.analytics.connection import READ_SCOPES
+from schemas.analytics import READ_SCOPES
 from service.analytics.connecting.http import (
     SHORT_WAIT,
     Content,

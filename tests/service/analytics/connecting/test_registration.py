@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from schemas.analytics.connection import READ_SCOPES
+from schemas.analytics import READ_SCOPES
 from service.analytics.connecting.registration import ClientWay, OAuthClient, Registration, is_public
 from service.settings import load_settings
 

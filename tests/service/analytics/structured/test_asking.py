@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from schemas.analytics.query import QueryInput
+from schemas.analytics import QueryInput
 from service.analytics import bounded as boundeds
 from service.analytics.bounded import Bounded, Table, Window
 from service.analytics.local import LocalAnalytics

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.analytics.query import QueryInput
+from schemas.analytics import QueryInput
 from service.analytics.structured.checking import Structured, check_form
 from service.auth.refusals import InvalidPayload
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import pytest_asyncio
 
-from schemas.analytics.connection import READ_SCOPES
+from schemas.analytics import READ_SCOPES
 from tests.support import seen
 from tests.support.api import World, ok, refused
 from tests.support.cluster import TestCluster

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 import zstandard
 
-from schemas.cases.foreign.posthog import MAX_EVENTS
+from schemas.cases.foreign import MAX_EVENTS
 from service.packing import unpack
 from tests.service.http.cases.test_ingest import figures
 from tests.service.http.cases.test_otlp import AS_PROTOBUF, STACK, export

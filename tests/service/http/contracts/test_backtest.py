@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from schemas.runs.backtest import BacktestReceipt
+from schemas.runs.decision import BacktestReceipt
 from service.http.contracts import backtest
 from service.http.contracts.backtest import _in_slices, _place
 from service.http.edge.answer.errors import RateLimited

@@ -16,9 +16,8 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.contracts.contract import ContractInput
+from schemas.contracts.contract import ContractInput, ErrorToDraftPrVersion, WeeklyFunnelReviewVersion
 from schemas.contracts.playbook import RenderRequest
-from schemas.contracts.policy import ErrorToDraftPrVersion, WeeklyFunnelReviewVersion
 from service.http.discovery.entry import schema_document
 from service.http.edge.document.schema_filters import operations, select
 from service.http.edge.routes import all_endpoints, bind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jinja2
 import pytest
 
-from schemas.discovery.guides import DisclosureQuery
+from schemas.discovery import DisclosureQuery
 from service.discovery.manifest import LANGUAGES, render
 from service.discovery.reads import Installation
 from service.http.discovery import facts

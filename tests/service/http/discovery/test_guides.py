@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from schemas.kernel.errors import CATALOGUE
-from schemas.kernel.operations import documented_operations
+from schemas.kernel.published import documented_operations
 from service.analytics.blueprints.catalogue import CATALOGUE as BLUEPRINTS
 from service.discovery.manifest import ADAPTERS, APART, LANGUAGES, TITLES
 from service.http.discovery import facts

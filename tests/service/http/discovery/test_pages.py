@@ -16,7 +16,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from schemas.discovery.pages import MAX_ASKED
+from schemas.discovery import MAX_ASKED
 from service.console import assets
 from service.discovery.pages import MOST_HITS, SECTIONS, Findable
 from service.discovery.reads import Installation

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.discovery.sdk import LANGUAGES, SdkSnippet
+from schemas.discovery import LANGUAGES, SdkSnippet
 from service.discovery.sdk.facts import FACTS
 from service.discovery.sdk.show import rendered
 from tests.support.accounts import bearer, checked

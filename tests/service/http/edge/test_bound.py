@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.analytics.event import AnalyticsEvent
+from schemas.analytics import AnalyticsEvent
 from schemas.cases.log import LogEvent
 from service.http.analytics import event
 from service.http.cases.intake import log

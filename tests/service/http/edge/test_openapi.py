@@ -14,9 +14,9 @@ import pytest
 import pytest_asyncio
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from schemas.discovery.entry import FLOWS
+from schemas.discovery import FLOWS
 from schemas.kernel.errors import CATALOGUE
-from schemas.kernel.operations import documented_operations
+from schemas.kernel.published import documented_operations
 from service.auth.principals import PrincipalKind
 from service.http.cases.intake import posthog
 from service.http.discovery.entry import schema_document

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.kernel.operations import DocumentedOperation, documented_operations
+from schemas.kernel.published import DocumentedOperation, documented_operations
 from service.auth.principals import PrincipalKind
 from service.http.edge.declare.bound import Bound, Undeclared
 from service.http.edge.declare.endpoint import Endpoint

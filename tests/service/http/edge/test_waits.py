@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schemas.kernel.waiting import WaitQuery
+from schemas.kernel.shape import WaitQuery
 from service.eventstore.follow.follower import Listener
 from service.fairness.turns import ReadNotDone
 from service.http.edge.answer.errors import RateLimited

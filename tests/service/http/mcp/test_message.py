@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.mcp.message import BATCHED, LEGACY, MAX_MESSAGE_BYTES, SUPPORTED
+from schemas.mcp import BATCHED, LEGACY, MAX_MESSAGE_BYTES, SUPPORTED
 from service.http.edge.declare.bound import Bound
 from service.http.edge.routes import all_endpoints, bind
 from service.http.mcp.answers import MOST_CHARACTERS, ORIGINS_KEY

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.cases.event import CaseEventRecord
-from schemas.cases.stored_log import StoredLog
+from schemas.cases.event import CaseEventRecord, StoredLog
 from schemas.kernel.origins import declared_origins
 from service.http.edge.declare.operations import Operation
 from service.http.edge.routes import all_endpoints, bind

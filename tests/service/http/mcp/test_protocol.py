@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.mcp.message import BATCHED, LEGACY, MAX_BATCH_MESSAGES, MODERN, SUPPORTED, McpAnswer, McpRefusal
+from schemas.mcp import BATCHED, LEGACY, MAX_BATCH_MESSAGES, MODERN, SUPPORTED, McpAnswer, McpRefusal
 from service.http.mcp.protocol import METHOD_NOT_FOUND, NAMED, Declared, McpReply, Message, RpcFault, answer
 from tests.support.mcp import META, VERSION_KEY, headers_of
 

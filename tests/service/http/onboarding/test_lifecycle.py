@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import rfc8785
 
-from schemas.onboarding.proof import ProofStarted, VerifyAnswer
+from schemas.onboarding import ProofStarted, VerifyAnswer
 from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.onboarding import Onboarding, onboard, shown, tag

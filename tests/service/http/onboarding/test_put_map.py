@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import rfc8785
 
-from schemas.onboarding.plan import MAX_PLAN_BYTES
+from schemas.onboarding import MAX_PLAN_BYTES
 from service.ids import new_id
 from tests.service.http.projects.test_project import add_member, fence
 from tests.support.api import Api, World, ok, refused, without_request_id

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from schemas.publications.publication import MAX_PUBLIC_ROWS
+from schemas.publications import MAX_PUBLIC_ROWS
 from service.analytics.blueprints.catalogue import CATALOGUE
 from service.http.publications.publication import PRIVATE
 from statemachines.publications.publication import PUBLICATIONS_LIMIT

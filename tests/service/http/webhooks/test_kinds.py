@@ -8,7 +8,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from schemas.webhooks.event import TEST, DocumentedName, EventName
+from schemas.webhooks import TEST, DocumentedName, EventName
 from service.webhooks.testing import KINDS, catalogue
 from tests.support.api import World, ok
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

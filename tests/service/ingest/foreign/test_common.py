@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.cases.log import MAX_EXTRA_BYTES, MAX_INGEST_BYTES, LogEvent
-from schemas.onboarding.proof import PROOF_PROPERTY
+from schemas.onboarding import PROOF_PROPERTY
 from service.ingest.bounds import MOST_OF_EVENT, MOST_OF_TAGS, MOST_OF_TEXT, most_of
 from service.ingest.foreign.common import (
     MAX_FRAMES,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.analytics.event import AnalyticsEvent
+from schemas.analytics import AnalyticsEvent
 from schemas.cases.log import MAX_INGEST_BYTES, LogEvent
 from service.ingest.foreign import posthog
 from service.ingest.foreign.posthog import LEFT_OUT, MalformedEvents, Sent, cut, key_of, to_record

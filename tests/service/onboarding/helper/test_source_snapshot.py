@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.onboarding.plan import SourceSnapshot
-from schemas.onboarding.proof import ProofRequest
+from schemas.onboarding import ProofRequest, SourceSnapshot
 from service.onboarding import helper as onboarding_helper
 
 HELPER = Path(onboarding_helper.__file__).parent / onboarding_helper.FILE

@@ -1,1 +1,0 @@
-"""People, their API keys, memberships and sign-ins, on the wire."""

@@ -1,1 +1,0 @@
-"""The log as outsiders check it: wire contracts."""

@@ -1,1 +1,0 @@
-"""Wire contracts of usage and quota."""

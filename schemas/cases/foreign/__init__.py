@@ -1,1 +1,0 @@
-"""Wire contracts of the doors for the SDKs and tools of others."""

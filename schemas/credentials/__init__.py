@@ -1,1 +1,0 @@
-"""Project credentials of CI and runners, on the wire."""

@@ -1,1 +1,0 @@
-"""The end of projects and accounts, on the wire."""

@@ -1,1 +1,0 @@
-"""The install flow, on the wire."""

@@ -1,1 +1,0 @@
-"""Wire contract of the Model Context Protocol."""

@@ -1,1 +1,0 @@
-"""Onboarding: the plan, its proof by real execution, and the signal map, on the wire."""

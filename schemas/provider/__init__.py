@@ -1,1 +1,0 @@
-"""Wire contracts of what a project has at the analytics provider beside events."""

@@ -1,1 +1,0 @@
-"""The source and the report of a weekly run, on the wire."""

@@ -1,1 +1,0 @@
-"""Wire contracts of webhooks and of what is delivered to them."""
