@@ -28,6 +28,11 @@ RECENT = timedelta(days=1)
 OURS = re.compile(r"repair/(run_[0-9a-z]{1,60})")
 BY_HOST = "auto_merge"
 _NULLABLE = ("branch_protection_enforced", "bypass_used")
+_CHANGED = {
+    "head_sha": "People have pushed to it. If they merge it so, its run ends, and the change is theirs.",
+    "draft": "People have marked it as ready.",
+}
+"""What people did to an open pull request, by the member that differs from the proven one."""
 _SETTLED = frozenset({"run_terminal", "delivery_mode_mismatch"})
 _DESCRIPTION = """\
 Reads pull requests of repairs at the code host, and sends the service what it has read: opened, checks passed,
@@ -47,9 +52,12 @@ exit codes: 0 what there is to prove is proven; 1 it was refused, or a wait ende
 class NotTaken(Exception):
     """The service refused a proof. `is_harmless`: the run is over, or people merge this one and have pushed to it."""
 
-    def __init__(self, observation: str, code: str, said: str) -> None:
-        self.is_harmless = code in _SETTLED or (observation, code) == ("pr_opened", "pr_proof_mismatch")
-        super().__init__(f"{observation} was refused: {code}: {said}")
+    def __init__(self, observation: str, code: str, said: str, field: str | None) -> None:
+        changed = (observation, code) == ("pr_opened", "pr_proof_mismatch")
+        self.is_harmless = changed or code in _SETTLED
+        why = _CHANGED.get(field or "", "") if changed else ""
+        told = f"{observation} was refused: {code}: {said}{f' ({field})' if field else ''} {why}"
+        super().__init__(told.strip())
 
 
 class ProofStopped(Exception):
@@ -168,7 +176,7 @@ class Prover(NamedTuple):
         error = error if isinstance(error, dict) else {}
         code = str(error.get("code", f"http_{answer.status}"))
         field = error.get("details", {}).get("field") if isinstance(error.get("details"), dict) else None
-        raise NotTaken(observation, code, f"{error.get('message', '')}{f' ({field})' if field else ''}")
+        raise NotTaken(observation, code, str(error.get("message", "")), field if isinstance(field, str) else None)
 
 
 class _Pauses:

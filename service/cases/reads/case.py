@@ -181,7 +181,7 @@ async def trends(store: EventStore, project_id: str, case_ids: Sequence[str]) ->
 async def read_case(
     store: EventStore, project_id: str, case_id: str, runner: Holder | None, query: str
 ) -> tuple[CaseBundle, str]:
-    """Read a case in full; a runner sees it only while it holds the case (R-CASE-14).
+    """Read a case in full; a runner sees it only while it, or a run of its automation, holds the case (R-CASE-14).
 
     `query` is of record_with; what its column has is returned beside the case. Raises `case_not_found` and
     ClaimRequired.
@@ -193,7 +193,7 @@ async def read_case(
     bundle = msgspec.json.decode(rows[0][0], type=CaseBundle)
     held = bundle.held
     # One statement read it: what is handed out was so while the claim held, and so were the errors until then.
-    if runner is not None and (held is None or (held.automation_id, held.runner_id) != runner):
+    if runner is not None and not (held is not None and _may_read(held, runner)):
         raise ClaimRequired(
             "The case is shown only to the runner that holds it.",
             next_action="Claim the case with a trigger receipt first.",
@@ -205,6 +205,12 @@ async def read_case(
         stored = await event.event_at(store, project_id, place)
     shown = msgspec.structs.replace(bundle, evidence=evidence, latest_stored=stored, for_runner=runner is not None)
     return shown, rows[0][1]
+
+
+def _may_read(held: ClaimRow, runner: Holder) -> bool:
+    """Whether a runner sees the case of a claim: its own, or that of a run that it may go on with (G-138)."""
+    own = held.runner_id == runner.runner_id or held.run_id is not None
+    return held.automation_id == runner.automation_id and own
 
 
 async def _evidence(store: EventStore, bundle: CaseBundle) -> CaseEvidence:

@@ -36,6 +36,10 @@ from statemachines.runs.ledger import Ledger, ledger_id, window_budgets
 from statemachines.runs.steps.book import Book
 
 _UNSETTLED = frozenset({grants.Status.CONSUMED, grants.Status.UNRESOLVED})
+_UNPROVEN = {
+    "draft_pr": "A pull request may be open. CI has not proven it yet.",
+    "auto_merge": "Auto-merge may be on. CI has not proven it yet.",
+}
 
 
 def control(project_id: str, snapshot: Snapshot, credentials: list[CredentialMetadata]) -> AutomationControl:
@@ -157,7 +161,7 @@ def of_run(bundle: RunBundle, contract: Contract) -> Iterator[ControlException]:
                 run_id=book.run_id,
                 grant_id=grant_id,
                 since=grant.consumed_at,
-                message="A provider effect may have begun, and CI has not proven its result.",
+                message=_UNPROVEN[grant.kind],
                 operation=ControlOperation("GET", path),
             )
     if run.status in runs.OUTSIDE:

@@ -14,7 +14,7 @@ from statemachines.contracts.contract import Status
 from statemachines.runs import events as e
 from statemachines.runs import grant as grants
 from statemachines.runs import run as runs
-from statemachines.runs.steps.book import Book, runner_may_act
+from statemachines.runs.steps.book import Book, is_resting, runner_may_act
 
 _WORKING = frozenset({"case_already_claimed", "run_live"})
 _REASONS = {
@@ -30,6 +30,14 @@ _REASONS = {
     "max_cases_per_sweep": "Other cases came first: the policy offers only so many at once.",
     "automation_paused": "Automation is paused for this project. An owner can enable it again.",
     "automation_disabled": "The automation is disabled. An owner can enable it.",
+}
+_AFTER_DEPLOY = (
+    "CI recorded a deploy of what people merged. An error after it brings the case back. Resolve the case if none "
+    "comes."
+)
+_NOT_OPEN = {
+    status: f"Automation works on open cases only, and this one is {status}."
+    for status in ("resolved", "ignored", "merged", "overflow")
 }
 _OFFERED_NEXT = "The next look for work may offer it. Looks take the most frequent open cases first."
 _FENCED = "The project is being deleted."
@@ -91,7 +99,7 @@ def _why(standing: CaseStanding, automations: list[AutomationStanding]) -> str:
         return _PAUSED
     if not automations:
         return _NONE_FOR_CASES
-    return _reason(automations[0].code) if len(automations) == 1 else _SEE_EACH
+    return _reason(automations[0]) if len(automations) == 1 else _SEE_EACH
 
 
 def _automation(standing: AutomationStanding) -> CaseAutomation:
@@ -99,13 +107,18 @@ def _automation(standing: AutomationStanding) -> CaseAutomation:
     return CaseAutomation(
         automation_id=standing.automation_id,
         code=standing.code,
-        reason=_reason(standing.code),
+        reason=_reason(standing),
         since=standing.since,
         checks=[CaseCheck(check.check, check.passed, check.observed, check.required) for check in checks],
     )
 
 
-def _reason(code: str | None) -> str:
+def _reason(standing: AutomationStanding) -> str:
+    code, judgement = standing.code, standing.judgement
+    if code == "merged_waits_for_deploy" and judgement is not None and judgement.checks[-1].required != "deployed":
+        return _AFTER_DEPLOY
+    if code == "materiality_not_met" and judgement is not None and judgement.decision.inputs.status in _NOT_OPEN:
+        return _NOT_OPEN[judgement.decision.inputs.status]
     return _OFFERED_NEXT if code is None else _REASONS[code]
 
 
@@ -131,6 +144,10 @@ _READ_SOURCE = NextStep(
 _RECORD = NextStep(
     "record_report",
     "Record the report with the period and hash of its source. Below the minimum sample, record gaps only.",
+)
+_APPROVED = NextStep(
+    "authorize_draft_pr",
+    "A person has approved. The next start of the runner goes on: it authorizes one draft PR, escalates or fails.",
 )
 _CONSUME_PR = NextStep(
     "consume_draft_pr", "Consume the grant of the pull request before expires_at, then open it once."
@@ -169,13 +186,37 @@ _PROVE_MERGED = NextStep(
 )
 _DEPLOY_HEAD = NextStep(
     "record_deploy",
-    "After people have merged, a CI credential proves merged and records the deploy of the merge"
-    " commit. A deploy of the proven head counts too.",
+    "People review the pull request and merge it. A CI credential then proves merged and records the deploy of the "
+    "merge commit, or of the proven head. If people add commits, the merge ends the run and the change is theirs.",
 )
 _DEPLOY_MERGE = NextStep("record_deploy", "Record the deploy of the merge commit with a CI credential.")
-_VERIFY = NextStep("verify_automation_run", "Poll verify until it no longer answers 202.")
+_VERIFY = NextStep(
+    "verify_automation_run",
+    "The service counts errors and traffic after the deploy, and ends the run by itself. To wait for that, poll verify "
+    "until it no longer answers 202.",
+)
 _DONE = NextStep(None, "Nothing is left to do.")
 _OVER = NextStep(None, "The run has ended. A later receipt starts a new one.")
+_CLOSED = NextStep(
+    None,
+    "People closed the pull request without a merge. After the cooldown the case is offered again. Ignore the case if "
+    "it needs no repair.",
+)
+_REOPENED = NextStep(
+    None,
+    "People reopened the pull request, and it is theirs now: the service verifies nothing of it. Resolve the case once "
+    "it is merged, or a later receipt starts another repair.",
+)
+_MERGED_CHANGED = NextStep(
+    None,
+    "People merged it with commits of their own, and the change is theirs: the service verifies nothing of it. Record "
+    "its deploy with a CI credential, then resolve the case if no error comes after it.",
+)
+_HANDED_OVER = NextStep(
+    None,
+    "A person takes over. Read the reason, then repair the pull request and merge it, or close it. Resolve the case "
+    "once it is repaired, or a later receipt starts another repair.",
+)
 _NEXT_STEP_FENCED = NextStep(None, "The project is being deleted. Inspect every external follow-up.")
 _OUTSIDE = NextStep(None, "Inspect every external follow-up. The service has not touched them.")
 
@@ -202,14 +243,27 @@ def next_step(book: Book) -> NextStep:
     if run.status is runs.Status.PR_OPENED:
         step = _after_opening(book)
         return _TOO_LATE if step.operation_id in _RUNNERS and not runner_may_act(book, book.at) else step
-    left_outside = run.status is runs.Status.CANCELLED and run.follow_ups
-    return _FIXED.get(run.status, _OUTSIDE if left_outside else _OVER)
+    return _FIXED.get(run.status) or _after_end(run)
+
+
+def _after_end(run: runs.Run) -> NextStep:
+    """What is left for people once nothing of the run is open outside."""
+    if run.status is runs.Status.CANCELLED and run.follow_ups:
+        return _OUTSIDE
+    if run.sight("merged") is not None:
+        return _MERGED_CHANGED
+    if run.sight("reopened") is not None:
+        return _REOPENED
+    if run.sight("closed") is not None:
+        return _CLOSED
+    return _HANDED_OVER if run.status is runs.Status.ESCALATED and run.pull_request is not None else _OVER
 
 
 def _before_effect(book: Book) -> NextStep:
     if book.run.case_id is None:
         return _unless_stopped(book, _READ_SOURCE if book.report.source is None else _RECORD)
-    return _unless_stopped(book, _granted(book, "draft_pr", _STARTED, _CONSUME_PR), "draft_pr")
+    without = _APPROVED if is_resting(book, book.at) else _STARTED
+    return _unless_stopped(book, _granted(book, "draft_pr", without, _CONSUME_PR), "draft_pr")
 
 
 def _after_opening(book: Book) -> NextStep:

@@ -118,8 +118,12 @@ def test_a_fencing_token_is_exact(at: HttpScene) -> None:
 
 
 def test_a_rotated_credential_carries_a_run_to_its_end(at: HttpScene) -> None:
-    """Another credential of the automation renews, charges, delivers and releases; it cannot cancel (G-138)."""
+    """Another credential of the automation reads the case, renews, charges, delivers and releases (G-138).
+
+    It cannot cancel.
+    """
     at.running()
+    assert at.must(at.call("GET", f"/v1/cases/{at.case_id}", who=RIVAL), 200)["case_id"] == at.case_id
     claim = f"/v1/cases/{at.case_id}/claims/{at.claim_id}"
     at.must(at.post(f"{claim}/renew", {"lease_epoch": 1}, who=RIVAL), 200)
     at.must(at.act("usage", USAGE, who=RIVAL), 200)
@@ -128,6 +132,8 @@ def test_a_rotated_credential_carries_a_run_to_its_end(at: HttpScene) -> None:
     assert at.must(at.act("actions/draft-pr/consume", {"grant_id": grant_id}, who=RIVAL), 200)["call_authorized"]
     closed(at.post(f"{at.path}/verify", {}, who=RIVAL), 409, "deploy_not_bound")
     assert at.must(at.post(f"{claim}/release", {"lease_epoch": 1}, who=RIVAL), 200)["status"] == "released"
+    refused = at.call("GET", f"/v1/cases/{at.case_id}", who=RIVAL)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "claim_required")
 
 
 def test_charges_are_exact_and_atomic(at: HttpScene) -> None:

@@ -25,6 +25,7 @@ def contract_of(
     automation_id: str = "heal",
     environment: str | None = None,
     cooldown_seconds: int = 60,
+    quiet_seconds: int = 86400,
     **changes: Any,
 ) -> dict[str, Any]:
     """Make the input of a contract with one automation; `changes` go into the budgets."""
@@ -34,7 +35,7 @@ def contract_of(
     bindings["trigger"] = {
         "max_cases_per_sweep": 2,
         "cooldown_seconds": cooldown_seconds,
-        "materiality": {"minimum_event_count": 2, "maximum_last_seen_age_seconds": 86400},
+        "materiality": {"minimum_event_count": 2, "maximum_last_seen_age_seconds": quiet_seconds},
     }
     bindings["budgets"] |= {"max_attempts_per_case_revision": 6} | changes
     bindings["verification"] = {"observation_window_seconds": 120, "max_wait_seconds": 900, "min_sample_size": 2}

@@ -68,6 +68,23 @@ class CodeHost:
         """A person pushes one more commit to a branch."""
         return self._commit(branch, [branch], branch)
 
+    def push_over(self, branch: str) -> str:
+        """A person writes a branch anew and pushes it by force: the commit before is not in it."""
+        return self._commit(branch, ["main"], branch)
+
+    def update(self, branch: str) -> str:
+        """A person brings a branch up to date, by the button at its pull request."""
+        return self._commit(branch, [branch, "main"], branch)
+
+    def delete(self, branch: str, who: str) -> None:
+        """A person deletes a branch. The host closes its pull request."""
+        self.remove(branch)
+        self.close(who)
+
+    def remove(self, branch: str) -> None:
+        """Remove a branch, as hosts do it after a merge."""
+        subprocess.run(["git", "-C", str(self.bare), "update-ref", "-d", f"refs/heads/{branch}"], check=True)
+
     def _commit(self, tree: str, parents: list[str], branch: str) -> str:
         git = ["git", "-C", str(self.bare), "-c", "user.name=P", "-c", "user.email=p@example.invalid"]
         above = [part for parent in parents for part in ("-p", parent)]
@@ -79,7 +96,7 @@ class CodeHost:
         return sha
 
     def commits_of(self, head: str) -> list[str]:
-        """The commits of a branch that a squash leaves out, oldest first."""
+        """The commits of a head that a squash leaves out, oldest first."""
         command = ["git", "-C", str(self.bare), "rev-list", "--reverse", f"main..{head}"]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
@@ -201,7 +218,7 @@ class FakeGitHub(CodeHost):
                 statuses = [{"id": 1, "context": "build", "state": state}] if "build" in self.required else []
                 return {"state": state, "sha": sha, "total_count": len(statuses), "statuses": statuses}
             case ["pulls", _, "commits"]:
-                return [{"sha": sha} for sha in self.commits_of(self.pulls[-1]["head"]["ref"])]
+                return [{"sha": sha} for sha in self.commits_of(self.pulls[-1]["head"]["sha"])]
             case ["issues", _, "events"]:
                 return [{"id": 1, "event": state, "actor": {"login": who}} for state, who in self.moves]
         return None
@@ -350,7 +367,7 @@ class FakeGitLab(CodeHost):
             case ["merge_requests", _]:
                 return self.pulls[-1]
             case ["merge_requests", _, "commits"]:
-                return [{"id": sha} for sha in reversed(self.commits_of(self.pulls[-1]["source_branch"]))]
+                return [{"id": sha} for sha in reversed(self.commits_of(self.pulls[-1]["sha"]))]
             case ["merge_requests", _, "resource_state_events"]:
                 return [{"id": 1, "state": state, "user": {"username": who}} for state, who in self.moves]
         return None
