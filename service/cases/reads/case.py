@@ -208,7 +208,7 @@ async def read_case(
 
 
 def _may_read(held: ClaimRow, runner: Holder) -> bool:
-    """Whether a runner sees the case of a claim: its own, or that of a run that it may go on with (G-138)."""
+    """Whether a runner sees a claimed case: by its own claim, or for a run of its automation (G-138)."""
     own = held.runner_id == runner.runner_id or held.run_id is not None
     return held.automation_id == runner.automation_id and own
 
