@@ -21,6 +21,7 @@ from service.eventstore.state.unit import Registry
 from service.eventstore.write.lane import FenceLane
 from service.eventstore.write.loop import CommandLoop
 from service.fairness.turns import CommandNotDone, Turns
+from service.sql import Statement
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -154,11 +155,11 @@ class EventStore:
         async with self._long_reads.place(self.reads.tenant):
             yield
 
-    async def fetch(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
+    async def fetch(self, query: Statement, /, *places: Any, **named: Any) -> list[Row]:
         """Run a read and return its rows as tuples, its values by place or by name. Raises as Reader.connection."""
         return await self.reads.fetch(query, *places, **named)
 
-    async def fetch_planned(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
+    async def fetch_planned(self, query: Statement, /, *places: Any, **named: Any) -> list[Row]:
         """Run a read that is planned for just these values, where the best plan depends on them. Raises as `fetch`."""
         return await self.reads.fetch_planned(query, *places, **named)
 

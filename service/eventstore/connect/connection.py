@@ -23,6 +23,7 @@ from psycopg.waiting import wait_async
 from psycopg_pool import AsyncConnectionPool
 
 from service.eventstore.connect.pipeline import StatementPipeline
+from service.sql import Statement
 
 # Whether the database answers, as one process sees it: a line in the log when it stops, and one when it is back.
 # Everything that talks to the database reports here instead of logging for itself: while it is gone, each request and
@@ -143,16 +144,16 @@ class ReadingConnection(psycopg.AsyncConnection[Row]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._kept: dict[str, psycopg.AsyncCursor[Row]] = {}
+        self._kept: dict[Statement, psycopg.AsyncCursor[Row]] = {}
 
-    async def fetch(self, query: str, params: Values, *, prepare: bool | None) -> list[Row]:
+    async def fetch(self, query: Statement, params: Values, *, prepare: bool | None) -> list[Row]:
         """Run a statement and return its rows; `prepare` as psycopg has it. Raises psycopg.Error.
 
         The cursor of a statement that brought back little is kept: to make one takes a quarter of its time. It holds
         on to its rows until it is used again, so one that brought back much is not.
         """
         cursor = self._kept.pop(query, None) or self.cursor()
-        await cursor.execute(query.encode(), params, prepare=prepare)
+        await cursor.execute(query, params, prepare=prepare)
         rows = await cursor.fetchall()
         size = sum(len(value) for row in rows for value in row if isinstance(value, str))
         if size < KEPT_TEXT and len(self._kept) < KEPT_CURSORS:

@@ -32,6 +32,7 @@ from service.eventstore.connect.connection import (
 )
 from service.eventstore.declare.faults import is_loss
 from service.fairness.turns import CommandNotDone, ReadNotDone, Turns
+from service.sql import Statement
 
 R = TypeVar("R", bound=msgspec.Struct)
 Row = tuple[Any, ...]
@@ -170,15 +171,15 @@ class Reader:
                 finally:
                     await self._give_back(connection)
 
-    async def fetch(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
+    async def fetch(self, query: Statement, /, *places: Any, **named: Any) -> list[Row]:
         """Run a read and return its rows as tuples; its values by place or by name. Raises as `connection`."""
         return await self._fetch(query, named or places, prepare=None)
 
-    async def fetch_planned(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
+    async def fetch_planned(self, query: Statement, /, *places: Any, **named: Any) -> list[Row]:
         """Run a read that is planned for just these values, where the best plan depends on them. Raises as `fetch`."""
         return await self._fetch(query, named or places, prepare=False)
 
-    async def _fetch(self, query: str, values: Values, *, prepare: bool | None) -> list[Row]:
+    async def _fetch(self, query: Statement, values: Values, *, prepare: bool | None) -> list[Row]:
         """Run a read, and once more on another connection when its own is lost: it changes nothing."""
         try:
             async with self.connection() as connection:
