@@ -40,8 +40,8 @@ class Query(bytes):
         """The statement as text, for a log or another language's client."""
         return self.decode()
 
-    def filled(self, **places: Query | str) -> Query:
-        """Fill places such as `{table}`, each with a declared name or another query's text. Raises ValueError.
+    def filled(self, **places: Query | str | int) -> Query:
+        """Fill places such as `{table}`, each with a declared name, a number or a query. Raises ValueError.
 
         Values of callers never come this way: they are parameters.
         """
@@ -51,7 +51,7 @@ class Query(bytes):
                 raise ValueError(f"{self.file}.{self.name} has no place {{{place}}}.")
             if isinstance(content, str) and not _NAME.fullmatch(content):
                 raise ValueError(f"{content!r} is no name of a table or column.")
-            text = text.replace(f"{{{place}}}", content if isinstance(content, str) else content.text)
+            text = text.replace(f"{{{place}}}", content.text if isinstance(content, Query) else str(content))
         return _made(text, self.file, self.name, self.description)
 
 
