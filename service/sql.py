@@ -37,7 +37,10 @@ class Query(bytes):
 
     @property
     def text(self) -> str:
-        """The statement as text, for a log or another language's client."""
+        """The statement as text: for a log, or a server that takes no bytes."""
+        return self.decode()
+
+    def __str__(self) -> str:
         return self.decode()
 
     def filled(self, **places: Query | str | int) -> Query:
