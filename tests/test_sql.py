@@ -1,4 +1,4 @@
-"""SQL is source: each query of an area is a file with a comment, named parameters and a plan (design, 2)."""
+"""SQL is source: each query is a named block of its area's file, with a comment, named parameters and a plan."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.declare.names import COMMENT, INCLUDE, load_sql
+from service.sql import COMMENT, INCLUDE, load_blocks, load_query, path_of
 from tests.support.cluster import TestCluster
 from tests.support.list_plans import numbered
 
 ROOT = Path(__file__).parents[1]
 SERVICE = ROOT / "service"
-FILES = sorted(file for file in SERVICE.glob("*/sql/**/*.sql"))
-PARTS = [file for file in FILES if file.parent.name == "parts"]
-FOREIGN = [file for file in FILES if file.parent.name == "connected"]
+SCHEMA = SERVICE / "eventstore" / "schema" / "sql"
+"""Migrations and versions of functions: each is a file, which is applied as it stands."""
+OTHERS = sorted(set(SERVICE.rglob("*.sql")) - set(SCHEMA.rglob("*.sql")))
+FILES = [
+    f"{file.parent.name}" if file.name == "queries.sql" else f"{file.parent.name}/{file.stem}"
+    for file in SERVICE.glob("*/*.sql")
+]
+"""As `load_query` names them."""
+FOREIGN = [file for file in FILES if file.endswith("/connected")]
 """In the language of the customer's provider, with places {name}: no plan is made of it here."""
-
-
-def name_of(file: Path) -> str:
-    """The area of a query, and its name in there, as it is loaded."""
-    area, _, *inner = file.relative_to(SERVICE).with_suffix("").parts
-    return f"{area}/{'/'.join(inner)}"
-
-
-QUERIES = [name_of(file) for file in FILES if file not in PARTS and file not in FOREIGN]
+BLOCKS = [(file, name) for file in FILES for name in load_blocks(file)]
+QUERIES = [(file, name) for file, name in BLOCKS if not load_blocks(file)[name].is_part and file not in FOREIGN]
+LINES = 600
+"""A file has at most about so many. A resource whose area has more has a file of its own."""
 
 WITHOUT_FILES = {
     "eventstore": "the write path, and statements that are made from the definitions of tables",
-    "archives/making.py": "weighs the rows of each of its queries",
     "ingest/locking.py": "the write path: calls of functions that stand in files themselves",
     "ingest/deciding.py": "the write path: past the driver's cursors, so by place",
     "analytics/connected.py": "the language of the customer's provider",
@@ -80,9 +80,9 @@ WHOLE = {
     "ingest/check_people": "an operator has both sides compared",
     "ingest/check_rates": "an operator has both sides compared",
     "ingest/check_usage": "an operator has both sides compared",
-    "runs/forget_turns": "goes through the turns once an hour",
-    "runs/waiting": "a sweep orders what is due of all projects",
-    "runs/waits": "a scrape counts what is due of all projects",
+    "runs/background/forget_turns": "goes through the turns once an hour",
+    "runs/background/waiting": "a sweep orders what is due of all projects",
+    "runs/background/waits": "a scrape counts what is due of all projects",
 }
 """Queries that look through a table, and why they may."""
 
@@ -99,44 +99,83 @@ LOGS = {
 }
 PLANNED: Mapping[str, Mapping[str, Any]] = {
     "cases/common": {"project_id": "p", "case_ids": ["c"], "low": 1, "high": 2, "most": 100, "names": 12, "values": 3},
-    "cases/count_among": {"project_id": "p", "at": 1, "id": "x", "status": "open", "most": 301},
+    "cases/listing/count_among": {"project_id": "p", "at": 1, "id": "x", "status": "open", "most": 301},
     "cases/event": {"project_id": "p", "received_at": 1, "id": "x"},
     "cases/event_time": {"project_id": "p", "case_ids": ["c"], "low": 1, "high": 2, "most": 100, "id": "x"},
     "cases/events": {"project_id": "p", "case_ids": ["c"], "low": 1, "at": 2, "id": "x", "limit": 10},
-    "cases/list": LISTED,
-    "cases/list_found": {**LISTED, "marks": ["p release 1"], "text": "word"},
-    "cases/list_ordered": {**LISTED, **dict.fromkeys(("environment", "release", "text", "order"), "w"), "ids": ["c"]},
-    "cases/list_walked": {**LISTED, "environment": "e", "release": "1", "text": "word", "walked": 300},
+    "cases/listing/list": LISTED,
+    "cases/listing/list_found": {**LISTED, "marks": ["p release 1"], "text": "word"},
+    "cases/listing/list_ordered": {
+        **LISTED,
+        **dict.fromkeys(("environment", "release", "text", "order"), "w"),
+        "ids": ["c"],
+    },
+    "cases/listing/list_walked": {**LISTED, "environment": "e", "release": "1", "text": "word", "walked": 300},
     "cases/logs": LOGS,
     "cases/logs_of_user": {**LOGS, "user": "u"},
-    "cases/of_words": {"project_id": "p", "text": "word", "most": 2001},
+    "cases/listing/of_words": {"project_id": "p", "text": "word", "most": 2001},
     "cases/feedback": {**PAGE, "case_ids": ["c"], "without_case": False},
     "runs/decisions": {**PAGE, "case_id": "c", "automation_id": "a", "passed": True},
-    "runs/started_effects": {"project_id": "p", "automation_id": "a", "most": 51},
-    "runs/waiting": {"step": "runs", "longest": 400, "most": 500, "deploy_wait": 60},
+    "runs/background/started_effects": {"project_id": "p", "automation_id": "a", "most": 51},
+    "runs/background/waiting": {"step": "runs", "longest": 400, "most": 500, "deploy_wait": 60},
 }
 """Queries that are planned for their values, with some of these; all others are planned once, for any."""
 
 
-@pytest.mark.parametrize("file", FILES, ids=name_of)
-def test_a_file_says_what_it_reads_and_names_its_parameters(file: Path) -> None:
-    text = file.read_text(encoding="utf-8")
-    assert text.startswith(f"{COMMENT} ")
-    code = " ".join(line for line in text.splitlines() if not line.lstrip().startswith(COMMENT))
-    assert re.findall(r"%(?!\(\w+\)s)", code.replace("%%", "")) == []
-    assert COMMENT not in code, "a comment has lines of its own"
-    assert all(len(line) <= 120 for line in text.splitlines())
+def test_every_file_has_the_form() -> None:
+    """One of the area, others beside the modules of its resources, and none anywhere else."""
+    assert {path_of(file) for file in FILES} == set(OTHERS)
 
 
-def test_every_file_is_loaded_or_included() -> None:
+@pytest.mark.parametrize("file", FILES)
+def test_a_block_says_what_it_answers_and_names_its_parameters(file: str) -> None:
+    lines = path_of(file).read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= LINES
+    assert all(len(line) <= 120 for line in lines)
+    for name, block in load_blocks(file).items():
+        assert re.match("[A-Z].* .*[.:)]$", block.description), name
+        code = " ".join(block.lines)
+        assert re.findall(r"%(?!\(\w+\)s)", code.replace("%%", "")) == [], name
+        assert COMMENT not in code, f"{name}: a comment has lines of its own"
+        assert code, name
+
+
+def test_every_block_is_loaded_or_included() -> None:
     code = "\n".join(file.read_text(encoding="utf-8") for file in SERVICE.rglob("*.py"))
-    loaded = set(re.findall(r'load_sql\("(\w+)", "([\w/]+)"\)', code))
-    used = {SERVICE / area / "sql" / f"{name}.sql" for area, name in loaded}
+    used = set(re.findall(r'load_query\("([\w/]+)", "(\w+)"\)', code))
     for file in FILES:
-        for line in map(str.strip, file.read_text(encoding="utf-8").splitlines()):
-            if line.startswith(INCLUDE):
-                used.add((file.parent / line.removeprefix(INCLUDE)).resolve())
-    assert set(FILES) == used
+        for block in load_blocks(file).values():
+            for line in block.lines:
+                if line.startswith(INCLUDE):
+                    there, _, part = line.removeprefix(INCLUDE).rpartition(".")
+                    assert load_blocks(there or file)[part].is_part
+                    used.add((there or file, part))
+    assert set(BLOCKS) == used
+
+
+def test_an_unknown_query_fails_the_import() -> None:
+    with pytest.raises(LookupError):
+        load_query("billing", "no_such_query")
+    with pytest.raises(FileNotFoundError):
+        load_query("billing/nothing", "no_such_query")
+
+
+def test_a_place_takes_names_numbers_and_queries_alone() -> None:
+    """Nothing that a caller sends becomes part of a statement."""
+    holders = load_query("ingest", "holders")
+    assert "from log_events e" in str(holders.filled(table="log_events"))
+    for table in ("log_events; drop table cases", 'log"events', ""):
+        with pytest.raises(ValueError, match="no name of a table"):
+            holders.filled(table=table)
+    with pytest.raises(ValueError, match="has no place"):
+        holders.filled(row="log_events")
+
+
+def test_a_query_goes_to_the_driver_as_it_is() -> None:
+    """It has its bytes already."""
+    called = re.compile(r"execute\([^()]*\.encode\(\)")
+    for file in set(SERVICE.rglob("*.py")) - set((SERVICE / "eventstore").rglob("*.py")):
+        assert called.findall(file.read_text(encoding="utf-8")) == [], file
 
 
 _SQL = re.compile(
@@ -206,12 +245,12 @@ def planner(cluster: TestCluster) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-@pytest.mark.parametrize("name", QUERIES)
-def test_a_query_finds_its_rows_by_an_index(planner: psycopg.Connection[Any], name: str) -> None:
+@pytest.mark.parametrize(("file", "block"), QUERIES, ids=[f"{file}/{block}" for file, block in QUERIES])
+def test_a_query_finds_its_rows_by_an_index(planner: psycopg.Connection[Any], file: str, block: str) -> None:
     """However much there is: no table that grows is read as a whole, but where that is listed."""
-    area, file = name.split("/", 1)
-    query = load_sql(area, file).replace("{beside}", load_sql("runs", "parts/standing"))
-    query = query.replace("{table}", "analytics_events_default" if "analytics" in file else "log_events_default")
+    name = f"{file}/{block}"
+    query = str(load_query(file, block)).replace("{beside}", str(load_query("runs", "standing")))
+    query = query.replace("{table}", "analytics_events_default" if "analytics" in block else "log_events_default")
     if name in PLANNED:
         with psycopg.ClientCursor(planner) as cursor:
             found = cursor.execute(f"explain (format json) {query}".encode(), PLANNED[name]).fetchall()

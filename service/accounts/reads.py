@@ -23,21 +23,21 @@ from projections.accounts import (
 )
 from projections.projects import PROJECTS
 from service.eventstore.connect.facts import NOW_SECONDS
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
+from service.sql import load_query
 from statemachines.accounts.invitation import normalized, proves
 from statemachines.accounts.person import Identity, Person, PersonNotFound, Status, person_id
 from statemachines.accounts.sign_in import sign_in_id
 from statemachines.projects.project import ProjectNotFound
 
-_KEYS_OF = load_sql("accounts", "keys_of")
-_SESSIONS_OF = load_sql("accounts", "sessions_of")
-_ALL_KEYS = load_sql("accounts", "all_keys")
-_FEEDBACK = load_sql("accounts", "feedback")
-_MEMBERS = load_sql("accounts", "members")
-_MEMBERS_PAGE = load_sql("accounts", "members_page")
-_OFFERED = load_sql("accounts", "offered")
+_KEYS_OF = load_query("accounts", "keys_of")
+_SESSIONS_OF = load_query("accounts", "sessions_of")
+_ALL_KEYS = load_query("accounts", "all_keys")
+_FEEDBACK = load_query("accounts", "feedback")
+_MEMBERS = load_query("accounts", "members")
+_MEMBERS_PAGE = load_query("accounts", "members_page")
+_OFFERED = load_query("accounts", "offered")
 _STANDS = "invitation_stands(project => t.project_id, invitation => t.id)"
 
 

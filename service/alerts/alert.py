@@ -34,9 +34,9 @@ from service.analytics.refusals import QueriesBusy
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.commands import Intent, Lookup, Unit
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.ids import new_id
+from service.sql import load_query
 from statemachines.alerts import alert as alerts
 from statemachines.alerts.alert import EVERY_SECONDS, AlertWish, Status
 from statemachines.alerts.threshold import Number, Op, RowMatch, Threshold, ThresholdVerdict, read_number, write_number
@@ -46,9 +46,9 @@ from statemachines.kernel.readings import ReadFailed
 
 # Queries about alerts of a project: all, one, and the due ones.
 
-_OF_PROJECT = load_sql("alerts", "of_project")
-_DUE = load_sql("alerts", "due")
-_NOW = load_sql("alerts", "now")
+_OF_PROJECT = load_query("alerts", "of_project")
+_DUE = load_query("alerts", "due")
+_NOW = load_query("alerts", "now")
 
 
 class StandingAlert(NamedTuple):

@@ -14,7 +14,7 @@ import msgspec
 from schemas.analytics import Column, Evidence, Freshness
 from schemas.kernel.shape import EvidenceSource
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql
+from service.sql import Statement, load_query
 from statemachines.kernel.canonical import canonical_sha256, with_whole_numbers
 
 Source = Literal["events", "errors", "deploys"]
@@ -50,7 +50,7 @@ class Bounded(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     source: Source
-    local: str | None
+    local: Statement | None
     connected: str | None
     row: Any
     single: bool = False
@@ -109,7 +109,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 # The ordered funnel of a connected provider: its query, the values of that query, and its levels (G-112, G-153).
 
 MAX_STEPS: Final = 20
-FUNNEL_HOGQL: Final = load_sql("analytics", "connected/ordered_funnel")
+FUNNEL_HOGQL: Final = load_query("analytics/connected", "ordered_funnel").text
 
 
 def funnel_values(events: Sequence[str], window: Window) -> dict[str, Any]:

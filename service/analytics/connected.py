@@ -63,9 +63,9 @@ from service.analytics.metadata import (
 from service.analytics.probes import CountedEvents, ErrorProbe, EventProbe, FunnelProbe, TrafficProbe
 from service.analytics.returning import TokenKeeper
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
+from service.sql import load_query
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting, carried_markers
 from statemachines.onboarding.questions import SeenSignals
@@ -87,8 +87,8 @@ where event in {{events}} and isNotNull(properties.{PROOF_PROPERTY})
 order by created_at desc limit {MAX_ROWS}
 """  # noqa: S608 - put together from constants
 
-_COUNT = load_sql("analytics", "connected/event_traffic")
-_USUAL = load_sql("analytics", "connected/usual_environment")
+_COUNT = load_query("analytics/connected", "event_traffic").text
+_USUAL = load_query("analytics/connected", "usual_environment").text
 
 
 class _Rows(msgspec.Struct):

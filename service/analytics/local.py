@@ -27,9 +27,9 @@ from service.analytics.probes import (
 )
 from service.eventstore.connect.connection import ReadingConnection, Row
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone, ReadNotDone
+from service.sql import Query, Statement, load_query
 from statemachines.deploys.releases import Versions, compare, recurs
 from statemachines.kernel.readings import Cause, ReadFailed
 from statemachines.onboarding.proof import FAILURE_KEY, ErrorSighting, EventSighting
@@ -38,15 +38,15 @@ from statemachines.runs.verdict import MOST_LOOKED, CountedIn
 
 log = structlog.get_logger(__name__)
 
-_EVENTS = load_sql("analytics", "proof_events")
-_ERRORS = load_sql("analytics", "proof_errors")
+_EVENTS = load_query("analytics", "proof_events")
+_ERRORS = load_query("analytics", "proof_errors")
 
-_CONFINE = load_sql("analytics", "confine")
-_COUNT = load_sql("analytics", "event_count")
-_NEWEST: Mapping[Source, str] = {
-    "events": load_sql("analytics", "newest_event"),
-    "errors": load_sql("analytics", "newest_error"),
-    "deploys": load_sql("analytics", "newest_deploy"),
+_CONFINE = load_query("analytics", "confine")
+_COUNT = load_query("analytics", "event_count")
+_NEWEST: Mapping[Source, Query] = {
+    "events": load_query("analytics", "newest_event"),
+    "errors": load_query("analytics", "newest_error"),
+    "deploys": load_query("analytics", "newest_deploy"),
 }
 
 
@@ -55,7 +55,7 @@ SERVER_SENT_SECONDS = 14 * DAY
 MOST_FUNNEL_ROWS = 1_000_000
 """Events of one period that a funnel is counted from: about a second and a half, of the five that a read has."""
 
-_FUNNEL = load_sql("analytics", "funnel")
+_FUNNEL = load_query("analytics", "funnel")
 
 
 class LocalAnalytics:
@@ -201,24 +201,24 @@ class LocalAnalytics:
     def _kept_from(self, now: int) -> int:
         return now - now % DAY - self._kept_seconds
 
-    async def _read(self, query: str, **parameters: Any) -> list[tuple[Any, ...]] | ReadFailed:
+    async def _read(self, query: Query, **parameters: Any) -> list[tuple[Any, ...]] | ReadFailed:
         try:
             async with self._store.connection() as connection:
-                cursor = await connection.execute(query.encode(), {"project_id": self._project_id, **parameters})
+                cursor = await connection.execute(query, {"project_id": self._project_id, **parameters})
                 return await cursor.fetchall()
         except (psycopg.Error, CommandNotDone) as error:
             return unread(error)
 
 
-async def _fetch(connection: ReadingConnection, query: str, values: Mapping[str, Any]) -> list[Row]:
+async def _fetch(connection: ReadingConnection, query: Statement, values: Mapping[str, Any]) -> list[Row]:
     return await connection.fetch(query, values, prepare=False)
 
 
-async def _fetch_confined(connection: ReadingConnection, query: str, values: Mapping[str, Any]) -> list[Row]:
+async def _fetch_confined(connection: ReadingConnection, query: Statement, values: Mapping[str, Any]) -> list[Row]:
     """Run a query of a caller's shape: read-only as all here, and in a transaction that sees one project's views."""
     async with connection.transaction():
         await connection.fetch(_CONFINE, {"project_id": values["project_id"]}, prepare=None)
-        cursor = await connection.execute(query.encode(), values, prepare=False)
+        cursor = await connection.execute(query, values, prepare=False)
         return await cursor.fetchall()
 
 
@@ -235,8 +235,8 @@ def unread(error: Exception) -> ReadFailed:
 # counts by the case it was grouped into, the environment, and its release: none, the deployed one in any of its forms,
 # or a later one (G-199). Nothing else that it says is looked at.
 
-ERRORS_SQL = load_sql("analytics", "recurrences")
-LATER_SQL = load_sql("analytics", "later_versions")
+ERRORS_SQL = load_query("analytics", "recurrences")
+LATER_SQL = load_query("analytics", "later_versions")
 
 MOST_COUNTED: Final = 1_000
 LOOKED: Final = 2_000
@@ -246,7 +246,7 @@ MOST_READS: Final = 32
 MOST_DEPLOYED: Final = 2_000
 """Versions that were deployed after the repair, of which so many are known."""
 
-Ask = Callable[[str, Mapping[str, Any]], Awaitable[Sequence[tuple[Any, ...]] | ReadFailed]]
+Ask = Callable[[Query, Mapping[str, Any]], Awaitable[Sequence[tuple[Any, ...]] | ReadFailed]]
 """Carries out a read of the project with these values."""
 
 

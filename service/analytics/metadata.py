@@ -12,8 +12,8 @@ from msgspec import Meta
 from schemas.onboarding import PROOF_PROPERTY
 from service.eventstore.connect.connection import Row
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
+from service.sql import Query, load_query
 from statemachines.onboarding.proof import FAILURE_KEY
 from statemachines.onboarding.questions import NEWEST_ROWS, SeenRows, SeenSignals
 
@@ -66,9 +66,9 @@ MOST_ERRORS: Final = 10_000
 EXCEPTION: Final = "$exception"
 """The name of an error at the provider."""
 
-NEWEST: Final = load_sql("analytics", "connected/newest_rows")
-_ROWS = load_sql("analytics", "newest_rows")
-_ERRORS = load_sql("analytics", "shown_failure")
+NEWEST: Final = load_query("analytics/connected", "newest_rows").text
+_ROWS = load_query("analytics", "newest_rows")
+_ERRORS = load_query("analytics", "shown_failure")
 
 _Number = Annotated[int, Meta(ge=0)]
 
@@ -135,8 +135,8 @@ def _listed(rows: SeenRows | None) -> Sequence[SeenRows]:
 
 # Names and keys of a customer's provider: our questions to it, and its answers. It counts them all (G-032, G-155).
 
-NAMES: Final = load_sql("analytics", "connected/event_names")
-KEYS: Final = load_sql("analytics", "connected/event_keys")
+NAMES: Final = load_query("analytics/connected", "event_names").text
+KEYS: Final = load_query("analytics/connected", "event_keys").text
 """The keys of some events."""
 ALL_KEYS: Final = KEYS.replace("and event in {events}", "")
 
@@ -215,9 +215,9 @@ MOST_OPENED: Final = 20_000
 MOST_OF_PEOPLE: Final = 20_000
 """Rows of all names together in which people are counted, names with few rows first."""
 
-_NAMES = load_sql("analytics", "event_names")
-_LINKED = load_sql("analytics", "linked")
-_KEYS = load_sql("analytics", "event_keys")
+_NAMES = load_query("analytics", "event_names")
+_LINKED = load_query("analytics", "linked")
+_KEYS = load_query("analytics", "event_keys")
 
 
 class _Window(NamedTuple):
@@ -262,7 +262,7 @@ async def _window(store: EventStore, kept_seconds: int, days: int) -> _Window:
     return _Window(wished, since, since + -since % DAY)
 
 
-async def _fetch(store: EventStore, query: str, project_id: str, window: _Window, **values: Any) -> list[Row]:
+async def _fetch(store: EventStore, query: Query, project_id: str, window: _Window, **values: Any) -> list[Row]:
     """Run a read planned for its values, and never as a look through a day of all projects.
 
     The counters know the rows of a name, the planner does not.

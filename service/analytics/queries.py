@@ -18,11 +18,11 @@ from service.analytics.port import AnalyticsProviders
 from service.analytics.probes import AnalyticsProvider
 from service.analytics.refusals import NoProvider, QueriesBusy
 from service.eventstore.connect.facts import DAY, NOT_WRITTEN
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import QUERY_CONNECTIONS, EventStore
 from service.fairness.offload import Aside
 from service.fairness.turns import ReadNotDone, Turns
+from service.sql import load_query
 from statemachines.kernel.readings import ReadFailed
 
 T = TypeVar("T")
@@ -154,7 +154,7 @@ log = structlog.get_logger(__name__)
 KEPT_SECONDS: Final = 90 * DAY
 """How long a receipt is kept, unless a plan names it."""
 
-_KEEP = load_sql("analytics", "keep_receipt")
+_KEEP = load_query("analytics", "keep_receipt")
 
 
 async def keep_receipt(store: EventStore, project_id: str, table: Table) -> None:
@@ -172,6 +172,6 @@ async def keep_receipt(store: EventStore, project_id: str, table: Table) -> None
     }
     try:
         async with store.facts.connection() as connection:
-            await connection.execute(_KEEP.encode(), values)
+            await connection.execute(_KEEP, values)
     except NOT_WRITTEN as error:
         log.warning("provider_receipt_not_kept", cause=type(error).__name__)

@@ -26,13 +26,13 @@ import psycopg
 from projections.runs import RunRow
 from service.archives.spool import ArchiveFull, ArchivePart, LinesInParts, Spool
 from service.eventstore.declare.codec import canonical
-from service.eventstore.declare.names import load_sql
 from service.eventstore.history.bundle import StreamBundle, read_bundle
 from service.eventstore.history.stored import StoredEvent, exported
 from service.eventstore.tree import reading
 from service.eventstore.tree.reading import KeptCheckpoint
 from service.packing import unpack
 from service.runs.reads import counting
+from service.sql import Query, load_query
 from service.tlog.hashing import Span, spans_beside
 
 # What an archive says of itself: its parts with their hashes, its place in the log, and what it leaves out.
@@ -136,24 +136,20 @@ SETTINGS = (
     "work_mem = '64MB'",  # room for MOST_ROWS of the largest: beyond it the database would write all rows to its disk
 )
 
-# The database makes each row once. `offset 0` keeps it from weighing a row again for each of those before it.
-_WEIGHED = (
-    "select w.*, coalesce(array_agg(w.bytes) over (rows between 1 following and {most} following), '{{}}') "
-    "from (select t.*, octet_length(t::text) as bytes from ({query}) t offset 0) w"
-)
-_LOG_SIZE = load_sql("archives", "log_size")
-_MOMENT = load_sql("archives", "moment")
-_EVENTS = load_sql("archives", "events")
-_RUNS = load_sql("archives", "runs")
-_CASES = load_sql("archives", "cases")
-_COMMENTS = load_sql("archives", "comments")
-_AGENT_RUNS = load_sql("archives", "agent_runs")
-_REPORTS = load_sql("archives", "reports")
-_ERRORS = load_sql("archives", "errors")
-_ANALYTICS = load_sql("archives", "analytics")
-_DEPLOYS = load_sql("archives", "deploys")
-_PEOPLE = load_sql("archives", "people")
-_FEEDBACK = load_sql("archives", "feedback")
+_WEIGHED = load_query("archives", "weighed")
+_LOG_SIZE = load_query("archives", "log_size")
+_MOMENT = load_query("archives", "moment")
+_EVENTS = load_query("archives", "events")
+_RUNS = load_query("archives", "runs")
+_CASES = load_query("archives", "cases")
+_COMMENTS = load_query("archives", "comments")
+_AGENT_RUNS = load_query("archives", "agent_runs")
+_REPORTS = load_query("archives", "reports")
+_ERRORS = load_query("archives", "errors")
+_ANALYTICS = load_query("archives", "analytics")
+_DEPLOYS = load_query("archives", "deploys")
+_PEOPLE = load_query("archives", "people")
+_FEEDBACK = load_query("archives", "feedback")
 
 
 async def make(connection: Connection, project_id: str, spool: Spool, work: Work, pin: Pin, turn: Turn) -> None:
@@ -163,7 +159,7 @@ async def make(connection: Connection, project_id: str, spool: Spool, work: Work
     disk.
     """
     for setting in SETTINGS:
-        await connection.execute(f"set {setting}".encode())
+        await connection.execute(f"set {setting}")
     await _await_signature(connection)
     contents = Contents(project_id)
     maker = _Maker(connection, spool, work, contents, turn)
@@ -196,7 +192,7 @@ async def make(connection: Connection, project_id: str, spool: Spool, work: Work
 async def _await_signature(connection: Connection) -> None:
     """Wait a moment for a checkpoint over all that is in the log by now."""
     until = time.monotonic() + SIGNED_SECONDS
-    [[size]] = await (await connection.execute(_LOG_SIZE.encode())).fetchall()
+    [[size]] = await (await connection.execute(_LOG_SIZE)).fetchall()
     while time.monotonic() < until:
         newest = await reading.newest(connection)
         if newest is not None and newest.size >= size:
@@ -215,16 +211,16 @@ class _Maker:
         self._turn = turn
         self._of_project = {"project_id": contents.project_id}
 
-    async def fetch(self, query: str) -> list[Row]:
+    async def fetch(self, query: Query) -> list[Row]:
         """Read all rows."""
-        return await (await self._connection.execute(query.encode(), self._of_project)).fetchall()
+        return await (await self._connection.execute(query, self._of_project)).fetchall()
 
-    async def rows(self, query: str) -> AsyncIterator[list[Row]]:
+    async def rows(self, query: Query) -> AsyncIterator[list[Row]]:
         """Read rows, at most FEW_BYTES or one at once, and rest in between."""
         count = 1
         async with self._connection.cursor(name="archive") as cursor:
             async with self._turn():
-                await cursor.execute(_WEIGHED.format(query=query, most=MOST_ROWS).encode(), self._of_project)
+                await cursor.execute(_WEIGHED.filled(query=query, most=MOST_ROWS), self._of_project)
             while True:
                 async with self._turn():
                     began = time.monotonic()
@@ -235,7 +231,7 @@ class _Maker:
                 count = max(1, sum(weight <= FEW_BYTES for weight in accumulate(found[-1][-1])))
                 await asyncio.sleep(REST * (time.monotonic() - began))
 
-    async def write(self, name: str, query: str, encode: Callable[[Row], bytes], *, may_stop: bool = False) -> None:
+    async def write(self, name: str, query: Query, encode: Callable[[Row], bytes], *, may_stop: bool = False) -> None:
         """Write the rows of a query as lines. With `may_stop`, they end where the archive is full."""
         parts = LinesInParts(self._spool, name, PART_BYTES)
         try:
@@ -270,7 +266,7 @@ class _Maker:
         while some := await self._work(partial(_some, spans)):
             wanted = reading.want(some, checkpoint.size)
             async with self._turn():
-                found = await (await self._connection.execute(reading.TILES.encode(), wanted.values)).fetchall()
+                found = await (await self._connection.execute(reading.TILES, wanted.values)).fetchall()
             await self._work(partial(_write_hashes, parts, wanted, found))
         await self._work(parts.end)
 

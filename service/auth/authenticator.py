@@ -33,9 +33,9 @@ from service.auth.refusals import (
 )
 from service.auth.secrets import POSTHOG, SENTRY, Dsn, SecretKind, sent_keys
 from service.eventstore.connect.connection import has_ended
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.settings import Settings
+from service.sql import Query, load_query
 from statemachines.accounts.membership import Role, membership_id, role_named
 from statemachines.accounts.session import FRESH
 from statemachines.credentials.credential import RUNNER
@@ -53,10 +53,10 @@ FLUSH_SECONDS = 1.0
 KEEP_SECONDS = 60  # a newer use within this time is not written
 MOST_NOTES = 10_000
 
-_WRITE: dict[Table[Any], str] = {
-    KEY_USES: load_sql("auth", "use_keys"),
-    SESSION_USES: load_sql("auth", "use_sessions"),
-    CREDENTIAL_USES: load_sql("auth", "use_credentials"),
+_WRITE: dict[Table[Any], Query] = {
+    KEY_USES: load_query("auth", "use_keys"),
+    SESSION_USES: load_query("auth", "use_sessions"),
+    CREDENTIAL_USES: load_query("auth", "use_credentials"),
 }
 
 
@@ -101,7 +101,7 @@ class Uses:
                     connection = await self._connected()
                     scopes, ids = [scope for scope, _ in names], [name for _, name in names]
                     values = {"scopes": scopes, "ids": ids, "kept": KEEP_SECONDS}
-                    await connection.execute(_WRITE[table].encode(), values)
+                    await connection.execute(_WRITE[table], values)
             except (psycopg.Error, OSError) as error:
                 log.warning("uses_not_written", cause=type(error).__name__)
 
@@ -126,14 +126,14 @@ CACHE_SECONDS = 1.0
 CACHE_SIZE = 10_000
 QUERY_DSN_PATHS = ("/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config")
 
-_SESSION = load_sql("auth", "session")
-_CREDENTIAL = load_sql("auth", "credential")
-_DSN = load_sql("auth", "dsn")
-_PUBLIC_DSN = load_sql("auth", "public_dsn")
-_FORMER = load_sql("auth", "former")
-_ASKED = load_sql("auth", "asked")
-_ROLE_OF_MEMBER = load_sql("auth", "role_of_member")
-_STATUS_OF_PROJECT = load_sql("auth", "status_of_project")
+_SESSION = load_query("auth", "session")
+_CREDENTIAL = load_query("auth", "credential")
+_DSN = load_query("auth", "dsn")
+_PUBLIC_DSN = load_query("auth", "public_dsn")
+_FORMER = load_query("auth", "former")
+_ASKED = load_query("auth", "asked")
+_ROLE_OF_MEMBER = load_query("auth", "role_of_member")
+_STATUS_OF_PROJECT = load_query("auth", "status_of_project")
 
 SELF_DELETE_PATH = "/v1/auth/self_delete"
 
@@ -404,7 +404,7 @@ class Authenticator:
             )
         raise Unauthenticated
 
-    async def _dsn(self, kind: PrincipalKind, query: str, digest: str) -> Principal:
+    async def _dsn(self, kind: PrincipalKind, query: Query, digest: str) -> Principal:
         for project_id, account, active, level, variables in await self._store.doors.fetch(query, digest=digest):
             return Principal(
                 kind,

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple, get_args
 from projections.billing import SUBSCRIPTIONS, SubscriptionRow
 from schemas.billing import BillingWord, PaidPlan, QuotaState
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.settingvalues import FREE_PLAN, SELF_HOSTED, Plan, Terms
+from service.sql import load_query
 from statemachines.billing.subscription import Status
 
 # The plan of an account: what its subscriptions entitle it to (R-BILL-10, G-071).
@@ -26,9 +26,9 @@ LIVE = frozenset({Status.ACTIVE.value, Status.PAST_DUE.value})
 _KEEPING = LIVE | {Status.SUSPENDED.value}
 SELF_HOSTED_DAYS: Final = 90
 """Retention of an installation that began with the plan `self_hosted`, unless it is set."""
-BEFORE_SELF_HOSTED = load_sql("billing", "before_self_hosted")
-_PAYERS = load_sql("billing", "payers")
-_PLANS_OF_PROJECT = load_sql("billing", "plans_of_project")
+BEFORE_SELF_HOSTED = load_query("billing", "before_self_hosted")
+_PAYERS = load_query("billing", "payers")
+_PLANS_OF_PROJECT = load_query("billing", "plans_of_project")
 _WORDS: Mapping[str, BillingWord] = {
     Status.ACTIVE.value: "active",
     Status.PAST_DUE.value: "past_due",
@@ -160,11 +160,11 @@ def larger_plan(terms: Terms, name: str) -> str | None:
 
 # What a project and its account have sent: counted with each record, read here (R-ING-12, R-BILL-01, G-070, G-071).
 
-_ACCOUNT = load_sql("billing", "payer")
-_USAGE_OF_ACCOUNT = load_sql("billing", "usage_of_account")
-_USAGE_OF_PROJECT = load_sql("billing", "usage_of_project")
-_LAST_EVENT = load_sql("billing", "last_event")
-_SINCE = load_sql("billing", "events_since")
+_ACCOUNT = load_query("billing", "payer")
+_USAGE_OF_ACCOUNT = load_query("billing", "usage_of_account")
+_USAGE_OF_PROJECT = load_query("billing", "usage_of_project")
+_LAST_EVENT = load_query("billing", "last_event")
+_SINCE = load_query("billing", "events_since")
 
 
 class DayUsage(NamedTuple):

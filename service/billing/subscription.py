@@ -13,9 +13,9 @@ from projections.deletion import DELETIONS
 from service.auth.authority import carry_out
 from service.billing.payments import PaymentProviderUnavailable, Payments, SeenSubscriptions, read_seen, whose
 from service.eventstore.declare.commands import Intent, Lookup, Unit
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.settingvalues import Plan
+from service.sql import load_query
 from statemachines.billing import subscription as subscriptions
 from statemachines.billing.subscription import BEFORE_ALL, Notification, Standing, decide_tell
 from statemachines.kernel.machine import Event
@@ -95,9 +95,9 @@ async def settle(store: EventStore, payments: Payments) -> int:
 
 PAGES = 4  # of a look, the first one among them
 _STEP = "billing.reconcile"
-_PLACE = load_sql("billing", "place")
-_LEAVE = load_sql("billing", "leave_places")
-_KEEP = load_sql("billing", "keep_place")
+_PLACE = load_query("billing", "place")
+_LEAVE = load_query("billing", "leave_places")
+_KEEP = load_query("billing", "keep_place")
 
 
 class Reconciled(NamedTuple):
@@ -171,6 +171,6 @@ async def _place(store: EventStore) -> str | None:
 async def _keep(store: EventStore, place: str | None) -> None:
     """Keep where the round goes on; None: it is at its end."""
     async with store.facts.connection() as connection, connection.transaction():
-        await connection.execute(_LEAVE.encode(), {"step": _STEP, "place": place or ""})
+        await connection.execute(_LEAVE, {"step": _STEP, "place": place or ""})
         if place is not None:
-            await connection.execute(_KEEP.encode(), {"step": _STEP, "place": place})
+            await connection.execute(_KEEP, {"step": _STEP, "place": place})

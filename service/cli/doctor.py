@@ -29,7 +29,6 @@ from service.embedded.attach import supervisor_of
 from service.embedded.layout import EmbeddedError, Layout, unfit
 from service.embedded.room import STOP_BYTES, ballast_of
 from service.eventstore.connect.connection import CONNECT_SECONDS, answering_within
-from service.eventstore.declare.names import load_sql
 from service.eventstore.history import rebuild
 from service.eventstore.history.audit import damaged_streams
 from service.eventstore.schema import migrations
@@ -41,16 +40,17 @@ from service.eventstore.tree.standing import judge, look
 from service.registry import machines
 from service.settings import Settings, SettingsError, load_settings, unknown_variables
 from service.settingvalues import SELF_HOSTED, YES
+from service.sql import load_query
 from statemachines.contracts import stop
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
-_SCHEMA_IS_THERE = load_sql("cli", "schema_is_there")
-_SERVER_SETTINGS = load_sql("cli", "server_settings")
-_CLOCK_OFFSET = load_sql("cli", "clock_offset")
-_QUERY_ROLE = load_sql("cli", "query_role")
-_UNNUMBERED = load_sql("cli", "unnumbered")
-_FAILED_TASKS = load_sql("cli", "failed_tasks")
-_LAST_EVENT_IF = load_sql("cli", "last_event_if")
+_SCHEMA_IS_THERE = load_query("cli", "schema_is_there")
+_SERVER_SETTINGS = load_query("cli", "server_settings")
+_CLOCK_OFFSET = load_query("cli", "clock_offset")
+_QUERY_ROLE = load_query("cli", "query_role")
+_UNNUMBERED = load_query("cli", "unnumbered")
+_FAILED_TASKS = load_query("cli", "failed_tasks")
+_LAST_EVENT_IF = load_query("cli", "last_event_if")
 ANSWER_SECONDS = 5.0
 FREE_BYTES = 1_000_000_000
 MB = 1_000_000
@@ -159,7 +159,7 @@ def _server(connection: psycopg.Connection[Any], settings: Settings) -> Iterator
         "server", WRONG if problems else OK, " ".join(problems) or f"PostgreSQL {version}, commits are durable"
     )
     names = ["data_checksums", "max_locks_per_transaction", "max_connections", "max_prepared_transactions"]
-    found: dict[str, str] = dict(connection.execute(_SERVER_SETTINGS.encode(), {"names": names}).fetchall())
+    found: dict[str, str] = dict(connection.execute(_SERVER_SETTINGS, {"names": names}).fetchall())
     checksums = found["data_checksums"] == "on"
     detail = "on" if checksums else "off: silent disk errors go unnoticed; pg_checksums turns them on"
     yield Finding("checksums", OK if checksums else WARNING, detail)
@@ -173,7 +173,7 @@ def _server(connection: psycopg.Connection[Any], settings: Settings) -> Iterator
 
 def _role(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
     """Whether the role that serves could take away what guards the history."""
-    [[there]] = connection.execute(_SCHEMA_IS_THERE.encode()).fetchall()
+    [[there]] = connection.execute(_SCHEMA_IS_THERE).fetchall()
     if not there:
         return
     role = serving_role(connection)
@@ -193,7 +193,7 @@ def _role(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[F
     else:
         yield Finding("role", OK, f"{role.name} owns no table, and can append to the history alone")
     if role.appends:
-        [[queries, there]] = connection.execute(_QUERY_ROLE.encode()).fetchall()
+        [[queries, there]] = connection.execute(_QUERY_ROLE).fetchall()
         confined = f"callers' queries run as {queries}, which sees three views"
         detail = confined if there else f"callers' queries run in read-only transactions: no role {queries} sees less"
         yield Finding("queries", OK if there or role.owns else WARNING, detail)
@@ -201,7 +201,7 @@ def _role(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[F
 
 def _start(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
     """What a start of `serve` looks at besides, by the same functions; nothing for a role that only reads."""
-    [[there]] = connection.execute(_SCHEMA_IS_THERE.encode()).fetchall()
+    [[there]] = connection.execute(_SCHEMA_IS_THERE).fetchall()
     if there and not serving_role(connection).appends:
         return
     if not settings.embedded:
@@ -288,10 +288,10 @@ def _schema(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
 
 def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
     """The clock, the log and the jobs."""
-    [[offset]] = connection.execute(_CLOCK_OFFSET.encode()).fetchall()
+    [[offset]] = connection.execute(_CLOCK_OFFSET).fetchall()
     moved = f"{offset} seconds ahead" if offset else "real time"
     yield Finding("clock", WRONG if offset and not settings.test_clock else OK, moved)
-    [[waiting, age]] = connection.execute(_UNNUMBERED.encode()).fetchall()
+    [[waiting, age]] = connection.execute(_UNNUMBERED).fetchall()
     late = age > UNNUMBERED_SECONDS
     detail = f"{waiting} events wait for their position" + (f", {age} s by now: is a worker running?" if late else "")
     yield Finding("log", WARNING if late else OK, detail)
@@ -305,7 +305,7 @@ def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterat
     yield _installation_stop(connection)
     yield from _plans(connection, settings)
     yield _provider(connection, settings)
-    failed = connection.execute(_FAILED_TASKS.encode()).fetchall()
+    failed = connection.execute(_FAILED_TASKS).fetchall()
     named = ", ".join(f"{task} ({count})" for task, count in failed[:MOST_NAMED])
     detail = f"failed in the last week: {named}; `service jobs` lists and retries them" if failed else "none has failed"
     yield Finding("jobs", WARNING if failed else OK, detail)
@@ -316,7 +316,7 @@ def _plans(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[
     if not settings.self_hosted:
         yield Finding("plans", OK, f"accounts have a cap, by the plans {', '.join(settings.plans)}")
         return
-    [[older]] = connection.execute(BEFORE_SELF_HOSTED.encode()).fetchall()
+    [[older]] = connection.execute(BEFORE_SELF_HOSTED).fetchall()
     days = unsubscribed_days(settings.terms, older=older)
     yield Finding("plans", OK, f"{SELF_HOSTED}: no account has a cap, and telemetry is kept for {days} days")
 
@@ -333,7 +333,7 @@ def _provider(connection: psycopg.Connection[Any], settings: Settings) -> Findin
             return Finding("provider", OK, f"connects by the document at {ours.document_url}")
         case ClientWay.REGISTERED:
             name = {"authority": ours.shared, "redirect_uri": ours.redirect_uri}
-            done = any(sealed for _, _, sealed, _ in connection.execute(READ.encode(), name))
+            done = any(sealed for _, _, sealed, _ in connection.execute(READ, name))
             begun = "is registered" if done else "registers itself at the first connection"
             detail = f"{begun} at {ours.shared}, and sends browsers of this machine alone to {ours.redirect_uri}"
             return Finding("provider", OK, detail)
@@ -363,7 +363,7 @@ def _installation_stop(connection: psycopg.Connection[Any]) -> Finding:
     """Whether an operator has stopped all automation (G-148)."""
     project_id, stream_id = stop.stream().name
     values = {"project_id": project_id, "stream_id": stream_id, "topic": stop.InstallationStopped.TOPIC}
-    found = connection.execute(_LAST_EVENT_IF.encode(), values).fetchall()
+    found = connection.execute(_LAST_EVENT_IF, values).fetchall()
     if not found:
         return Finding("automation", OK, "not stopped by an operator")
     [[why, since]] = found
@@ -373,9 +373,9 @@ def _installation_stop(connection: psycopg.Connection[Any]) -> Finding:
 def _newer_streams(connection: psycopg.Connection[Any]) -> Finding:
     """Streams that hold events of a later release (G-149)."""
     machines()  # Imports every module that declares topics.
-    unknown = connection.execute(rebuild.UNKNOWN.encode(), rebuild.known()).fetchall()
+    unknown = connection.execute(rebuild.UNKNOWN, rebuild.known()).fetchall()
     if not unknown:
         return Finding("streams", OK, "this release can read all of them")
     wanted = rebuild.asked(unknown)
-    [[count]] = connection.execute(rebuild.COUNT.encode(), wanted).fetchall()
+    [[count]] = connection.execute(rebuild.COUNT, wanted).fetchall()
     return Finding("streams", WARNING, rebuild.describe(wanted.topics, count))

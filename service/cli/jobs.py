@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from service.cli.shared.common import connection, json_option, print_json, say, show
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 
 COLUMNS = ("id", "task", "status", "attempts", "changed_at", "due_at")
 LISTED = 200  # the failed ones first
-_LIST = load_sql("cli", "jobs")
-_FAILED = load_sql("cli", "failed_jobs")
-_RETRY = load_sql("cli", "retry_job")
+_LIST = load_query("cli", "jobs")
+_FAILED = load_query("cli", "failed_jobs")
+_RETRY = load_query("cli", "retry_job")
 
 
 @click.group()
@@ -24,7 +24,7 @@ def jobs() -> None:
 def list_(as_json: bool) -> None:
     """List the jobs that wait, run or failed in the last week. The worker's log has the errors."""
     with connection() as opened:
-        rows = opened.execute(_LIST.encode(), {"most": LISTED}).fetchall()
+        rows = opened.execute(_LIST, {"most": LISTED}).fetchall()
     show(
         [dict(zip(COLUMNS, row, strict=True)) for row in rows],
         COLUMNS,
@@ -48,12 +48,12 @@ def retry(job_id: int | None, all_failed: bool, as_json: bool) -> None:
         raise click.UsageError("name a job, or give --all-failed")
     again, waiting = [], []
     with connection() as opened:
-        found = [number for (number,) in opened.execute(_FAILED.encode(), {"id": job_id}).fetchall()]
+        found = [number for (number,) in opened.execute(_FAILED, {"id": job_id}).fetchall()]
         if job_id is not None and not found:
             raise click.ClickException(f"No job {job_id} has failed.")
         for number in found:
             try:
-                opened.execute(_RETRY.encode(), {"id": number})
+                opened.execute(_RETRY, {"id": number})
             except psycopg.errors.UniqueViolation:
                 waiting.append(number)
             else:

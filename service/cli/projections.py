@@ -20,7 +20,7 @@ from service.cli.shared.common import (
     say,
     show,
 )
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 
 if TYPE_CHECKING:
     import psycopg
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from statemachines.audit.rebuild import ProjectionRebuilt
 
 SNAPSHOTS = "snapshots"
-_REBUILDS = load_sql("cli", "rebuilds")
-_BEHIND = load_sql("discovery", "behind")
+_REBUILDS = load_query("cli", "rebuilds")
+_BEHIND = load_query("discovery", "behind")
 
 
 @click.group()
@@ -61,7 +61,7 @@ def status(as_json: bool) -> None:
     from service.registry import read_models
 
     with connection() as opened:
-        unfinished: dict[str, int] = dict(opened.execute(_REBUILDS.encode()).fetchall())
+        unfinished: dict[str, int] = dict(opened.execute(_REBUILDS).fetchall())
         rows: list[dict[str, Any]] = [
             {"name": name, "rows": count_rows(opened, name), "behind": 0, "rebuild": unfinished.get(name)}
             for name in read_models()
@@ -69,7 +69,7 @@ def status(as_json: bool) -> None:
 
         rows += [
             {"name": f"reader {name}", "rows": None, "behind": behind, "rebuild": None}
-            for name, behind in opened.execute(_BEHIND.encode()).fetchall()
+            for name, behind in opened.execute(_BEHIND).fetchall()
         ]
     show(rows, ("name", "rows", "behind", "rebuild"), as_json=as_json)
 

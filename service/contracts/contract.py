@@ -36,11 +36,11 @@ from service.auth.authority import carry_out
 from service.contracts.readiness import gather
 from service.eventstore.declare.commands import Intent, OutcomeUnknown, Unit
 from service.eventstore.declare.faults import StreamFault
-from service.eventstore.declare.names import load_sql
 from service.eventstore.history.as_of import RowSource
 from service.eventstore.history.audit import Report, unreported
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone, ReadNotDone
+from service.sql import load_query
 from statemachines.contracts import contract, stop
 from statemachines.contracts.contract import ContractNotFound, EnableWish, KeptReceipt, Status
 from statemachines.contracts.documents import WORKFLOW, Checked, Document, make_document
@@ -192,7 +192,7 @@ AT_ONCE = 4  # as many as the fence lane takes up
 ROUNDS = 5
 PAUSE_SECONDS = 0.5  # before what was busy is tried again
 
-_ENABLED = load_sql("contracts", "enabled")
+_ENABLED = load_query("contracts", "enabled")
 _BUSY = (CommandNotDone, OutcomeUnknown, ReadNotDone, PoolTimeout, psycopg.OperationalError)
 
 

@@ -17,8 +17,8 @@ from projections.onboarding import SIGNAL_MAPS, SignalMapRow
 from projections.projects import PROJECT_SETTINGS, SettingsRow
 from service.analytics.connection import current_connection
 from service.eventstore.declare.commands import Lookup, Unit
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
+from service.sql import load_query
 from statemachines.contracts.documents import SavedAutomation
 from statemachines.contracts.readiness import Facts, events_of
 from statemachines.credentials.credential import CI, RUNNER
@@ -34,7 +34,7 @@ _LASTING = (
     "where c.project_id = %s and c.revoked_at is null and (c.kind = %s or c.automation_id = any(%s)) "
     "order by c.kind, c.automation_id, c.expires_at desc)"
 )
-_OBSERVED = load_sql("contracts", "observed")
+_OBSERVED = load_query("contracts", "observed")
 
 
 class ProjectEvidence(NamedTuple):

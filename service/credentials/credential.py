@@ -17,10 +17,10 @@ from schemas.credentials import (
 )
 from service.auth.secrets import SecretKind, make
 from service.eventstore.declare.commands import Intent, Lookup, Unit
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 from service.ids import new_id
+from service.sql import load_query
 from statemachines.credentials import credential as credentials
 from statemachines.credentials.credential import (
     CI,
@@ -169,7 +169,7 @@ def _standing(unit: Unit, stream: Stream) -> CredentialStanding:
 
 # Queries about project credentials.
 
-_NEWEST = load_sql("credentials", "newest")
+_NEWEST = load_query("credentials", "newest")
 
 
 async def credentials_of(store: EventStore, project_id: str, after: PageEnd, limit: int) -> list[CredentialStanding]:

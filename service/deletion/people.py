@@ -34,13 +34,13 @@ from service.eventstore.declare.commands import (
     prepare,
     retry_moved,
 )
-from service.eventstore.declare.names import load_sql, on_table
 from service.eventstore.schema.migrations import partitions_of
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.ids import new_id
 from service.registry import registry
 from service.settings import Settings
+from service.sql import Query, load_query
 from statemachines.deletion import erasure as erasures
 from statemachines.deletion.erasure import AskForErasure, request_sha256, stream
 from statemachines.kernel.machine import Rejection, Stream
@@ -244,14 +244,14 @@ REMEMBERED = 25 * 3600
 PAIRS = 500
 """Pairs of a case and a name in one transaction. It holds the gate, so nothing of the project is stored meanwhile."""
 
-_GOING = load_sql("deletion", "going")
-_GATE = load_sql("deletion", "hold_gate")
-_CUT = load_sql("deletion", "cut_person")
-_SETTLE_FEEDBACK = load_sql("deletion", "settle_feedback")
-_ERASE_FEEDBACK = load_sql("deletion", "erase_feedback")
-_ERASE: Final[Mapping[str, str]] = {
-    "log_events": load_sql("deletion", "erase_logs"),
-    "analytics_events": load_sql("deletion", "erase_analytics"),
+_GOING = load_query("deletion", "going")
+_GATE = load_query("deletion", "hold_gate")
+_CUT = load_query("deletion", "cut_person")
+_SETTLE_FEEDBACK = load_query("deletion", "settle_feedback")
+_ERASE_FEEDBACK = load_query("deletion", "erase_feedback")
+_ERASE: Final[Mapping[str, Query]] = {
+    "log_events": load_query("deletion", "erase_logs"),
+    "analytics_events": load_query("deletion", "erase_analytics"),
 }
 
 
@@ -269,7 +269,7 @@ async def purge_person(conninfo: str, row: ErasureRow, until: float, end: Callab
             if not free:
                 return False
             going = {"project_id": row.project_id, "id": row.id, "deletion_id": row.deletion_id}
-            if not await (await connection.execute(_GOING.encode(), going)).fetchall():
+            if not await (await connection.execute(_GOING, going)).fetchall():
                 return False
             try:
                 if not await _pass(connection, row, until):
@@ -287,7 +287,7 @@ async def _pass(connection: Connection, row: ErasureRow, until: float) -> bool:
     if await _cut(connection, row, 0) is None:
         return False
     # First, as the rows that say whose error somebody wrote about are about to go.
-    await connection.execute(_SETTLE_FEEDBACK.encode(), {"project_id": row.project_id, "seconds": REMEMBERED})
+    await connection.execute(_SETTLE_FEEDBACK, {"project_id": row.project_id, "seconds": REMEMBERED})
     if not await _empty(connection, _ERASE_FEEDBACK, erasure, until):
         return False
     for telemetry, query in _ERASE.items():
@@ -296,7 +296,7 @@ async def _pass(connection: Connection, row: ErasureRow, until: float) -> bool:
         while (tables := await partitions_of(connection, telemetry)) != looked:
             looked = tables
             for table in tables:
-                if not await _empty(connection, on_table(query, table), erasure, until):
+                if not await _empty(connection, query.filled(table=table), erasure, until):
                     return False
     # Last, as retention makes samples of records: nothing is left to make one of.
     pairs: int | None = PAIRS
@@ -309,12 +309,12 @@ async def _pass(connection: Connection, row: ErasureRow, until: float) -> bool:
     return True
 
 
-async def _empty(connection: Connection, query: str, erasure: Mapping[str, str], until: float) -> bool:
+async def _empty(connection: Connection, query: Query, erasure: Mapping[str, str], until: float) -> bool:
     """Erase rows by a query, step by step. Returns False when the time is over before the last one."""
     gone = BATCH
     while gone == BATCH:
         began = time.monotonic()
-        [[gone]] = await (await connection.execute(query.encode(), {**erasure, "most": BATCH})).fetchall()
+        [[gone]] = await (await connection.execute(query, {**erasure, "most": BATCH})).fetchall()
         await leave_room(began)
         if gone == BATCH and time.monotonic() >= until:
             return False
@@ -324,9 +324,9 @@ async def _empty(connection: Connection, query: str, erasure: Mapping[str, str],
 async def _cut(connection: Connection, row: ErasureRow, most: int) -> int | None:
     """Cut links and some pairs of a case and a name. Returns the number of pairs, None before the fence is over."""
     async with connection.transaction():
-        await connection.execute(_GATE.encode(), {"gate": names.lock_number(names.gate(row.project_id))})
+        await connection.execute(_GATE, {"gate": names.lock_number(names.gate(row.project_id))})
         values = {"project_id": row.project_id, "id": row.id, "most": most}
-        [[pairs]] = await (await connection.execute(_CUT.encode(), values)).fetchall()
+        [[pairs]] = await (await connection.execute(_CUT, values)).fetchall()
     return None if pairs is None else int(pairs)
 
 
@@ -453,8 +453,8 @@ PAUSE = 0.2
 SOME = 5_000
 """Names in one read."""
 
-_UNKNOWN = load_sql("deletion", "unknown_erasures")
-_NAMES = load_sql("deletion", "names_of_project")
+_UNKNOWN = load_query("deletion", "unknown_erasures")
+_NAMES = load_query("deletion", "names_of_project")
 
 
 def people_to_erase_again(conninfo: str, ledger: Path) -> list[PersonErasure]:
@@ -472,7 +472,7 @@ def people_to_erase_again(conninfo: str, ledger: Path) -> list[PersonErasure]:
             "streams": [stream(one.project_id, one.names[0]).id for one in known],
             "untils": [one.until for one in known],
         }
-        return [known[place] for (place,) in connection.execute(_UNKNOWN.encode(), columns).fetchall()]
+        return [known[place] for (place,) in connection.execute(_UNKNOWN, columns).fetchall()]
 
 
 async def erase_people_again(

@@ -23,9 +23,9 @@ from psycopg import sql
 from projections.accounts import PEOPLE
 from projections.deletion import DELETIONS, DeletionRow
 from service.eventstore.declare.commands import alone, leave_room, prepare
-from service.eventstore.declare.names import load_sql
 from service.eventstore.schema.migrations import TELEMETRY, partitions_of
 from service.registry import read_models
+from service.sql import load_query
 
 log = structlog.get_logger(__name__)
 
@@ -97,17 +97,17 @@ KEPT = (
 )
 """Tables with such rows that go another way, or stay: see the module's docstring."""
 
-_PHASE = load_sql("deletion", "phase")
-_DROP_HALVES = load_sql("deletion", "drop_halves")
-_ERASE = load_sql("deletion", "erase")
+_PHASE = load_query("deletion", "phase")
+_DROP_HALVES = load_query("deletion", "drop_halves")
+_ERASE = load_query("deletion", "erase")
 _OF_ACCOUNT = (("usage_days", "account_id"), ("usage_deploys", "account_id"))
-_RECORDS = load_sql("deletion", "forget_records")
+_RECORDS = load_query("deletion", "forget_records")
 _NOT_IN = {"project": "^$", "account": "^proj_"}
-_JOBS = load_sql("deletion", "forget_jobs")
-_BLOCKS = load_sql("deletion", "blocks_of_records")
-_HALF_IS_THERE = load_sql("deletion", "half_is_there")
-_FORGET_REBUILD = load_sql("deletion", "forget_rebuild")
-_FORGET_FEEDBACK = load_sql("deletion", "forget_feedback")
+_JOBS = load_query("deletion", "forget_jobs")
+_BLOCKS = load_query("deletion", "blocks_of_records")
+_HALF_IS_THERE = load_query("deletion", "half_is_there")
+_FORGET_REBUILD = load_query("deletion", "forget_rebuild")
+_FORGET_FEEDBACK = load_query("deletion", "forget_feedback")
 
 
 class Purge:
@@ -147,7 +147,7 @@ class Purge:
 
     async def _open(self, connection: Connection) -> bool:
         """Whether the purge of the deletion has not ended by now."""
-        cursor = await connection.execute(_PHASE.encode(), {"id": self._row.id})
+        cursor = await connection.execute(_PHASE, {"id": self._row.id})
         return await cursor.fetchall() == [("purging",)]
 
     async def _pass(self, connection: Connection, until: float) -> bool:
@@ -187,7 +187,7 @@ class Purge:
         while True:
             began = time.monotonic()
             values = {"scope": self._row.scope_id, "batch": BATCH}
-            gone = (await connection.execute(_FORGET_FEEDBACK.encode(), values)).rowcount
+            gone = (await connection.execute(_FORGET_FEEDBACK, values)).rowcount
             self.rows += gone
             if gone < BATCH:
                 return True
@@ -207,7 +207,7 @@ class Purge:
                 "after_revision": after_revision,
                 "most": PAYLOADS,
             }
-            [[erased, *last]] = await (await connection.execute(_ERASE.encode(), values)).fetchall()
+            [[erased, *last]] = await (await connection.execute(_ERASE, values)).fetchall()
             self.payloads += erased
             if erased < PAYLOADS:
                 return True
@@ -219,15 +219,15 @@ class Purge:
     async def _forget_records(self, connection: Connection, until: float) -> bool:
         """Look through everybody's idempotency records, and through the jobs, for those that name the scope."""
         of_scope = {"scope": self._row.scope_id, "not_in": _NOT_IN[self._row.kind]}
-        [[blocks]] = await (await connection.execute(_BLOCKS.encode())).fetchall()
+        [[blocks]] = await (await connection.execute(_BLOCKS)).fetchall()
         while self._block <= blocks:
             place = {"first": self._block, "after": self._block + BLOCKS}
-            found = await connection.execute(_RECORDS.encode(), {**of_scope, **place})
+            found = await connection.execute(_RECORDS, {**of_scope, **place})
             self.rows += found.rowcount
             self._block += BLOCKS
             if time.monotonic() >= until and self._block <= blocks:
                 return False
-        self.rows += (await connection.execute(_JOBS.encode(), {"scope": self._row.scope_id})).rowcount
+        self.rows += (await connection.execute(_JOBS, {"scope": self._row.scope_id})).rowcount
         return True
 
 
@@ -244,12 +244,12 @@ async def _drop_halves(connection: Connection) -> bool:
     """Drop the tables that killed rebuilds have left; false while a rebuild is under way, which swaps without us."""
     for name in read_models():
         for half in (f"{name}_rebuild", f"{name}_old"):
-            [[there]] = await (await connection.execute(_HALF_IS_THERE.encode(), {"half": half})).fetchall()
+            [[there]] = await (await connection.execute(_HALF_IS_THERE, {"half": half})).fetchall()
             if not there:
                 continue
             async with alone(connection, f"rebuild:{name}") as free, connection.transaction():
                 if not free:
                     return False
-                await connection.execute(_DROP_HALVES.encode(), {"read_model": name})
-                await connection.execute(_FORGET_REBUILD.encode(), {"name": name})
+                await connection.execute(_DROP_HALVES, {"read_model": name})
+                await connection.execute(_FORGET_REBUILD, {"name": name})
     return True

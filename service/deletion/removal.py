@@ -30,8 +30,8 @@ from schemas.deletion import (
 from service.accounts.reads import other_memberships
 from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare.commands import Intent, Lookup, Unit
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
+from service.sql import load_query
 from statemachines.accounts import membership as memberships
 from statemachines.accounts import person as people
 from statemachines.accounts.membership import Role
@@ -228,8 +228,8 @@ class DeletionLeft(NamedTuple):
 _SHOWN = f"(t.deleted_at is null or t.deleted_at > {NOW_SECONDS} - {KEPT_SECONDS})"
 _LATEST = "t.fenced_at desc, t.revision desc"
 MOST_COUNTED = 10_000
-_LEFT = load_sql("deletion", "left")
-_UNTOLD = load_sql("deletion", "untold")
+_LEFT = load_query("deletion", "left")
+_UNTOLD = load_query("deletion", "untold")
 _LAPSED = f"t.phase = 'deleted' and t.deleted_at <= {NOW_SECONDS} - {KEPT_SECONDS}"
 
 

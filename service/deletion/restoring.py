@@ -21,9 +21,9 @@ from service.auth.authority import carry_out
 from service.deletion import removal
 from service.deletion.advancing import Advancer
 from service.deletion.ledger import Erasure, erasures
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.registry import registry
+from service.sql import load_query
 from statemachines.deletion.removal import AskForDeletion
 
 # Erasing again what a restored database still holds although it was erased (the ledger says so).
@@ -86,7 +86,7 @@ async def _to_its_end(store: EventStore, advancer: Advancer, row: DeletionRow) -
 # What the ledger of erasures names and a database holds all the same, because a backup was restored (restoring.py).
 # Asked at each start, so this loads neither a machine nor the store.
 
-_ALIVE = load_sql("deletion", "alive")
+_ALIVE = load_query("deletion", "alive")
 
 
 def to_erase_again(conninfo: str, ledger: Path) -> list[Erasure]:
@@ -97,4 +97,4 @@ def to_erase_again(conninfo: str, ledger: Path) -> list[Erasure]:
     with psycopg.connect(conninfo, autocommit=True, application_name="service-restore") as connection:
         scopes, deletions, times = map(list, zip(*known, strict=True))
         values = {"scopes": scopes, "deletions": deletions, "times": times}
-        return [Erasure(*row) for row in connection.execute(_ALIVE.encode(), values).fetchall()]
+        return [Erasure(*row) for row in connection.execute(_ALIVE, values).fetchall()]

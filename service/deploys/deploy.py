@@ -11,12 +11,12 @@ from projections.deploys import DEPLOY_NOTES, DEPLOYS, USAGE_DEPLOYS, DeployNote
 from schemas.deploys import DeployAccepted, DeployList, DeployRecord, ProofMismatch
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.commands import Intent, Unit
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.runs.commands.pr_proof import WaitingRun
 from service.runs.reads.listed import waiting_runs
+from service.sql import load_query
 from statemachines.deploys import deploy
 from statemachines.deploys.deploy import RecordDeploy, decide_record
 from statemachines.kernel.machine import Stream
@@ -159,9 +159,9 @@ def _put_facts(unit: Unit, stream: Stream, report: Report, account_id: str) -> N
 
 # Which deploys were recorded (R-ING-08).
 
-_PAYER = load_sql("deploys", "payer")
-_NEWEST = load_sql("deploys", "newest")
-_NEWEST_OF_ENVIRONMENT = load_sql("deploys", "newest_of_environment")
+_PAYER = load_query("deploys", "payer")
+_NEWEST = load_query("deploys", "newest")
+_NEWEST_OF_ENVIRONMENT = load_query("deploys", "newest_of_environment")
 
 
 class Noted(NamedTuple):

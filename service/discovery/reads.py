@@ -17,7 +17,6 @@ from schemas.discovery import Check, Ready
 from service.analytics.connecting.registration import way_of
 from service.auth.refusals import ServiceUnavailable
 from service.eventstore.connect.connection import FULL_DISK
-from service.eventstore.declare.names import load_sql
 from service.eventstore.history import rebuild
 from service.eventstore.log.reactor import Job
 from service.eventstore.log.sequencer import defer
@@ -29,6 +28,7 @@ from service.runs.background import sweep
 from service.runs.background.sweep import Wait
 from service.settings import Settings
 from service.settingvalues import Plan
+from service.sql import load_query
 
 # The abilities of this installation by its settings, for the texts and manifests.
 
@@ -99,8 +99,8 @@ def room_checks(settings: Settings) -> list[Check]:
 ANSWER_SECONDS = 1.5
 UNNUMBERED_SECONDS = 30  # older committed events without a position: nobody numbers them
 
-_LAG = load_sql("discovery", "unnumbered")
-_BEHIND = load_sql("discovery", "behind")
+_LAG = load_query("discovery", "unnumbered")
+_BEHIND = load_query("discovery", "behind")
 
 
 async def readiness(store: EventStore, settings: Settings) -> Ready:
@@ -229,7 +229,7 @@ DESCRIPTIONS: Mapping[str, str] = {
 }
 """What each figure tells, by name."""
 
-_FIGURES = load_sql("discovery", "figures")
+_FIGURES = load_query("discovery", "figures")
 
 
 async def figures(store: EventStore, settings: Settings) -> list[Figure]:
@@ -249,7 +249,7 @@ async def figures(store: EventStore, settings: Settings) -> list[Figure]:
 # Moving the clock of the service forward, for tests (G-120). The clock is no part of any history and its row no read
 # model: this write has a connection of its own.
 
-_ADVANCE = load_sql("discovery", "advance")
+_ADVANCE = load_query("discovery", "advance")
 
 
 async def advance(conninfo: str, seconds: int, waking: Callable[[int], Sequence[Job]]) -> tuple[int, int]:
@@ -258,7 +258,7 @@ async def advance(conninfo: str, seconds: int, waking: Callable[[int], Sequence[
     Returns the service's time and how far it is ahead by now, in epoch seconds and seconds.
     """
     async with await psycopg.AsyncConnection.connect(conninfo, application_name="service-test-clock") as connection:
-        cursor = await connection.execute(_ADVANCE.encode(), {"seconds": seconds})
+        cursor = await connection.execute(_ADVANCE, {"seconds": seconds})
         [[server_time, ahead]] = await cursor.fetchall()
         for job in waking(server_time):
             await defer(connection, job)

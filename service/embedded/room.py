@@ -129,7 +129,7 @@ class DiskRoom:
             names = list(READS_ALONE)
             for name in names if self._stopped else reversed(names):
                 change = f"set {name} = {READS_ALONE[name]}" if self._stopped else f"reset {name}"
-                connection.execute(f"alter system {change}".encode())
+                connection.execute(f"alter system {change}")
             connection.execute("select pg_reload_conf()")
             self._applied = self._stopped
             if self._stopped:

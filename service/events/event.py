@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from schemas.events import LoggedEvent
-from service.eventstore.declare.names import load_sql
 from service.eventstore.history.audit import envelope_of
 from service.eventstore.history.stored import StoredEvent
 from service.eventstore.store import EventStore
 from service.registry import machines
+from service.sql import load_query
 from statemachines.kernel.topics import schemas
 
 # Reads of the log for one project: pages of a project, pages of a stream, and events at their positions.
@@ -22,13 +22,13 @@ from statemachines.kernel.topics import schemas
 PAGE_BYTES = 256 * 1024
 """Payloads in one page, which ends with the event that passes it. Queries guess it from the sizes in the table."""
 
-_OF_PROJECT = load_sql("events", "of_project")
-_OF_PROJECT_BEFORE = load_sql("events", "of_project_before")
-_OF_STREAM = load_sql("events", "of_stream")
-_OF_STREAM_UNTIL = load_sql("events", "of_stream_until")
-_AT_POSITIONS = load_sql("events", "at_positions")
-_REVISION_AFTER = load_sql("events", "revision_after")
-_STREAM_OF_PERSON = load_sql("events", "stream_of_person")
+_OF_PROJECT = load_query("events", "of_project")
+_OF_PROJECT_BEFORE = load_query("events", "of_project_before")
+_OF_STREAM = load_query("events", "of_stream")
+_OF_STREAM_UNTIL = load_query("events", "of_stream_until")
+_AT_POSITIONS = load_query("events", "at_positions")
+_REVISION_AFTER = load_query("events", "revision_after")
+_STREAM_OF_PERSON = load_query("events", "stream_of_person")
 
 
 class EventSource(NamedTuple):

@@ -29,9 +29,9 @@ from service.billing.plans import Retention
 from service.eventstore.connect.facts import DAY, NOT_WRITTEN, Facts
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import OutcomeUnknown, alone, leave_room, prepare
-from service.eventstore.declare.names import load_sql, on_table
 from service.eventstore.history.audit import Difference, Report, count_rows, unreported
 from service.eventstore.schema.migrations import TELEMETRY, partitions_of
+from service.sql import Query, load_query
 
 # Day partitions of telemetry: made ahead of time, told by their days, and dropped whole (G-071). Each is made and
 # dropped under a lock that waits briefly, so that ingest goes on beside it.
@@ -40,9 +40,9 @@ log = structlog.get_logger()
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
-_TODAY = load_sql("ingest", "today")
-_ENSURE = load_sql("ingest", "ensure_partition")
-_DROP = load_sql("ingest", "drop_ended_partition")
+_TODAY = load_query("ingest", "today")
+_ENSURE = load_query("ingest", "ensure_partition")
+_DROP = load_query("ingest", "drop_ended_partition")
 DAYS_AHEAD = 7
 DDL_WAIT = "500ms"
 # Who waits to drop a partition has everybody wait behind who comes meanwhile: briefly, and rather once more.
@@ -65,7 +65,7 @@ class Partition(NamedTuple):
 
 async def today_of(connection: Connection) -> int:
     """Epoch of the present day's UTC midnight, on the service's clock."""
-    row = await (await connection.execute(_TODAY.encode())).fetchone()
+    row = await (await connection.execute(_TODAY)).fetchone()
     assert row is not None
     return int(row[0])
 
@@ -81,9 +81,9 @@ async def ensure_partitions(connection: Connection, days_ahead: int = DAYS_AHEAD
         for ahead in range(-1, days_ahead + 1):
             try:
                 async with connection.transaction():
-                    await connection.execute(f"set local lock_timeout = '{DDL_WAIT}'".encode())
+                    await connection.execute(f"set local lock_timeout = '{DDL_WAIT}'")
                     values = {"telemetry": telemetry, "day": today + ahead * DAY}
-                    cursor = await connection.execute(_ENSURE.encode(), values)
+                    cursor = await connection.execute(_ENSURE, values)
                     row = await cursor.fetchone()
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected, psycopg.errors.DuplicateTable):
                 complete = False  # Another process makes it, or ingest uses it; the next run finds or makes it.
@@ -107,9 +107,9 @@ async def drop_ended(connection: Connection, partition: Partition, moment: int) 
     for left in reversed(range(DROP_TRIES)):
         try:
             async with connection.transaction():
-                await connection.execute(f"set local lock_timeout = '{DROP_WAIT}'".encode())
+                await connection.execute(f"set local lock_timeout = '{DROP_WAIT}'")
                 values = {"telemetry": partition.telemetry, "partition": partition.name, "ended": moment}
-                cursor = await connection.execute(_DROP.encode(), values)
+                cursor = await connection.execute(_DROP, values)
                 row = await cursor.fetchone()
             return row is not None and bool(row[0])
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
@@ -128,21 +128,21 @@ USAGE_DAYS = 400  # usage is shown for a year
 FLUSHER_SECONDS = DAY
 KIND_DAYS = 90  # of which kinds that are not kept stay counted: more than health shows
 
-_KEEP_SAMPLES = load_sql("ingest", "keep_samples")
-_HOLDERS = load_sql("ingest", "holders")
-_DELETE_NAMES = load_sql("ingest", "delete_names")
-_DELETE_ERASED = load_sql("ingest", "delete_erased")
-_DELETE_FEEDBACK = load_sql("ingest", "delete_feedback")
-_DELETE_PROVIDED = load_sql("ingest", "delete_provided")
-_FORGET_PEOPLE = load_sql("ingest", "forget_people")
+_KEEP_SAMPLES = load_query("ingest", "keep_samples")
+_HOLDERS = load_query("ingest", "holders")
+_DELETE_NAMES = load_query("ingest", "delete_names")
+_DELETE_ERASED = load_query("ingest", "delete_erased")
+_DELETE_FEEDBACK = load_query("ingest", "delete_feedback")
+_DELETE_PROVIDED = load_query("ingest", "delete_provided")
+_FORGET_PEOPLE = load_query("ingest", "forget_people")
 # Rows are deleted oldest first, so the last sample that is taken is of the last error.
 _DELETE = {
-    "log_events": load_sql("ingest", "delete_errors"),
-    "analytics_events": load_sql("ingest", "delete_analytics"),
+    "log_events": load_query("ingest", "delete_errors"),
+    "analytics_events": load_query("ingest", "delete_analytics"),
 }
-_PURGE_USAGE = (load_sql("ingest", "purge_usage_days"), load_sql("ingest", "purge_usage_deploys"))
-_PURGE_FLUSHERS = load_sql("ingest", "purge_flushers")
-_PURGE_KINDS = load_sql("ingest", "purge_kinds")
+_PURGE_USAGE = (load_query("ingest", "purge_usage_days"), load_query("ingest", "purge_usage_deploys"))
+_PURGE_FLUSHERS = load_query("ingest", "purge_flushers")
+_PURGE_KINDS = load_query("ingest", "purge_kinds")
 
 
 @dataclass
@@ -181,9 +181,9 @@ async def purge(connection: Connection, kept: Retention) -> int:
         await _forget_old(connection, kept, today, "feedback_reports", _DELETE_FEEDBACK)
         await _forget_old(connection, kept, today, "provider_counts", _DELETE_PROVIDED)
         for statement in _PURGE_USAGE:
-            await connection.execute(statement.encode(), {"day": today - USAGE_DAYS * DAY})
-        await connection.execute(_PURGE_KINDS.encode(), {"day": today - KIND_DAYS * DAY})
-        await connection.execute(_PURGE_FLUSHERS.encode(), {"before": today - FLUSHER_SECONDS})
+            await connection.execute(statement, {"day": today - USAGE_DAYS * DAY})
+        await connection.execute(_PURGE_KINDS, {"day": today - KIND_DAYS * DAY})
+        await connection.execute(_PURGE_FLUSHERS, {"before": today - FLUSHER_SECONDS})
         if total or dropped:
             log.info("telemetry_purged", rows=total, partitions=dropped)
         return total
@@ -197,7 +197,7 @@ async def _forget_names(connection: Connection, kept: Retention, today: int) -> 
         while gone:
             began = time.monotonic()
             values = {"project_id": project_id, "until": today - (days or 0) * DAY}
-            [[gone]] = await (await connection.execute(_DELETE_NAMES.encode(), values)).fetchall()
+            [[gone]] = await (await connection.execute(_DELETE_NAMES, values)).fetchall()
             await leave_room(began)
 
 
@@ -209,11 +209,11 @@ async def _forget_people(connection: Connection, kept: Retention, today: int) ->
         while after is not None:
             began = time.monotonic()
             values = {"project_id": project_id, "until": today - (days or 0) * DAY, "after": after, "most": NAMES}
-            [[after]] = await (await connection.execute(_FORGET_PEOPLE.encode(), values)).fetchall()
+            [[after]] = await (await connection.execute(_FORGET_PEOPLE, values)).fetchall()
             await leave_room(began)
 
 
-async def _forget_old(connection: Connection, kept: Retention, today: int, table: str, query: str) -> None:
+async def _forget_old(connection: Connection, kept: Retention, today: int, table: str, query: Query) -> None:
     """Delete the rows of a table without partitions as old as records would be deleted, step by step."""
     async for project_id in _holders(connection, table):
         days = kept.days.get(project_id)
@@ -221,7 +221,7 @@ async def _forget_old(connection: Connection, kept: Retention, today: int, table
         while gone == STEP:
             began = time.monotonic()
             values = {"project_id": project_id, "until": today - (days or 0) * DAY, "most": STEP}
-            [[gone]] = await (await connection.execute(query.encode(), values)).fetchall()
+            [[gone]] = await (await connection.execute(query, values)).fetchall()
             await leave_room(began)
 
 
@@ -230,7 +230,7 @@ async def _holders(connection: Connection, table: str) -> AsyncIterator[str]:
     last, found = "", PROJECTS
     while found == PROJECTS:
         began = time.monotonic()
-        cursor = await connection.execute(on_table(_HOLDERS, table).encode(), {"after": last, "most": PROJECTS})
+        cursor = await connection.execute(_HOLDERS.filled(table=table), {"after": last, "most": PROJECTS})
         holders = [project_id for (project_id,) in await cursor.fetchall()]
         await leave_room(began)
         for project_id in holders:
@@ -241,7 +241,7 @@ async def _holders(connection: Connection, table: str) -> AsyncIterator[str]:
 async def _drop(connection: Connection, partition: Partition, moment: int) -> bool:
     """Keep samples of the cases of a partition, then drop it; returns whether it went."""
     if partition.telemetry == "log_events" and partition.day is not None:
-        query = _of(_KEEP_SAMPLES, partition)
+        query = _KEEP_SAMPLES.filled(table=partition.name)
         last: tuple[Any, ...] | None = ("", "", CASES)
         while last is not None and last[2] == CASES:
             began = time.monotonic()
@@ -280,7 +280,7 @@ async def _delete(connection: Connection, lines: dict[str, deque[_Piece]]) -> in
     while lines:
         for account, line in list(lines.items()):
             piece, began = line[0], time.monotonic()
-            query = _of(_DELETE[piece.partition.telemetry], piece.partition)
+            query = _DELETE[piece.partition.telemetry].filled(table=piece.partition.name)
             values = {"project_id": piece.project_id, "after": piece.after, "until": piece.until, "most": STEP}
             cursor = await connection.execute(query, values)
             [[gone, latest]] = await cursor.fetchall()
@@ -292,10 +292,6 @@ async def _delete(connection: Connection, lines: dict[str, deque[_Piece]]) -> in
                 del lines[account]
             await leave_room(began)
     return total
-
-
-def _of(query: str, partition: Partition) -> bytes:
-    return on_table(query, partition.name).encode()
 
 
 # Telemetry that a door answers and does not keep, or refuses for what it is: counted by project, kind and day.
@@ -317,7 +313,7 @@ WRITE_SECONDS = 1.0
 LAST_SECONDS = 0.3  # for the amounts of a process that ends, and for its connection
 MOST_NAMES = 10_000
 
-_NOTE = load_sql("ingest", "note_kinds")
+_NOTE = load_query("ingest", "note_kinds")
 
 
 class Kind(NamedTuple):
@@ -386,7 +382,7 @@ class KindCounts:
         }
         try:
             async with self._facts.connection() as connection:
-                await connection.execute(_NOTE.encode(), values)
+                await connection.execute(_NOTE, values)
         except (*NOT_WRITTEN, asyncio.CancelledError) as error:
             for kind in kinds:
                 self.note(kind, due[kind])
@@ -403,14 +399,14 @@ class KindCounts:
 
 
 COUNTERS = {
-    "case_stats": load_sql("ingest", "check_cases"),
-    "case_users": load_sql("ingest", "check_people"),
-    "case_rates": load_sql("ingest", "check_rates"),
-    "usage_days": load_sql("ingest", "check_usage"),
-    "usage_deploys": load_sql("ingest", "check_deploys"),
-    "event_days": load_sql("ingest", "check_event_days"),
-    "event_name_days": load_sql("ingest", "check_event_names"),
-    "event_key_days": load_sql("ingest", "check_event_keys"),
+    "case_stats": load_query("ingest", "check_cases"),
+    "case_users": load_query("ingest", "check_people"),
+    "case_rates": load_query("ingest", "check_rates"),
+    "usage_days": load_query("ingest", "check_usage"),
+    "usage_deploys": load_query("ingest", "check_deploys"),
+    "event_days": load_query("ingest", "check_event_days"),
+    "event_name_days": load_query("ingest", "check_event_names"),
+    "event_key_days": load_query("ingest", "check_event_keys"),
 }
 """The tables of counters by name, each with the query that finds the rows which do not agree."""
 
@@ -427,7 +423,7 @@ def check_counters(
         connection.execute("set local enable_nestloop = off")
         rows = count_rows(connection, table)
         report(0, rows)
-        found = connection.execute(COUNTERS[table].encode(), {"days": USAGE_DAYS}).fetchall()
+        found = connection.execute(COUNTERS[table], {"days": USAGE_DAYS}).fetchall()
         report(rows, rows)
     yield from starmap(Difference, found)
 
@@ -439,9 +435,9 @@ WAITING_SECONDS = DAY + 3600
 """Age of a report up to which its error is looked for. An event's id is known for a day."""
 MOST_WAITING = 10_000
 
-_GATE = load_sql("ingest", "share_gate")
-_FEEDBACK_NOTE = load_sql("ingest", "note_feedback")
-_SETTLE = load_sql("ingest", "settle_feedback")
+_GATE = load_query("ingest", "share_gate")
+_FEEDBACK_NOTE = load_query("ingest", "note_feedback")
+_SETTLE = load_query("ingest", "settle_feedback")
 
 
 class FeedbackRow(msgspec.Struct, kw_only=True):
@@ -484,8 +480,8 @@ class FeedbackReports:
         values["adjusted"] = msgspec.json.encode(row.adjusted).decode() if row.adjusted else None
         try:
             async with self._facts.connection() as connection, connection.transaction():
-                await connection.execute(_GATE.encode(), {"gate": names.lock_number(names.gate(project_id))})
-                [[taken]] = await (await connection.execute(_FEEDBACK_NOTE.encode(), values)).fetchall()
+                await connection.execute(_GATE, {"gate": names.lock_number(names.gate(project_id))})
+                [[taken]] = await (await connection.execute(_FEEDBACK_NOTE, values)).fetchall()
                 return bool(taken)
         except (*NOT_WRITTEN, TimeoutError) as error:
             raise OutcomeUnknown from error
@@ -497,5 +493,5 @@ async def settle(connection: psycopg.AsyncConnection[tuple[Any, ...]]) -> int:
     `connection` is in autocommit mode.
     """
     values = {"seconds": WAITING_SECONDS, "most": MOST_WAITING}
-    [[found]] = await (await connection.execute(_SETTLE.encode(), values)).fetchall()
+    [[found]] = await (await connection.execute(_SETTLE, values)).fetchall()
     return int(found)

@@ -24,12 +24,12 @@ from schemas.install import (
 )
 from schemas.onboarding import SourceSnapshot, SourceTarget
 from service.eventstore.declare.commands import Intent, Unit
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.install.contract import CHECKLIST, skeleton
 from service.install.verdict import InstallFindings, failed_gates
 from service.onboarding.evidence import AskedProject, reshape
 from service.onboarding.whose import WhoseEvidence, whose_evidence
+from service.sql import load_query
 from statemachines.install import flow as installs
 from statemachines.install.flow import MapInForce
 from statemachines.install.report import ProposedReport
@@ -100,7 +100,7 @@ def record_verdict(project_id: str, findings: InstallFindings) -> Intent[Install
 
 # The setup of a project, as one of its members reads it (R-INST-04, G-061).
 
-_SETUP = load_sql("install", "setup")
+_SETUP = load_query("install", "setup")
 
 
 class SetupFound(NamedTuple):

@@ -20,12 +20,12 @@ from schemas.install import (
     VerifyReport,
 )
 from service.analytics.queries import BoundedQueries
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.install.contract import GATES
 from service.onboarding.evidence import AskedProject, ask_about
 from service.onboarding.lifecycle import evidence_status
 from service.onboarding.whose import WhoseEvidence
+from service.sql import load_query
 from statemachines.install.flow import NO_MAP
 from statemachines.onboarding.proof import safe_failure
 from statemachines.onboarding.questions import FUNNEL_STEPS, NEWEST_ROWS, GapCode, Question, Questions, SeenRows
@@ -33,7 +33,7 @@ from statemachines.onboarding.stored import Milestone, Plan
 
 # Verifying an install: the evidence for its gates, read before a verdict is recorded (R-INST-08, R-INST-09, G-157).
 
-_DEPLOYS = load_sql("install", "deploys")
+_DEPLOYS = load_query("install", "deploys")
 
 
 class InstallFindings(NamedTuple):

@@ -20,9 +20,9 @@ from service.analytics.metadata import SignalProbe
 from service.analytics.probes import AnalyticsProvider, ErrorProbe, EventProbe
 from service.analytics.queries import BoundedQueries
 from service.analytics.refusals import unanswered
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
+from service.sql import load_query
 from statemachines.credentials.credential import CI
 from statemachines.install import flow as installs
 from statemachines.install.flow import NO_MAP
@@ -44,8 +44,8 @@ from statemachines.onboarding.stored import Plan
 MARGIN_SECONDS = SESSION_SECONDS  # the margin around the session in which early and late records are looked for
 MAX_DEPLOYS = 500
 MAX_STRANGE_MARKERS = 500
-_FOREIGN = load_sql("onboarding", "foreign_markers")
-_LIVE_CREDENTIAL = load_sql("onboarding", "live_credential")
+_FOREIGN = load_query("onboarding", "foreign_markers")
+_LIVE_CREDENTIAL = load_query("onboarding", "live_credential")
 
 
 class Providers(Protocol):

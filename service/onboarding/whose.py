@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from schemas.kernel.shape import EvidenceSource, HistoryCheck
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
+from service.sql import load_query
 from statemachines.onboarding.stored import HistoricalEvidence, Window
 from statemachines.projects.project import ProjectNotFound
 
-_WHOSE = load_sql("onboarding", "whose_evidence")
+_WHOSE = load_query("onboarding", "whose_evidence")
 
 
 class KeptReceipt(msgspec.Struct, frozen=True):

@@ -14,8 +14,8 @@ from prometheus_client import Counter, Histogram
 
 from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.declare.faults import is_away
-from service.eventstore.declare.names import load_sql
 from service.services import Services
+from service.sql import load_query
 from service.tasks import LOCK, Task
 
 log = structlog.get_logger()
@@ -33,7 +33,7 @@ OUTCOMES = DONE, FAILED = "done", "failed"
 RUNS = Counter("service_job_runs", "Jobs that workers ran, by task and outcome.", ["task", "outcome"])
 SECONDS = Histogram("service_job_seconds", "Seconds that a job ran.", ["task"], buckets=(0.01, 0.1, 1, 5, 30, 120))
 
-_NOTE_RUN = load_sql("process", "note_run")
+_NOTE_RUN = load_query("process", "note_run")
 
 
 class JobConnector(procrastinate.PsycopgConnector):
@@ -96,7 +96,7 @@ async def _note(services: Services, task: Task, seconds: float) -> None:
     """Note that a scheduled task ran to its end, for whoever watches the service."""
     try:
         async with services.store.facts.connection() as connection:
-            await connection.execute(_NOTE_RUN.encode(), {"task": task.name, "seconds": seconds})
+            await connection.execute(_NOTE_RUN, {"task": task.name, "seconds": seconds})
     except NOT_WRITTEN as error:
         log.warning("run_not_noted", error=type(error).__name__)
 

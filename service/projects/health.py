@@ -28,10 +28,10 @@ from service.billing.plans import (
     total_of,
 )
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.onboarding.whose import WhoseEvidence, whose_evidence
 from service.projects.next_steps import BEING_DELETED
+from service.sql import load_query
 from statemachines.cases import case
 from statemachines.cases.case import public_share
 from statemachines.kernel.readings import STALE_SECONDS
@@ -39,9 +39,9 @@ from statemachines.projects.project import DefaultLevel
 
 HOUR = 3600
 NOT_KEPT_DAYS = 30
-_STANDING = load_sql("projects", "health")
-_NOT_KEPT = load_sql("projects", "not_kept")
-_LATEST_LOGS = load_sql("projects", "latest_logs")
+_STANDING = load_query("projects", "health")
+_NOT_KEPT = load_query("projects", "not_kept")
+_LATEST_LOGS = load_query("projects", "latest_logs")
 LOOKED_LOGS = 1_000
 """Newest records of any level in which those below `error` are looked for."""
 

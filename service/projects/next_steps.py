@@ -6,9 +6,9 @@ from collections.abc import Callable, Container
 from typing import NamedTuple
 
 from schemas.projects import NextSteps, ProjectState, SignalType, Suggestion
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.onboarding.evidence import AskedProject
+from service.sql import load_query
 from statemachines.accounts.membership import Role
 from statemachines.contracts import stop
 from statemachines.contracts.contract import Status as ContractStatus
@@ -16,8 +16,8 @@ from statemachines.onboarding.lifecycle import Status as OnboardingStatus
 
 # The grounds of a project's next steps: arrivals, approvals and automation (R-PROJ-09, G-062).
 
-_ARRIVED = load_sql("projects", "arrived")
-_AUTOMATION = load_sql("projects", "automation")
+_ARRIVED = load_query("projects", "arrived")
+_AUTOMATION = load_query("projects", "automation")
 
 
 class Arrived(NamedTuple):

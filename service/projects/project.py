@@ -33,10 +33,10 @@ from service.auth.secrets import (
     unseal,
 )
 from service.eventstore.declare.commands import Intent, Lookup, Unit
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 from service.ids import new_id
+from service.sql import load_query
 from statemachines.accounts import membership as memberships
 from statemachines.accounts.membership import OwnerAdded
 from statemachines.kernel.machine import Stream
@@ -163,8 +163,8 @@ def create(user_id: str, name: str, encryption_key: bytes | None) -> Intent[Issu
 
 # The projects of a person, and the DSN of one where a copy of it can be opened (R-PROJ-02, R-PROJ-03).
 
-_PROJECTS_OF = load_sql("projects", "projects_of")
-_DSN_OF = load_sql("projects", "dsn_of")
+_PROJECTS_OF = load_query("projects", "projects_of")
+_DSN_OF = load_query("projects", "dsn_of")
 
 
 class ListedProject(NamedTuple):

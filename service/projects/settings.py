@@ -13,8 +13,8 @@ from msgspec.structs import asdict
 from projections.projects import PROJECT_SETTINGS, SettingsRow
 from schemas.projects import ProjectSettings, ProjectSettingsChanged
 from service.eventstore.declare.commands import Intent, Unit
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
+from service.sql import load_query
 from statemachines.contracts import contract as contracts
 from statemachines.projects import project as projects
 from statemachines.projects import settings
@@ -60,7 +60,7 @@ def change(project_id: str, wish: SettingsWish, *, if_match: str | None, changed
 
 # The settings of a project in force (G-202).
 
-_SETTINGS = load_sql("projects", "settings")
+_SETTINGS = load_query("projects", "settings")
 
 
 class KnownSettings(NamedTuple):

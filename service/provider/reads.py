@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from projections.provider import TEAM_SIGHTINGS, TEAMS, TeamRow, TeamSightingRow
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
+from service.sql import load_query
 from statemachines.provider import team as teams
 
-_SEEN = load_sql("provider", "note_sighting")
+_SEEN = load_query("provider", "note_sighting")
 
 
 class TeamStanding(NamedTuple):
@@ -45,4 +45,4 @@ async def note_sighting(store: EventStore, sighting: TeamSightingRow) -> None:
     """Keep what the provider said. Of a project that has been purged meanwhile nothing is kept."""
     values = {name: getattr(sighting, name) for name in sighting.__struct_fields__}
     async with store.facts.connection() as connection:
-        await connection.execute(_SEEN.encode(), values)
+        await connection.execute(_SEEN, values)

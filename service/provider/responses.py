@@ -13,8 +13,8 @@ import msgspec
 
 from schemas.provider import MAX_RESPONSES, MAX_TEXT, SurveyAnswer, SurveyResponse, SurveyStat
 from service.analytics.connecting.http import failure, hogql
-from service.eventstore.declare.names import load_sql
 from service.provider.sources import Source
+from service.sql import load_query
 from statemachines.kernel.readings import ReadFailed
 
 MOST_ANSWERS = 100
@@ -23,8 +23,8 @@ MOST_ANSWERS = 100
 _RESPONSE = "$survey_response"
 _EVENTS = ("survey shown", "survey dismissed", "survey sent")
 
-_RESPONSES = load_sql("provider", "connected/survey_responses")
-_STATS = load_sql("provider", "connected/survey_stats")
+_RESPONSES = load_query("provider/connected", "survey_responses").text
+_STATS = load_query("provider/connected", "survey_stats").text
 
 
 class SurveyFindings(NamedTuple):

@@ -12,9 +12,9 @@ from schemas.publications import PublicAnswer, Publication, PublicationCreated, 
 from service.analytics.bounded import Table
 from service.auth.secrets import make_publishable
 from service.eventstore.declare.commands import Intent, Lookup, Unit
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.ids import random_id
+from service.sql import load_query
 from statemachines.publications import publication as publications
 from statemachines.publications.publication import PUBLICATIONS_LIMIT, KeyMade, PublicationWish
 
@@ -68,9 +68,9 @@ def revoke(project_id: str, publication_id: str) -> Intent[PublicationRow]:
 
 # Queries about publications: the list of a project, and the reads behind each public answer.
 
-_PUBLISHED = load_sql("publications", "published")
-_STANDING = load_sql("publications", "standing")
-_QUESTION = load_sql("publications", "question")
+_PUBLISHED = load_query("publications", "published")
+_STANDING = load_query("publications", "standing")
+_QUESTION = load_query("publications", "question")
 
 
 class PublicationStanding(NamedTuple):

@@ -20,7 +20,7 @@ import structlog
 from service.auth.secrets import unseal
 from service.egress.exchange import Received, Request
 from service.egress.guard import Guard, Reach
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 from statemachines.kernel.machine import derived_id
 
 # Signatures of deliveries: our own header, and those of Standard Webhooks beside it (G-091, G-160). Pure.
@@ -146,10 +146,10 @@ log = structlog.get_logger()
 KEPT_SECONDS = 30 * 86_400
 BATCH = 2_000
 
-_SETTLE = load_sql("webhooks", "tidy/settle")
-_FORGET_OLD = load_sql("webhooks", "tidy/forget_old")
-_FORGET_DELETED = load_sql("webhooks", "tidy/forget_deleted")
-_FORGET_TARGETS = load_sql("webhooks", "tidy/forget_targets")
+_SETTLE = load_query("webhooks", "settle")
+_FORGET_OLD = load_query("webhooks", "forget_old")
+_FORGET_DELETED = load_query("webhooks", "forget_deleted")
+_FORGET_TARGETS = load_query("webhooks", "forget_targets")
 
 
 async def tidy(conninfo: str) -> None:
@@ -159,8 +159,8 @@ async def tidy(conninfo: str) -> None:
     ) as connection:
         for query in (_SETTLE, _FORGET_OLD, _FORGET_DELETED):
             values = {"most": BATCH, "kept": KEPT_SECONDS}
-            while (await connection.execute(query.encode(), values)).rowcount == BATCH:
+            while (await connection.execute(query, values)).rowcount == BATCH:
                 pass
-        gone = (await connection.execute(_FORGET_TARGETS.encode())).rowcount
+        gone = (await connection.execute(_FORGET_TARGETS)).rowcount
         if gone:
             log.info("webhooks_forgotten", number=gone)

@@ -40,9 +40,9 @@ from service.auth.refusals import Refusal
 from service.egress.guard import Guard, reach_of_webhooks
 from service.eventstore.connect.connection import RESENT
 from service.eventstore.declare.commands import KeyInProgress
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.settings import Settings
+from service.sql import load_query
 from service.webhooks.sending import AttemptOutcome, Outgoing, delivery_id, open_target, scope_of, send
 from service.webhooks.webhook import StandingWebhook
 from statemachines.alerts import alert
@@ -66,9 +66,9 @@ UNLIMITED = 1_000_000
 KEPT = 60
 """Seconds for which a twin is given the outcome of a test that has ended."""
 
-_BEGIN = load_sql("webhooks", "begin_test")
-_FIND = load_sql("webhooks", "find_test")
-_END = load_sql("webhooks", "end_test")
+_BEGIN = load_query("webhooks", "begin_test")
+_FIND = load_query("webhooks", "find_test")
+_END = load_query("webhooks", "end_test")
 
 
 class TooManyTests(Refusal):
@@ -107,7 +107,7 @@ class WebhookTester:
         about = {"project_id": row.project_id, "id": row.id, "delivery": delivery}
         async with self._store.facts.connection() as connection:
             values = {**about, "longest": LONGEST, "most": self._most, "kept": KEPT}
-            [[stands, begun]] = await (await connection.execute(_BEGIN.encode(), values)).fetchall()
+            [[stands, begun]] = await (await connection.execute(_BEGIN, values)).fetchall()
         if not stands:
             return None
         if not begun:
@@ -127,13 +127,13 @@ class WebhookTester:
         outgoing = Outgoing(delivery, TEST, msgspec.json.encode(body))
         attempt = await send(self._guard, self._reach, account, opened, outgoing)
         async with self._store.facts.connection() as connection:
-            await connection.execute(_END.encode(), {**about, "status": attempt.status, "error": attempt.error})
+            await connection.execute(_END, {**about, "status": attempt.status, "error": attempt.error})
         return attempt
 
     async def _of_twin(self, about: dict[str, str]) -> AttemptOutcome:
         """The outcome of the same test, sent by another. Raises KeyInProgress, and TooManyTests if there is none."""
         async with self._store.facts.connection() as connection:
-            found = await (await connection.execute(_FIND.encode(), {**about, "kept": KEPT})).fetchall()
+            found = await (await connection.execute(_FIND, {**about, "kept": KEPT})).fetchall()
         for runs, ended, status, error in found:
             if runs:
                 raise KeyInProgress
@@ -375,10 +375,10 @@ def example(name: str) -> DeliveryBody:
 # queued it last, for a day. So twins queue it once, and so does the repeat of a request whose process died before its
 # answer was stored: it finds the mark, and is answered as if it had queued the delivery itself.
 
-_RESEND = load_sql("webhooks", "resend")
-_EVENTS_BETWEEN = load_sql("webhooks", "events_between")
-_REPLAY = load_sql("webhooks", "replay")
-_REPLAYED = load_sql("webhooks", "replayed")
+_RESEND = load_query("webhooks", "resend")
+_EVENTS_BETWEEN = load_query("webhooks", "events_between")
+_REPLAY = load_query("webhooks", "replay")
+_REPLAYED = load_query("webhooks", "replayed")
 MARK_SECONDS = 86_400
 """As long as the record of a key."""
 _TOPICS = [topic for topics in TOPICS.values() for topic in topics]
@@ -391,7 +391,7 @@ async def resend(store: EventStore, project_id: str, webhook_id: str, delivery: 
     """
     values = {"project_id": project_id, "webhook_id": webhook_id, "id": delivery, "asked": asked, "kept": MARK_SECONDS}
     async with store.facts.connection() as connection:
-        await connection.execute(_RESEND.encode(), values)
+        await connection.execute(_RESEND, values)
     RESENT.ring()
 
 
@@ -421,12 +421,12 @@ async def replay(store: EventStore, webhook: StandingWebhook, after: int, until:
         return 0
     async with store.facts.connection() as connection:
         values = {**about, "rows": msgspec.json.encode(rows).decode(), "asked": asked, "kept": MARK_SECONDS}
-        queued = (await connection.execute(_REPLAY.encode(), values)).rowcount
+        queued = (await connection.execute(_REPLAY, values)).rowcount
     RESENT.ring()
     if asked is None or queued:
         return queued
     # Only now, so that it sees what a twin has queued meanwhile.
     async with store.facts.connection() as connection:
         within = {**about, "after": after, "until": until, "asked": asked}
-        [[twin]] = await (await connection.execute(_REPLAYED.encode(), within)).fetchall()
+        [[twin]] = await (await connection.execute(_REPLAYED, within)).fetchall()
     return int(twin)

@@ -31,9 +31,9 @@ from schemas.webhooks import (
 )
 from service.auth.secrets import seal, unseal
 from service.eventstore.declare.commands import Intent, Lookup, Unit
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.ids import new_id
+from service.sql import load_query
 from service.webhooks.sending import SHOWN_LENGTH, WEBHOOK_SECRET, WEBHOOK_URL, AttemptOutcome, make_secret, scope_of
 from statemachines.kernel.machine import Stream
 from statemachines.webhooks import webhook as webhooks
@@ -212,10 +212,10 @@ def _target(unit: Unit, stream: Stream) -> WebhookTargetRow:
 LOOKED_AT = 2_000
 """Deliveries that one page looks through for those of a status."""
 
-_OF_PROJECT = load_sql("webhooks", "of_project")
-_DELIVERIES = load_sql("webhooks", "deliveries")
-_RECENT = load_sql("webhooks", "recent_deliveries")
-_DELIVERY = load_sql("webhooks", "delivery")
+_OF_PROJECT = load_query("webhooks", "of_project")
+_DELIVERIES = load_query("webhooks", "deliveries")
+_RECENT = load_query("webhooks", "recent_deliveries")
+_DELIVERY = load_query("webhooks", "delivery")
 
 
 class WebhookFacts(NamedTuple):

@@ -155,7 +155,7 @@ class Asker:
             return False
         values: dict[str, Any] = {"origin": newest.origin, "size": newest.size, "witness": witness.name, "lines": lines}
         async with self._store.facts.connection() as connection:
-            await connection.execute(reading.KEEP_COSIGNATURE.encode(), values)
+            await connection.execute(reading.KEEP_COSIGNATURE, values)
         return True
 
 

@@ -27,6 +27,7 @@ from service.eventstore.store import EventStore, Row
 from service.http.edge.declare.endpoint import Endpoint
 from service.http.edge.routes import all_endpoints
 from service.registry import registry
+from service.sql import Statement
 
 NAMED = re.compile(r"%\((\w+)\)s")
 PROJECT, OTHER = "proj_many", "proj_other"
@@ -194,16 +195,16 @@ class Watched(EventStore):
         self.seen: list[tuple[int, str]] = []  # rows looked at, and the plan
         self.tables: set[str] = set()  # that were looked at
 
-    async def fetch(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
+    async def fetch(self, query: Statement, /, *places: Any, **named: Any) -> list[Row]:
         """Explain a read; either plan may be chosen for a statement that is kept. Of a table nothing is returned."""
         for mode in ("force_custom_plan", "force_generic_plan"):
-            self._explain(mode, *numbered(query, places, named))
+            self._explain(mode, *numbered(str(query), places, named))
         return []
 
-    async def fetch_planned(self, query: str, /, *places: Any, **named: Any) -> list[Row]:
+    async def fetch_planned(self, query: Statement, /, *places: Any, **named: Any) -> list[Row]:
         """Explain a read that is planned for its values. What it returns may decide which read comes next."""
-        self._explain("force_custom_plan", *numbered(query, places, named))
-        return self._sql.execute(query.encode(), named or places).fetchall()
+        self._explain("force_custom_plan", *numbered(str(query), places, named))
+        return self._sql.execute(query, named or places).fetchall()
 
     async def now(self) -> int:
         """Any time will do."""

@@ -1,6 +1,6 @@
 """What a blueprint is made of: its parameters and columns, and how its rows are read and finished (G-153).
 
-A blueprint is declared in the module of its kind (events.py, errors.py, …) with a file of SQL for our own records and,
+A blueprint is declared in the module of its kind (events.py, errors.py, …) with a query for our own records and,
 where it asks for events, one of HogQL for a connected provider. Both return the same sparse counts, and one pure
 function makes the shown rows of them: shares, conversions, the days on which nothing happened.
 """
@@ -17,6 +17,7 @@ from schemas.analytics import Column
 from service.analytics.bounded import LONGEST_DAYS, MOST_ROWS, Rows, Source, Window
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY
+from service.sql import Statement
 from statemachines.kernel.readings import ReadFailed
 
 # The parameters of blueprints, and the windows that runs count in (G-152, G-153).
@@ -83,7 +84,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     """One bounded query of a blueprint; see Bounded for what its parts are. `window` None: that of the run."""
 
     source: Source
-    local: str
+    local: Statement
     connected: str | None = None
     row: Any
     single: bool = False

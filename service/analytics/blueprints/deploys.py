@@ -18,14 +18,14 @@ from service.analytics.bounded import LONGEST_DAYS, Rows, Window
 from service.analytics.local import ERRORS_SQL, RepairedCase, count_recurrences
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql
+from service.sql import Query, load_query
 from statemachines.kernel.readings import ReadFailed
 
-DEPLOY_SQL = load_sql("analytics", "blueprints/deploy")
-CASE_SQL = load_sql("analytics", "blueprints/case")
-IMPACT_SQL = load_sql("analytics", "blueprints/deploy_impact")
-TRAFFIC_SQL = load_sql("analytics", "blueprints/traffic")
-TRAFFIC_HOGQL = load_sql("analytics", "connected/traffic")
+DEPLOY_SQL = load_query("analytics/blueprints", "deploy")
+CASE_SQL = load_query("analytics/blueprints", "case")
+IMPACT_SQL = load_query("analytics/blueprints", "deploy_impact")
+TRAFFIC_SQL = load_query("analytics/blueprints", "traffic")
+TRAFFIC_HOGQL = load_query("analytics/connected", "traffic").text
 
 HOUR = 3600
 DeployId = Annotated[str, Meta(min_length=1, max_length=200, description="Id of a deploy of the project.")]
@@ -140,7 +140,7 @@ async def _recurrence(ask: Ask, params: RecurrenceParams, window: Window) -> Cou
     if not case.rows:
         raise InvalidPayload("There is no such case.", invalid=[("params.case_id", "must be a case of the project")])
 
-    async def read(query: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]] | ReadFailed:
+    async def read(query: Query, values: Mapping[str, Any]) -> list[tuple[Any, ...]] | ReadFailed:
         of_errors = query == ERRORS_SQL
         found = await ask(
             Read(

@@ -23,21 +23,21 @@ from service.analytics.blueprints.declared import (
 )
 from service.analytics.blueprints.finishing import each_day, retained, with_share
 from service.analytics.bounded import MOST_ROWS, Window
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 from statemachines.kernel.readings import ReadFailed
 
-EVENT_COUNT_SQL = load_sql("analytics", "blueprints/event_count")
-EVENT_COUNT_HOGQL = load_sql("analytics", "connected/event_count")
-TOP_EVENTS_SQL = load_sql("analytics", "blueprints/top_events")
-TOP_EVENTS_HOGQL = load_sql("analytics", "connected/top_events")
-ACTIVE_USERS_SQL = load_sql("analytics", "blueprints/active_users")
-ACTIVE_USERS_HOGQL = load_sql("analytics", "connected/active_users")
-EVENT_TREND_SQL = load_sql("analytics", "blueprints/event_trend")
-EVENT_TREND_HOGQL = load_sql("analytics", "connected/event_trend")
-RETENTION_SQL = load_sql("analytics", "blueprints/retention")
-RETENTION_HOGQL = load_sql("analytics", "connected/retention")
-BREAKDOWN_SQL = load_sql("analytics", "blueprints/breakdown")
-BREAKDOWN_HOGQL = load_sql("analytics", "connected/breakdown")
+EVENT_COUNT_SQL = load_query("analytics/blueprints", "event_count")
+EVENT_COUNT_HOGQL = load_query("analytics/connected", "event_count").text
+TOP_EVENTS_SQL = load_query("analytics/blueprints", "top_events")
+TOP_EVENTS_HOGQL = load_query("analytics/connected", "top_events").text
+ACTIVE_USERS_SQL = load_query("analytics/blueprints", "active_users")
+ACTIVE_USERS_HOGQL = load_query("analytics/connected", "active_users").text
+EVENT_TREND_SQL = load_query("analytics/blueprints", "event_trend")
+EVENT_TREND_HOGQL = load_query("analytics/connected", "event_trend").text
+RETENTION_SQL = load_query("analytics/blueprints", "retention")
+RETENTION_HOGQL = load_query("analytics/connected", "retention").text
+BREAKDOWN_SQL = load_query("analytics/blueprints", "breakdown")
+BREAKDOWN_HOGQL = load_query("analytics/connected", "breakdown").text
 
 MOST_CHARACTERS = 200
 """Of a value of a property that are shown."""
@@ -226,8 +226,8 @@ BREAKDOWN = Blueprint(
 # Blueprints that count errors: always our own records, and in top-errors what the looks at the connected provider
 # counted. A person is the `user.id` of an error (G-153, G-182).
 
-ERRORS_BY_RELEASE_SQL = load_sql("analytics", "blueprints/errors_by_release")
-TOP_ERRORS_SQL = load_sql("analytics", "blueprints/top_errors")
+ERRORS_BY_RELEASE_SQL = load_query("analytics/blueprints", "errors_by_release")
+TOP_ERRORS_SQL = load_query("analytics/blueprints", "top_errors")
 
 
 class TopErrorsParams(ErrorParams, frozen=True, kw_only=True):

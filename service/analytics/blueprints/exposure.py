@@ -14,13 +14,13 @@ from service.analytics.blueprints.declared import Ask, Blueprint, Counted, Error
 from service.analytics.blueprints.events import people_by_day
 from service.analytics.blueprints.finishing import error_free, rate
 from service.analytics.bounded import Window
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 from statemachines.kernel.readings import ReadFailed
 
-PEOPLE_WITH_ERRORS_SQL = load_sql("analytics", "blueprints/people_with_errors")
-RELEASE_ERRORS_SQL = load_sql("analytics", "blueprints/release_errors")
-RELEASE_TRAFFIC_SQL = load_sql("analytics", "blueprints/release_traffic")
-RELEASE_TRAFFIC_HOGQL = load_sql("analytics", "connected/release_traffic")
+PEOPLE_WITH_ERRORS_SQL = load_query("analytics/blueprints", "people_with_errors")
+RELEASE_ERRORS_SQL = load_query("analytics/blueprints", "release_errors")
+RELEASE_TRAFFIC_SQL = load_query("analytics/blueprints", "release_traffic")
+RELEASE_TRAFFIC_HOGQL = load_query("analytics/connected", "release_traffic").text
 
 Release = Annotated[str, Meta(min_length=1, max_length=200, description="Name of a release.")]
 

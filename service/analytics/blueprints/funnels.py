@@ -14,11 +14,11 @@ from service.analytics.blueprints.finishing import funnel_rows
 from service.analytics.bounded import FUNNEL_HOGQL, MAX_STEPS, Window, funnel_values, reached
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 from statemachines.kernel.readings import ReadFailed
 from statemachines.reports import source as reports
 
-FUNNEL_SQL = load_sql("analytics", "blueprints/ordered_funnel")
+FUNNEL_SQL = load_query("analytics/blueprints", "ordered_funnel")
 
 Steps = Annotated[
     list[EventName],

@@ -20,9 +20,9 @@ from service.analytics.connecting.http import HttpAnswer, ProviderClient, docume
 from service.analytics.connecting.registration import LOOPBACK, OAuthClient, Registration
 from service.auth.secrets import seal, unseal
 from service.eventstore.connect.facts import NOT_WRITTEN
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
+from service.sql import Query, load_query
 from statemachines.kernel.readings import ReadFailed
 
 log = structlog.get_logger(__name__)
@@ -42,9 +42,9 @@ LOOK_SECONDS = 0.1
 EARLY_SECONDS = 1800
 """A client whose secret ends is replaced this long before."""
 
-READ = load_sql("analytics", "registered_client")
-_CLAIM = load_sql("analytics", "claim_client")
-_KEEP = load_sql("analytics", "keep_client")
+READ = load_query("analytics", "registered_client")
+_CLAIM = load_query("analytics", "claim_client")
+_KEEP = load_query("analytics", "keep_client")
 
 
 class _Kept(NamedTuple):
@@ -185,11 +185,11 @@ class Registrar:
         rows = await self._run(store, READ, {})
         return _Kept(*rows[0]) if rows else _Kept(0, 0, None, None)
 
-    async def _run(self, store: EventStore, query: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    async def _run(self, store: EventStore, query: Query, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         """Carry out one statement on the row of this client."""
         try:
             async with store.facts.connection() as connection:
-                done = await connection.execute(query.encode(), {**self._name, **values})
+                done = await connection.execute(query, {**self._name, **values})
                 return await done.fetchall()
         except (*NOT_WRITTEN, TimeoutError) as error:
             raise CommandNotDone from error

@@ -15,11 +15,11 @@ from projections.cases import CASE_NOTES
 from projections.runs import LeaseRow
 from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Intent, Lookup, Unit
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.runs.commands.noting import count_notes, notes_of
 from service.runs.commands.scope import ChainScope
+from service.sql import load_query
 from statemachines.accounts.membership import membership_id
 from statemachines.cases import acting, agent_run, comment
 from statemachines.cases import case as cases
@@ -31,7 +31,7 @@ from statemachines.runs.claim import lease_live
 from statemachines.runs.lease import CaseAlreadyClaimed
 from statemachines.runs.steps.book import overdue
 
-_AROUND = load_sql("cases", "around")
+_AROUND = load_query("cases", "around")
 
 Decision = Callable[[Case, int], list[Event]]
 

@@ -13,10 +13,10 @@ from projections.cases import SUPPRESSIONS, SuppressionRule
 from service.auth.authority import carry_out
 from service.auth.refusals import refusal
 from service.eventstore.declare.commands import Intent, Unit
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 from service.ids import new_id
+from service.sql import load_query
 from statemachines.cases import case as cases
 from statemachines.cases import suppression as suppressions
 from statemachines.cases.suppression import Action
@@ -24,7 +24,7 @@ from statemachines.cases.suppression import Action
 PAGE = 500
 AT_ONCE = 8
 
-_ATTENTION = load_sql("cases", "attention")
+_ATTENTION = load_query("cases", "attention")
 
 
 class SuppressionWish(NamedTuple):

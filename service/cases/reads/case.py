@@ -18,10 +18,10 @@ from service.auth.refusals import refusal
 from service.cases.reads import event
 from service.cases.reads.event import EventRow
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql, on_table
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.schema.migrations import partition_of
 from service.eventstore.store import EventStore
+from service.sql import Query, load_query
 from statemachines.cases import suppression as suppressions
 from statemachines.runs.claim import ClaimRequired, Holder, lease_live
 
@@ -29,16 +29,16 @@ TREND_DAYS = 14
 TREND_COUNTED = 5000  # errors of a case that a trend looks at, newest first
 LISTED_COUNTED, PAGE_COUNTED = 1000, 50_000  # the same of a case in a list, and of all cases of its page together
 
-_RECORD = load_sql("cases", "record")
-_TRENDS = load_sql("cases", "trends")
-_EVIDENCE = load_sql("cases", "evidence")
-_NEWEST_KEPT = load_sql("cases", "newest_kept")
-_EVIDENCE_OF_TODAY = load_sql("cases", "evidence_of_today")
+_RECORD = load_query("cases", "record")
+_TRENDS = load_query("cases", "trends")
+_EVIDENCE = load_query("cases", "evidence")
+_NEWEST_KEPT = load_query("cases", "newest_kept")
+_EVIDENCE_OF_TODAY = load_query("cases", "evidence_of_today")
 
 
-def record_with(column: str) -> str:
+def record_with(column: Query) -> Query:
     """Make the query of a case's record and of one more column over case `c` and its counts `s`, for read_case."""
-    return _RECORD.replace("{beside}", column)
+    return _RECORD.filled(beside=column)
 
 
 class CaseTotal(msgspec.Struct, frozen=True):
@@ -179,7 +179,7 @@ async def trends(store: EventStore, project_id: str, case_ids: Sequence[str]) ->
 
 
 async def read_case(
-    store: EventStore, project_id: str, case_id: str, runner: Holder | None, query: str
+    store: EventStore, project_id: str, case_id: str, runner: Holder | None, query: Query
 ) -> tuple[CaseBundle, str]:
     """Read a case in full; a runner sees it only while it, or a run of its automation, holds the case (R-CASE-14).
 
@@ -253,6 +253,6 @@ async def _evidence_until(
 
 async def _evidence_of_today(store: EventStore, project_id: str, case_id: str, today: int, last: int) -> CaseEvidence:
     """Read what the errors of a case say that has none but of today. Raises UndefinedTable."""
-    query = on_table(_EVIDENCE_OF_TODAY, partition_of("log_events", today))
+    query = _EVIDENCE_OF_TODAY.filled(table=partition_of("log_events", today))
     [[text]] = await store.fetch(query, project_id=project_id, case_id=case_id, last=last)
     return msgspec.json.decode(text, type=CaseEvidence)

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 from schemas.cases.event import CommonTag, CommonValue
 from service.cases.reads.event import Family
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
+from service.sql import load_query
 
 SECONDS = 0.7  # for all statements: a request has one for all of its reads
 COUNTED = (1_000, 10_000, 100_000)  # errors of one statement after the other
 MOST_NAMES = 12
 MOST_VALUES = 3
 
-_COMMON = load_sql("cases", "common")
+_COMMON = load_query("cases", "common")
 
 
 class Common(NamedTuple):

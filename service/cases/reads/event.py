@@ -11,22 +11,22 @@ from typing import NamedTuple
 
 from service.auth.refusals import refusal
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import END, PageEnd
 from service.eventstore.store import EventStore
 from service.ids import made_at
 from service.packing import unpacked_size
+from service.sql import load_query
 
 AT_ONCE = 10  # rows that a statement reads: each may have a quarter of a megabyte
 WIDER = 4  # times as many days in each statement that comes after one that found too few
 NEAR = 120  # seconds between the clocks of two machines, or those that a record waits for its commit
 MOST_LOOKED_AT = 100_000  # errors of each case, newest first
 
-_FAMILY = load_sql("cases", "family")
-_EVENTS = load_sql("cases", "events")
-_EVENT = load_sql("cases", "event")
-_EVENT_TIME = load_sql("cases", "event_time")
-_EVENTS_BESIDE = load_sql("cases", "events_beside")
+_FAMILY = load_query("cases", "family")
+_EVENTS = load_query("cases", "events")
+_EVENT = load_query("cases", "event")
+_EVENT_TIME = load_query("cases", "event_time")
+_EVENTS_BESIDE = load_query("cases", "events_beside")
 
 
 class Family(NamedTuple):

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schemas.cases.log import MAX_OF_ERROR
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
+from service.sql import load_query
 
-_PAGE = load_sql("cases", "feedback")
-_OF_EVENT = load_sql("cases", "feedback_of_event")
+_PAGE = load_query("cases", "feedback")
+_OF_EVENT = load_query("cases", "feedback_of_event")
 
 
 class WrittenRow(NamedTuple):

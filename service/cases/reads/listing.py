@@ -15,17 +15,17 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from projections.cases import Source
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
+from service.sql import Query, load_query
 
-_LIST = load_sql("cases", "list")
-_LIST_WALKED = load_sql("cases", "list_walked")
-_LIST_FOUND = load_sql("cases", "list_found")
-_LIST_ORDERED = load_sql("cases", "list_ordered")
-_OF_WORDS = load_sql("cases", "of_words")
-_LIST_ONE = load_sql("cases", "list_one")
-_COUNT_AMONG = load_sql("cases", "count_among")
+_LIST = load_query("cases/listing", "list")
+_LIST_WALKED = load_query("cases/listing", "list_walked")
+_LIST_FOUND = load_query("cases/listing", "list_found")
+_LIST_ORDERED = load_query("cases/listing", "list_ordered")
+_OF_WORDS = load_query("cases/listing", "of_words")
+_LIST_ONE = load_query("cases/listing", "list_one")
+_COUNT_AMONG = load_query("cases/listing", "count_among")
 _WALKED, _WALKED_FOR_WORDS = 300, 200  # of the newest; to take the words of a case apart costs as much as ten others
 _RARE = 2_000  # cases that have a word; beyond this it is frequent among whatever is put in order
 
@@ -126,6 +126,6 @@ async def listed_case(store: EventStore, project_id: str, case_id: str) -> Liste
     return ListedCase(*rows[0]) if rows else None
 
 
-async def _page(store: EventStore, query: str, **values: Any) -> list[ListedCase]:
+async def _page(store: EventStore, query: Query, **values: Any) -> list[ListedCase]:
     """Read a page. Which condition leaves the fewest cases differs between projects: each page is planned anew."""
     return [ListedCase(*row) for row in await store.fetch_planned(query, **values)]

@@ -12,16 +12,16 @@ from typing import NamedTuple
 from schemas.cases.event import MOST_LOOKED_AT, MOST_UNPACKED
 from service.cases.reads.event import AT_ONCE, NEAR, WIDER, EventRow, first_of_days
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import END, PageEnd
 from service.eventstore.store import EventStore
+from service.sql import load_query
 
 LOOKED_AT_ONCE = 500  # rows of any level that a statement looks at
 LATE = 3600  # seconds after which the arrival of a record is late
 LATEST = 30 * DAY  # a record never happened longer before its arrival (G-193)
 
-_LOGS = load_sql("cases", "logs")
-_LOGS_OF_USER = load_sql("cases", "logs_of_user")
+_LOGS = load_query("cases", "logs")
+_LOGS_OF_USER = load_query("cases", "logs_of_user")
 
 
 class LogFilter(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from schemas.cases.people import AffectedUser, PersonEvent
 from service.auth.refusals import refusal
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
+from service.sql import load_query
 
 MOST_OF_CASE = 20_000  # people of a case that are put in order
 MOST_SHOWN = 500
@@ -22,11 +22,11 @@ MOST_OF_PERSON = 10_000  # of each kind that are counted
 MOST_LATE = 1000  # of each kind, the first and the last received, among which are those that happened first and last
 RECENT = 50
 
-_OF_CASE = load_sql("cases", "people_of_case")
-_OF_PROJECT = load_sql("cases", "people_of_project")
-_NAMES = load_sql("cases", "names_of_person")
-_KNOWN = load_sql("cases", "person")
-_RECENT = load_sql("cases", "recent_of_person")
+_OF_CASE = load_query("cases/people", "people_of_case")
+_OF_PROJECT = load_query("cases/people", "people_of_project")
+_NAMES = load_query("cases/people", "names_of_person")
+_KNOWN = load_query("cases/people", "person")
+_RECENT = load_query("cases/people", "recent_of_person")
 
 
 class OfCase(NamedTuple):

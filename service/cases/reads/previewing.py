@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import END, PageEnd
 from service.eventstore.store import EventStore
+from service.sql import load_query
 
 WINDOWS = (7, 30, 90)  # days
 SECONDS = 0.7  # that a preview takes: a request has one for all of its reads
@@ -29,9 +29,9 @@ MOST_CASES = 2_000  # whose rows are counted, those with the most errors
 ROWS = 50_000  # that a statement counts by the index alone
 ROWS_READ = 10_000  # that a statement tells apart by their fingerprints
 
-_COMPARE = load_sql("cases", "compare")
-_COUNT = load_sql("cases", "count_matching")
-_KEPT_FROM = load_sql("cases", "kept_from")
+_COMPARE = load_query("cases", "compare")
+_COUNT = load_query("cases", "count_matching")
+_KEPT_FROM = load_query("cases", "kept_from")
 
 
 class PreviewWindow(NamedTuple):

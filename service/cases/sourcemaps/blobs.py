@@ -18,9 +18,9 @@ import zstandard
 
 from service.auth.refusals import ServiceUnavailable
 from service.eventstore.connect.facts import NOT_WRITTEN, AsyncConnection, Facts
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.ids import new_id
+from service.sql import load_query
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
 T = TypeVar("T")
@@ -28,13 +28,13 @@ T = TypeVar("T")
 MOST_UNKEPT = 64
 """Blobs of a project that nothing keeps: one more is refused until some have gone."""
 
-_BEGIN = load_sql("cases", "begin_blob")
-_STATUS = load_sql("auth", "status_of_project")
-_PIECE = load_sql("cases", "add_piece")
-_READ = load_sql("cases", "next_piece")
-_VERDICT = load_sql("cases", "verdict")
-_KEEP_VERDICT = load_sql("cases", "keep_verdict")
-_DROP = load_sql("cases", "drop_blob")
+_BEGIN = load_query("cases/sourcemaps", "begin_blob")
+_STATUS = load_query("auth", "status_of_project")
+_PIECE = load_query("cases/sourcemaps", "add_piece")
+_READ = load_query("cases/sourcemaps", "next_piece")
+_VERDICT = load_query("cases/sourcemaps", "verdict")
+_KEEP_VERDICT = load_query("cases/sourcemaps", "keep_verdict")
+_DROP = load_query("cases/sourcemaps", "drop_blob")
 
 
 class Worker(Protocol):
@@ -70,7 +70,7 @@ async def stage(place: Destination, pieces: AsyncIterator[bytes]) -> Staged:
     with _written():
         async with place.facts.connection() as connection:
             named = {"blob_id": blob_id, "project_id": place.project_id, "most": MOST_UNKEPT}
-            if not (await connection.execute(_BEGIN.encode(), named)).rowcount:
+            if not (await connection.execute(_BEGIN, named)).rowcount:
                 await _check_project(connection, place.project_id)
                 raise ServiceUnavailable("The project has too many unfinished uploads. The oldest expire first.")
     try:
@@ -87,7 +87,7 @@ async def stage(place: Destination, pieces: AsyncIterator[bytes]) -> Staged:
 
 async def _check_project(connection: AsyncConnection, project_id: str) -> None:
     """Raise why a project takes no upload, if it takes none: it may have been fenced since the request was let in."""
-    rows = await (await connection.execute(_STATUS.encode(), {"project_id": project_id})).fetchall()
+    rows = await (await connection.execute(_STATUS, {"project_id": project_id})).fetchall()
     if not rows:
         raise ProjectNotFound("There is no such project.")
     if rows[0] != ("active",):
@@ -98,7 +98,7 @@ async def _write(place: Destination, blob_id: str, number: int, content: bytes) 
     values = {"project_id": place.project_id, "blob_id": blob_id, "number": number, "content": content}
     with _written():
         async with place.facts.connection() as connection:
-            written = await connection.execute(_PIECE.encode(), values)
+            written = await connection.execute(_PIECE, values)
     if not written.rowcount:
         raise ServiceUnavailable("The upload took too long. Start it again.")
 
@@ -107,7 +107,7 @@ async def drop(facts: Facts, project_id: str, blob_id: str) -> None:
     """Delete a blob unless it is kept. When the database cannot do so now, it goes by time."""
     with contextlib.suppress(*NOT_WRITTEN):
         async with facts.connection() as connection:
-            await connection.execute(_DROP.encode(), {"project_id": project_id, "blob_id": blob_id})
+            await connection.execute(_DROP, {"project_id": project_id, "blob_id": blob_id})
 
 
 async def read(store: EventStore, project_id: str, blob_id: str) -> AsyncIterator[bytes]:
@@ -129,7 +129,7 @@ async def keep_verdict(facts: Facts, project_id: str, blob_id: str, source_blob_
     values = {"project_id": project_id, "blob_id": blob_id, "source_blob_id": source_blob_id, "verdict": found}
     with contextlib.suppress(*NOT_WRITTEN):
         async with facts.connection() as connection:
-            await connection.execute(_KEEP_VERDICT.encode(), values)
+            await connection.execute(_KEEP_VERDICT, values)
 
 
 def unpack(content: bytes, most: int) -> bytes:

@@ -16,9 +16,9 @@ from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, U
 from service.cases.sourcemaps import blobs
 from service.cases.sourcemaps.blobs import Worker
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.multipart import MOST_HEADER, MalformedForm, boundary_of, place_of
+from service.sql import load_query
 
 CHUNK_BYTES = 1024 * 1024
 CHUNKS_A_REQUEST = 4
@@ -27,11 +27,11 @@ MOST_HELD = 256 * 1024 * 1024
 """Bytes of one person's parts that wait to be named."""
 MOST_PARTS = 64  # of a request, those of other names included
 
-_HELD = load_sql("cases", "chunk_bytes")
-_STORE = load_sql("cases", "store_chunk")
-_THERE = load_sql("cases", "chunks_there")
-_ONE = load_sql("cases", "chunk")
-_FORGET = load_sql("cases", "forget_chunks")
+_HELD = load_query("cases/sourcemaps", "chunk_bytes")
+_STORE = load_query("cases/sourcemaps", "store_chunk")
+_THERE = load_query("cases/sourcemaps", "chunks_there")
+_ONE = load_query("cases/sourcemaps", "chunk")
+_FORGET = load_query("cases/sourcemaps", "forget_chunks")
 
 _BLANK = b"\r\n\r\n"
 
@@ -139,7 +139,7 @@ async def store_form(
                     "size": chunk.size,
                     "content": chunk.packed,
                 }
-                if not (await connection.execute(_STORE.encode(), values)).rowcount:
+                if not (await connection.execute(_STORE, values)).rowcount:
                     raise Unauthenticated
     except NOT_WRITTEN as error:
         raise ServiceUnavailable from error
@@ -173,6 +173,6 @@ async def forget(facts: Facts, user_id: str, used: Sequence[str]) -> None:
     """Delete parts that are stored elsewhere by now. When the database cannot do so, they go by time."""
     try:
         async with facts.connection() as connection:
-            await connection.execute(_FORGET.encode(), {"user_id": user_id, "ids": list(used)})
+            await connection.execute(_FORGET, {"user_id": user_id, "ids": list(used)})
     except NOT_WRITTEN:
         return

@@ -5,15 +5,15 @@ from __future__ import annotations
 import psycopg
 import structlog
 
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 
 log = structlog.get_logger(__name__)
 
 SECONDS = 3600
 """How long they stay: longer than any upload, and than any read that began before."""
 _STEP = 16  # files, or 32 MiB of parts, that one transaction deletes
-_FILES = load_sql("cases", "forget_blobs")
-_PARTS = load_sql("cases", "forget_old_chunks")
+_FILES = load_query("cases/sourcemaps", "forget_blobs")
+_PARTS = load_query("cases/sourcemaps", "forget_old_chunks")
 
 
 async def forget_uploads(conninfo: str) -> int:
@@ -23,7 +23,7 @@ async def forget_uploads(conninfo: str) -> int:
         conninfo, autocommit=True, application_name="service-forget"
     ) as connection:
         for statement, most in ((_FILES, _STEP), (_PARTS, 2 * _STEP)):
-            while count := (await connection.execute(statement.encode(), {"kept": SECONDS, "most": most})).rowcount:
+            while count := (await connection.execute(statement, {"kept": SECONDS, "most": most})).rowcount:
                 total += count
     if total:
         log.info("uploads_forgotten", count=total)

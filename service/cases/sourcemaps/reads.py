@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from projections.cases import SOURCE_MAP_TOTALS, SourceMapRow
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
+from service.sql import load_query
 
-_NEWEST = load_sql("cases", "source_maps")
-_NEWEST_OF_RELEASE = load_sql("cases", "source_maps_of_release")
-_FOUND = load_sql("cases", "source_maps_for")
+_NEWEST = load_query("cases/sourcemaps", "source_maps")
+_NEWEST_OF_RELEASE = load_query("cases/sourcemaps", "source_maps_of_release")
+_FOUND = load_query("cases/sourcemaps", "source_maps_for")
 MOST_FOUND = 1000
 """Files of a release that are looked at for the frames of one error."""
 _ANY_ORIGIN = "~"

@@ -13,12 +13,12 @@ import click
 from service.cli.events.group import events
 from service.cli.events.printing import print_event
 from service.cli.shared.common import COUNT, connection, json_option, print_json, printable, progress, say, show
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 
 if TYPE_CHECKING:
     import psycopg
 
-_LOG_SIZE = load_sql("cli", "log_size")
+_LOG_SIZE = load_query("cli", "log_size")
 FOLLOW_SECONDS = 0.5
 
 
@@ -36,7 +36,7 @@ def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
         if project is not None:
             require_project(opened, project)
         _number(opened)
-        [[size]] = opened.execute(_LOG_SIZE.encode()).fetchall()
+        [[size]] = opened.execute(_LOG_SIZE).fetchall()
         cursor = max(0, size - count)
         while True:
             page = read_log(opened, cursor)
@@ -86,7 +86,7 @@ def export(out: Path | None, after: int, project: str | None) -> None:
         if project is not None:
             require_project(opened, project)
         _number(opened)
-        [[size]] = opened.execute(_LOG_SIZE.encode()).fetchall()
+        [[size]] = opened.execute(_LOG_SIZE).fetchall()
         if after > size:
             raise click.ClickException(f"The log ends at position {size}.")
         file = sys.stdout.buffer if out is None else out.open("wb")

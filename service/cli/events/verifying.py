@@ -6,9 +6,9 @@ from typing import Any
 
 from service.cli.events.group import events
 from service.cli.shared.common import connected, database, json_option, looking, print_json, say, show
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 
-_LOG_SIZE = load_sql("cli", "log_size")
+_LOG_SIZE = load_query("cli", "log_size")
 VERIFIED = ("what", "project_id", "stream_id", "revision", "detail")
 NOT_PROVEN = (
     "that the newest events were not cut off together with their places in the log",
@@ -39,7 +39,7 @@ def verify(as_json: bool) -> None:
         found += [problem._asdict() for problem in check_tree(opened)]
         parted = settings.migration_database_url is not None
         weak = [weakness._asdict() for weakness in check_guards(opened, parted=parted)]
-        [[numbered]] = opened.execute(_LOG_SIZE.encode()).fetchall()
+        [[numbered]] = opened.execute(_LOG_SIZE).fetchall()
     findings = [{**dict.fromkeys(VERIFIED), **problem} for problem in [*found, *weak]]
     erased = [scope._asdict() for scope in seen.erased]
     counts = {"events": seen.events, "numbered": numbered, "of_later_releases": seen.newer}

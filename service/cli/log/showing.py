@@ -46,7 +46,7 @@ def keys(as_json: bool) -> None:
     from service.eventstore.tree.reading import KEYS
 
     with database() as settings, connected(settings) as opened:
-        rows = [dict(zip(("vkey", "first_signed_at"), row, strict=True)) for row in opened.execute(KEYS.encode())]
+        rows = [dict(zip(("vkey", "first_signed_at"), row, strict=True)) for row in opened.execute(KEYS)]
     if as_json:
         print_json(rows)
         return

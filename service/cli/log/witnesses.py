@@ -11,15 +11,15 @@ import psycopg
 from service.egress.exchange import SENTENCES, NotReceived, Reason, Request
 from service.egress.guard import CALLERS, OPERATOR, Guard
 from service.egress.lookups import OF_OPERATOR
-from service.eventstore.declare.names import load_sql
 from service.settings import Settings
+from service.sql import load_query
 from service.tlog.notes import BadSignature, parse_note, verify_note
 from service.tlog.policy import NONE, BadPolicy, TlogPolicy, parse_policy
 from service.witness.asking import WitnessAddress, witnesses_of
 
 CALL_SECONDS = 5.0
 LATE_SECONDS = 60.0
-_COSIGNED = load_sql("cli", "cosigned")
+_COSIGNED = load_query("cli", "cosigned")
 
 
 class WitnessReport(NamedTuple):
@@ -83,7 +83,7 @@ async def _silent(witnesses: Sequence[WitnessAddress], *, allow_private: bool) -
 def _with_quorum(connection: psycopg.Connection[Any], policy: TlogPolicy, origin: str) -> Iterator[CosignedCheckpoint]:
     """Cosigned checkpoints with a quorum, from the newest on."""
     known = {party.key: name for name, party in policy.witnesses.items()}
-    for size, text, age in connection.execute(_COSIGNED.encode(), {"origin": origin}).fetchall():
+    for size, text, age in connection.execute(_COSIGNED, {"origin": origin}).fetchall():
         try:
             found = {key for key, _ in verify_note(parse_note(text.encode()), list(known))}
         except BadSignature:  # Nobody whom the policy knows now.

@@ -23,17 +23,17 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from service.embedded.programs import wheel_programs
 from service.eventstore.connect.connection import TRANSACTION_TIMEOUT_FROM
-from service.eventstore.declare.names import load_sql
 from service.eventstore.history.audit import Report
 from service.eventstore.history.bundle import Extent, hash_heads, read_extent
 from service.settings import Settings
+from service.sql import load_query
 
 UNKNOWN_TO_OLDER = b"SET transaction_timeout = 0;\n"  # PostgreSQL 16 and before
 # A mark that some minor releases put on columns for themselves, and every other server refuses.
 _OWN_MARK = re.compile(rb"ALTER TABLE .* SET \(pg_attver=[^)]*\);\n")
 _COPY = re.compile(rb"COPY public\.(?P<table>[a-z0-9_]+) \((?P<columns>.*)\) FROM stdin;\n")
 _END = b"\\.\n"
-_TABLES = load_sql("cli", "tables")
+_TABLES = load_query("cli", "tables")
 
 
 class CopyTally:
@@ -164,7 +164,7 @@ def _snapshot(settings: Settings) -> Iterator[tuple[psycopg.Connection[Any], str
 def _row_counts(connection: psycopg.Connection[Any]) -> Counter[str]:
     """Rows by table."""
     counts: Counter[str] = Counter()
-    for (table,) in connection.execute(_TABLES.encode()).fetchall():
+    for (table,) in connection.execute(_TABLES).fetchall():
         query = sql.SQL("select count(*) from {}").format(sql.Identifier("public", table))
         [[counts[table]]] = connection.execute(query).fetchall()
     return counts

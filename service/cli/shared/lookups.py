@@ -8,13 +8,13 @@ import click
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from service.eventstore.declare.names import load_sql
 from service.eventstore.schema import migrations
 from service.eventstore.schema.migrations import MigrationError, MigrationStanding
 from service.settings import Settings
+from service.sql import load_query
 
-_PROJECT_IS_THERE = load_sql("cli", "project_is_there")
-_ANY_TABLE = load_sql("cli", "any_table")
+_PROJECT_IS_THERE = load_query("cli", "project_is_there")
+_ANY_TABLE = load_query("cli", "any_table")
 
 
 def place_of(settings: Settings) -> str:
@@ -45,11 +45,11 @@ def require_current(settings: Settings) -> None:
 
 def require_project(connection: psycopg.Connection[Any], project_id: str) -> None:
     """Raise ClickException when the log holds nothing of a project."""
-    if connection.execute(_PROJECT_IS_THERE.encode(), {"project_id": project_id}).fetchone() != (True,):
+    if connection.execute(_PROJECT_IS_THERE, {"project_id": project_id}).fetchone() != (True,):
         raise click.ClickException(f"There is no such project: {project_id}.")
 
 
 def has_tables(settings: Settings) -> bool:
     """Whether the database holds anything of the service, or of anybody, in its schema."""
     with psycopg.connect(settings.database_url, autocommit=True) as connection:
-        return connection.execute(_ANY_TABLE.encode()).fetchone() == (True,)
+        return connection.execute(_ANY_TABLE).fetchone() == (True,)

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import msgspec
 import psycopg
 
-from service.eventstore.declare.names import load_sql
 from service.ingest.grouping.fingerprint import GROUPINGS, EventNames, fingerprint_of, gather, group
 from service.packing import unpack
+from service.sql import load_query
 
 PAGE = 500
 MOST_ERRORS = 200_000
 MOST_GROUPS = 20_000
 """Fingerprints within cases that are told apart; what comes after them is not looked at."""
 
-_STORED = load_sql("ingest", "stored_errors")
+_STORED = load_query("ingest", "stored_errors")
 
 
 class StoredError(NamedTuple):
@@ -86,7 +86,7 @@ def stored_errors(connection: psycopg.Connection[Any], project_id: str, days: in
     at, last = 2**62, ""
     while True:
         place = {"project_id": project_id, "at": at, "id": last, "days": days, "limit": PAGE}
-        rows = connection.execute(_STORED.encode(), place).fetchall()
+        rows = connection.execute(_STORED, place).fetchall()
         for _, _, case_id, message, extra, packed, title, level, environment, release, tags in rows:
             said = msgspec.json.decode(extra) if packed is None else unpack(packed)
             names = EventNames(level, environment, release, msgspec.json.decode(tags))

@@ -18,7 +18,6 @@ import msgspec
 from schemas.cases.log import ERROR_LEVELS, LEVELS
 from schemas.onboarding import PROOF_PROPERTY
 from service.analytics.connecting.http import failure, parse
-from service.eventstore.declare.names import load_sql
 from service.ids import new_id
 from service.ingest.foreign.common import without_lone
 from service.ingest.foreign.posthog import EXCEPTION, Sent, to_record
@@ -26,6 +25,7 @@ from service.ingest.grouping.fingerprint import Grouping
 from service.ingest.items import DEFAULT_ENVIRONMENT, Assignment, Item, LogRow, Sender
 from service.ingest.scrubbing import Findings, Scrubber
 from service.packing import unpack
+from service.sql import load_query
 from statemachines.cases.case import case_id
 from statemachines.kernel.readings import ReadFailed
 
@@ -41,10 +41,10 @@ LONGEST_SAMPLE = 65_536
 LATE_SECONDS = 86_400
 """An event may be so much older than its arrival. It only narrows the provider's search."""
 
-_CLOCK = load_sql("analytics", "connected/exception_clock")
-_COUNT = load_sql("analytics", "connected/exception_count")
-_GROUPS = load_sql("analytics", "connected/exception_groups")
-_SAMPLES = load_sql("analytics", "connected/exception_samples")
+_CLOCK = load_query("analytics/connected", "exception_clock").text
+_COUNT = load_query("analytics/connected", "exception_count").text
+_GROUPS = load_query("analytics/connected", "exception_groups").text
+_SAMPLES = load_query("analytics/connected", "exception_samples").text
 
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 

@@ -20,7 +20,6 @@ import structlog
 from service.analytics.connected import ConnectedAnalytics
 from service.analytics.port import AnalyticsProviders
 from service.eventstore.declare.faults import is_away
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.ingest.items import Item, Sender
@@ -40,6 +39,7 @@ from service.ingest.provided.groups import (
     ask_samples,
 )
 from service.ingest.scrubbing import Scrubber
+from service.sql import load_query
 from statemachines.kernel.readings import ReadFailed
 
 log = structlog.get_logger(__name__)
@@ -55,9 +55,9 @@ WINDOWS = 10
 ALL_SECONDS = 50
 """Time of the looks of one round. The rest has its turn in the next minute, first."""
 
-_CONNECTED = load_sql("ingest", "connected_projects")
-_LOOK = load_sql("ingest", "provider_look")
-_MET = load_sql("ingest", "known_groups")
+_CONNECTED = load_query("ingest", "connected_projects")
+_LOOK = load_query("ingest", "provider_look")
+_MET = load_query("ingest", "known_groups")
 _offered = msgspec.json.Decoder(list[KnownGrouping]).decode
 
 

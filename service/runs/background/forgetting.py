@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import structlog
 
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 
 log = structlog.get_logger()
 
@@ -16,9 +16,9 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 STEP = 2000  # rows a transaction deletes
 
-_DECISIONS = load_sql("runs", "forget_decisions")
-_LOOKS = load_sql("runs", "forget_looks")
-_TURNS = load_sql("runs", "forget_turns")
+_DECISIONS = load_query("runs/background", "forget_decisions")
+_LOOKS = load_query("runs/background", "forget_looks")
+_TURNS = load_query("runs/background", "forget_turns")
 
 
 async def forget_decisions(connection: Connection, days_by_project: Mapping[str, int]) -> int:
@@ -30,12 +30,12 @@ async def forget_decisions(connection: Connection, days_by_project: Mapping[str,
     for project_id, days in days_by_project.items():
         while True:
             values = {"project_id": project_id, "days": days, "most": STEP}
-            gone = (await connection.execute(_DECISIONS.encode(), values)).rowcount
+            gone = (await connection.execute(_DECISIONS, values)).rowcount
             total += gone
             if gone < STEP:
                 break
-        await connection.execute(_LOOKS.encode(), {"project_id": project_id, "days": days})
-    await connection.execute(_TURNS.encode())
+        await connection.execute(_LOOKS, {"project_id": project_id, "days": days})
+    await connection.execute(_TURNS)
     if total:
         log.info("decisions_purged", rows=total)
     return total

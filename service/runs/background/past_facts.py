@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from projections.onboarding import fold_signal_map as fold_map
 from schemas.runs.decision import MAX_SHOWN
 from service.eventstore.connect.pipeline import array
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import AsyncConnection
 from service.eventstore.store import EventStore
 from service.runs.background.backtesting import CaseMoved, Change, Errors, KnownCase, LookTaken, Mapped, TooMuch
 from service.runs.reads.look_for_work import ENVIRONMENTS_KEPT, LOOKED_AT
 from service.runs.reads.recording import Looker
+from service.sql import Query, load_query
 from statemachines.kernel.machine import Recorded
 from statemachines.kernel.topics import UnknownTopic, decode_events
 from statemachines.onboarding import signal_map as signal_maps
@@ -35,14 +35,14 @@ MOST_CASES = 20_000
 """Cases to which something happened in the time that one back-test takes in."""
 HOUR, DAY = 3600, 86400
 
-_NOW = load_sql("runs", "now_seconds")
-_CHANGED = load_sql("runs", "past_changed")
-_UNCHANGED = load_sql("runs", "past_unchanged")
-_COUNTS = load_sql("runs", "past_counts")
-_ERRORS = load_sql("runs", "past_errors")
-_EVENTS = load_sql("runs", "past_events")
-_STREAM = load_sql("runs", "past_stream")
-_LOOKS = load_sql("runs", "past_looks")
+_NOW = load_query("runs/background", "now_seconds")
+_CHANGED = load_query("runs/background", "past_changed")
+_UNCHANGED = load_query("runs/background", "past_unchanged")
+_COUNTS = load_query("runs/background", "past_counts")
+_ERRORS = load_query("runs/background", "past_errors")
+_EVENTS = load_query("runs/background", "past_events")
+_STREAM = load_query("runs/background", "past_stream")
+_LOOKS = load_query("runs/background", "past_looks")
 
 
 class Unknown(NamedTuple):
@@ -67,7 +67,7 @@ async def read_past(store: EventStore, project_id: str, days: int, automation_id
     """Read the last `days` of a project. Raises TooMuch, and what reading raises."""
     async with store.connection() as connection, connection.transaction():
         await connection.execute("set transaction isolation level repeatable read")
-        [[end]] = await (await connection.execute(_NOW.encode())).fetchall()
+        [[end]] = await (await connection.execute(_NOW)).fetchall()
         start = end - days * DAY
         known, unknown = await _cases(connection, project_id, start)
         changes: list[Change] = []
@@ -236,14 +236,14 @@ def _bound(found: Collection[Any]) -> None:
         raise TooMuch
 
 
-async def _fetch(connection: AsyncConnection, query: str, **values: Any) -> list[tuple[Any, ...]]:
+async def _fetch(connection: AsyncConnection, query: Query, **values: Any) -> list[tuple[Any, ...]]:
     """All rows of a query."""
-    return await (await connection.execute(query.encode(), values)).fetchall()
+    return await (await connection.execute(query, values)).fetchall()
 
 
-async def _batches(connection: AsyncConnection, query: str, **values: Any) -> AsyncIterator[list[tuple[Any, ...]]]:
+async def _batches(connection: AsyncConnection, query: Query, **values: Any) -> AsyncIterator[list[tuple[Any, ...]]]:
     """The rows of a query, some at a time."""
     async with connection.cursor(name="past") as cursor:
-        await cursor.execute(query.encode(), values)
+        await cursor.execute(query, values)
         while rows := await cursor.fetchmany(BATCH):
             yield rows

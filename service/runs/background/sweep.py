@@ -26,7 +26,6 @@ from service.analytics.port import AnalyticsProviders
 from service.auth.authority import carry_out
 from service.eventstore.connect.facts import Facts
 from service.eventstore.declare.commands import Intent, OutcomeUnknown, retry_moved
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.runs import commands
@@ -40,6 +39,7 @@ from service.runs.reads.bundles import (
 from service.runs.reads.counting import count
 from service.runs.reads.look_for_work import look_for_work
 from service.runs.reads.recording import SWEPT, Recorder
+from service.sql import load_query
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
 from statemachines.contracts.policy import Authority
@@ -64,7 +64,7 @@ class Turn(StrEnum):
     """What is taken up in turn, by the step of a sweep: first what has ended, then what can be verified and begin.
 
     Alerts are no step of it: their schedule takes up projects in the same way. What is due in a step, and since when,
-    is told by runs/sql/parts/due.sql.
+    is told by part `due` of background.sql.
     """
 
     RECEIPTS = "receipts"
@@ -77,10 +77,10 @@ class Turn(StrEnum):
     ALERTS = "alerts"
 
 
-_WAITING = load_sql("runs", "waiting")
-_TAKE = load_sql("runs", "take_turns")
-_WAITS = load_sql("runs", "waits")
-_NOW = load_sql("runs", "now")
+_WAITING = load_query("runs/background", "waiting")
+_TAKE = load_query("runs/background", "take_turns")
+_WAITS = load_query("runs/background", "waits")
+_NOW = load_query("runs/background", "now")
 
 
 class Wait(NamedTuple):
@@ -131,7 +131,7 @@ async def take(facts: Facts, turn: Turn, objects: Sequence[Name], began: datetim
     projects, ids = [project_id for project_id, _ in objects], [name for _, name in objects]
     values = {"step": turn.value, "projects": projects, "ids": ids, "began": began}
     async with facts.connection() as connection:
-        cursor = await connection.execute(_TAKE.encode(), values)
+        cursor = await connection.execute(_TAKE, values)
         taken = set(await cursor.fetchall())
     return [name for name in objects if name in taken]
 
@@ -156,10 +156,10 @@ TOGETHER = 50
 """How many turns are taken at once: what kills a sweep costs so many objects their turn, until they come round."""
 
 _OF = "(t.project_id, t.id) in (select * from unnest(%s::text[], %s::text[]))"
-_RECEIPTS = load_sql("runs", "receipts_in_turn")
-_OVERDUE = load_sql("runs", "runs_in_turn")
-_GRANTS = load_sql("runs", "grants_in_turn")
-_APPROVALS = load_sql("runs", "approvals_in_turn")
+_RECEIPTS = load_query("runs/background", "receipts_in_turn")
+_OVERDUE = load_query("runs/background", "runs_in_turn")
+_GRANTS = load_query("runs/background", "grants_in_turn")
+_APPROVALS = load_query("runs/background", "approvals_in_turn")
 _ENABLED = "t.status = 'enabled' and t.project_id = any(%s)"
 
 
@@ -370,7 +370,7 @@ async def _try(work: Work) -> None:
 # Effects at providers that have begun: what no stop can take back (R-AUT-33). A consumed grant is a call that its
 # runner may have made. Until a trusted CI proves it, nobody knows what became of it.
 
-_STARTED = load_sql("runs", "started_effects")
+_STARTED = load_query("runs/background", "started_effects")
 
 
 class StartedGrant(NamedTuple):

@@ -6,11 +6,11 @@ import msgspec
 
 from projections.cases import CASE_NOTES, CaseNotesRow
 from service.eventstore.declare.commands import Unit
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
+from service.sql import load_query
 from statemachines.cases import agent_run, comment
 
-_NOTES = load_sql("cases", "notes_of_case")
+_NOTES = load_query("cases", "notes_of_case")
 
 
 async def count_notes(store: EventStore, project_id: str, case_id: str) -> CaseNotesRow:

@@ -14,6 +14,7 @@ from projections.cases import CaseRow
 from projections.contracts import AUTOMATION_CONTRACTS, AutomationContractRow
 from projections.runs import ApprovalRow, ClaimRow, GrantRow, LeaseRow, RunRow, TriggerEvidenceRow, TriggerReceiptRow
 from service.eventstore.store import EventStore
+from service.sql import Query
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Automation, Contract, Status
 from statemachines.reports.report import Report
@@ -107,11 +108,11 @@ async def read_contract(store: EventStore, project_id: str) -> Contract:
     return contract_of(rows[0] if rows else None)
 
 
-async def read_bundles(store: EventStore, kind: type[T], query: str, **values: Any) -> list[T]:
+async def read_bundles(store: EventStore, kind: type[T], query: Query, **values: Any) -> list[T]:
     """Read the JSON result of a query."""
     return [msgspec.json.decode(text, type=kind) for (text,) in await store.fetch(query, **values)]
 
 
-async def read_page(store: EventStore, kind: type[T], query: str, **values: Any) -> list[T]:
+async def read_page(store: EventStore, kind: type[T], query: Query, **values: Any) -> list[T]:
     """Read a page of a query's JSON result, planned for its values: its filters change the plan."""
     return [msgspec.json.decode(text, type=kind) for (text,) in await store.fetch_planned(query, **values)]

@@ -22,16 +22,16 @@ from service.analytics.probes import TrafficProbe
 from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.declare import names
 from service.eventstore.declare.codec import canonical
-from service.eventstore.declare.names import load_sql
 from service.eventstore.history.bundle import StreamBundle, StreamName, read_bundle, snapshot
 from service.eventstore.read.reader import Row
 from service.eventstore.store import EventStore
 from service.eventstore.tree.reading import PIN, ProvenPositions, prove
+from service.sql import Query, load_query
 from statemachines.kernel.readings import ReadFailed
 from statemachines.runs.run import Run, RunNotFound
 from statemachines.runs.steps.verify_deploy import Counts, observation_end
 
-_SETTLED = load_sql("runs", "settled_until")
+_SETTLED = load_query("runs", "settled_until")
 LAG_SECONDS = 2
 """How far behind now counting stays at least."""
 
@@ -57,7 +57,7 @@ async def count(store: EventStore, providers: AnalyticsProviders, project_id: st
         return traffic
     repair = RepairedCase(run.case_id, deploy.deploy_id, deploy.version, place, deploy.recorded_at)
 
-    async def ask(query: str, values: Mapping[str, Any]) -> list[Row]:
+    async def ask(query: Query, values: Mapping[str, Any]) -> list[Row]:
         return await store.fetch(query, project_id=project_id, **values)
 
     recurrences = await count_recurrences(
@@ -76,13 +76,13 @@ NEXT = (
     "Save this answer and check it with scripts/verify_proof.py and the keys of the log, from `service log keys`. "
     "Without a key it checks the hashes alone."
 )
-_RUN_ROW = load_sql("runs", "run_row")
+_RUN_ROW = load_query("runs", "run_row")
 
 
 async def prove_run(store: EventStore, project_id: str, run_id: str) -> RunProof:
     """Read the proof of a run. Raises RunNotFound."""
     async with snapshot(store) as connection:
-        cursor = await connection.execute(_RUN_ROW.encode(), {"project_id": project_id, "run_id": run_id})
+        cursor = await connection.execute(_RUN_ROW, {"project_id": project_id, "run_id": run_id})
         found = await cursor.fetchone()
         if found is None:
             raise RunNotFound("There is no such run.")
@@ -100,7 +100,7 @@ async def keep(store: EventStore, proven: ProvenPositions) -> ProvenPositions | 
     checkpoint = proven.checkpoint
     try:
         async with store.facts.connection() as connection:
-            done = await connection.execute(PIN.encode(), {"origin": checkpoint.origin, "size": checkpoint.size})
+            done = await connection.execute(PIN, {"origin": checkpoint.origin, "size": checkpoint.size})
     except NOT_WRITTEN:
         return None
     return proven if done.rowcount == 1 else None

@@ -8,19 +8,19 @@ import msgspec
 
 from projections.contracts import AutomationContractRow
 from projections.runs import DecisionRow
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 from service.runs.reads.bundles import contract_of
 from service.runs.reads.look_for_work import ENVIRONMENTS_KEPT, CaseFound, deployed_since, observed_in
 from service.runs.reads.recording import outcome_of
+from service.sql import load_query
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
 from statemachines.runs.offering import issue_receipt
 from statemachines.runs.offering.issue_receipt import CaseJudgement
 
-_DECISIONS = load_sql("runs", "decisions")
-STANDING = load_sql("runs", "parts/standing")
+_DECISIONS = load_query("runs", "decisions")
+STANDING = load_query("runs", "standing")
 """Where case `c`, counted in `s`, stands with automation: a column for a query of cases. See standing_of."""
 
 

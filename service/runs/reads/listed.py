@@ -14,7 +14,6 @@ from projections.contracts import AutomationContractRow
 from projections.credentials import CredentialRow
 from projections.runs import RECEIPTS, RUNS, ApprovalRow, ClaimRow, LeaseRow, LedgerRow, RunRow, TriggerReceiptRow
 from schemas.runs.control import ControlBounds, ControlReport
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 from service.onboarding.whose import WhoseEvidence
@@ -26,6 +25,7 @@ from service.runs.reads.bundles import (
     read_contract,
     read_page,
 )
+from service.sql import load_query
 from statemachines.credentials.credential import RUNNER
 from statemachines.runs.approval import Approval
 from statemachines.runs.claim import lease_live
@@ -36,12 +36,12 @@ from statemachines.runs.steps.book import Book
 
 # Queries of automation, each by one statement: objects and lists of them as they stand now (G-119).
 
-_RUN = load_sql("runs", "run")
-_RUNS = load_sql("runs", "runs")
-_RECEIPT = load_sql("runs", "receipt")
-_RECEIPTS = load_sql("runs", "receipts")
-_APPROVALS = load_sql("runs", "approvals")
-_ACTIVE_CLAIM = load_sql("runs", "active_claim")
+_RUN = load_query("runs", "run")
+_RUNS = load_query("runs", "runs")
+_RECEIPT = load_query("runs", "receipt")
+_RECEIPTS = load_query("runs", "receipts")
+_APPROVALS = load_query("runs", "approvals")
+_ACTIVE_CLAIM = load_query("runs", "active_claim")
 _WAITING = "t.project_id = %s and t.proven_commit = %s"
 _MOST_WAITING = 20  # runs of one commit that are looked at; more than one is rare
 
@@ -178,7 +178,7 @@ BOUNDS = ControlBounds()
 SCANNED = 200
 """How many live runs, unfinished grants and open receipts one read looks at for exceptions, the oldest first."""
 
-_CONTROL = load_sql("runs", "control")
+_CONTROL = load_query("runs", "control")
 
 
 class UsedCredential(msgspec.Struct, frozen=True):

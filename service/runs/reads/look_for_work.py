@@ -14,10 +14,10 @@ import msgspec
 from projections.cases import trust_of
 from projections.contracts import AutomationContractRow
 from projections.runs import LeaseRow
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.runs.reads.bundles import ReceiptBundle, contract_of
 from service.runs.reads.recording import DecisionSubject, LastDecision, Looker, Taken, passed_over
+from service.sql import load_query
 from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import Contract
 from statemachines.contracts.policy import require_listed
@@ -30,15 +30,15 @@ from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
 
 LOOKED_AT = 500
-"""How many open cases one look takes in, the most frequent first (G-119): as runs/sql/parts/picked.sql has it."""
+"""How many open cases one look takes in, the most frequent first (G-119): part `picked` of runs/queries.sql."""
 SHOWN = 100
 """How many passed-over cases an answer lists."""
 
 ENVIRONMENTS_KEPT = 100
 """Of a case; past that many its latest errors tell in what others it had any."""
-_LOOK = load_sql("runs", "look")
-_OBSERVED_IN = load_sql("runs", "observed_in")
-_DEPLOYED = load_sql("runs", "deployed_since")
+_LOOK = load_query("runs", "look")
+_OBSERVED_IN = load_query("runs", "observed_in")
+_DEPLOYED = load_query("runs", "deployed_since")
 
 
 class ConsideredCase(NamedTuple):

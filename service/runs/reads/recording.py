@@ -17,7 +17,7 @@ from projections.runs import DecisionRow, LookKind, Stage
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
 from service.eventstore.connect.pipeline import array, columns
 from service.eventstore.declare import names
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 from statemachines.kernel.machine import derived_id
 from statemachines.runs.offering.issue_receipt import CaseJudgement
 
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 MOST_ROWS = 1000
 """How many records are gathered before they are written."""
 
-_NOTE_LOOKS = load_sql("runs", "note_looks")
+_NOTE_LOOKS = load_query("runs", "note_looks")
 
 
 class Looker(NamedTuple):
@@ -169,7 +169,7 @@ async def record(facts: Facts, taken: Sequence[Taken]) -> int:
     }
     try:
         async with facts.connection() as connection:
-            cursor = await connection.execute(_NOTE_LOOKS.encode(), values, prepare=True)
+            cursor = await connection.execute(_NOTE_LOOKS, values, prepare=True)
             [(made,)] = await cursor.fetchall()
             return int(made)
     except NOT_WRITTEN as error:

@@ -25,11 +25,11 @@ from service.auth.authority import carry_out
 from service.egress.guard import Guard, reach_of_webhooks
 from service.eventstore.connect.connection import FULL_DISK, OUTAGE, RESENT
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.settings import Settings
+from service.sql import Query, load_query
 from service.webhooks.outbox.composing import ToldEvent, compose
 from service.webhooks.outbox.places import NEVER, AttemptPlace, AttemptPlaces, DueWebhook
 from service.webhooks.outbox.queueing import DeliveryNotes
@@ -67,12 +67,12 @@ AGAIN_SECONDS = 1.0
 CONNECTIONS = 4
 COMPOSE_SECONDS = 3.0
 
-_LOOK = load_sql("webhooks", "outbox/look")
-_TAKE = load_sql("webhooks", "outbox/take")
-_BEGIN = load_sql("webhooks", "outbox/begin")
-_GIVE_BACK = load_sql("webhooks", "outbox/give_back")
-_DROP = load_sql("webhooks", "outbox/drop")
-_FINISH = load_sql("webhooks", "outbox/finish")
+_LOOK = load_query("webhooks", "look")
+_TAKE = load_query("webhooks", "take")
+_BEGIN = load_query("webhooks", "begin")
+_GIVE_BACK = load_query("webhooks", "give_back")
+_DROP = load_query("webhooks", "drop")
+_FINISH = load_query("webhooks", "finish")
 
 
 class TakenDelivery(NamedTuple):
@@ -180,7 +180,7 @@ class Deliverer:
         project_id, webhook_id = self._from
         looked = {"project_id": project_id, "webhook_id": webhook_id, "most": LOOKED_AT}
         async with self._facts.connection() as connection:
-            found = await (await connection.execute(_LOOK.encode(), looked)).fetchall()
+            found = await (await connection.execute(_LOOK, looked)).fetchall()
         self._from = (found[-1][0], found[-1][1]) if len(found) == LOOKED_AT else ("", "")
         due = [
             DueWebhook(project, webhook, account, proven, NEVER if idle is None else idle, cut)
@@ -210,9 +210,7 @@ class Deliverer:
         }
         try:
             async with self._facts.connection() as connection:
-                taken = [
-                    TakenDelivery(*row) for row in await (await connection.execute(_TAKE.encode(), values)).fetchall()
-                ]
+                taken = [TakenDelivery(*row) for row in await (await connection.execute(_TAKE, values)).fetchall()]
             for delivery in taken:
                 place = places[delivery.project_id, delivery.webhook_id].pop()
                 self._tasks[delivery.id] = asyncio.create_task(self._deliver(delivery, place))
@@ -298,10 +296,10 @@ class Deliverer:
         except Rejection as rejection:  # The project is gone, or on its way.
             log.info("webhook_not_stopped", webhook=delivery.webhook_id, cause=rejection.code)
 
-    async def _note(self, query: str, values: dict[str, Any]) -> None:
+    async def _note(self, query: Query, values: dict[str, Any]) -> None:
         """Run a statement for one delivery."""
         async with self._facts.connection() as connection:
-            await connection.execute(query.encode(), values)
+            await connection.execute(query, values)
 
 
 def _met(error: Exception) -> None:

@@ -17,10 +17,10 @@ import msgspec
 from schemas.webhooks import FENCED
 from service.eventstore.connect.connection import Connection
 from service.eventstore.connect.facts import Facts
-from service.eventstore.declare.names import load_sql
 from service.eventstore.history.stored import StoredEvent, read_log
 from service.eventstore.log.reactor import Repeating
 from service.eventstore.store import EventStore
+from service.sql import Query, load_query
 from service.webhooks.outbox.composing import Data, ToldEvent, data_of
 from service.webhooks.sending import delivery_id
 from service.webhooks.testing import TOPICS, is_subscribed, name_of
@@ -39,12 +39,12 @@ NAME = "outbox"
 PAGE = 500
 POLL = 0.5  # seconds; the sequencer of the same worker wakes it
 
-_PLACE = load_sql("webhooks", "outbox/place")
-_SUBSCRIPTIONS = load_sql("webhooks", "outbox/subscriptions")
-_KEEP = load_sql("webhooks", "outbox/keep_subscriptions")
-_FORGET = load_sql("webhooks", "outbox/forget_subscriptions")
-_QUEUE = load_sql("webhooks", "outbox/queue")
-_MOVE = load_sql("webhooks", "outbox/move")
+_PLACE = load_query("webhooks", "place")
+_SUBSCRIPTIONS = load_query("webhooks", "subscriptions")
+_KEEP = load_query("webhooks", "keep_subscriptions")
+_FORGET = load_query("webhooks", "forget_subscriptions")
+_QUEUE = load_query("webhooks", "queue")
+_MOVE = load_query("webhooks", "move")
 
 _OWN = frozenset(
     event.TOPIC
@@ -72,7 +72,7 @@ class Subscription(NamedTuple):
 def queue_once(connection: Connection) -> int:
     """Read the next page of the log. Returns its number of events, 0 also while another process reads it."""
     with connection.transaction():
-        row = connection.execute(_PLACE.encode(), {"name": NAME}).fetchone()
+        row = connection.execute(_PLACE, {"name": NAME}).fetchone()
         if row is None:
             return 0
         events = read_log(connection, row[0], PAGE)
@@ -80,7 +80,7 @@ def queue_once(connection: Connection) -> int:
             return 0
         _Page(connection, [event for event in events if _concerns(event)]).queue()
         moved = {"name": NAME, "position": events[-1].position}
-        connection.execute(_MOVE.encode(), moved)
+        connection.execute(_MOVE, moved)
         return len(events)
 
 
@@ -111,7 +111,7 @@ class _Page:
         if not self._events:
             return
         projects = sorted({event.project_id for event in self._events})
-        found = self._connection.execute(_SUBSCRIPTIONS.encode(), {"projects": projects})
+        found = self._connection.execute(_SUBSCRIPTIONS, {"projects": projects})
         for project_id, webhook_id, names, active, since in found.fetchall():
             self._known.setdefault(project_id, {})[webhook_id] = Subscription(tuple(names), active, since)
         for event in self._events:
@@ -181,13 +181,13 @@ class _Page:
                 {"project_id": key[0], "id": key[1], "events": one.events, "active": one.active, "since": one.since}
                 for key, one in kept
             ]
-            self._connection.execute(_KEEP.encode(), {"rows": msgspec.json.encode(rows).decode()})
+            self._connection.execute(_KEEP, {"rows": msgspec.json.encode(rows).decode()})
         if gone:
             projects, webhooks = map(list, zip(*gone, strict=True))
-            self._connection.execute(_FORGET.encode(), {"projects": projects, "webhooks": webhooks})
+            self._connection.execute(_FORGET, {"projects": projects, "webhooks": webhooks})
         if self._deliveries:
             rows_text = msgspec.json.encode(self._deliveries).decode()
-            self._connection.execute(_QUEUE.encode(), {"rows": rows_text})
+            self._connection.execute(_QUEUE, {"rows": rows_text})
 
 
 class OutboxReader(Repeating):
@@ -221,9 +221,9 @@ class _Asked(NamedTuple):
 class DeliveryNotes:
     """The statements of one kind. They take each column as an array, and return the key of a delivery first."""
 
-    def __init__(self, facts: Facts, query: str, columns: Sequence[str]) -> None:
+    def __init__(self, facts: Facts, query: Query, columns: Sequence[str]) -> None:
         self._facts = facts
-        self._query = query.encode()
+        self._query = query
         self._columns = (*KEY, "epoch", *columns)
         self._gathered: list[_Asked] = []
         self._running: asyncio.Task[None] | None = None
@@ -274,7 +274,7 @@ class DeliveryNotes:
 LOOKED_AT = 5_000
 """Events of a project that one page looks at."""
 
-_PROJECT_EVENTS = load_sql("webhooks", "project_events")
+_PROJECT_EVENTS = load_query("webhooks", "project_events")
 
 
 class FollowedEvent(NamedTuple):

@@ -15,9 +15,9 @@ from service.auth.refusals import Refusal
 from service.cases.reads import event as reads
 from service.cases.reads.event import Family
 from service.eventstore.connect.facts import DAY
-from service.eventstore.declare.names import load_sql
 from service.eventstore.read.reader import END
 from service.ids import new_id
+from service.sql import load_query
 from tests.service.cases.test_reads import reading
 from tests.support.ingest import PROJECT, Sql, one
 
@@ -106,7 +106,7 @@ def test_an_unknown_error_of_a_loud_case_is_looked_for_without_sorting_them_all(
     caselists.fill(worlds.Service(0, database_url, "", ""), PROJECT, 1000, 40_000, loud=20)
     values = {"project_id": PROJECT, "case_ids": [caselists.LOUD], "id": new_id("log")}
     values |= {"low": 0, "high": END.at, "most": reads.MOST_LOOKED_AT}
-    statement = f"explain {load_sql('cases', 'event_time')}"
+    statement = f"explain {load_query('cases', 'event_time')}"
     steps = [line for [line] in sql.execute(statement.encode(), values).fetchall()]
     assert any("Merge Append" in step for step in steps)
     assert not any("Sort  (" in step for step in steps)

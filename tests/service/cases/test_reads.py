@@ -17,6 +17,7 @@ from service.eventstore.schema.migrations import partition_of
 from service.eventstore.store import EventStore
 from service.http.cases import case
 from service.registry import registry
+from service.sql import Query
 from tests.support.ingest import PROJECT, Sql, body, log_item, one, running, send
 
 
@@ -64,7 +65,7 @@ async def test_what_is_new_today_is_read_from_the_day_alone(database_url: str, s
     async with running(database_url) as intake:
         sent = [log_item(f"Payment {number} failed", tags={"n": str(number)}) for number in range(3)]
         [case_id] = {body(answer)["case_id"] for answer in await send(intake, *sent)}
-    query = reads.record_with("c.status")
+    query = reads.record_with(Query(b"c.status"))
     async with reading(database_url) as store:
         bundle, beside = await reads.read_case(store, PROJECT, case_id, None, query)
         moment, today = bundle.total.last_seen_at, bundle.today

@@ -23,7 +23,6 @@ from service.deletion import people as commands
 from service.deletion.ledger import erasures, people_erased, remember
 from service.deletion.people import Eraser, people_to_erase_again, person_hash, sweep_erasures
 from service.deletion.restoring import to_erase_again
-from service.eventstore.declare.names import load_sql, on_table
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.store import EventStore
 from service.ids import new_id
@@ -32,6 +31,7 @@ from service.ingest.items import Item, Sender, take_analytics, take_log
 from service.ingest.kept import purge
 from service.registry import registry
 from service.settings import load_settings
+from service.sql import load_query
 from statemachines.deletion.erasure import AskForErasure
 from tests.service.deletion.test_restoring import copy
 from tests.service.ingest.test_person_histories import item
@@ -228,16 +228,14 @@ async def test_a_sample_of_an_error_under_erasure_waits_for_its_end(store: Event
         await send(intake, error(project, "bob"))
         sql.execute("select advance_service_clock(1)")
         await send(intake, error(project, NAMES[0]))
-    query = on_table(
-        load_sql("ingest", "keep_samples"),
-        sql.execute("select tableoid::regclass::text from log_events").fetchall()[0][0],
-    )
+    [table] = sql.execute("select tableoid::regclass::text from log_events").fetchall()[0]
+    query = load_query("ingest", "keep_samples").filled(table=table)
     waiting = "select count(*) from pg_stat_activity where application_name = 'sampling' and wait_event_type = 'Lock'"
 
     def sample() -> None:
         with psycopg.connect(store.conninfo, autocommit=True, application_name="sampling") as other:
             place = {"after_project": "", "after_case": "", "most": 500, "ends": 1 << 40}
-            other.execute(query.encode(), place)
+            other.execute(query, place)
 
     with psycopg.connect(store.conninfo) as purge_of_one:
         purge_of_one.execute("delete from log_events where user_id = %s", (NAMES[0],))
@@ -354,7 +352,7 @@ async def test_a_restore_finds_people_who_only_wrote_something(store: EventStore
         values = (project, str(number), str(number), f"writer-{number}")
         insert = f"insert into feedback_reports ({columns}) values (%s, 1, %s, %s, 'feedback', '', false, %s)"
         sql.execute(insert.encode(), values)
-    query, found, after = load_sql("deletion", "names_of_project"), list[str](), ""
+    query, found, after = load_query("deletion", "names_of_project"), list[str](), ""
     while rows := await store.fetch(query, project_id=project, after=after, most=1):
         [[after]] = rows
         found.append(after)

@@ -10,15 +10,15 @@ import psycopg
 import pytest
 
 from service.discovery.reads import DESCRIPTIONS
-from service.eventstore.declare.names import load_sql
 from service.eventstore.tree.continuing import continue_log
 from service.eventstore.tree.reading import latest_checkpoint
 from service.eventstore.tree.signing import sign_once
+from service.sql import load_query
 from tests.service.eventstore.test_tree import restored
 from tests.support.trees import fill, sign_all, signer_at
 
 Sql = psycopg.Connection[Any]
-FIGURES = load_sql("discovery", "figures")
+FIGURES = load_query("discovery", "figures")
 EVENTS, SIGNED = "service_log_events", "service_log_signed_events"
 MAY, COSIGNED = "service_log_may_be_signed", "service_log_cosigned_events"
 
@@ -32,7 +32,7 @@ def sql(database_url: str) -> Iterator[Sql]:
 def figures(sql: Sql) -> dict[str, list[tuple[dict[str, str], float]]]:
     """Labels and values of the figures of the log, by name."""
     found: dict[str, list[tuple[dict[str, str], float]]] = {name: [] for name in (EVENTS, SIGNED, MAY, COSIGNED)}
-    for name, labels, value in sql.execute(FIGURES.encode()).fetchall():
+    for name, labels, value in sql.execute(FIGURES).fetchall():
         assert name in DESCRIPTIONS
         if name in found:
             found[name].append((labels, float(value)))

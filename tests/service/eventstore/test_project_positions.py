@@ -10,9 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.declare.names import load_sql
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.schema import migrations
+from service.sql import load_query
 
 Sql = psycopg.Connection[Any]
 
@@ -60,9 +60,9 @@ def nodes(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 @pytest.mark.parametrize("query", PAGES, ids="/".join)
 def test_a_page_reads_rows_of_its_project_alone(busy: Sql, query: tuple[str, str]) -> None:
     """By the index of the project: no node of a plan gives more rows than that has, and few blocks are read."""
-    text = load_sql(*query)
+    text = load_query(*query)
     values = {"project_id": "mine", **PAGES[query]}
-    rows = [row for row in busy.execute(text.encode(), values).fetchall() if TOPIC in row]
+    rows = [row for row in busy.execute(text, values).fetchall() if TOPIC in row]
     assert len(rows) == OWN
     explain = f"explain (analyze, buffers, format json) {text}"
     [[[explained]]] = busy.execute(explain.encode(), values).fetchall()

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 from statemachines.contracts.policy import Authority
 from statemachines.runs import receipt, run
 from statemachines.runs.claim import Claim
@@ -31,7 +31,7 @@ LIVE_UNTIL = {"lease": 100, "deadline": 200, "deploy": 300 + DEPLOY_WAIT_SECONDS
 
 def read_of(part: str) -> list[str]:
     """Names of what a look reads of a receipt that began a run, or of a live run."""
-    [built] = re.findall(rf"'{part}', case .*?json_build_object\((.*?)\)", load_sql("runs", "parts/case_found"))
+    [built] = re.findall(rf"'{part}', case .*?json_build_object\((.*?)\)", load_query("runs", "case_found").text)
     return re.findall(r"'(\w+)', [rt]\.", built)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from service.eventstore.declare.names import load_sql
 from service.runs.reads.look_for_work import LOOKED_AT
+from service.sql import load_query
 from tests.support import list_plans
 from tests.support.cluster import TestCluster
 from tests.support.list_plans import NEWEST, PROJECT
@@ -19,7 +19,7 @@ _NAIVE = (
     "select c.id from cases c join case_stats s using (project_id, id) where c.project_id = %s and c.status = 'open' "
     "order by s.event_count desc, s.last_seen_at desc, c.id limit %s"
 )
-_PICK = f"select o.id from (values (%s::text)) p(id) cross join lateral ({load_sql('runs', 'parts/picked')}) o"
+_PICK = f"select o.id from (values (%s::text)) p(id) cross join lateral ({load_query('runs', 'picked')}) o"
 FEW_OPEN = 1000
 """How many open cases are all compared to find the most frequent ones."""
 _CASES = (

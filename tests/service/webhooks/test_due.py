@@ -7,16 +7,16 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 from tests.service.webhooks.test_noting import PROJECT
 from tests.service.webhooks.test_noting import sql as sql  # noqa: PLC0414 (a fixture is found by name)
 
 Sql = psycopg.Connection[Any]
-FIGURES = load_sql("discovery", "figures")
+FIGURES = load_query("discovery", "figures")
 
 
 def figures(sql: Sql) -> tuple[float, float]:
-    found = {name: float(value) for name, labels, value in sql.execute(FIGURES.encode()).fetchall() if not labels}
+    found = {name: float(value) for name, labels, value in sql.execute(FIGURES).fetchall() if not labels}
     return found["service_webhook_deliveries_due"], found["service_webhook_deliveries_oldest_due_seconds"]
 
 

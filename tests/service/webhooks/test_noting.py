@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from service.eventstore.connect.facts import Facts
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 from service.webhooks.outbox.queueing import MOST, DeliveryNotes
 
 PROJECT = "proj_1"
@@ -30,7 +30,7 @@ def sql(database_url: str) -> Iterator[psycopg.Connection[Any]]:
 async def notes(database_url: str) -> AsyncIterator[DeliveryNotes]:
     facts = Facts(database_url, "service-deliveries")
     await facts.start()
-    made = DeliveryNotes(facts, load_sql("webhooks", "outbox/finish"), ("state", "after_ms", "status", "error"))
+    made = DeliveryNotes(facts, load_query("webhooks", "finish"), ("state", "after_ms", "status", "error"))
     yield made
     await made.stop()
     await facts.stop()

@@ -25,11 +25,11 @@ from service.cases.sourcemaps.lookup import trial
 from service.cases.sourcemaps.lookup.frames import RecordedFrame, frames_of, may_be_mapped
 from service.cases.sourcemaps.lookup.resolving import Corrupt, ReadyMap, SourcePlace, TooComplex
 from service.cases.sourcemaps.reads import Files
-from service.eventstore.declare.names import load_sql
 from service.eventstore.store import EventStore
 from service.fairness.offload import Aside
 from service.fairness.turns import Turns
 from service.packing import unpack
+from service.sql import load_query
 from service.weighted import Weighted
 
 log = structlog.get_logger(__name__)
@@ -43,7 +43,7 @@ AT_ONCE = 20  # frames that are looked up before others have their turn
 _LITTLE = 1024  # bytes that a verdict about a map weighs
 UNKNOWN = "unknown"
 
-_LATEST = load_sql("cases", "latest_error")
+_LATEST = load_query("cases/sourcemaps", "latest_error")
 
 
 class Led(NamedTuple):

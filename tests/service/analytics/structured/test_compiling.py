@@ -17,12 +17,12 @@ from service.analytics.structured.cells import structured_rows
 from service.analytics.structured.checking import Column, Condition, Order, Structured
 from service.analytics.structured.compiling import OWN, compile_query
 from service.analytics.structured.fields import FIELDS, Field, find_field
-from service.eventstore.declare.names import load_sql
+from service.sql import load_query
 from tests.service.analytics.structured import naive
 from tests.support.cluster import TestCluster
 
 Sql = psycopg.Connection[Any]
-CONFINE = load_sql("analytics", "confine")
+CONFINE = load_query("analytics", "confine")
 AT = 1_700_000_000
 NUMBERS = itertools.count()
 
@@ -45,7 +45,7 @@ def ask(
 ) -> tuple[list[tuple[Any, ...]], bool]:
     compiled = compile_query(query, OWN)
     with sql.transaction():
-        sql.execute(CONFINE.encode(), {"project_id": project})
+        sql.execute(CONFINE, {"project_id": project})
         values = {**compiled.values, "since": since, "until": until, "most": most, "linked": linked, "reach": REACH}
         found = sql.execute(compiled.text.encode(), values).fetchall()
     return structured_rows(query, found)
@@ -215,7 +215,7 @@ def test_it_finds_a_projects_rows_by_an_index_and_in_the_days_of_the_window(sour
     compiled = compile_query(query, OWN)
     values = {**compiled.values, "since": today - 86400, "until": today, "most": 10, "linked": False, "reach": 0}
     with sql.transaction():
-        sql.execute(CONFINE.encode(), {"project_id": "proj"})
+        sql.execute(CONFINE, {"project_id": "proj"})
         sql.execute("set local enable_seqscan = off")
         [[[found]]] = sql.execute(f"explain (format json) {compiled.text}".encode(), values).fetchall()
     plans = list(walk(found["Plan"]))

@@ -1,2 +1,0 @@
--- Whether the installation is older than the plan `self_hosted`.
-select before_self_hosted from installation

@@ -1,3 +1,0 @@
--- How many committed events have no position yet, and the age of the oldest in seconds.
-select count(*), coalesce(extract(epoch from (select service_now()) - min(e.recorded_at)), 0)::bigint
-from unsequenced u join events e on e.seq = u.seq

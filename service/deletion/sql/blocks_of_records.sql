@@ -1,2 +1,0 @@
--- How many blocks the idempotency records fill.
-select pg_relation_size('idempotency') / current_setting('block_size')::int

@@ -1,2 +1,0 @@
--- Forget how far a rebuild had come.
-delete from rebuilds where name = %(name)s

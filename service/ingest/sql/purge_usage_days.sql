@@ -1,2 +1,0 @@
--- Delete the usage of days that are shown no longer.
-delete from usage_days where day < %(day)s

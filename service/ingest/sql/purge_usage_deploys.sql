@@ -1,2 +1,0 @@
--- Delete the deploys of days whose usage is shown no longer.
-delete from usage_deploys where day < %(day)s

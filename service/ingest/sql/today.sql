@@ -1,2 +1,0 @@
--- The present day, on the service's clock.
-select service_today()

@@ -1,2 +1,0 @@
--- The moment.
-select service_now()

@@ -1,2 +1,0 @@
--- The moment, in whole epoch seconds.
-select service_seconds()

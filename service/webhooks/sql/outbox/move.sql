@@ -1,2 +1,0 @@
--- Move the checkpoint of the reader.
-update checkpoints set position = %(position)s where name = %(name)s
