@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.analytics.port import AnalyticsProviders
-from service.analytics.queries import BoundedQueries
+from service.analytics.queries import AnalyticsProviders, BoundedQueries
 from service.archives.archive import Archives
 from service.audit.tree import SignedTree
 from service.auth.authenticator import Authenticator
@@ -20,9 +19,8 @@ from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.ingest.kept import FeedbackReports
 from service.ingest.provided.looking import ExceptionLooks
-from service.provider.exchanges import Exchanges
 from service.provider.operator import OperatorProvider
-from service.provider.sources import ProviderSources
+from service.provider.sources import Exchanges, ProviderSources
 from service.publications.serving import PublicAnswers
 from service.settings import Settings
 from service.webhooks.testing import WebhookTester

@@ -26,8 +26,14 @@ from schemas.runs.decision import MAX_DAYS
 from schemas.webhooks import MAX_DELIVERY_BYTES, MAX_NAMES
 from service.analytics.bounded import DEFAULT_ROWS, LONGEST_DAYS
 from service.analytics.connected import MAX_QUERY_BYTES
-from service.analytics.connecting.http import READ_SECONDS
-from service.analytics.connecting.pace import AT_ONCE, FIRST_REST, LONGEST_REST, LONGEST_TOLD, MOST_WAITING
+from service.analytics.connecting.http import (
+    AT_ONCE,
+    FIRST_REST,
+    LONGEST_REST,
+    LONGEST_TOLD,
+    MOST_WAITING,
+    READ_SECONDS,
+)
 from service.analytics.metadata import MAX_KEY, MOST_ERRORS, MOST_KEYS, MOST_NAMES
 from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
 from service.analytics.structured.dialects import MOST_BYTES
@@ -47,8 +53,8 @@ from service.ingest.foreign.envelope import MAX_PARTS
 from service.ingest.foreign.feedback import MAX_BYTES as MAX_FEEDBACK_BYTES
 from service.ingest.grouping.fingerprint import MAX_ENTRIES, MAX_ENTRY
 from service.process.sockets import MAX_CONNECTIONS
-from service.provider.exchanges import PER_ACCOUNT, PLACES
 from service.provider.operator import PROVISION_SECONDS
+from service.provider.sources import PER_ACCOUNT, PLACES
 from service.publications.serving import MOST_BYTES as MOST_PUBLIC_BYTES
 from service.settings import settings_table
 from service.webhooks.outbox.places import OF_ACCOUNT, OF_WEBHOOK

@@ -26,11 +26,9 @@ from schemas.alerts import (
     PastLook,
     ScheduledAlert,
 )
-from service.analytics.blueprints.catalogue import CATALOGUE, Asked, ask_for
-from service.analytics.blueprints.running import run_blueprint
+from service.analytics.blueprints.asking import CATALOGUE, Asked, ask_for, run_blueprint
 from service.analytics.bounded import MOST_ROWS, Table
-from service.analytics.queries import QUERY_SECONDS, BoundedQueries
-from service.analytics.refusals import QueriesBusy
+from service.analytics.queries import QUERY_SECONDS, BoundedQueries, QueriesBusy
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.commands import Intent, Lookup, Unit

@@ -33,6 +33,7 @@ from service.analytics.connecting.http import (
     READ_SECONDS,
     Content,
     HttpAnswer,
+    Pace,
     ProviderClient,
     QueryRefused,
     failed,
@@ -40,7 +41,6 @@ from service.analytics.connecting.http import (
     hogql,
     parse,
 )
-from service.analytics.connecting.pace import Pace
 from service.analytics.connection import account_of
 from service.analytics.local import unread
 from service.analytics.metadata import (
@@ -48,19 +48,23 @@ from service.analytics.metadata import (
     KEYS,
     NAMES,
     NEWEST,
+    CountedEvents,
+    ErrorProbe,
+    EventProbe,
+    FunnelProbe,
     KeysFound,
     KeyTable,
     NamesFound,
     NameTable,
     NewestTable,
     SignalProbe,
+    TrafficProbe,
     asked_of,
     keys_of,
     names_of,
     read_errors,
     seen_in,
 )
-from service.analytics.probes import CountedEvents, ErrorProbe, EventProbe, FunnelProbe, TrafficProbe
 from service.analytics.returning import TokenKeeper
 from service.eventstore.connect.facts import DAY
 from service.eventstore.store import EventStore

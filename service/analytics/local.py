@@ -15,15 +15,20 @@ import structlog
 from psycopg_pool import PoolTimeout
 
 from service.analytics.bounded import Bounded, Rows, Source
-from service.analytics.metadata import KeysFound, NamesFound, SignalProbe, read_keys, read_names, read_own
-from service.analytics.probes import (
+from service.analytics.metadata import (
     ROWS_PER_EVENT,
     STRAY_ROWS,
     CountedEvents,
     ErrorProbe,
     EventProbe,
     FunnelProbe,
+    KeysFound,
+    NamesFound,
+    SignalProbe,
     TrafficProbe,
+    read_keys,
+    read_names,
+    read_own,
 )
 from service.eventstore.connect.connection import ReadingConnection, Row
 from service.eventstore.connect.facts import DAY

@@ -1,21 +1,27 @@
-"""Names and keys of a project's events, without their values, and the extent of the count (G-155)."""
+"""What a source of telemetry is asked, and names and keys of a project's events without their values (G-155)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Meta
 
+from schemas.kernel.shape import EvidenceSource
 from schemas.onboarding import PROOF_PROPERTY
+from service.analytics.bounded import Bounded, Rows
 from service.eventstore.connect.connection import Row
 from service.eventstore.connect.facts import DAY
 from service.eventstore.store import EventStore
 from service.sql import Query, load_query
-from statemachines.onboarding.proof import FAILURE_KEY
+from statemachines.kernel.readings import ReadFailed
+from statemachines.onboarding.proof import FAILURE_KEY, ErrorSighting, EventSighting
 from statemachines.onboarding.questions import NEWEST_ROWS, SeenRows, SeenSignals
+from statemachines.runs.verdict import CountedBy, CountedIn
+
+# Names and keys of a project's events, without their values, and the extent of the count (G-155).
 
 
 class NameFound(msgspec.Struct, frozen=True):
@@ -271,3 +277,97 @@ async def _fetch(store: EventStore, query: Query, project_id: str, window: _Wind
     async with store.reads.connection() as connection, connection.transaction():
         await connection.execute("set local enable_seqscan = off")
         return await connection.fetch(query, {**bounds, **values}, prepare=False)
+
+
+# What a source of telemetry is asked, independent of any provider: the queries of verification, and bounded ones.
+# G-032, G-085.
+
+ROWS_PER_EVENT = 200  # rows with the right marker that are looked at, newest first
+STRAY_ROWS = 1000  # rows with another marker that are looked at for the reason why they do not count
+
+
+class EventProbe(msgspec.Struct, frozen=True):
+    """Analytics events that carry a proof marker: which ones, which properties of them, and when they came in.
+
+    `since` and `until` are epoch seconds, the end excluded. Rows under `marker_sha256` are looked for; some under
+    other markers are told too.
+    """
+
+    events: tuple[str, ...]
+    properties: tuple[str, ...]
+    marker_sha256: str
+    since: int
+    until: int
+
+
+class ErrorProbe(msgspec.Struct, frozen=True):
+    """Errors that carry a proof marker and show a failure: which failure, which context, and when they came in."""
+
+    failure_marker: str
+    context: tuple[str, ...]
+    marker_sha256: str
+    since: int
+    until: int
+
+
+class FunnelProbe(msgspec.Struct, frozen=True):
+    """An ordered funnel: which events in which order, and when they were received.
+
+    `since` and `until` are epoch seconds, the end excluded.
+    """
+
+    events: tuple[str, ...]
+    since: int
+    until: int
+
+
+class TrafficProbe(msgspec.Struct, frozen=True):
+    """Events of a name in an environment, received after `since` and not after `until` (epoch seconds; G-190)."""
+
+    event: str
+    environment: str
+    since: int
+    until: int
+
+
+class CountedEvents(msgspec.Struct, frozen=True):
+    """How many events came, and where. `counted_by` public: those by the public DSN are among them (G-184)."""
+
+    count: int
+    counted_in: CountedIn
+    counted_by: CountedBy | None = None
+
+
+class AnalyticsProvider(Protocol):
+    """A source of a project's telemetry. A failed read is never returned as an empty one."""
+
+    @property
+    def source(self) -> EvidenceSource:
+        """The name of this source in evidence."""
+
+    async def proof_events(self, probe: EventProbe) -> Sequence[EventSighting] | ReadFailed:
+        """Find analytics events that carry a proof marker."""
+
+    async def proof_errors(self, probe: ErrorProbe) -> Sequence[ErrorSighting] | ReadFailed:
+        """Find errors that carry a proof marker and show the failure."""
+
+    async def count_events(self, probe: TrafficProbe) -> CountedEvents | ReadFailed:
+        """Count events of an environment, and unnamed ones where usual."""
+
+    async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
+        """Count the people who reached each step of an ordered funnel: as many numbers as steps, none above the last.
+
+        Events of one second count as in order. No event is left out: a period with too many is a failed read.
+        """
+
+    async def ask(self, query: Bounded) -> Rows | ReadFailed:
+        """Carry out a bounded query. Whoever asks has taken a turn and bounds the time: see BoundedQueries."""
+
+    async def event_names(self, days: int, limit: int) -> NamesFound | ReadFailed:
+        """Tell the names of the events of the last `days`, most rows first."""
+
+    async def property_keys(self, events: Sequence[str] | None, days: int, limit: int) -> KeysFound | ReadFailed:
+        """Tell the keys of the properties of these events, or of all, of the last `days`, most rows first."""
+
+    async def newest_rows(self, probe: SignalProbe) -> SeenSignals | ReadFailed:
+        """Look at the newest rows of events, and for errors with the marker of a failure."""

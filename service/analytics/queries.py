@@ -1,8 +1,4 @@
-"""The one way to ask a bounded question: in turn, within a time, of whoever answers for the project (G-032, G-151).
-
-A query may take as much as all other reads together, so these have connections of their own: two a process, of which a
-tenant has one. A provider that is slow takes none of them; questions to providers have turns of their own.
-"""
+"""The one way to ask a bounded question: in turn, within a time, of whoever answers for the project (G-032, G-151)."""
 
 from __future__ import annotations
 
@@ -14,16 +10,119 @@ import msgspec
 import structlog
 
 from service.analytics.bounded import Bounded, Rows, Table
-from service.analytics.port import AnalyticsProviders
-from service.analytics.probes import AnalyticsProvider
-from service.analytics.refusals import NoProvider, QueriesBusy
+from service.analytics.connected import ConnectedAnalytics
+from service.analytics.connecting.http import Paces, ProviderClient, Throttled
+from service.analytics.connecting.oauth import ProviderOAuth
+from service.analytics.connection import current_connection
+from service.analytics.local import LocalAnalytics
+from service.analytics.metadata import AnalyticsProvider
+from service.analytics.returning import TokenKeeper
+from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, refusal
+from service.billing.plans import days_kept
+from service.egress.guard import Guard
 from service.eventstore.connect.facts import DAY, NOT_WRITTEN
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import QUERY_CONNECTIONS, EventStore
 from service.fairness.offload import Aside
 from service.fairness.turns import ReadNotDone, Turns
+from service.settings import Settings
 from service.sql import load_query
 from statemachines.kernel.readings import ReadFailed
+
+# Refusals of questions without an answer (G-006, G-151).
+
+RETRY_AFTER: Final = "5"
+
+
+class QueriesBusy(Refusal):
+    """No turn came in time: others are being answered, or another question of the same account is (G-151)."""
+
+    code = "rate_limited"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Too many queries are running or waiting.",
+            next_action="Wait for the others to end, and send one query at a time.",
+            headers={"retry-after": RETRY_AFTER},
+        )
+
+
+class NoProvider(InvalidPayload):
+    """Only a connected provider answers this, and the project has none."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A query text is answered by a connected provider, and this project has none.",
+            invalid=[("query", "must be left out: ask with source and select, or connect a provider")],
+        )
+
+
+class ProviderRefusedQuery(InvalidPayload):
+    """The connected provider does not accept the query of the caller."""
+
+    def __init__(self, member: str) -> None:
+        super().__init__(
+            "The analytics provider does not accept this query.",
+            invalid=[(member, "must be a query that the provider accepts: its names, functions and types are its own")],
+        )
+
+
+class BlueprintNotFound(Refusal):
+    """There is no query blueprint of this id."""
+
+    code = "blueprint_not_found"
+
+
+def unanswered(failed: ReadFailed) -> Refusal:
+    """The refusal of a request after a failed read: nothing is known, so the answer is not empty."""
+    if failed.cause == "too_much":
+        return InvalidPayload(
+            "The window holds more than one query reads.", invalid=[("from", "must be later, or the window shorter")]
+        )
+    if isinstance(failed, Throttled):
+        return ServiceUnavailable(
+            "The analytics provider takes no requests just now.",
+            next_action="Retry after the seconds in Retry-After.",
+            headers={"retry-after": str(failed.retry_after)},
+        )
+    return refusal("upstream_timeout" if failed.cause == "timeout" else "upstream_error")
+
+
+# The analytics port: chooses the adapter that answers for a project (G-032). A project with a connection is read
+# through it, also while the operator has taken the adapter's configuration away: its reads then fail. They never
+# fall back to local records, which would be another answer to the same question.
+
+
+class AnalyticsProviders:
+    """The adapters of one process, over one client. `oauth` makes connections."""
+
+    def __init__(self, settings: Settings, store: EventStore, guard: Guard) -> None:
+        self._store = store
+        self.client = ProviderClient(settings, guard)
+        self.oauth = ProviderOAuth(settings, self.client)
+        self._terms = settings.terms
+        self._tokens = TokenKeeper(store, self.oauth)
+        self._paces = Paces()
+
+    async def for_project(self, project_id: str) -> AnalyticsProvider:
+        """Return the adapter of a project now."""
+        return await self.connected(project_id) or await self.own(project_id)
+
+    async def connected(self, project_id: str) -> ConnectedAnalytics | None:
+        """Return the adapter of a project's connection. None without one."""
+        connection = await current_connection(self._store, project_id)
+        if connection is None:
+            return None
+        return ConnectedAnalytics(self._store, self.client, self._tokens, self._paces.of(connection.id), connection)
+
+    async def own(self, project_id: str) -> LocalAnalytics:
+        """Return what reads our own records of a project, which the plan of its account keeps so long."""
+        return LocalAnalytics(self._store, project_id, await days_kept(self._store, self._terms, project_id))
+
+
+# The one way to ask a bounded question: in turn, within a time, of whoever answers for the project (G-032, G-151). A
+# query may take as much as all other reads together, so these have connections of their own: two a process, of which
+# a tenant has one. A provider that is slow takes none of them; questions to providers have turns of their own.
 
 T = TypeVar("T")
 

@@ -18,8 +18,7 @@ import structlog
 
 from projections.analytics import GRANTS, ConnectionRow, SealedGrantRow
 from service.analytics.connecting.http import Throttled, failure
-from service.analytics.connecting.oauth import ProviderOAuth, Tokens
-from service.analytics.connecting.sealed import ConnectionSecrets, make_form_token
+from service.analytics.connecting.oauth import ConnectionSecrets, ProviderOAuth, Tokens, make_form_token
 from service.analytics.connection import (
     account_of,
     begin_exchange,

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 import click
 import psycopg
 
-from service.analytics.connecting.registering import READ
-from service.analytics.connecting.registration import THREE_WAYS, ClientWay, Registration
+from service.analytics.connecting.registering import READ, THREE_WAYS, ClientWay, Registration
 from service.auth.oidc.issuer import Issuer, IssuerFailed
 from service.billing.plans import BEFORE_SELF_HOSTED, unsubscribed_days
 from service.cli.log.witnesses import look_at_witnesses

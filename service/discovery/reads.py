@@ -14,7 +14,7 @@ from msgspec import to_builtins
 from psycopg_pool import PoolTimeout
 
 from schemas.discovery import Check, Ready
-from service.analytics.connecting.registration import way_of
+from service.analytics.connecting.registering import way_of
 from service.auth.refusals import ServiceUnavailable
 from service.eventstore.connect.connection import FULL_DISK
 from service.eventstore.history import rebuild

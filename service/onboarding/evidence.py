@@ -16,10 +16,8 @@ from projections.deploys import DEPLOYS
 from projections.install import INSTALLS, InstallRow, install_state, is_verified
 from projections.onboarding import SIGNAL_MAPS, OnboardingRow, SignalMapRow
 from service.analytics.local import unread
-from service.analytics.metadata import SignalProbe
-from service.analytics.probes import AnalyticsProvider, ErrorProbe, EventProbe
-from service.analytics.queries import BoundedQueries
-from service.analytics.refusals import unanswered
+from service.analytics.metadata import AnalyticsProvider, ErrorProbe, EventProbe, SignalProbe
+from service.analytics.queries import BoundedQueries, unanswered
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.sql import load_query

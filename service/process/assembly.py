@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from service.analytics.port import AnalyticsProviders
-from service.analytics.queries import BoundedQueries
+from service.analytics.queries import AnalyticsProviders, BoundedQueries
 from service.archives.archive import Archives
 from service.audit.tree import SignedTree
 from service.auth.authenticator import Authenticator
@@ -27,9 +26,8 @@ from service.ingest.provided.counting import ProvidedCounter
 from service.ingest.provided.looking import ExceptionLooks
 from service.ingest.scrubbing import Scrubber
 from service.process.measures import DIRECTORY
-from service.provider.exchanges import Exchanges
 from service.provider.operator import OperatorProvider
-from service.provider.sources import ProviderSources
+from service.provider.sources import Exchanges, ProviderSources
 from service.publications.serving import PublicAnswers
 from service.registry import registry
 from service.services import Services

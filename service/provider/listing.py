@@ -1,4 +1,4 @@
-"""Pages of flags, surveys, experiments and recordings, read from the provider (R-PRV-03, G-095).
+"""Lists, answers of surveys and one person's records, read from the provider (R-PRV-03, R-CASE-07, G-095).
 
 The provider pages by offset. Its addresses of next pages are neither followed nor shown. What it says is checked for
 the members that are shown, and nothing else of it goes on.
@@ -6,6 +6,8 @@ the members that are shown, and nothing else of it goes on.
 
 from __future__ import annotations
 
+import asyncio
+import json
 from datetime import UTC, datetime
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import urlencode
@@ -13,18 +15,26 @@ from urllib.parse import urlencode
 import msgspec
 
 from schemas.provider import (
+    MAX_RESPONSES,
     MAX_TEXT,
     Experiment,
     ExperimentVariant,
     FeatureFlag,
     SessionRecording,
     Survey,
+    SurveyAnswer,
     SurveyQuestion,
+    SurveyResponse,
+    SurveyStat,
     SurveyStatus,
 )
-from service.analytics.connecting.http import fresh
-from service.provider.sources import Source
+from service.analytics.connecting.http import failure, fresh, hogql
+from service.analytics.queries import QueriesBusy
+from service.provider.sources import Exchanges, ProviderSources, Source
+from service.sql import load_query
 from statemachines.kernel.readings import ReadFailed
+
+# Pages of flags, surveys, experiments and recordings, read from the provider (R-PRV-03, G-095).
 
 T = TypeVar("T", bound=msgspec.Struct)
 I = TypeVar("I")  # noqa: E741 - an item
@@ -118,7 +128,7 @@ class _Experiment(msgspec.Struct):
     end_date: datetime | None = None
 
 
-async def recordings(
+async def recordings_of(
     source: Source, limit: int, offset: int = 0, *, distinct_id: str | None = None
 ) -> Listing[SessionRecording] | ReadFailed:
     """Read recordings, newest first: of everybody, or of one person."""
@@ -234,3 +244,111 @@ def _epoch(at: datetime | None) -> int | None:
         return None
     aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return max(0, int(aware.timestamp()))
+
+
+# The answers to one survey and its numbers, from the events that the provider's libraries send (G-095). Answers are
+# what people wrote: they are cut to a length, shown as evidence, and instruct nobody.
+
+MOST_ANSWERS = 100
+"""Answers of one response, and texts of one answer."""
+
+_RESPONSE = "$survey_response"
+_EVENTS = ("survey shown", "survey dismissed", "survey sent")
+
+_RESPONSES = load_query("provider/connected", "survey_responses").text
+_STATS = load_query("provider/connected", "survey_stats").text
+
+
+class SurveyFindings(NamedTuple):
+    """The responses to a survey, newest first, and how often it was shown, dismissed and answered."""
+
+    responses: list[SurveyResponse]
+    stats: list[SurveyStat]
+
+
+class _Rows(msgspec.Struct):
+    results: list[tuple[str, str, int, str | dict[str, Any]]]
+
+
+class _Counts(msgspec.Struct):
+    results: list[tuple[str, int, int]]
+
+
+async def findings(source: Source, survey_id: str) -> SurveyFindings | ReadFailed:
+    """Read the responses to a survey and its numbers. An unknown survey has none."""
+    sent, counted = await asyncio.gather(
+        source.reader.post("query/", hogql(_RESPONSES, {"survey": survey_id, "most": MAX_RESPONSES}), _Rows),
+        source.reader.post("query/", hogql(_STATS, {"survey": survey_id, "events": list(_EVENTS)}), _Counts),
+    )
+    if isinstance(sent, ReadFailed):
+        return sent
+    if isinstance(counted, ReadFailed):
+        return counted
+    responses = []
+    for uuid, person, at, properties in sent.results[:MAX_RESPONSES]:
+        answers = _answers(properties)
+        if isinstance(answers, ReadFailed):
+            return answers
+        responses.append(SurveyResponse(id=uuid, distinct_id=person, responded_at=max(0, at), answers=answers))
+    numbers = {event: (total, people) for event, total, people in counted.results}
+    stats = [
+        SurveyStat(event=event, total=numbers[event][0], unique_people=numbers[event][1])  # type: ignore[arg-type]
+        for event in _EVENTS
+        if event in numbers
+    ]
+    return SurveyFindings(responses, stats)
+
+
+def _answers(properties: str | dict[str, Any]) -> list[SurveyAnswer] | ReadFailed:
+    """The answers among the properties of an event: under one name for the first question, and one for each other."""
+    if isinstance(properties, str):
+        try:
+            properties = json.loads(properties)
+        except (ValueError, RecursionError):
+            return failure("malformed")
+    if not isinstance(properties, dict):
+        return failure("malformed")
+    found = [(name, value) for name, value in properties.items() if name.startswith(_RESPONSE) and value is not None]
+    return [SurveyAnswer(key=name[:MAX_TEXT], answers=_texts(value)) for name, value in sorted(found)[:MOST_ANSWERS]]
+
+
+def _texts(value: Any) -> list[str]:
+    """The texts of an answer: several for a question with several choices."""
+    values = value if isinstance(value, list) else [value]
+    return [_text(one)[:MAX_TEXT] for one in values[:MOST_ANSWERS]]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+# What a project's provider has of one person, for the summary of that person (R-CASE-07, G-055).
+
+MOST_RECORDINGS = 20
+
+
+class PersonAtProvider(NamedTuple):
+    """The newest recordings of a person, None when they could not be read, and the person's page at the provider."""
+
+    recordings: list[SessionRecording] | None
+    web_ui_url: str | None
+
+
+async def person_at_provider(
+    sources: ProviderSources, exchanges: Exchanges, project_id: str, account: str, distinct_id: str, *, locked: bool
+) -> PersonAtProvider:
+    """Read the recordings of a person. They are raw data, so a `locked` account has none read (G-072)."""
+    source = await sources.of_recordings(project_id, account)
+    if source is None:
+        return PersonAtProvider([], None)
+    page = source.page_of("person", distinct_id)
+    if locked:
+        return PersonAtProvider(None, page)
+    if source.lacks("session_recording:read"):
+        return PersonAtProvider([], page)
+    try:
+        async with exchanges.turn(account):
+            found = await recordings_of(source, MOST_RECORDINGS, distinct_id=distinct_id)
+    except QueriesBusy:
+        return PersonAtProvider(None, page)
+    return PersonAtProvider(None if isinstance(found, ReadFailed) else found.items, page)

@@ -19,6 +19,7 @@ from service.analytics.connecting.http import (
     Content,
     HttpAnswer,
     ProviderClient,
+    Throttled,
     cause_of,
     document,
     failed,
@@ -26,8 +27,8 @@ from service.analytics.connecting.http import (
     parse,
 )
 from service.settings import Settings
-from statemachines.kernel.readings import ReadFailed
-from statemachines.provider.team import FoundTeam, ReplaySettings
+from statemachines.kernel.readings import Cause, ReadFailed
+from statemachines.provider.team import BlockReason, FoundTeam, ReplaySettings, external_name
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -207,3 +208,51 @@ def _failed(answer: HttpAnswer) -> ReadFailed:
     """The failed read for an answer that is no success: Throttled after a 429 or 5xx (G-205)."""
     waits = answer.status == HTTPStatus.TOO_MANY_REQUESTS or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
     return failed(answer) if waits else failure(cause_of(answer.status))
+
+
+# One attempt to provision: the requests between its intent and its outcome (G-165).
+
+_REASONS: dict[Cause, BlockReason] = {
+    "unconfigured": "unconfigured",
+    "unauthorized": "refused",
+    "refused": "refused",
+    "timeout": "timeout",
+    "malformed": "malformed",
+    "too_much": "malformed",
+}
+
+
+class NoTeam(NamedTuple):
+    """An attempt came to nothing. `wait` are the seconds that the provider asks for, 0 without any.
+
+    `doubtful`: the provider may have created a team all the same.
+    """
+
+    reason: BlockReason
+    doubtful: bool = False
+    wait: int = 0
+
+
+async def provide_team(
+    operator: OperatorProvider, project_id: str, account: str, *, may_create: bool
+) -> FoundTeam | NoTeam:
+    """Find the project's team by its name, else create it. It takes PROVISION_SECONDS at most.
+
+    With `may_create` false it is only looked for: a creation from before may not show yet.
+    """
+    name = external_name(project_id)
+    until = asyncio.get_running_loop().time() + PROVISION_SECONDS
+    found = await operator.find(name, account, until)
+    if isinstance(found, FoundTeam):
+        return found
+    if isinstance(found, ReadFailed):
+        return _none(found)
+    if not may_create:
+        return NoTeam("timeout")
+    made = await operator.create(name, account, until)
+    return made.outcome if isinstance(made.outcome, FoundTeam) else _none(made.outcome, doubtful=made.doubtful)
+
+
+def _none(failed: ReadFailed, *, doubtful: bool = False) -> NoTeam:
+    wait = failed.retry_after if isinstance(failed, Throttled) else 0
+    return NoTeam(_REASONS.get(failed.cause, "unreachable"), doubtful, wait)

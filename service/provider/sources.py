@@ -1,24 +1,131 @@
-"""Where a project's provider data is read: at its connection, or its provisioned team (R-PRV-04).
-
-The connection comes first, as for all evidence (G-032). Recordings are read where the browser sends them: at the
-provisioned team, once its replay is on.
-"""
+"""Where a project's provider data is read, in turn: at its connection, or its provisioned team (R-PRV-01, R-PRV-04)."""
 
 from __future__ import annotations
 
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from projections.provider import TeamRow
+from projections.provider import TEAM_SIGHTINGS, TEAMS, TeamRow, TeamSightingRow
 from service.analytics.connected import ConnectedAnalytics
 from service.analytics.connecting.http import Content
-from service.analytics.port import AnalyticsProviders
+from service.analytics.queries import AnalyticsProviders, QueriesBusy, unanswered
+from service.auth.refusals import Refusal, refusal
 from service.eventstore.store import EventStore
+from service.fairness.turns import ReadNotDone, Turns
 from service.provider.operator import EXCHANGE_SECONDS, OperatorProvider
-from service.provider.reads import team_of
+from service.sql import load_query
 from statemachines.kernel.readings import ReadFailed
+from statemachines.provider import team as teams
+
+# Refusals of reads of a provider that are no queries (G-095).
+
+
+def unread(failed: ReadFailed) -> Refusal:
+    """The refusal after a failed read. A page of a list has no window to make shorter."""
+    return refusal("upstream_error") if failed.cause == "too_much" else unanswered(failed)
+
+
+# Turns of the requests to providers: some at once in a process, few of them of one account (P25). Accounts with a
+# slow provider share half of the places, one each, until an exchange of theirs is quick again. So silent hosts never
+# take all places, however many accounts have one.
+
+PLACES = 16
+"""Requests of callers with an exchange under way."""
+PER_ACCOUNT = 2
+MOST_WAITING = 16
+"""Requests of one account that wait for their turn."""
+WAIT_SECONDS = 5.0
+SLOW_SECONDS = 2.0
+"""Least seconds of an exchange with a slow provider."""
+SLOW_PLACES = 8
+MOST_SLOW = 4096
+"""Accounts remembered with a slow provider. The one with the oldest exchange is forgotten first."""
+
+
+class Exchanges:
+    """The turns of one process."""
+
+    def __init__(self) -> None:
+        self._turns = Turns(places=PLACES, per_tenant=PER_ACCOUNT, waiting=MOST_WAITING)
+        self._slow_turns = Turns(places=SLOW_PLACES, per_tenant=1, waiting=MOST_WAITING)
+        self._slow: OrderedDict[str, None] = OrderedDict()
+
+    @asynccontextmanager
+    async def turn(self, account: str) -> AsyncIterator[None]:
+        """Hold a place for a block. Raises QueriesBusy when none came in time."""
+        loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as places:
+            try:
+                async with asyncio.timeout(WAIT_SECONDS):
+                    if account in self._slow:
+                        await places.enter_async_context(self._slow_turns.place(account))
+                    await places.enter_async_context(self._turns.place(account))
+            except (TimeoutError, ReadNotDone):
+                raise QueriesBusy from None
+            began = loop.time()
+            try:
+                yield
+            finally:
+                self._learn(account, loop.time() - began)
+
+    def _learn(self, account: str, seconds: float) -> None:
+        self._slow.pop(account, None)
+        if seconds >= SLOW_SECONDS:
+            self._slow[account] = None
+            if len(self._slow) > MOST_SLOW:
+                self._slow.popitem(last=False)
+
+
+# A project's team as it is kept, and what the provider last said of it (R-PRV-01, G-094).
+
+_SEEN = load_query("provider", "note_sighting")
+
+
+class TeamStanding(NamedTuple):
+    """A team, with what the provider last said of it."""
+
+    row: TeamRow
+    sighting: TeamSightingRow | None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the provider has confirmed the settings of now."""
+        known = self.sighting
+        return (
+            known is not None
+            and known.confirmed_revision is not None
+            and (known.confirmed_revision == self.row.replay_revision)
+        )
+
+
+async def team_of(store: EventStore, project_id: str) -> TeamRow | None:
+    """Return the team of a project, as far as it has come. None when nobody has asked for one."""
+    return await store.get(TEAMS, *teams.stream(project_id).name)
+
+
+async def standing_of(store: EventStore, project_id: str) -> TeamStanding | None:
+    """Return the team of a project with what is known of it. None when nobody has asked for one."""
+    name = teams.stream(project_id).name
+    row = await store.get(TEAMS, *name)
+    return None if row is None else TeamStanding(row, await store.get(TEAM_SIGHTINGS, *name))
+
+
+async def note_sighting(store: EventStore, sighting: TeamSightingRow) -> None:
+    """Keep what the provider said. Of a project that has been purged meanwhile nothing is kept."""
+    values = {name: getattr(sighting, name) for name in sighting.__struct_fields__}
+    async with store.facts.connection() as connection:
+        await connection.execute(_SEEN, values)
+
+
+# Where a project's provider data is read: at its connection, or its provisioned team (R-PRV-04). The connection
+# comes first, as for all evidence (G-032). Recordings are read where the browser sends them: at the provisioned
+# team, once its replay is on.
 
 T = TypeVar("T", bound=msgspec.Struct)
 

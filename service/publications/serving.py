@@ -17,10 +17,8 @@ from typing import Final
 import msgspec
 
 from schemas.publications import MAX_PUBLIC_ROWS, PublicAnswer
-from service.analytics.blueprints.catalogue import ask_for
-from service.analytics.blueprints.running import run_blueprint
-from service.analytics.queries import QUERY_SECONDS, BoundedQueries
-from service.analytics.refusals import unanswered
+from service.analytics.blueprints.asking import ask_for, run_blueprint
+from service.analytics.queries import QUERY_SECONDS, BoundedQueries, unanswered
 from service.auth.refusals import InvalidPayload, Refusal
 from service.eventstore.read.reader import Caller, read_as, reading_for
 from service.eventstore.store import EventStore

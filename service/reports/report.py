@@ -11,8 +11,8 @@ import msgspec
 from projections.runs import RunRow
 from schemas import reports as wire
 from schemas.contracts.playbook import FunnelReviewOutput
-from service.analytics.port import AnalyticsProviders
-from service.analytics.probes import AnalyticsProvider, FunnelProbe
+from service.analytics.metadata import AnalyticsProvider, FunnelProbe
+from service.analytics.queries import AnalyticsProviders
 from service.eventstore.declare.commands import Intent
 from service.eventstore.store import EventStore
 from service.runs.commands.scope import Ran, RunScope

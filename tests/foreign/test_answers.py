@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from service.analytics.blueprints.catalogue import ask_for
-from service.analytics.blueprints.running import run_blueprint
+from service.analytics.blueprints.asking import ask_for, run_blueprint
 from service.analytics.bounded import Table
 from service.analytics.queries import BoundedQueries
 from service.eventstore.connect.facts import DAY

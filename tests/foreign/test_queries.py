@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.analytics.bounded import MOST_ROWS, REACH
-from service.analytics.structured.cells import row_type, structured_rows
-from service.analytics.structured.compiling import PROVIDER, compile_query
+from service.analytics.structured.compiling import PROVIDER, compile_query, row_type, structured_rows
 from tests.foreign import chdb
 from tests.foreign.chdb import ClickHouse, literal
 from tests.service.analytics.structured import naive

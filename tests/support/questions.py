@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest_asyncio
 
-from service.analytics.blueprints.catalogue import ask_for
-from service.analytics.blueprints.running import run_blueprint
+from service.analytics.blueprints.asking import ask_for, run_blueprint
 from service.analytics.bounded import Table
-from service.analytics.port import AnalyticsProviders
-from service.analytics.queries import BoundedQueries
+from service.analytics.queries import AnalyticsProviders, BoundedQueries
 from service.egress.guard import Guard
 from service.eventstore.store import EventStore
 from service.registry import registry

@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from service.analytics.blueprints import declared
-from service.analytics.blueprints.declared import Ask, Blueprint, Counted, Read
-from service.analytics.blueprints.finishing import rate
+from service.analytics.blueprints.declared import Ask, Blueprint, Counted, Read, per_thousand
 from service.analytics.bounded import LONGEST_DAYS, Rows, Window
 from service.analytics.local import ERRORS_SQL, RepairedCase, count_recurrences
 from service.auth.refusals import InvalidPayload
@@ -122,7 +121,9 @@ async def _impact(ask: Ask, params: ImpactParams, window: Window) -> Counted | R
         kept = errors.kept_from is None or since >= errors.kept_from
         sampled = traffic.kept_from is None or since >= traffic.kept_from
         cells = (count, new) if kept else (None, None)
-        found.append((name, *cells, sample if sampled else None, rate(count, sample) if kept and sampled else None))
+        found.append(
+            (name, *cells, sample if sampled else None, per_thousand(count, sample) if kept and sampled else None)
+        )
     return Counted(found, around)
 
 

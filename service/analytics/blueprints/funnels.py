@@ -9,8 +9,16 @@ from msgspec import Meta
 
 from schemas.analytics import Column
 from service.analytics.blueprints import declared
-from service.analytics.blueprints.declared import Ask, Blueprint, Counted, DaysParams, EventName, Read, checked
-from service.analytics.blueprints.finishing import funnel_rows
+from service.analytics.blueprints.declared import (
+    Ask,
+    Blueprint,
+    Counted,
+    DaysParams,
+    EventName,
+    Read,
+    checked,
+    funnel_rows,
+)
 from service.analytics.bounded import FUNNEL_HOGQL, MAX_STEPS, Window, funnel_values, reached
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY

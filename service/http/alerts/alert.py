@@ -18,8 +18,7 @@ from schemas.alerts import (
 from schemas.kernel.published import body_schema
 from service.alerts import alert
 from service.alerts.alert import StandingAlert, alerts_of
-from service.analytics.queries import QUERY_SECONDS
-from service.analytics.refusals import unanswered
+from service.analytics.queries import QUERY_SECONDS, unanswered
 from service.auth.refusals import Refusal, refusal
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import Caller, reading_for

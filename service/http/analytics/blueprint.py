@@ -8,11 +8,9 @@ from msgspec import UNSET
 
 from schemas.analytics import BlueprintCatalog, BlueprintRun, QueryBlueprint, RunBlueprint
 from schemas.kernel.published import body_schema
-from service.analytics.blueprints import running
-from service.analytics.blueprints.catalogue import ask_for, find_blueprint
-from service.analytics.blueprints.running import run_blueprint
-from service.analytics.queries import QUERY_SECONDS, keep_receipt
-from service.analytics.refusals import unanswered
+from service.analytics.blueprints import asking
+from service.analytics.blueprints.asking import ask_for, find_blueprint, run_blueprint
+from service.analytics.queries import QUERY_SECONDS, keep_receipt, unanswered
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import Caller, reading_for
@@ -33,7 +31,7 @@ from statemachines.kernel.readings import ReadFailed
 )
 async def list_blueprints(_: Call[None, None]) -> Answer:
     """List every blueprint, whole."""
-    return Answer(200, running.catalog())
+    return Answer(200, asking.catalog())
 
 
 @groups.ANALYTICS.operation(
@@ -47,7 +45,7 @@ async def list_blueprints(_: Call[None, None]) -> Answer:
 )
 async def get_blueprint(call: Call[None, None]) -> Answer:
     """Show one blueprint."""
-    return Answer(200, running.blueprint(find_blueprint(call.path["blueprint_id"])))
+    return Answer(200, asking.blueprint(find_blueprint(call.path["blueprint_id"])))
 
 
 @groups.ANALYTICS.operation(
@@ -88,7 +86,7 @@ async def _run(call: Call[RunBlueprint, None]) -> Answer:
         raise unanswered(found)
     call.headers["server-timing"] = server_timing(found.timing.waited_ms, found.timing.database_ms)
     await keep_receipt(call.services.store, call.project_id, found)
-    return Answer(200, running.run(call.project_id, asked, found))
+    return Answer(200, asking.run(call.project_id, asked, found))
 
 
 ENDPOINTS = [list_blueprints, get_blueprint, run_query_blueprint]

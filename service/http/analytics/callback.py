@@ -9,7 +9,7 @@ import msgspec
 
 from schemas.analytics import CallbackForm, CallbackQuery, ClientMetadata
 from service.analytics import returning
-from service.analytics.connecting.registration import CALLBACK_PATH, DOCUMENT_PATH
+from service.analytics.connecting.registering import CALLBACK_PATH, DOCUMENT_PATH
 from service.analytics.returning import Compare, Ending, ProviderRests
 from service.auth.refusals import InvalidPayload, ServiceUnavailable
 from service.eventstore.declare.commands import Answer, Outcome

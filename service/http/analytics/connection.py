@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projections.analytics import ConnectionRow
 from schemas.analytics import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest
-from service.analytics import connection, show
+from service.analytics import connection
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -77,12 +77,12 @@ async def _find(call: Call[PollRequest, None]) -> ConnectionRow:
 
 
 def _started(asked: connection.PendingConnection) -> Answer:
-    return Answer(200, show.started(asked))
+    return Answer(200, connection.started(asked))
 
 
 def _standing(row: ConnectionRow) -> Answer:
     """An answer that can still change is not stored: a repeat with the same key asks again (G-008)."""
-    return Answer(200, show.status(row), pending=Status(row.status) in PENDING)
+    return Answer(200, connection.status(row), pending=Status(row.status) in PENDING)
 
 
 ENDPOINTS = [connect_provider, poll_provider]

@@ -11,7 +11,7 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import BATCHES
 from service.http.edge.declare.operations import SENDERS
 from service.ingest.items import take_analytics
-from service.provider import reads, show
+from service.provider import sources, team
 
 
 @groups.INGEST.operation(
@@ -47,7 +47,7 @@ async def record_analytics_event(call: Call[AnalyticsEvent, None]) -> Outcome | 
 async def read_browser_config(call: Call[None, None]) -> Answer:
     """Say whether sessions are recorded. The fence closes this to a DSN as well (G-131)."""
     await call.services.authenticator.admit(call.principal, call.project_id, call.operation)
-    return Answer(200, show.browser_config(await reads.team_of(call.services.store, call.project_id)))
+    return Answer(200, team.browser_config(await sources.team_of(call.services.store, call.project_id)))
 
 
 ENDPOINTS = [record_analytics_event, read_browser_config]

@@ -13,7 +13,7 @@ from schemas.analytics import (
     PropertyKeys,
     PropertyKeysQuery,
 )
-from service.analytics.refusals import unanswered
+from service.analytics.queries import unanswered
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups

@@ -9,8 +9,7 @@ import msgspec
 from schemas.analytics import QueryAnswer, QueryInput
 from schemas.kernel.published import body_schema
 from service.analytics.bounded import Table
-from service.analytics.queries import QUERY_SECONDS, keep_receipt
-from service.analytics.refusals import unanswered
+from service.analytics.queries import QUERY_SECONDS, keep_receipt, unanswered
 from service.analytics.structured import compiling
 from service.analytics.structured.checking import check_form
 from service.analytics.structured.compiling import ask_structured, ask_text

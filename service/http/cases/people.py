@@ -12,7 +12,7 @@ from service.http.cases.located import CASE_LOCATED
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from service.provider.person import PersonAtProvider, person_at_provider
+from service.provider.listing import PersonAtProvider, person_at_provider
 
 MAX_DISTINCT_ID = 200
 _SOME = "Read one person's errors with GET /v1/projects/{project_id}/users/{distinct_id}/summary."

@@ -18,7 +18,7 @@ from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.shape import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
 from schemas.onboarding import MAX_PLAN_BYTES, PROOF_HEADER, PROOF_PROPERTY, PROOF_VARIABLE, ProofBlocker
 from schemas.runs.approval import MAX_EVIDENCE_BYTES
-from service.analytics.blueprints import running as blueprints
+from service.analytics.blueprints import asking as blueprints
 from service.analytics.bounded import LONGEST_DAYS
 from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
 from service.discovery.manifest import Text, render

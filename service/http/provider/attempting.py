@@ -9,8 +9,8 @@ from typing import Any
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.edge.declare.call import Call
 from service.ids import new_id
-from service.provider import reads
-from service.provider.commands import AttemptBegun
+from service.provider import sources
+from service.provider.team import AttemptBegun
 
 WAIT_SECONDS = 5.0
 """How long a request waits for the attempt of another one."""
@@ -53,7 +53,7 @@ async def _is_free(call: Call[Any, Any], until: float) -> bool:
     store, loop = call.services.store, asyncio.get_running_loop()
     while loop.time() < until:
         await asyncio.sleep(LOOK_SECONDS)
-        row = await reads.team_of(store, call.project_id)
+        row = await sources.team_of(store, call.project_id)
         if row is None or row.attempt_until is None or row.attempt_until <= await store.now():
             return True
     return False

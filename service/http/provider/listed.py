@@ -17,11 +17,9 @@ from service.http.edge.answer.paging import encode_cursor, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from service.provider import listing, show
-from service.provider.listing import Listing, Scope
-from service.provider.refusals import unread
-from service.provider.responses import SurveyFindings, findings
-from service.provider.sources import Source
+from service.provider import listing, team
+from service.provider.listing import Listing, Scope, SurveyFindings, findings
+from service.provider.sources import Source, unread
 from statemachines.kernel.readings import ReadFailed
 
 I = TypeVar("I")  # noqa: E741 - an item
@@ -63,7 +61,7 @@ async def list_session_recordings(call: Call[None, PageQuery]) -> Answer:
     """List recordings, newest first. Over the quota the provider is not asked (G-072)."""
     find = call.services.sources.of_recordings
     async with call.services.exchanges.turn(call.principal.tenant):
-        page = await _page(call, "session_recording:read", find, listing.recordings)
+        page = await _page(call, "session_recording:read", find, listing.recordings_of)
     return Answer(HTTPStatus.OK, SessionRecordingList(session_recordings=page.items, **page.members(call)))
 
 
@@ -129,16 +127,16 @@ async def _page(
     offset = _offset(call.query, scope)
     source = await find(call.project_id, call.principal.tenant)
     if source is None:
-        return ListedPage([], None, show.NO_SOURCE)
+        return ListedPage([], None, team.NO_SOURCE)
     if source.lacks(scope):
-        return ListedPage([], None, show.scope_missing(scope))
+        return ListedPage([], None, team.scope_missing(scope))
     found = await read(source, call.query.limit, offset)
     if isinstance(found, ReadFailed):
         raise unread(found)
     following = offset + call.query.limit
     more = found.more and following <= FARTHEST
     cursor = encode_cursor(PageEnd(following, scope)) if more else None
-    return ListedPage(found.items, cursor, show.next_of_list(more=more), source)
+    return ListedPage(found.items, cursor, team.next_of_list(more=more), source)
 
 
 def _offset(query: PageQuery, scope: Scope) -> int:

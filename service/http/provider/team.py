@@ -8,17 +8,17 @@ from http import HTTPStatus
 
 from projections.provider import TeamRow
 from schemas.provider import ConfigureReplay, ProvisionTeam, ReplayConfigured, ReplayStanding, TeamProvisioned
-from service.analytics.refusals import QueriesBusy
+from service.analytics.queries import QueriesBusy
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
 from service.http.edge.reading import stored_answer
 from service.http.provider.attempting import begin
-from service.provider import commands, confirming, reads, show
-from service.provider.attempts import NoTeam, provide_team
-from service.provider.commands import AttemptBegun, Settled, refused
-from service.provider.refusals import unread
+from service.provider import sources, team
+from service.provider.operator import NoTeam, provide_team
+from service.provider.sources import unread
+from service.provider.team import AttemptBegun, Settled, refused
 from statemachines.kernel.readings import ReadFailed
 from statemachines.provider.team import ATTEMPT_SECONDS, ReplaySettings
 
@@ -42,9 +42,9 @@ async def provision_provider(call: Call[ProvisionTeam, None]) -> Outcome:
     if (stored := await stored_answer(call)) is not None:
         return stored
     if not call.services.operator.configured:
-        return await call.carry_out(commands.blocked(call.project_id, None, "unconfigured"), _provisioned)
+        return await call.carry_out(team.blocked(call.project_id, None, "unconfigured"), _provisioned)
     async with call.services.exchanges.turn(call.principal.tenant):
-        begun = await begin(call, commands.begin_provisioning)
+        begun = await begin(call, team.begin_provisioning)
         return begun if isinstance(begun, Outcome) else await _provide(call, *begun)
 
 
@@ -54,17 +54,17 @@ async def _provide(call: Call[ProvisionTeam, None], attempt: str, begun: Attempt
         raise refused(ATTEMPT_SECONDS // 2)
     project_id = call.project_id
     if not begun.started:
-        return await call.carry_out(commands.show_team(project_id), _provisioned)
+        return await call.carry_out(team.show_team(project_id), _provisioned)
     found = await provide_team(call.services.operator, project_id, call.principal.tenant, may_create=begun.may_create)
     if isinstance(found, NoTeam):
-        intent = commands.blocked(project_id, attempt, found.reason, doubtful=found.doubtful, wait=found.wait)
+        intent = team.blocked(project_id, attempt, found.reason, doubtful=found.doubtful, wait=found.wait)
     else:
-        intent = commands.provisioned(project_id, attempt, found)
+        intent = team.provisioned(project_id, attempt, found)
     return await call.carry_out(intent, _provisioned)
 
 
 def _provisioned(row: TeamRow) -> Answer:
-    return Answer(HTTPStatus.OK, show.provisioned(row))
+    return Answer(HTTPStatus.OK, team.shown_provisioned(row))
 
 
 @groups.PROVIDER.operation(
@@ -82,25 +82,25 @@ async def configure_provider_session_replay(call: Call[ConfigureReplay, None]) -
     if (stored := await stored_answer(call)) is not None:
         return stored
     async with call.services.exchanges.turn(call.principal.tenant):
-        begun = await begin(call, commands.begin_replay)
+        begun = await begin(call, team.begin_replay)
         return begun if isinstance(begun, Outcome) else await _configure(call, *begun)
 
 
 async def _configure(call: Call[ConfigureReplay, None], attempt: str, begun: AttemptBegun | None) -> Outcome:
     """Carry an attempt through. Raises AttemptLost, and the refusal after a failed exchange."""
     if begun is None or begun.row is None or begun.row.team_id is None:
-        raise commands.busy()
+        raise team.busy()
     body, project_id = call.body, call.project_id
     rate = Decimal(str(body.sample_rate)).quantize(Decimal("0.01"), ROUND_HALF_UP)
     settings = ReplaySettings(body.enabled, str(rate), body.mask_all_inputs)
     failed = await call.services.operator.configure(begun.row.team_id, settings, call.principal.tenant)
     if isinstance(failed, ReadFailed):
-        return await call.carry_out(commands.replay_failed(project_id, attempt, unread(failed)), _nothing)
-    return await call.carry_out(commands.configured(project_id, attempt, settings), _configured)
+        return await call.carry_out(team.replay_failed(project_id, attempt, unread(failed)), _nothing)
+    return await call.carry_out(team.configured(project_id, attempt, settings), _configured)
 
 
 def _configured(settled: Settled) -> Answer:
-    return Answer(HTTPStatus.OK, show.configured(settled.row))
+    return Answer(HTTPStatus.OK, team.shown_configured(settled.row))
 
 
 def _nothing(_: None) -> Answer:
@@ -118,12 +118,12 @@ def _nothing(_: None) -> Answer:
 async def get_provider_session_replay_status(call: Call[None, None]) -> Answer:
     """Show the state of replay. The provider may be asked. Without its answer, the last known state is shown."""
     services, account = call.services, call.principal.tenant
-    known = await reads.standing_of(services.store, call.project_id)
+    known = await sources.standing_of(services.store, call.project_id)
     with suppress(QueriesBusy):
         if known is not None:
             async with services.exchanges.turn(account):
-                known = await confirming.look(services.store, services.operator, services.sources, known, account)
-    return Answer(HTTPStatus.OK, show.standing(call.project_id, known))
+                known = await team.look(services.store, services.operator, services.sources, known, account)
+    return Answer(HTTPStatus.OK, team.standing(call.project_id, known))
 
 
 ENDPOINTS = [provision_provider, configure_provider_session_replay, get_provider_session_replay_status]

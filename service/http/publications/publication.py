@@ -16,7 +16,7 @@ from schemas.publications import (
     PublicQuery,
     PublishQuery,
 )
-from service.analytics.blueprints.catalogue import CATALOGUE, ask_for
+from service.analytics.blueprints.asking import CATALOGUE, ask_for
 from service.auth.refusals import InvalidPayload, refusal
 from service.auth.secrets import digest, equal
 from service.eventstore.declare.commands import Answer, Outcome

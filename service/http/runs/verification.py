@@ -9,7 +9,7 @@ from typing import Any, cast
 from projections.runs import RunRow
 from schemas.kernel.shape import WaitQuery
 from schemas.runs.run import VERIFIED_ORIGINS, RunStatus, VerificationAnswer, VerifyRun
-from service.analytics.refusals import unanswered
+from service.analytics.queries import unanswered
 from service.auth.refusals import refusal
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.http.edge.declare import groups

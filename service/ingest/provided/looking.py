@@ -18,7 +18,7 @@ import psycopg
 import structlog
 
 from service.analytics.connected import ConnectedAnalytics
-from service.analytics.port import AnalyticsProviders
+from service.analytics.queries import AnalyticsProviders
 from service.eventstore.declare.faults import is_away
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone

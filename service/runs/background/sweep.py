@@ -22,7 +22,7 @@ from psycopg_pool import PoolTimeout
 from projections.contracts import AUTOMATION_CONTRACTS
 from projections.kernel import Table
 from projections.runs import CLAIMS, RECEIPTS, RUNS, ApprovalRow, ClaimRow, GrantRow, RunRow
-from service.analytics.port import AnalyticsProviders
+from service.analytics.queries import AnalyticsProviders
 from service.auth.authority import carry_out
 from service.eventstore.connect.facts import Facts
 from service.eventstore.declare.commands import Intent, OutcomeUnknown, retry_moved

@@ -17,8 +17,8 @@ import msgspec
 from projections.runs import RunRow
 from schemas.runs.proof import ProofInclusion, RunProof
 from service.analytics.local import RepairedCase, count_recurrences
-from service.analytics.port import AnalyticsProviders
-from service.analytics.probes import TrafficProbe
+from service.analytics.metadata import TrafficProbe
+from service.analytics.queries import AnalyticsProviders
 from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.declare import names
 from service.eventstore.declare.codec import canonical

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from schemas.alerts import MOST_LOOKS, CreateAlert
 from service.alerts import alert
 from service.alerts.alert import PastLooks
-from service.analytics.refusals import QueriesBusy
+from service.analytics.queries import QueriesBusy
 from service.eventstore.connect.facts import DAY
 from service.eventstore.history.audit import check_projection
 from service.eventstore.history.rebuild import rebuild

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from projections.analytics import GRANTS, ConnectionRow, SealedGrantRow
-from service.analytics import show
+from service.analytics import connection
 from service.analytics.connection import ATTEMPTS, insist, keep_tokens
 from service.auth.authority import carry_out
 from service.fairness.turns import CommandNotDone
@@ -60,7 +60,7 @@ def test_every_standing_says_what_to_do(status, reason):
         expires_at=900,
         reason=reason.value if status is Status.DENIED else None,
     )
-    shown = show.status(row)
+    shown = connection.status(row)
     assert shown.status == ("pending" if status in PENDING else status.value)
     assert shown.connection_id == CONNECTION
     assert len(shown.next_action) > 20

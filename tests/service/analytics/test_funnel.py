@@ -8,7 +8,7 @@ import pytest
 
 from service.analytics import local
 from service.analytics.local import LocalAnalytics
-from service.analytics.probes import FunnelProbe
+from service.analytics.metadata import FunnelProbe
 from service.eventstore.connect.facts import DAY
 from statemachines.kernel.readings import ReadFailed
 from tests.support.telemetry import PROJECT, Telemetry

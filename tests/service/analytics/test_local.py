@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.analytics.probes import ROWS_PER_EVENT, ErrorProbe, EventProbe
+from service.analytics.metadata import ROWS_PER_EVENT, ErrorProbe, EventProbe
 from statemachines.kernel.readings import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting
 from tests.support.telemetry import END, OTHER, OURS, PROJECT, START, THEIRS, Telemetry

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.analytics.blueprints import events, exposure
+from service.analytics.blueprints import events
 from service.analytics.bounded import MOST_ROWS, REACH
 from service.eventstore.connect.facts import DAY
 from tests.support.telemetry import PROJECT, Telemetry
@@ -24,8 +24,8 @@ QUESTIONS = {
     "breakdown": events.BREAKDOWN_SQL,
     "top-errors": events.TOP_ERRORS_SQL,
     "errors-by-release": events.ERRORS_BY_RELEASE_SQL,
-    "error-free-users": exposure.PEOPLE_WITH_ERRORS_SQL,
-    "release-comparison": exposure.RELEASE_ERRORS_SQL,
+    "error-free-users": events.PEOPLE_WITH_ERRORS_SQL,
+    "release-comparison": events.RELEASE_ERRORS_SQL,
 }
 STRUCTURED = """
 select count(distinct case when %(linked)s then e.person else e.distinct_id end)

@@ -12,8 +12,7 @@ import pytest
 
 from service.analytics import queries as module
 from service.analytics.bounded import Bounded, Rows, Window
-from service.analytics.queries import QueryTime
-from service.analytics.refusals import QueriesBusy
+from service.analytics.queries import QueriesBusy, QueryTime
 from service.eventstore.store import QUERY_CONNECTIONS
 from statemachines.kernel.readings import ReadFailed
 from tests.support.questions import PROJECT, Questions

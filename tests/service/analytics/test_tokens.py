@@ -11,8 +11,7 @@ import pytest
 from projections.analytics import GRANTS, ConnectionRow
 from schemas.analytics import READ_SCOPES
 from service.analytics.connecting.http import ProviderClient, Throttled
-from service.analytics.connecting.oauth import ProviderOAuth, Tokens
-from service.analytics.connecting.sealed import ConnectionSecrets
+from service.analytics.connecting.oauth import ConnectionSecrets, ProviderOAuth, Tokens
 from service.analytics.returning import TokenKeeper
 from service.auth.secrets import seal
 from service.egress.guard import Guard

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from service.analytics.refusals import QueriesBusy
-from service.provider import exchanges as module
-from service.provider.exchanges import PLACES, SLOW_PLACES, Exchanges
+from service.analytics.queries import QueriesBusy
+from service.provider import sources as module
+from service.provider.sources import PLACES, SLOW_PLACES, Exchanges
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ import pytest
 from msgspec import UNSET
 
 from service.analytics import local
-from service.analytics.blueprints.catalogue import ask_for
-from service.analytics.blueprints.running import run_blueprint
+from service.analytics.blueprints.asking import ask_for, run_blueprint
 from service.analytics.bounded import Table
 from service.analytics.local import LocalAnalytics
 from service.eventstore.connect.facts import NOW, NOW_SECONDS

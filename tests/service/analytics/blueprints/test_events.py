@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.analytics.blueprints.catalogue import ask_for
+from service.analytics.blueprints.asking import ask_for
 from service.analytics.bounded import Table
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY

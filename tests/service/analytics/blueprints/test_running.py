@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from service.analytics import bounded
-from service.analytics.blueprints.catalogue import CATALOGUE, ask_for
+from service.analytics.blueprints.asking import CATALOGUE, ask_for
 from service.analytics.blueprints.declared import Blueprint
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY

@@ -19,8 +19,7 @@ from service.analytics.connecting.http import (
     failed,
     form,
 )
-from service.analytics.connecting.oauth import ProviderOAuth
-from service.analytics.connecting.sealed import ConnectionSecrets
+from service.analytics.connecting.oauth import ConnectionSecrets, ProviderOAuth
 from service.egress.exchange import NotReceived, Reason, Received, Request
 from service.egress.guard import CALLERS, OPERATOR, Guard, Reach
 from service.egress.lookups import OF_OPERATOR, Lookups

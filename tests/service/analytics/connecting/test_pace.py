@@ -8,8 +8,16 @@ from weakref import ref
 
 import pytest
 
-from service.analytics.connecting.http import HttpAnswer, Throttled
-from service.analytics.connecting.pace import AT_ONCE, MOST_CONNECTIONS, MOST_WAITING, Answer, Pace, Paces
+from service.analytics.connecting.http import (
+    AT_ONCE,
+    MOST_CONNECTIONS,
+    MOST_WAITING,
+    Answer,
+    HttpAnswer,
+    Pace,
+    Paces,
+    Throttled,
+)
 from statemachines.kernel.readings import ReadFailed
 
 GOOD = HttpAnswer(200, b"{}")

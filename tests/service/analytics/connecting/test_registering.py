@@ -13,8 +13,14 @@ import pytest
 import pytest_asyncio
 
 from service.analytics.connecting.http import ProviderClient
-from service.analytics.connecting.registering import EARLY_SECONDS, LEASE_SECONDS, PURPOSE, Registrar
-from service.analytics.connecting.registration import OAuthClient, Registration
+from service.analytics.connecting.registering import (
+    EARLY_SECONDS,
+    LEASE_SECONDS,
+    PURPOSE,
+    OAuthClient,
+    Registrar,
+    Registration,
+)
 from service.auth.secrets import seal
 from service.egress.guard import Guard
 from service.eventstore.store import EventStore

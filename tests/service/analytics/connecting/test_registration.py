@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from schemas.analytics import READ_SCOPES
-from service.analytics.connecting.registration import ClientWay, OAuthClient, Registration, is_public
+from service.analytics.connecting.registering import ClientWay, OAuthClient, Registration, is_public
 from service.settings import load_settings
 
 BASE = "https://service.example"

@@ -14,8 +14,7 @@ from schemas.analytics import QueryInput
 from service.analytics import bounded as boundeds
 from service.analytics.bounded import Bounded, Table, Window
 from service.analytics.local import LocalAnalytics
-from service.analytics.queries import QueryTime
-from service.analytics.refusals import NoProvider
+from service.analytics.queries import NoProvider, QueryTime
 from service.analytics.structured import dialects
 from service.analytics.structured.checking import Structured, check_form
 from service.analytics.structured.compiling import ask_structured, ask_text

@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.analytics.bounded import MOST_ROWS, REACH, Source
-from service.analytics.structured.cells import structured_rows
 from service.analytics.structured.checking import Column, Condition, Order, Structured
-from service.analytics.structured.compiling import OWN, compile_query
+from service.analytics.structured.compiling import OWN, compile_query, structured_rows
 from service.analytics.structured.fields import FIELDS, Field, find_field
 from service.sql import load_query
 from tests.service.analytics.structured import naive

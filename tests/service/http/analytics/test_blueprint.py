@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import pytest_asyncio
 
-from service.analytics.blueprints.catalogue import CATALOGUE
+from service.analytics.blueprints.asking import CATALOGUE
 from service.eventstore.connect.facts import DAY
 from tests.service.http.projects.test_project import add_member
 from tests.support.api import Api, Person, World, ok, refused

@@ -14,7 +14,7 @@ import pytest
 
 from service.accounts import operator as admin
 from service.analytics.local import LocalAnalytics, RepairedCase, count_recurrences
-from service.analytics.probes import TrafficProbe
+from service.analytics.metadata import TrafficProbe
 from service.eventstore.store import EventStore
 from service.http.edge.routes import all_endpoints
 from service.ingest.kept import COUNTERS, check_counters

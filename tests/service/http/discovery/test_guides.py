@@ -18,7 +18,7 @@ import pytest_asyncio
 
 from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.published import documented_operations
-from service.analytics.blueprints.catalogue import CATALOGUE as BLUEPRINTS
+from service.analytics.blueprints.asking import CATALOGUE as BLUEPRINTS
 from service.discovery.manifest import ADAPTERS, APART, LANGUAGES, TITLES
 from service.http.discovery import facts
 from service.http.edge.app import Edge, create_app

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from schemas.publications import MAX_PUBLIC_ROWS
-from service.analytics.blueprints.catalogue import CATALOGUE
+from service.analytics.blueprints.asking import CATALOGUE
 from service.http.publications.publication import PRIVATE
 from statemachines.publications.publication import PUBLICATIONS_LIMIT
 from tests.service.http.analytics.test_blueprint import Shop
