@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from tests.support.cluster import (  # noqa: F401 (fixtures are found by name)
 from tests.support.server import (  # noqa: F401
     ServerFactory,
     ServerHandle,
+    executed_servers,
+    loaded_service,
     server,
     server_factory,
     shared_server,
@@ -44,6 +47,14 @@ ALONE = (
     TESTS / "service" / "process" / "test_stopping.py",
     TESTS / "service" / "process" / "test_strangers.py",
 )
+
+EXECUTED = (
+    TESTS / "deploy",
+    TESTS / "torture",
+    TESTS / "faults" / "test_restarts.py",
+    TESTS / "service" / "process",
+)
+"""Whose servers are programs of their own, loaded anew, and not copies of one that has loaded the service."""
 
 RELEASE = (
     TESTS / "browser",
@@ -170,6 +181,20 @@ def _bytecode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
             patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
             patch.setenv("PYTHONPYCACHEPREFIX", str(shared / "bytecode"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _loaded_service(tmp_path_factory: pytest.TempPathFactory, _bytecode: None) -> Iterator[None]:
+    """Load the service once for all servers of this worker."""
+    with loaded_service(tmp_path_factory.mktemp("loaded")):
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _executed_servers(request: pytest.FixtureRequest, _loaded_service: None) -> Iterator[None]:
+    """Execute servers where that is what is tested."""
+    with executed_servers() if any(request.path.is_relative_to(place) for place in EXECUTED) else nullcontext():
         yield
 
 
