@@ -319,7 +319,8 @@ RUNS_ORIGINS = origins(server="project_id count next_cursor next_action")
 USAGE_ORIGINS = origins(server="run_id charges remaining state_revision idempotent_replay next_action")
 CANCELLED_ORIGINS = origins(server="run_id phase status state_revision cancelled_at next_action")
 VERIFIED_ORIGINS = origins(
-    server="run_id status poll_after_seconds deadline_at next_action", below={"verification": _VERIFICATION_ORIGINS}
+    server="run_id status poll_after_seconds deadline_at reason next_action",
+    below={"verification": _VERIFICATION_ORIGINS},
 )
 
 
@@ -425,6 +426,7 @@ class VerificationAnswer(Told, frozen=True, kw_only=True):
     verification: Verification
     poll_after_seconds: int | UnsetType = UNSET
     deadline_at: int | None
+    reason: Literal["provider_exceptions_unread"] | UnsetType = UNSET
     run: Run | UnsetType = UNSET
     next_action: str
     origins: Annotated[Origins, told(VERIFIED_ORIGINS)]

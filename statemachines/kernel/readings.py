@@ -13,6 +13,8 @@ Cause = Literal[
     "unconfigured", "unauthorized", "unreachable", "timeout", "refused", "malformed", "too_much", "not_kept"
 ]
 
+LATE_SECONDS = 120
+"""So late a provider may show what came in there: until then a reading is not all of its time (G-182)."""
 STALE_SECONDS = 600
 """What was read of a provider so long ago tells nothing of now (G-182)."""
 

@@ -6,6 +6,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
 
+from msgspec import UNSET
+
 from projections.runs import RunRow
 from schemas.kernel.shape import WaitQuery
 from schemas.runs.run import VERIFIED_ORIGINS, RunStatus, VerificationAnswer, VerifyRun
@@ -58,7 +60,7 @@ async def verify_run(call: Call[VerifyRun, WaitQuery]) -> Outcome:
     await call.listen(row.id)
     counts = None if require_verifiable(row.state) is None else await _count(call, row)
     revisions: list[int] = []
-    judged = partial(_judged, revisions)
+    judged = partial(_judged, revisions, counts)
     outcome = await on_run(call, lambda latest: commands.verification.verify(latest, counts), judged)
     if outcome.status == HTTPStatus.ACCEPTED:
         call.saw(revisions[-1])
@@ -74,16 +76,16 @@ async def _count(call: Call[Any, Any], row: RunRow) -> Counts:
     return counts
 
 
-def _judged(revisions: list[int], ran: Ran[Verdict], unit: Unit) -> Answer:
+def _judged(revisions: list[int], counts: Counts | None, ran: Ran[Verdict], unit: Unit) -> Answer:
     """Show a verdict. While it is pending, `revisions` takes the revision of the run."""
     book = as_of(ran.book, unit.now)
     if ran.result.outcome != "pending":
         return _decided(book, ran.result)
     revisions.append(ran.book.run.state_revision)
-    return _pending(book, ran.result)
+    return _pending(book, ran.result, unread=counts is not None and counts.waiting_at is not None)
 
 
-def _pending(book: Book, verdict: Verdict) -> Answer:
+def _pending(book: Book, verdict: Verdict, *, unread: bool) -> Answer:
     shown = show_run.verification(book.run, verdict)
     assert shown is not None, "a verdict is shown"
     body = VerificationAnswer(
@@ -92,6 +94,7 @@ def _pending(book: Book, verdict: Verdict) -> Answer:
         verification=shown,
         poll_after_seconds=POLL_SECONDS,
         deadline_at=book.run.verify_until,
+        reason="provider_exceptions_unread" if unread else UNSET,
         next_action="Poll verify again after poll_after_seconds.",
         origins=VERIFIED_ORIGINS,
     )

@@ -1,6 +1,6 @@
 """Looks at the `$exception` events of connected projects, each counted once (G-182).
 
-A look goes by the provider's time of arrival. It begins OVERLAP seconds before its cursor, for late events, and
+A look goes by the provider's time of arrival. It begins LATE_SECONDS before its cursor, for late events, and
 knows the counted ones by their uuids. It never reaches back further than REACH. It is stored in steps, the cursor
 with the last one. A provider at rest, or without an answer, is looked at again in the next minute.
 """
@@ -40,11 +40,10 @@ from service.ingest.provided.groups import (
 )
 from service.ingest.scrubbing import Scrubber
 from service.sql import load_query
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.readings import LATE_SECONDS, ReadFailed
 
 log = structlog.get_logger(__name__)
 
-OVERLAP = 120
 REACH = 900
 AT_ONCE = 8
 """Projects looked at side by side."""
@@ -149,12 +148,12 @@ class ExceptionLooks:
         moved = before is not None and before.place != place
         look = LookRow(row.project_id, row.id, place, 0, 0, 0) if before is None else before
         look = look._replace(connection_id=row.id, place=place, cursor_at=0 if moved else look.cursor_at)
-        asked = await ask_clock(connected, max(0, look.cursor_at - OVERLAP), REACH)
+        asked = await ask_clock(connected, max(0, look.cursor_at - LATE_SECONDS), REACH)
         if isinstance(asked, ReadFailed):
             return 0, False
         ours = _Ours(await self._store.now(), asked[0])
         cursor = min(look.cursor_at, ours.there)
-        window = ArrivalWindow(max(cursor - OVERLAP, ours.there - REACH, 0), ours.there)
+        window = ArrivalWindow(max(cursor - LATE_SECONDS, ours.there - REACH, 0), ours.there)
         read = _Read([], ours.there)
         if asked[1]:
             found = await ask_groups(connected, window)

@@ -2,7 +2,8 @@
 
 Both are counted from the deploy on, and no further than its deadline and than what has settled: a record is received
 before its flush commits, so the latest ones, and all that came since the oldest flush under way began, may not be
-there to count yet (G-134). Both are counted in the environment of the run (G-190).
+there to count yet (G-134). Exceptions of a connected provider are waited for until they were read (G-182). Both are
+counted in the environment of the run (G-190).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from projections.cases import PROVIDER_LOOKS
 from projections.runs import RunRow
 from schemas.runs.proof import ProofInclusion, RunProof
 from service.analytics.local import RepairedCase, count_recurrences
@@ -27,7 +29,7 @@ from service.eventstore.read.reader import Row
 from service.eventstore.store import EventStore
 from service.eventstore.tree.reading import PIN, ProvenPositions, prove
 from service.sql import Query, load_query
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.readings import LATE_SECONDS, ReadFailed
 from statemachines.runs.run import Run, RunNotFound
 from statemachines.runs.steps.verify_deploy import Counts, observation_end
 
@@ -45,27 +47,38 @@ async def settled(store: EventStore, project_id: str) -> int:
     return int(second)
 
 
+async def exceptions_settled(store: EventStore, project_id: str) -> int:
+    """The last second (epoch) up to which all exceptions of the connected provider were counted (G-182)."""
+    look = await store.get(PROVIDER_LOOKS, project_id, project_id)
+    return 0 if look is None else look.read_to - LATE_SECONDS
+
+
 async def count(store: EventStore, providers: AnalyticsProviders, project_id: str, run: Run) -> Counts | ReadFailed:
     """Count for a run whose deploy is bound. A failed provider read tells nothing and is no empty one."""
     deploy, terms = run.deploy, run.terms.verification
     assert deploy is not None, "only a bound deploy can be verified"
-    until = observation_end(terms, deploy.recorded_at, await settled(store, project_id))
     place = run.terms.environment or deploy.environment
     provider = await providers.for_project(project_id)
-    traffic = await provider.count_events(TrafficProbe(terms.traffic_sample_event, place, deploy.recorded_at, until))
-    if isinstance(traffic, ReadFailed):
-        return traffic
+    now = await settled(store, project_id)
+    read = now if provider.source == "local" else min(now, await exceptions_settled(store, project_id))
+    end, until = (observation_end(terms, deploy.recorded_at, moment) for moment in (now, read))
     repair = RepairedCase(run.case_id, deploy.deploy_id, deploy.version, place, deploy.recorded_at)
 
     async def ask(query: Query, values: Mapping[str, Any]) -> list[Row]:
         return await store.fetch(query, project_id=project_id, **values)
 
     recurrences = await count_recurrences(
-        ask, repair, deploy.recorded_at + 1, until + 1, by_version=deploy.compared == "version"
+        ask, repair, deploy.recorded_at + 1, end + 1, by_version=deploy.compared == "version"
     )
     if isinstance(recurrences, ReadFailed):
         return recurrences
-    return Counts(traffic.count, recurrences, until, traffic.counted_by, traffic.counted_in, provider.source)
+    until = end if recurrences else until  # One that was seen decides at once, whatever else was not read yet.
+    traffic = await provider.count_events(TrafficProbe(terms.traffic_sample_event, place, deploy.recorded_at, until))
+    if isinstance(traffic, ReadFailed):
+        return traffic
+    waiting_at = now if until < end else None
+    told = traffic.count, recurrences, until, traffic.counted_by, traffic.counted_in, provider.source
+    return Counts(*told, waiting_at)
 
 
 # The proof of a run: every event along its chain, for whoever wants to check it without the service. The streams are

@@ -10,6 +10,7 @@ import msgspec
 from schemas.kernel.shape import EvidenceSource
 from statemachines.contracts.policy import VerificationTerms
 from statemachines.kernel.machine import Rejection, allowed_next
+from statemachines.kernel.readings import STALE_SECONDS
 from statemachines.runs import events as e
 from statemachines.runs import run as runs
 from statemachines.runs.run import Run, RunNotFound, RunTerminal
@@ -21,7 +22,8 @@ from statemachines.runs.verdict import BoundDeploy, CountedBy, CountedIn, Sample
 class Counts(msgspec.Struct, frozen=True):
     """What a provider counted from the deploy up to `observed_to`: sample events, and errors of the fingerprint.
 
-    `counted_by` as in Sample, `counted_in` and `evidence_source` as in Verdict.
+    `counted_by` as in Sample, `counted_in` and `evidence_source` as in Verdict. `waiting_at` is the present moment, in
+    epoch seconds, if the exceptions of the connected provider were read no further than `observed_to` (G-182).
     """
 
     sample: int
@@ -30,6 +32,7 @@ class Counts(msgspec.Struct, frozen=True):
     counted_by: CountedBy | None = None
     counted_in: CountedIn | None = None
     evidence_source: EvidenceSource = "local"
+    waiting_at: int | None = None
 
 
 class DeployNotBound(Rejection):
@@ -50,8 +53,10 @@ def decide_verification(terms: VerificationTerms, deployed_at: int, counts: Coun
     """Judge the counts of a deploy made at `deployed_at`, by the moment up to which they were taken (G-134).
 
     The clock of the commit is later: what happened in between has not been looked at, so it may not count as quiet.
+    Exceptions of the connected provider are waited for until STALE_SECONDS after the deadline (G-182).
     """
     waited = counts.observed_to - deployed_at
+    in_vain = (counts.waiting_at or 0) - deployed_at >= terms.max_wait_seconds + STALE_SECONDS
     sample = Sample(
         event=terms.traffic_sample_event,
         count=counts.sample,
@@ -66,7 +71,7 @@ def decide_verification(terms: VerificationTerms, deployed_at: int, counts: Coun
         outcome = "recurred"
     elif counts.sample >= max(1, terms.min_sample_size) and waited >= terms.observation_window_seconds:
         outcome = "no_recurrence"
-    elif waited >= terms.max_wait_seconds:
+    elif waited >= terms.max_wait_seconds or in_vain:
         outcome = "insufficient_traffic"
     counted_in = counts.counted_in or msgspec.UNSET
     return Verdict(outcome, sample, outcome == "no_recurrence", counted_in, counts.evidence_source)

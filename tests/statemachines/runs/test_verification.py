@@ -62,6 +62,24 @@ def test_zero_traffic_and_recurrence_never_verify(terms, sample, recurrences, af
         assert verdict.outcome != "pending" or after < terms.observation_window_seconds
 
 
+@pytest.mark.parametrize(
+    ("sample", "recurrences", "read", "now", "outcome"),
+    [
+        (3, 0, 99, 200, "pending"),
+        (3, 0, 100, 200, "no_recurrence"),
+        (0, 0, 499, 1099, "pending"),
+        (3, 0, 99, 1099, "pending"),
+        (3, 0, 99, 1100, "insufficient_traffic"),
+        (3, 0, 100, 1100, "no_recurrence"),
+        (0, 1, 0, 200, "recurred"),
+    ],
+)
+def test_exceptions_of_the_provider_are_waited_for(sample, recurrences, read, now, outcome):
+    """Until ten minutes after the deadline."""
+    counts = Counts(sample, recurrences, T0 + read, waiting_at=T0 + now)
+    assert decide_verification(TERMS, T0, counts).outcome == outcome
+
+
 def test_what_happens_after_the_deadline_is_not_counted():
     assert observation_end(TERMS, T0, T0 + 100) == T0 + 100
     assert observation_end(TERMS, T0, T0 + 9999) == T0 + 500

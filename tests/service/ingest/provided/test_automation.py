@@ -61,6 +61,26 @@ class Fed:
         cases = self.at.must(self.at.call("GET", f"{self.at.project}/cases", who="owner"))["cases"]
         self.at.case_id = cases[0]["case_id"]
 
+    def deployed(self) -> None:
+        """A case of the provider, its repair deployed, and enough traffic at the provider from then on."""
+        at = self.at
+        self.captured()
+        at.issue()
+        at.must(at.claim(), 201)
+        at.must(at.start(), 201)
+        grant_id = at.must(at.authorize(), 201)["grant_id"]
+        at.must(at.consume(grant_id), 200)
+        at.must(at.prove(), 201)
+        assert at.deploy() == at.run_id
+        since = at.run()["deploy"]["recorded_at"]
+        for _ in range(3):
+            self.provider.capture("checkout_completed", since + 1, environment="production")
+
+    def wait(self, seconds: int) -> None:
+        """Let time pass here and at the provider."""
+        self.at.wait(seconds)
+        self.provider.clock_off += seconds
+
     def gaps(self) -> list[str]:
         """Codes of the gaps of its contract."""
         at = self.at
@@ -141,3 +161,63 @@ def test_no_error_source_stands_until_an_error_came_by_either_way(fed: Fed) -> N
     assert fed.gaps() == []
     fed.captured()
     assert told() == [False] * 3
+
+
+def unread(at: HttpScene) -> dict[str, Any]:
+    """The answer of a verification that waits for the exceptions of the provider."""
+    answer = at.verify()
+    assert answer.status_code == 202, answer.text
+    told: dict[str, Any] = answer.json()
+    assert (told["verification"]["outcome"], told["reason"]) == ("pending", "provider_exceptions_unread")
+    return told
+
+
+def test_a_recurrence_of_the_last_minute_is_not_missed(fed: Fed) -> None:
+    """The window is over and there is traffic. The exceptions were not read as far, so nothing is concluded."""
+    at = fed.at
+    fed.deployed()
+    fed.wait(125)
+    fed.provider.capture("$exception", fed.provider.now - 10, **exception(release="1.0.1"))
+    unread(at)
+    assert at.run()["status"] == "verifying"
+    assert fed.look() == 1
+    shown = at.must(at.verify(), 200)["verification"]
+    assert (shown["outcome"], shown["sample"]["recurrence_count"]) == ("recurred", 1)
+
+
+def test_a_verification_passes_once_the_exceptions_of_its_window_were_read(fed: Fed) -> None:
+    """Arrivals that the provider shows two minutes late are among them."""
+    at = fed.at
+    fed.deployed()
+    fed.wait(125)
+    assert fed.look() == 0
+    unread(at)
+    fed.wait(125)
+    assert unread(at)["verification"]["sample"]["observed_to"] < at.run()["deploy"]["recorded_at"] + 120
+    assert fed.look() == 0
+    done = at.must(at.verify(), 200)
+    assert "reason" not in done
+    assert (done["verification"]["outcome"], done["verification"]["sample"]["count"]) == ("no_recurrence", 3)
+
+
+def test_a_verification_without_the_exceptions_ends_after_its_deadline(fed: Fed) -> None:
+    at = fed.at
+    fed.deployed()
+    fed.wait(1000)
+    unread(at)
+    fed.wait(600)
+    assert at.must(at.verify(), 200)["verification"]["outcome"] == "insufficient_traffic"
+
+
+def test_an_error_by_dsn_recurs_at_once(fed: Fed) -> None:
+    """Whatever was read at the provider."""
+    at = fed.at
+    fed.deployed()
+    frames = [{"file": "pay.py", "function": "pay", "in_app": True, "filename": "app/pay.py"}]
+    told = {"exception": {"type": "KeyError", "value": "missing", "frames": frames}}
+    case_id = at.case_id
+    at.wait(2)
+    at.error(message="missing", environment="production", extra=told)
+    assert at.case_id == case_id
+    at.wait(5)
+    assert at.must(at.verify(), 200)["verification"]["outcome"] == "recurred"
