@@ -83,16 +83,10 @@ LATE_SECONDS = 86400  # the client's own time may differ this much from the time
 BROWSER_LIBRARIES = frozenset({"web", "js"})
 _EXCEPTION = "$exception"
 
-_QUERY = f"""
-select event, toUnixTimestamp(created_at), properties from events
-where event in {{events}} and isNotNull(properties.{PROOF_PROPERTY})
-  and timestamp >= toDateTime({{earliest}})
-  and created_at >= toDateTime({{since}}) and created_at < toDateTime({{until}})
-order by created_at desc limit {MAX_ROWS}
-"""  # noqa: S608 - put together from constants
-
+_PROOF = load_query("analytics/connected", "proof_events").filled(proof=PROOF_PROPERTY, most=MAX_ROWS).text
 _COUNT = load_query("analytics/connected", "event_traffic").text
 _USUAL = load_query("analytics/connected", "usual_environment").text
+_NEWEST = load_query("analytics/connected", "newest_event").text
 
 
 class _Rows(msgspec.Struct):
@@ -111,13 +105,6 @@ class _Total(msgspec.Struct):
     """The provider's answer to a count."""
 
     results: Annotated[list[tuple[int]], msgspec.Meta(min_length=1, max_length=1)]
-
-
-_NEWEST = """
-select toUnixTimestamp(max(created_at)) from events
-where timestamp >= toDateTime({earliest})
-limit 1
-"""
 
 
 class _Levels(msgspec.Struct):
@@ -304,7 +291,7 @@ class ConnectedAnalytics:
         self, events: list[str], since: int, until: int
     ) -> list[tuple[str, int, dict[str, Any]]] | ReadFailed:
         values = {"events": events, "since": since, "until": until, "earliest": max(0, since - LATE_SECONDS)}
-        answer = await self._query(_QUERY, values, _Rows, first=True)
+        answer = await self._query(_PROOF, values, _Rows, first=True)
         if isinstance(answer, ReadFailed):
             return answer
         rows = []

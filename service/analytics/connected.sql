@@ -1,3 +1,17 @@
+-- proof_events --
+-- Events with the marker of a proof, newest first.
+select event, toUnixTimestamp(created_at), properties from events
+where event in {events} and isNotNull(properties.{proof})
+  and timestamp >= toDateTime({earliest})
+  and created_at >= toDateTime({since}) and created_at < toDateTime({until})
+order by created_at desc limit {most}
+
+-- newest_event --
+-- When the newest event of all came in.
+select toUnixTimestamp(max(created_at)) from events
+where timestamp >= toDateTime({earliest})
+limit 1
+
 -- traffic --
 -- How many events of any name came in a period before a moment (0) and from it on (1).
 select if(created_at < toDateTime({moment}), 0, 1) as place, count() from events

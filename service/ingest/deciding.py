@@ -20,9 +20,10 @@ from service.ingest.items import STORED, Assignment, Item, LogRow
 from service.ingest.locking import CaseRoom, Memory, Project, overflow_of, rules_of
 from service.ingest.outcomes import SdkClock, occurred_at
 from service.ingest.tally import Assigned, Tally
+from service.sql import load_query
 from statemachines.cases import case
 from statemachines.cases import suppression as suppressions
-from statemachines.deploys.releases import PARTS, is_older, parts
+from statemachines.deploys.releases import is_older, parts
 from statemachines.kernel.machine import Stream
 from statemachines.projects.project import ProjectDeletionInProgress
 
@@ -73,26 +74,7 @@ class Attempt:
 # reopens nothing. Deploys are read beside the locks: one that is recorded at the same moment may be seen or not, as
 # if the error had come before or after it.
 
-_BARE = rf"regexp_replace(d.version, '{PARTS}.*$', '\2')"
-_NAME = rf"regexp_replace(d.version, '{PARTS}.*$', '\1')"
-_REPAIRED_BY = f"""
-select w.project_id, w.environment, w.release, w.resolved_at, present.version,
-    coalesce((last.recorded_at, last.id) < (present.recorded_at, present.id), false)
-from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[])
-    as w(project_id, environment, release, resolved_at, name, bare)
-left join lateral (
-    select {_NAME} as name, d.recorded_at, d.id from deploys d
-    where d.project_id = w.project_id and d.environment = w.environment and {_BARE} = w.bare
-        and (w.name = '' or {_NAME} in ('', w.name))
-    order by d.recorded_at desc, d.id desc limit 1) last on true
-cross join lateral (select coalesce(nullif(w.name, ''), last.name, '') as name) package
-cross join lateral (
-    select d.version, d.recorded_at, d.id from deploys d
-    where d.project_id = w.project_id and d.environment = w.environment and d.recorded_at <= w.resolved_at
-        and (package.name = '' or {_NAME} in ('', package.name))
-    order by d.recorded_at desc, d.id desc limit 1) present
-"""  # noqa: S608 - put together from constants
-"""A release without a name is of the package that was last deployed as that version."""
+_REPAIRED_BY = load_query("ingest/flushing", "repaired_by")
 
 
 class ReleaseQuestion(NamedTuple):

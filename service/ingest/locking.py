@@ -10,7 +10,6 @@ from typing import NamedTuple
 import msgspec
 
 from service.eventstore.connect.connection import Connection
-from service.eventstore.connect.facts import NOW
 from service.eventstore.connect.pipeline import array, columns
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import IdempotencyRecord
@@ -18,6 +17,7 @@ from service.eventstore.state.cache import StateCache, StreamName
 from service.eventstore.state.loading import Footprint, Loaded, StreamHead, lock_and_load
 from service.eventstore.state.unit import Registry
 from service.ingest.items import Item
+from service.sql import load_query
 from statemachines.cases import case
 from statemachines.cases import suppression as suppressions
 from statemachines.cases.case import public_share
@@ -26,47 +26,20 @@ from statemachines.kernel.machine import Stream
 # The statements of the intake, beside those it shares with the rounds of the command loop.
 
 # Plain statements, outside a pipeline: they arm the timeout of an idle transaction (see eventstore/write/round.py).
-FACTS = f"select {NOW}, ingest_projects(wanted => %s)::text, ingest_public_dsns(wanted => %s)::text"
-LOCK = """select ingest_lock(gates => %s, wanted => %s, head_projects => %s, head_streams => %s,
-    record_names => %s::json, senders => %s)::text
-"""
-STORE = """select ingest_store(moment => %s, flusher => %s, number => %s, new_records => %s::json, new_logs => %s::json,
-    new_analytics => %s::json, new_cases => %s::json, new_users => %s::json, new_usage => %s::json)
-"""
-PARTS = "select ingest_parts(moment => %s, new_parts => %s::json)"
-FLUSH = """select ingest_flush(gates => %s, key_locks => %s, flusher_lock => %s, head_projects => %s,
-    head_streams => %s, head_revisions => %s, senders => %s, dsn_hashes => %s, accounts => %s, flusher => %s,
-    number => %s, new_records => %s::json, new_parts => %s::json, new_logs => %s::json, new_analytics => %s::json,
-    new_cases => %s::json, new_users => %s::json, new_usage => %s::json)
-"""
-ENTER_ROOMS = """
-insert into case_rates as r (project_id, hour, opened) select p, %s, 0 from unnest(%s::text[]) p order by p
-on conflict (project_id) do update set hour = greatest(r.hour, excluded.hour),
-    opened = case when r.hour < excluded.hour then 0 else r.opened end,
-    opened_public = case when r.hour < excluded.hour then 0 else least(r.opened_public, r.opened) end
-returning r.project_id, r.hour, r.opened, r.opened_public
-"""
-LEAVE_ROOMS = """
-update case_rates r set opened = r.opened + u.opened, opened_public = r.opened_public + u.by_public
-from unnest(%s::text[], %s::bigint[], %s::bigint[]) u(project_id, opened, by_public) where r.project_id = u.project_id
-"""
-LAST_BATCH = "select batch, seen_at from ingest_flushers where id = %s"
-WAIT_NAME = "select pg_advisory_xact_lock(%s::bigint)"
-GIVE_UP = """
-insert into ingest_flushers as f (id, batch, seen_at, given_up)
-values (%s, 0, (select service_seconds()), %s)
-on conflict (id) do update set given_up = excluded.given_up
-"""
-END_SESSION = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and application_name = %s"
-STANDING = """
-select coalesce((select l.number from provider_looks l where l.project_id = %s), 0), (
-    select c.id from provider_connections c where c.project_id = %s and c.status = 'connected'
-    order by c.connected_at desc, c.id desc limit 1)
-"""
-STORE_PROVIDED = """select provider_store(moment => %s, look => %s::json, new_cases => %s::json, new_counts => %s::json,
-    new_groups => %s::json, uuids => %s, last_at => %s)
-"""
-DROP_PROVIDED = "select drop_provided(project => %s)"
+FACTS = load_query("ingest/flushing", "facts")
+LOCK = load_query("ingest/flushing", "lock")
+STORE = load_query("ingest/flushing", "store")
+PARTS = load_query("ingest/flushing", "parts")
+FLUSH = load_query("ingest/flushing", "flush")
+ENTER_ROOMS = load_query("ingest/flushing", "enter_rooms")
+LEAVE_ROOMS = load_query("ingest/flushing", "leave_rooms")
+LAST_BATCH = load_query("ingest/flushing", "last_batch")
+WAIT_NAME = load_query("ingest/flushing", "wait_name")
+GIVE_UP = load_query("ingest/flushing", "give_up")
+END_SESSION = load_query("ingest/flushing", "end_session")
+STANDING = load_query("ingest/flushing", "standing")
+STORE_PROVIDED = load_query("ingest/flushing", "store_provided")
+DROP_PROVIDED = load_query("ingest/flushing", "drop_provided")
 
 
 # What a flush holds and knows before it decides: its locks, its clock, and the projects of its senders. A flush that

@@ -15,15 +15,16 @@ from psycopg.pq.abc import PGresult
 
 from service.eventstore.connect.connection import AsyncConnection
 from service.eventstore.connect.pipeline import STALE, WENT_WELL, numbered
+from service.sql import Statement
 
 
 class PreparedStatement:
     """A statement with places `%s` on a connection of its own, which nobody else uses. One run at a time."""
 
-    def __init__(self, connection: AsyncConnection, query: str) -> None:
+    def __init__(self, connection: AsyncConnection, query: Statement) -> None:
         self._connection = connection
         self._pgconn = connection.pgconn
-        self._text, self._places = numbered(query)
+        self._text, self._places = numbered(str(query))
         self._name = b""  # empty until it is prepared
         self._made = 0
 

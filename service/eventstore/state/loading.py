@@ -28,6 +28,7 @@ from service.eventstore.state.cache import (
     read_documents,
 )
 from service.eventstore.state.unit import Registry, RowName, Working, fold_rows
+from service.sql import Statement
 from statemachines.kernel.machine import Recorded, Stream
 from statemachines.kernel.topics import UnknownTopic, decode_event
 
@@ -138,7 +139,10 @@ class Footprint:
 
 
 def lock_and_load(
-    connection: Connection, footprint: Footprint, wait_ms: int | None, last: tuple[str, Sequence[Any]] = ASK_MOMENT
+    connection: Connection,
+    footprint: Footprint,
+    wait_ms: int | None,
+    last: tuple[Statement, Sequence[Any]] = ASK_MOMENT,
 ) -> Loaded:
     """Run the pipeline. `wait_ms` bounds every wait in it (None: heads are tried); only heads and fences wait.
 

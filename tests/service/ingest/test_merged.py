@@ -20,6 +20,7 @@ from service.eventstore.history.rebuild import rebuild
 from service.eventstore.log.sequencer import sequence_all
 from service.ingest.outcomes import NO_CLOCK, SdkClock
 from service.registry import read_models
+from service.sql import load_query
 from statemachines.cases import case
 from statemachines.cases.acting import Merge
 from statemachines.cases.agent_run import Outcome
@@ -240,7 +241,9 @@ async def test_packages_of_a_project_are_repaired_by_their_own_deploys(database_
 
 
 async def test_the_database_splits_releases_as_the_service_does(sql):
-    """Name and version, by one pattern; and the index of deploys is by that pattern."""
+    """Name and version, by one pattern. The query and the index of deploys are by that pattern."""
+    for part in ("package_of_deploy", "version_of_deploy"):
+        assert f"'{PARTS}.*$'" in str(load_query("ingest/flushing", part))
     odd = ("@", "v", "+", ".", "1", "a", "\n", "V2", "shop", "-")
     for seed in range(3000):
         release = "".join(random.Random(seed).choices(odd, k=seed % 12))

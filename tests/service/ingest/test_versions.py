@@ -114,7 +114,7 @@ def test_that_an_old_case_is_absent_is_looked_up_by_index(database_url: str, sql
         plans: list[str] = []
         admin.add_notice_handler(lambda notice: plans.append(str(notice.message_primary)))
         for _ in range(8):  # from the sixth on the plan may be one for any values
-            [[stored]] = admin.execute(locking.FLUSH.encode(), values).fetchall()
+            [[stored]] = admin.execute(locking.FLUSH, values).fetchall()
             assert stored is not None
     told = [plan for plan in plans if "known.revision = 0" in plan]
     assert len(told) == 8
@@ -122,7 +122,7 @@ def test_that_an_old_case_is_absent_is_looked_up_by_index(database_url: str, sql
         assert "using stream_heads_pkey on stream_heads" in plan
         assert "Seq Scan on stream_heads" not in plan
     sql.execute("insert into stream_heads values (%s, 'none_99', 'case', 1, '')", (PROJECT,))
-    assert sql.execute(locking.FLUSH.encode(), values).fetchone() == (None,)
+    assert sql.execute(locking.FLUSH, values).fetchone() == (None,)
 
 
 async def test_an_old_case_takes_its_errors_whatever_is_known(
