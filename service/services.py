@@ -11,7 +11,7 @@ from service.auth.authenticator import Authenticator
 from service.auth.oidc.issuer import Issuer
 from service.billing.payments import Payments
 from service.billing.usage import Notices
-from service.cases.sourcemaps.lookup.unmangling import Unmangler
+from service.cases.sourcemaps.unmangling import Unmangler
 from service.egress.guard import Guard
 from service.events.feeds import Feeds
 from service.eventstore.follow.follower import Follower

@@ -38,7 +38,7 @@ from service.analytics.metadata import MAX_KEY, MOST_ERRORS, MOST_KEYS, MOST_NAM
 from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
 from service.analytics.structured.dialects import MOST_BYTES
 from service.cases.sourcemaps.bundles import MOST_BUNDLE, MOST_ENTRIES, MOST_UNPACKED
-from service.cases.sourcemaps.lookup.deciding import MAP_PATIENCE, PATIENCE
+from service.cases.sourcemaps.deciding import MAP_PATIENCE, PATIENCE
 from service.cli import main
 from service.cli.machines import named
 from service.egress.exchange import MAX_HEAD

@@ -19,7 +19,7 @@ from itertools import islice
 import psycopg
 import structlog
 
-from service.cases.sourcemaps.lookup.deciding import DecidingFrames
+from service.cases.sourcemaps.deciding import DecidingFrames
 from service.eventstore.connect.connection import OUTAGE
 from service.eventstore.declare.commands import Outcome, OutcomeUnknown
 from service.eventstore.declare.faults import Meaning

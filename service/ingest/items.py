@@ -22,7 +22,7 @@ from schemas.cases.log import ERROR_LEVELS, LEVELS, MAX_EXTRA_BYTES, Level, LogA
 from schemas.kernel.published import body_schema
 from schemas.onboarding import PROOF_PROPERTY
 from service.auth.refusals import InvalidPayload
-from service.cases.sourcemaps.lookup.deciding import LATE, Mapped, MappedFrame, Minified, minified_frames
+from service.cases.sourcemaps.deciding import LATE, Mapped, MappedFrame, Minified, minified_frames
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Origin, Outcome
 from service.eventstore.state.cache import RecordName, Waiter

@@ -8,8 +8,8 @@ from typing import Any
 import procrastinate
 import structlog
 
-from service.cases.commands.suppression import apply_rules
-from service.cases.sourcemaps import forgetting
+from service.cases.sourcemaps import blobs
+from service.cases.suppression import apply_rules
 from service.eventstore.history.stored import StoredEvent
 from service.eventstore.log.reactor import Job
 from service.services import Services
@@ -34,7 +34,7 @@ async def apply(services: Services, args: Mapping[str, Any]) -> None:
 
 async def forget_uploads(services: Services, _: Mapping[str, Any]) -> None:
     """Delete the bytes of source maps that nothing keeps."""
-    await forgetting.forget_uploads(services.settings.database_url)
+    await blobs.forget_uploads(services.settings.database_url)
 
 
 def on_rule(event: StoredEvent) -> Job:

@@ -12,8 +12,8 @@ from service.auth.authenticator import Authenticator
 from service.auth.oidc.issuer import Issuer
 from service.billing.payments import Payments
 from service.billing.usage import Notices
-from service.cases.sourcemaps.lookup.deciding import DecidingFrames
-from service.cases.sourcemaps.lookup.unmangling import Unmangler
+from service.cases.sourcemaps.deciding import DecidingFrames
+from service.cases.sourcemaps.unmangling import Unmangler
 from service.egress.guard import Guard
 from service.egress.lookups import Lookups
 from service.events.feeds import Feeds

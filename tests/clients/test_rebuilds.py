@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from service.cases.sourcemaps.lookup.frames import parse_stack
+from service.cases.sourcemaps.frames import parse_stack
 from tests.clients.test_generators import HERE, MODULES, pytestmark, run
 from tests.support.accounts import bearer, create_project, sign_in
 from tests.support.server import ServerHandle

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from service.cases.sourcemaps.lookup.resolving import ReadyMap, SourcePlace, inside
+from service.cases.sourcemaps.resolving import ReadyMap, SourcePlace, inside
 from tests.clients.test_generators import INSTALLED, MODULES, run
 from tests.support import accounts
 from tests.support.server import ServerHandle

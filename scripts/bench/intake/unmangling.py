@@ -14,9 +14,8 @@ from typing import Any
 import msgspec
 
 from scripts.load import worlds
-from service.cases.sourcemaps.lookup.frames import MOST_FRAMES
-from service.cases.sourcemaps.lookup.show import unmangled
-from service.cases.sourcemaps.lookup.unmangling import Unmangler
+from service.cases.sourcemaps.frames import MOST_FRAMES
+from service.cases.sourcemaps.unmangling import Unmangler, unmangled
 from service.eventstore.store import EventStore
 from service.registry import registry
 from tests.support.mappings import Segment, document

@@ -1,24 +1,201 @@
-"""Bundles of source maps as `sentry-cli` makes them: an archive with a manifest (its artifact bundles).
+"""Bundles of source maps: their parts, the archives that `sentry-cli` makes, and their files in projects (G-141).
 
-Nothing that an archive says of itself is believed: its directory is read up to a bound, entries are unpacked step by
-step up to what a file may be large, all of them up to what a bundle may, and their names are looked up in the manifest
-and never used as paths.
+They belong to the person whose key was used, whatever the path says: another can neither use nor find them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import struct
+import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO, NamedTuple, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, BinaryIO, Literal, NamedTuple, cast
 from urllib.parse import urljoin
 
 import msgspec
 
 from schemas.cases.source_map import MAX_MAP_BYTES, SourceMapKind
-from service.cases.sourcemaps.keeping import Name, normal_debug_id
+from service.auth.principals import Principal
+from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, Unauthenticated
+from service.cases.sourcemaps import blobs, keeping
+from service.cases.sourcemaps.blobs import Destination, Worker
+from service.cases.sourcemaps.keeping import File, Kept, Name, ProjectFull, normal_debug_id
+from service.eventstore.connect.facts import NOT_WRITTEN, Facts
+from service.eventstore.declare.commands import Intent
+from service.eventstore.store import EventStore
+from service.fairness.turns import Turns
+from service.multipart import MOST_HEADER, MalformedForm, boundary_of, place_of
+from service.sql import load_query
+
+# Parts of bundles, as `sentry-cli` sends them before it says what they are: named by their SHA-1, and forgotten
+# soon.
+
+CHUNK_BYTES = 1024 * 1024
+CHUNKS_A_REQUEST = 4
+MOST_REQUEST = CHUNK_BYTES * CHUNKS_A_REQUEST + 64 * 1024  # bytes of a body, with what separates its parts
+MOST_HELD = 256 * 1024 * 1024
+"""Bytes of one person's parts that wait to be named."""
+MOST_PARTS = 64  # of a request, those of other names included
+
+_HELD = load_query("cases/sourcemaps", "chunk_bytes")
+_STORE = load_query("cases/sourcemaps", "store_chunk")
+_THERE = load_query("cases/sourcemaps", "chunks_there")
+_ONE = load_query("cases/sourcemaps", "chunk")
+_FORGET = load_query("cases/sourcemaps", "forget_chunks")
+
+_BLANK = b"\r\n\r\n"
+
+
+class Chunk(NamedTuple):
+    """A part: its SHA-1 in hex, its bytes, and these compressed."""
+
+    id: str
+    size: int
+    packed: bytes
+
+
+class TooMuchHeld(Refusal):
+    """More parts wait to be named than may."""
+
+    code = "payload_too_large"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Too many bundle parts are waiting to be assembled. They expire within an hour.", max_bytes=MOST_HELD
+        )
+
+
+def read_form(content_type: str, body: bytes) -> list[Chunk]:
+    """Take the parts out of a form. Raises InvalidPayload for what is no form, and for parts with other names.
+
+    One that comes packed is unpacked no further than a part may be large.
+    """
+    try:
+        return [_chunk(part) for part in _parts(content_type, body)]
+    except MalformedForm as fault:
+        raise _bad(str(fault)) from None
+
+
+class _Part(NamedTuple):
+    name: str
+    packed: bool
+    content: bytes
+
+
+def _chunk(part: _Part) -> Chunk:
+    name, content = part.name, _unpacked(part.content) if part.packed else part.content
+    if len(content) > CHUNK_BYTES:
+        raise _bad(f"must hold parts of at most {CHUNK_BYTES} bytes")
+    if hashlib.sha1(content, usedforsecurity=False).hexdigest() != name:
+        raise _bad("must name each part after the SHA-1 of its bytes")
+    return Chunk(name, len(content), blobs.pack(content))
+
+
+def _unpacked(part: bytes) -> bytes:
+    try:
+        unpacker = zlib.decompressobj(wbits=31)
+        content = unpacker.decompress(part, CHUNK_BYTES + 1)
+    except zlib.error:
+        raise _bad("must hold file_gzip parts that are packed with gzip") from None
+    if len(content) <= CHUNK_BYTES and not unpacker.eof:
+        raise _bad("must hold whole file_gzip parts")
+    return content
+
+
+def _parts(content_type: str, body: bytes) -> Iterator[_Part]:
+    """The files of a multipart body (RFC 7578). Raises InvalidPayload, and MalformedForm."""
+    boundary = boundary_of(content_type)
+    if boundary is None:
+        raise _bad("must be multipart/form-data")
+    pieces = (b"\r\n" + body).split(boundary, MOST_PARTS + 2)
+    if len(pieces) > MOST_PARTS + 1 or len(pieces) < 2 or not pieces[-1].startswith(b"--"):  # noqa: PLR2004
+        raise _bad("must be a whole form of few parts")
+    for piece in pieces[1:-1]:
+        begin = len(b"\r\n") if piece.startswith(b"\r\n") else 0
+        end = piece.find(_BLANK, begin, begin + MOST_HEADER + len(_BLANK))
+        if end < 0:
+            raise _bad(f"must have parts whose headers end within {MOST_HEADER} bytes")
+        described = place_of(piece[begin:end])
+        field, name = described.get("name"), described.get("filename")
+        if field in {"file", "file_gzip"} and name is not None:
+            yield _Part(name, field == "file_gzip", piece[end + len(_BLANK) :])
+
+
+def _bad(reason: str) -> InvalidPayload:
+    return InvalidPayload("The body is not the multipart form of this operation.", invalid=[("", f"the body {reason}")])
+
+
+async def store_form(
+    store: EventStore, worker: Worker, who: Principal, content_type: str, body: bytes
+) -> Sequence[Chunk]:
+    """Keep the parts of a person's form for a while.
+
+    Raises as `read_form`, TooMuchHeld, Unauthenticated when the key has ended meanwhile, and ServiceUnavailable.
+    """
+    user_id = who.user_id
+    assert user_id is not None, "parts belong to people"
+    chunks = await worker.run(user_id, partial(read_form, content_type, body))
+    [[held]] = await store.fetch(_HELD, user_id=user_id)
+    if held + sum(chunk.size for chunk in chunks) > MOST_HELD:
+        raise TooMuchHeld
+    try:
+        async with store.facts.connection() as connection:
+            for chunk in chunks:
+                values = {
+                    "user_id": user_id,
+                    "key_id": who.id,
+                    "digest": who.secret_hash,
+                    "id": chunk.id,
+                    "size": chunk.size,
+                    "content": chunk.packed,
+                }
+                if not (await connection.execute(_STORE, values)).rowcount:
+                    raise Unauthenticated
+    except NOT_WRITTEN as error:
+        raise ServiceUnavailable from error
+    return chunks
+
+
+async def missing_chunks(store: EventStore, user_id: str, wanted: Sequence[str]) -> list[str]:
+    """Which parts a person has not sent, or not lately, in the order in which they are wanted."""
+    there = {name for (name,) in await store.fetch(_THERE, user_id=user_id, ids=list(wanted))}
+    return [name for name in wanted if name not in there]
+
+
+async def copy(store: EventStore, worker: Worker, user_id: str, wanted: Iterable[str], to: BinaryIO) -> str | None:
+    """Put parts together in a file, one after the other; returns the SHA-1 of all, None when one has just gone."""
+    digest = hashlib.sha1(usedforsecurity=False)
+
+    def append(packed: bytes) -> None:
+        content = blobs.unpack(packed, CHUNK_BYTES)
+        digest.update(content)
+        to.write(content)
+
+    for name in wanted:
+        rows = await store.fetch(_ONE, user_id=user_id, id=name)
+        if not rows:
+            return None
+        await worker.run(user_id, partial(append, rows[0][0]))
+    return digest.hexdigest()
+
+
+async def forget(facts: Facts, user_id: str, used: Sequence[str]) -> None:
+    """Delete parts that are stored elsewhere by now. When the database cannot do so, they go by time."""
+    try:
+        async with facts.connection() as connection:
+            await connection.execute(_FORGET, {"user_id": user_id, "ids": list(used)})
+    except NOT_WRITTEN:
+        return
+
+
+# Bundles of source maps as `sentry-cli` makes them: an archive with a manifest (its artifact bundles). Nothing that
+# an archive says of itself is believed: its directory is read up to a bound, entries are unpacked step by step up to
+# what a file may be large, all of them up to what a bundle may, and their names are looked up in the manifest and
+# never used as paths.
 
 MOST_BUNDLE = 128 * 1024 * 1024
 """Bytes of a bundle as it is sent."""
@@ -165,3 +342,97 @@ def _header(about: Mapping[str, Any], name: str) -> str | None:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and 0 < len(value) <= MOST_NAME and value.isprintable() else None
+
+
+# A bundle put together from its parts, and its files stored in projects (G-141). What is stored when it fails stays:
+# the same bundle again stores the rest. The bundle lies in a file without a name, never as a whole in memory; its
+# files are unpacked and compressed aside, a piece at a time, between those of others.
+
+PIECE = 512 * 1024
+AT_ONCE = 2  # bundles that a process puts together, those of one person one after the other
+MOST_WAITING = 8
+TOGETHER = 50  # files of a bundle that one command keeps
+
+_turns = Turns(places=AT_ONCE, per_tenant=1, waiting=MOST_WAITING)
+
+CarryOut = Callable[[str, Intent[list[Kept]]], Awaitable[object]]
+
+
+class BundleWish(NamedTuple):
+    """A bundle as it is announced: SHA-1 of the whole and of its parts, its release, and the projects it is for."""
+
+    checksum: str
+    parts: Sequence[str]
+    release: str | None
+    project_ids: Sequence[str]
+
+
+class Done(NamedTuple):
+    """What became of it; `detail` says why nothing did."""
+
+    state: Literal["not_found", "ok", "error"]
+    missing: list[str]
+    detail: str | None = None
+
+
+async def assemble(store: EventStore, worker: Worker, user_id: str, wish: BundleWish, carry_out: CarryOut) -> Done:
+    """Put a bundle together and keep its files by commands that `carry_out` carries out for a project.
+
+    Raises ServiceUnavailable, and what `carry_out` raises but for ProjectFull, which the answer tells.
+    """
+    if missing := await missing_chunks(store, user_id, wish.parts):
+        return Done("not_found", missing)
+    if len(wish.parts) * CHUNK_BYTES > MOST_BUNDLE + CHUNK_BYTES:
+        return Done("error", [], f"The bundle is larger than {MOST_BUNDLE} bytes.")
+    async with _turns.place(user_id):
+        with tempfile.TemporaryFile() as file:
+            checksum = await copy(store, worker, user_id, wish.parts, file)
+            if checksum is None:
+                return Done("not_found", await missing_chunks(store, user_id, wish.parts))
+            if checksum != wish.checksum:
+                return Done("error", [], "The checksum is not that of the parts together.")
+            try:
+                for project_id in wish.project_ids:
+                    bundle = await worker.run(user_id, partial(OpenBundle, _rewound(file), wish.release))
+                    await _keep(Destination(store.facts, project_id, user_id, worker), bundle, carry_out)
+            except (BadBundle, ProjectFull) as refused:
+                return Done("error", [], str(refused))
+    await forget(store.facts, user_id, wish.parts)
+    return Done("ok", [])
+
+
+def _rewound(file: BinaryIO) -> BinaryIO:
+    file.seek(0)
+    return file
+
+
+async def _keep(place: Destination, bundle: OpenBundle, carry_out: CarryOut) -> None:
+    """Store the files of a bundle, then name them. Raises BadBundle and what `carry_out` raises."""
+    staged: list[File] = []
+    try:
+        for entry in bundle.entries:
+            pieces = _aside(place, bundle.pieces(entry.path, PIECE))
+            staged.append(File(entry.name, await blobs.stage(place, pieces)))
+            if len(staged) == TOGETHER:
+                await _name(place, staged, carry_out)
+        await _name(place, staged, carry_out)
+    finally:
+        await _drop(place, staged)
+
+
+async def _name(place: Destination, staged: list[File], carry_out: CarryOut) -> None:
+    """Store files. Those already stored with the same bytes are dropped."""
+    if staged:
+        await carry_out(place.project_id, keeping.keep(place.project_id, staged))
+    await _drop(place, staged)
+    staged.clear()
+
+
+async def _drop(place: Destination, staged: Sequence[File]) -> None:
+    for file in staged:
+        await blobs.drop(place.facts, place.project_id, file.staged.blob_id)
+
+
+async def _aside(place: Destination, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    while piece := await place.worker.run(place.tenant, partial(next, pieces, b"")):
+        yield piece

@@ -1,4 +1,4 @@
-"""Which source maps a project keeps: files are put in the place of others and taken away, under one lock (G-141).
+"""Which source maps a project keeps: put in the place of others, taken away, found and shown (G-141, R-CASE-04).
 
 The lock is that of the project's stream, to which nothing is appended: a file is a fact and no event. The same bytes
 again change nothing, whoever sends them and however often.
@@ -6,9 +6,11 @@ again change nothing, whoever sends them and however often.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
+import msgspec
 from msgspec.structs import replace
 
 from projections.cases import (
@@ -19,12 +21,24 @@ from projections.cases import (
     SourceMapRow,
     SourceMapTotalRow,
 )
-from schemas.cases.source_map import MAX_PROJECT_BYTES, SourceMapKind
+from schemas.cases.source_map import (
+    MAX_PROJECT_BYTES,
+    SourceMap,
+    SourceMapKind,
+    SourceMapList,
+    SourceMapRemoved,
+    SourceMapStored,
+)
 from service.auth.refusals import Refusal, refusal
 from service.cases.sourcemaps.blobs import Staged
 from service.eventstore.declare.commands import Intent, Lookup, Unit
+from service.eventstore.read.reader import PageEnd
+from service.eventstore.store import EventStore
+from service.sql import load_query
 from statemachines.kernel.machine import Stream, derived_id
 from statemachines.projects import project as projects
+
+# Which source maps a project keeps: files are put in the place of others and taken away, under one lock (G-141).
 
 PREFIX = "map"
 
@@ -163,3 +177,120 @@ def _of_total(project_id: str) -> Lookup:
 
 def _of(project_id: str, map_id: str) -> Lookup:
     return Lookup(SOURCE_MAPS, project_id, map_id)
+
+
+# Which source maps a project keeps, and which of them belong to a frame (G-141, R-CASE-04).
+
+_NEWEST = load_query("cases/sourcemaps", "source_maps")
+_NEWEST_OF_RELEASE = load_query("cases/sourcemaps", "source_maps_of_release")
+_FOUND = load_query("cases/sourcemaps", "source_maps_for")
+MOST_FOUND = 1000
+"""Files of a release that are looked at for the frames of one error."""
+_ANY_ORIGIN = "~"
+
+
+class StoredFiles(NamedTuple):
+    """How many files a project holds, and their bytes as sent."""
+
+    files: int
+    size: int
+
+
+class Files(NamedTuple):
+    """The files that the frames of an error may belong to."""
+
+    by_debug_id: dict[tuple[str, str], SourceMapRow]  # by kind and debug id
+    by_url: dict[tuple[str, str], SourceMapRow]  # by kind and URL, of the release; the newest of each
+
+
+async def newest(
+    store: EventStore, project_id: str, release: str | None, after: PageEnd, limit: int
+) -> list[SourceMapRow]:
+    """Read at most `limit` files of a project after a place, newest first; of one release, or all (None)."""
+    page = {"project_id": project_id, "at": after.at, "id": after.id, "limit": limit}
+    if release is None:
+        found = await store.fetch(_NEWEST, **page)
+    else:
+        found = await store.fetch(_NEWEST_OF_RELEASE, **page, release=release)
+    return [msgspec.json.decode(text, type=SourceMapRow) for (text,) in found]
+
+
+async def total_of(store: EventStore, project_id: str) -> StoredFiles:
+    """Read what a project holds."""
+    row = await store.get(SOURCE_MAP_TOTALS, project_id, project_id)
+    return StoredFiles(0, 0) if row is None else StoredFiles(row.files, row.size)
+
+
+async def files_for(
+    store: EventStore, project_id: str, debug_ids: Iterable[str], release: str | None, urls: Iterable[str]
+) -> Files:
+    """Find the files of debug ids, and those of a release by the URLs of its minified files."""
+    spelt = sorted({name for url in urls for name in spellings(url)})
+    rows = await store.fetch(
+        _FOUND,
+        project_id=project_id,
+        debug_ids=sorted(set(debug_ids)),
+        release=release,
+        urls=spelt,
+        most=MOST_FOUND,
+    )
+    found = sorted((msgspec.json.decode(text, type=SourceMapRow) for (text,) in rows), key=lambda row: row.stored_at)
+    return Files(
+        {(row.kind, row.debug_id): row for row in found if row.debug_id is not None},
+        {(row.kind, row.source_url): row for row in found if row.release == release and row.source_url is not None},
+    )
+
+
+def spellings(url: str) -> Sequence[str]:
+    """The names that a minified file may be kept under: as it is, without its query, and of any origin."""
+    bare = url.partition("#")[0].partition("?")[0]
+    try:
+        parts = urlsplit(bare)
+    except ValueError:
+        return (url,)
+    path = parts.path if parts.netloc or parts.scheme or parts.path.startswith("/") else f"/{parts.path}"
+    return tuple(dict.fromkeys((url, bare, _ANY_ORIGIN + path)))
+
+
+# Source maps on the wire.
+
+_MEMBERS = SourceMap.__struct_fields__
+
+
+def stored(kept: Kept) -> SourceMapStored:
+    """Show a file that was just stored, or that was there."""
+    return SourceMapStored(
+        **_members(kept.row),
+        project_id=kept.row.project_id,
+        unchanged=kept.unchanged,
+        project_bytes=kept.total.size,
+        max_project_bytes=MAX_PROJECT_BYTES,
+        next_action="Nothing to do. POST /v1/cases/{case_id}/unmangle now uses it.",
+    )
+
+
+def listed(project_id: str, rows: Sequence[SourceMapRow], total: StoredFiles, cursor: str | None) -> SourceMapList:
+    """Show a page of files."""
+    return SourceMapList(
+        project_id=project_id,
+        source_maps=[SourceMap(**_members(row)) for row in rows],
+        count=len(rows),
+        next_cursor=cursor,
+        project_files=total.files,
+        project_bytes=total.size,
+        max_project_bytes=MAX_PROJECT_BYTES,
+        next_action="Delete files of releases you no longer run with DELETE on their ids."
+        if rows
+        else "Upload the source maps of a release with PUT on this path, or with sentry-cli.",
+    )
+
+
+def removed(row: SourceMapRow) -> SourceMapRemoved:
+    """Show that a file is gone."""
+    return SourceMapRemoved(
+        id=row.id, project_id=row.project_id, next_action="Nothing to do. Upload the file again if you need it."
+    )
+
+
+def _members(row: SourceMapRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in _MEMBERS}

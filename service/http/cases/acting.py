@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from schemas.cases.case import ActOnCase, AssignCase, CaseActed, CaseCommented, CommentOnCase, MergeCase, SplitCase
-from service.cases.commands import case as commands
-from service.cases.commands.case import Acted
-from service.cases.show import case as show
+from service.cases import acting as commands
+from service.cases import case as show
+from service.cases.acting import Acted
 from service.eventstore.declare.commands import Answer, Outcome, retry_moved
 from service.http.cases.located import CASE_LOCATED
 from service.http.edge.declare import groups

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from schemas.cases.case import AgentRunRecordedBody, RecordAgentRun
-from service.cases.commands import case as commands
-from service.cases.commands.case import AgentRunReport
-from service.cases.show import case as show
+from service.cases import acting as commands
+from service.cases import case as show
+from service.cases.acting import AgentRunReport
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.cases.located import CASE_LOCATED
 from service.http.edge.body.validation import text_of

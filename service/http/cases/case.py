@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from schemas.cases.case import CaseList, CaseQuery, CaseRecord
-from service.cases.reads import case as reads
-from service.cases.reads import listing
-from service.cases.reads.listing import CaseFilter, ListedCase
-from service.cases.show import case as show
+from service.cases import case as reads
+from service.cases import case as show
+from service.cases import listing
+from service.cases.listing import CaseFilter, ListedCase
 from service.eventstore.declare.commands import Answer
 from service.http.cases.located import CASE_LOCATED
 from service.http.edge.answer.paging import page, start_of

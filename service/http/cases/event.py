@@ -7,13 +7,11 @@ from functools import partial
 from typing import Any
 
 from schemas.cases.event import CaseCommon, CaseEvent, CaseEventList, CaseEventQuery, CaseEventRecord
-from service.cases.reads import event as reads
-from service.cases.reads import feedback
-from service.cases.reads.common import common_of
-from service.cases.reads.event import EventRow
-from service.cases.show import event as show
-from service.cases.show.held import Held, held_in
-from service.cases.sourcemaps.lookup.frames import RecordedFrame, frames_of
+from service.cases import event as reads
+from service.cases import event as show
+from service.cases import feedback
+from service.cases.event import EventRow, Held, common_of, held_in
+from service.cases.sourcemaps.frames import RecordedFrame, frames_of
 from service.eventstore.declare.commands import Answer
 from service.http.cases.located import CASE_LOCATED
 from service.http.edge.answer.paging import encode_cursor, start_of

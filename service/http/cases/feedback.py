@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from schemas.cases.log import FeedbackReportList, FeedbackReportQuery
-from service.cases.reads import feedback as reads
-from service.cases.reads.event import family_of
-from service.cases.show import feedback as show
+from service.cases import feedback as reads
+from service.cases import feedback as show
+from service.cases.event import family_of
 from service.eventstore.declare.commands import Answer
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups

@@ -6,7 +6,7 @@ import msgspec
 
 from schemas.cases.people import CaseUsers, Person, PersonStats, PersonSummary, ProjectUsers, UsersQuery
 from service.auth.refusals import InvalidPayload
-from service.cases.reads import people
+from service.cases import people
 from service.eventstore.declare.commands import Answer
 from service.http.cases.located import CASE_LOCATED
 from service.http.edge.declare import groups

@@ -7,9 +7,9 @@ from functools import partial
 
 from schemas.cases.event import StoredLogList, StoredLogQuery
 from service.auth.refusals import InvalidPayload
-from service.cases.reads import logs as reads
-from service.cases.reads.logs import LogFilter
-from service.cases.show import logs as show
+from service.cases import logs as reads
+from service.cases import logs as show
+from service.cases.logs import LogFilter
 from service.eventstore.declare.commands import Answer
 from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import encode_cursor, start_of

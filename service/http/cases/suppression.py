@@ -16,10 +16,10 @@ from schemas.cases.suppression import (
 )
 from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload
-from service.cases.commands import suppression as suppressing
-from service.cases.commands.suppression import SuppressionWish
-from service.cases.reads import previewing
-from service.cases.show import suppression as show
+from service.cases import suppression
+from service.cases import suppression as show
+from service.cases import suppression as suppressing
+from service.cases.suppression import SuppressionWish
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
@@ -80,7 +80,7 @@ async def create_suppression(call: Call[CreateSuppression, None]) -> Outcome:
 async def preview_suppression(call: Call[PreviewSuppression, None]) -> Answer:
     """Count the cases and errors that a pattern matches; nothing is changed."""
     pattern = call.body.fingerprint_pattern
-    found = await previewing.preview(call.services.store, call.project_id, pattern)
+    found = await suppression.preview(call.services.store, call.project_id, pattern)
     return Answer(200, show.previewed(call.project_id, pattern, found))
 
 

@@ -28,8 +28,8 @@ from schemas.webhooks import (
     ProjectTold,
     RunTold,
 )
-from service.cases.reads.listing import listed_case
-from service.cases.show import case as case_show
+from service.cases import case as case_show
+from service.cases.listing import listed_case
 from service.deploys import deploy as deploy_show
 from service.deploys.deploy import Noted
 from service.eventstore.history.as_of import Mark, Past

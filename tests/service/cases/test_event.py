@@ -12,8 +12,8 @@ import pytest
 from scripts.bench.intake import caselists
 from scripts.load import worlds
 from service.auth.refusals import Refusal
-from service.cases.reads import event as reads
-from service.cases.reads.event import Family
+from service.cases import event as reads
+from service.cases.event import Family
 from service.eventstore.connect.facts import DAY
 from service.eventstore.read.reader import END
 from service.ids import new_id

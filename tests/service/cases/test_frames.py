@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.cases.sourcemaps.lookup.frames import MOST_FRAMES, RecordedFrame, frames_of, may_be_mapped, parse_stack
+from service.cases.sourcemaps.frames import MOST_FRAMES, RecordedFrame, frames_of, may_be_mapped, parse_stack
 
 URL = "https://shop.example/assets/app.min.js?v=1"
 DEBUG_ID = "0b87f1a0-7c4b-4a25-8d3c-7a3a4c4ea1b2"

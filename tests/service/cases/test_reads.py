@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 
-from service.cases.reads import case as reads
+from service.cases import case as reads
 from service.eventstore.connect.facts import DAY
 from service.eventstore.schema.migrations import partition_of
 from service.eventstore.store import EventStore

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.cases.sourcemaps.lookup import resolving
-from service.cases.sourcemaps.lookup.resolving import Corrupt, ReadyMap, SourcePlace, TooComplex, inside
+from service.cases.sourcemaps import resolving
+from service.cases.sourcemaps.resolving import Corrupt, ReadyMap, SourcePlace, TooComplex, inside
 from tests.support.mappings import Segment, document, find
 
 BUNDLE = Path(__file__).parent / "bundle"

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from service.cases.sourcemaps.lookup import trial
-from service.cases.sourcemaps.lookup.resolving import ReadyMap
-from service.cases.sourcemaps.lookup.trial import NotTried, verdict_of
+from service.cases.sourcemaps import trial
+from service.cases.sourcemaps.resolving import ReadyMap
+from service.cases.sourcemaps.trial import NotTried, verdict_of
 from tests.support.mappings import Segment, document
 
 BUNDLE = Path(__file__).parent / "bundle"
@@ -36,7 +36,7 @@ def test_a_file_that_overflows_the_parser_is_too_complex(text: str):
 def test_without_a_trial_such_a_file_ends_the_process():
     """What the trial is for: the parser itself gives no error that could be caught."""
     made = (
-        "import sys; from service.cases.sourcemaps.lookup.resolving import ReadyMap\n"
+        "import sys; from service.cases.sourcemaps.resolving import ReadyMap\n"
         f"ReadyMap(sys.stdin.buffer.read(), b'(' * {NESTED})"
     )
     ended = subprocess.run([sys.executable, "-c", made], input=ONE, check=False, capture_output=True)
@@ -51,7 +51,7 @@ def test_what_survives_half_the_stack_survives_the_whole():
         low, high = (middle, high) if verdict_of(ONE, b"(" * middle) is None else (low, middle)
     assert low > 100
     made = (
-        "import sys, threading; from service.cases.sourcemaps.lookup import trial, resolving\n"
+        "import sys, threading; from service.cases.sourcemaps import trial, resolving\n"
         "threading.stack_size(trial.PARSER_STACK)\n"
         f"thread = threading.Thread(target=resolving.ReadyMap, args=(sys.stdin.buffer.read(), b'(' * {low}))\n"
         "thread.start(); thread.join()"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from service.cases.reads import listing
-from service.cases.reads.listing import CaseFilter, Counted
+from service.cases import listing
+from service.cases.listing import CaseFilter, Counted
 from service.eventstore.read.reader import END, PageEnd
 from tests.support import list_plans
 from tests.support.cluster import TestCluster

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from service.auth.authority import carry_out
-from service.cases.commands import case as commands
+from service.cases import acting as commands
 from service.eventstore.connect.connection import connect
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.log.sequencer import sequence_all

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from service.auth.authority import carry_out
-from service.cases.commands import case as commands
-from service.cases.commands import suppression as suppressing
-from service.cases.commands.case import AgentRunReport
-from service.cases.commands.suppression import SuppressionWish
+from service.cases import acting as commands
+from service.cases import suppression as suppressing
+from service.cases.acting import AgentRunReport
+from service.cases.suppression import SuppressionWish
 from service.eventstore.connect.connection import connect
 from service.eventstore.declare.commands import Intent
 from service.eventstore.history.rebuild import rebuild

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from service.auth.authority import carry_out
-from service.cases.commands import suppression as rules
+from service.cases import suppression as rules
 from service.eventstore.store import EventStore
 from service.ingest import items, locking
 from service.ingest.flushing import Decider, parameters

@@ -12,9 +12,8 @@ from typing import Any
 
 from schemas.cases.foreign import AssembleBundle, Assembled, ChunksStored, ChunkUpload
 from service.auth.refusals import InvalidPayload
-from service.cases.sourcemaps import assembling, chunks
-from service.cases.sourcemaps.assembling import BundleWish
-from service.cases.sourcemaps.bundles import MOST_BUNDLE
+from service.cases.sourcemaps import bundles
+from service.cases.sourcemaps.bundles import MOST_BUNDLE, BundleWish
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.bound import is_project_id
@@ -40,10 +39,10 @@ async def get_chunk_upload(call: Call[None, None]) -> Answer:
     base = call.services.settings.base_url.rstrip("/")
     body = ChunkUpload(
         url=f"{base}/api/0/organizations/{call.path['organization']}/chunk-upload/",
-        chunkSize=chunks.CHUNK_BYTES,
-        chunksPerRequest=chunks.CHUNKS_A_REQUEST,
+        chunkSize=bundles.CHUNK_BYTES,
+        chunksPerRequest=bundles.CHUNKS_A_REQUEST,
         maxFileSize=MOST_BUNDLE,
-        maxRequestSize=chunks.CHUNK_BYTES * chunks.CHUNKS_A_REQUEST,
+        maxRequestSize=bundles.CHUNK_BYTES * bundles.CHUNKS_A_REQUEST,
     )
     return Answer(200, body)
 
@@ -56,7 +55,7 @@ async def get_chunk_upload(call: Call[None, None]) -> Answer:
     principals=KEY,
     mutation=False,
     responses={200: ChunksStored},
-    max_body=chunks.MOST_REQUEST,
+    max_body=bundles.MOST_REQUEST,
     media_type="multipart/form-data",
     extension=True,
     sealed=True,
@@ -64,7 +63,7 @@ async def get_chunk_upload(call: Call[None, None]) -> Answer:
 async def upload_chunks(call: Call[bytes, None]) -> Answer:
     """Keep parts for an hour, until a bundle names them."""
     store, worker = call.services.store, call.services.unmangler.packer
-    kept = await chunks.store_form(store, worker, call.principal, call.header("content-type") or "", call.body)
+    kept = await bundles.store_form(store, worker, call.principal, call.header("content-type") or "", call.body)
     return Answer(200, ChunksStored(stored=[chunk.id for chunk in kept]))
 
 
@@ -85,7 +84,7 @@ async def _assemble(call: Call[AssembleBundle, None], project_ids: list[str]) ->
     wish = BundleWish(body.checksum, body.chunks, body.version, project_ids)
     packer = call.services.unmangler.packer
     try:
-        done = await assembling.assemble(call.services.store, packer, call.user_id, wish, partial(carry_out_in, call))
+        done = await bundles.assemble(call.services.store, packer, call.user_id, wish, partial(carry_out_in, call))
     finally:
         for project_id in project_ids:
             call.services.intake.forget_maps(project_id)

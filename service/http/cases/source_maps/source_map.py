@@ -14,7 +14,7 @@ from schemas.cases.source_map import (
     UploadSourceMapQuery,
 )
 from service.auth.refusals import InvalidPayload
-from service.cases.sourcemaps import blobs, keeping, reads, show
+from service.cases.sourcemaps import blobs, keeping
 from service.cases.sourcemaps.keeping import File, Kept, Name, ProjectFull
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import PageEnd
@@ -47,7 +47,7 @@ async def upload_source_map(call: Call[bytes, UploadSourceMapQuery]) -> Outcome:
     assert arriving is not None, "the operation streams"
     if (call.header("content-encoding") or "identity").strip().lower() not in {"identity", ""}:
         raise UnsupportedMediaType("The body must not have a content coding.")
-    total = await reads.total_of(call.services.store, call.project_id)
+    total = await keeping.total_of(call.services.store, call.project_id)
     announced = call.header("content-length") or "0"
     if total.size + (int(announced) if announced.isdigit() else 0) > MAX_PROJECT_BYTES + MAX_MAP_BYTES:
         raise ProjectFull(total.size)  # Whatever it takes the place of; what comes nearer is judged under the lock.
@@ -64,7 +64,7 @@ async def upload_source_map(call: Call[bytes, UploadSourceMapQuery]) -> Outcome:
 
 def _stored(kept: list[Kept]) -> Answer:
     [one] = kept
-    return Answer(200, show.stored(one))
+    return Answer(200, keeping.stored(one))
 
 
 @groups.CASES.operation(
@@ -79,10 +79,10 @@ def _stored(kept: list[Kept]) -> Answer:
 async def list_source_maps(call: Call[None, SourceMapQuery]) -> Answer:
     """List what is kept, newest first, without contents: open also while the quota is used up (R-BILL-15)."""
     query, store = call.query, call.services.store
-    found = await reads.newest(store, call.project_id, query.release, start_of(query), query.limit + 1)
+    found = await keeping.newest(store, call.project_id, query.release, start_of(query), query.limit + 1)
     shown, cursor = page(found, query, lambda row: PageEnd(row.stored_at, row.id))
-    total = await reads.total_of(store, call.project_id)
-    return Answer(200, show.listed(call.project_id, shown, total, cursor))
+    total = await keeping.total_of(store, call.project_id)
+    return Answer(200, keeping.listed(call.project_id, shown, total, cursor))
 
 
 @groups.CASES.operation(
@@ -99,7 +99,7 @@ async def list_source_maps(call: Call[None, SourceMapQuery]) -> Answer:
 async def remove_source_map(call: Call[None, None]) -> Outcome:
     """Take a file away, which gives its room back."""
     intent = keeping.remove(call.project_id, call.path["source_map_id"])
-    outcome = await call.carry_out(intent, lambda row: Answer(200, show.removed(row)))
+    outcome = await call.carry_out(intent, lambda row: Answer(200, keeping.removed(row)))
     call.services.intake.forget_maps(call.project_id)
     return outcome
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.cases.event import UnmangledCase
-from service.cases.sourcemaps.lookup import show
+from service.cases.sourcemaps import unmangling
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.cases.located import CASE_LOCATED
 from service.http.edge.declare import groups
@@ -28,7 +28,7 @@ async def unmangle_case(call: Call[None, None]) -> Answer | Outcome:
     """Resolve the frames of the latest error with the source maps that are stored; nothing is changed."""
     case_id = call.subject.id
     found = await call.services.unmangler.unmangle(call.project_id, case_id, call.principal.tenant)
-    answer = Answer(200, show.unmangled(case_id, found))
+    answer = Answer(200, unmangling.unmangled(case_id, found))
     if call.key is None:
         return answer
     # With a key what was answered once is answered again, whatever was uploaded meanwhile (G-008).

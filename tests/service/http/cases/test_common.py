@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from service.cases.reads import common as common_reads
-from service.cases.reads.common import Common, common_of
-from service.cases.reads.event import family_of
+from service.cases import event as common_reads
+from service.cases.event import Common, common_of, family_of
 from service.eventstore.store import EventStore
 from tests.support.api import Person, World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

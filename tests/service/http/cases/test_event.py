@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from schemas.cases.event import MAX_PAGE_BYTES, CaseEventQuery
-from service.cases.sourcemaps.lookup.show import ADVICE
+from service.cases.sourcemaps.unmangling import ADVICE
 from service.fairness.offload import LARGE
 from service.http.cases.event import list_case_events
 from service.ids import new_id

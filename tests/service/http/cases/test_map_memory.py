@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from service.cases.sourcemaps.lookup import deciding
-from service.cases.sourcemaps.lookup.deciding import LATE, DecidingFrames, MappedFrame, Minified
-from service.cases.sourcemaps.lookup.frames import RecordedFrame
-from service.cases.sourcemaps.lookup.unmangling import Unmangler
+from service.cases.sourcemaps import deciding
+from service.cases.sourcemaps.deciding import LATE, DecidingFrames, MappedFrame, Minified
+from service.cases.sourcemaps.frames import RecordedFrame
+from service.cases.sourcemaps.unmangling import Unmangler
 from service.eventstore.store import EventStore
 from tests.service.http.cases.test_acting import project as project  # noqa: PLC0414 (a fixture is found by name)
 from tests.service.http.cases.test_mapped_grouping import PLACE, URL, build, upload

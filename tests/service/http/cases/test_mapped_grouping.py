@@ -10,9 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.cases.sourcemaps.lookup.deciding import LATE, DecidingFrames, Minified, minified_frames
-from service.cases.sourcemaps.lookup.frames import RecordedFrame
-from service.cases.sourcemaps.lookup.unmangling import Unmangler
+from service.cases.sourcemaps.deciding import LATE, DecidingFrames, Minified, minified_frames
+from service.cases.sourcemaps.frames import RecordedFrame
+from service.cases.sourcemaps.unmangling import Unmangler
 from service.eventstore.store import EventStore
 from service.registry import registry
 from tests.service.http.cases.test_acting import project as project  # noqa: PLC0414 (a fixture is found by name)

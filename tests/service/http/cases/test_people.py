@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from service.cases.reads import people
+from service.cases import people
 from service.ids import new_id
 from tests.service.http.cases.test_acting import act
 from tests.service.http.cases.test_acting import project as project  # noqa: PLC0414 (a fixture is found by name)

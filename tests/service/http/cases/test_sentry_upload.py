@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from service.auth.refusals import InvalidPayload
-from service.cases.sourcemaps import bundles, chunks
+from service.cases.sourcemaps import bundles
 from tests.service.http.cases.test_acting import project as project  # noqa: PLC0414 (a fixture is found by name)
 from tests.service.http.cases.test_source_map import DEBUG_ID, MAP
 from tests.service.http.cases.test_unmangle import MINIFIED
@@ -55,11 +55,11 @@ async def send(owner: Any, *parts: bytes, packed: bool = True, names: list[str] 
 async def upload(owner: Any, project_id: str, bundle: bytes, parts: int = 1, **more: Any) -> dict[str, Any]:
     """Send a bundle as the program does: ask, send what is missing, ask again."""
     size = -(-len(bundle) // parts)
-    chunks = [bundle[first : first + size] for first in range(0, len(bundle), size)]
-    wish = {"checksum": sha1(bundle), "chunks": [sha1(chunk) for chunk in chunks], "projects": [project_id], **more}
+    bundles = [bundle[first : first + size] for first in range(0, len(bundle), size)]
+    wish = {"checksum": sha1(bundle), "chunks": [sha1(chunk) for chunk in bundles], "projects": [project_id], **more}
     asked = ok(await owner.post(ASSEMBLE, wish))
     assert (asked["state"], asked["missingChunks"]) == ("not_found", wish["chunks"])
-    ok(await send(owner, *chunks))
+    ok(await send(owner, *bundles))
     return ok(await owner.post(ASSEMBLE, wish))
 
 
@@ -162,17 +162,22 @@ async def test_headers_of_many_parameters_are_refused_and_not_gone_over_again_an
     for value in (FORM + ";" * 2000, "multipart/form-data; boundary=" + "x" * 71, 'multipart/form-data; boundary="x'):
         answer = await owner.call("POST", CHUNKS, content=form(FILE), headers={"content-type": value})
         refused(answer, 400, "invalid_payload")
-    for header in (FILE + many, b"x-more: " + b"x" * chunks.MOST_HEADER + b"\r\n" + FILE, FILE + b'; x="', FILE + b"x"):
+    for header in (
+        FILE + many,
+        b"x-more: " + b"x" * bundles.MOST_HEADER + b"\r\n" + FILE,
+        FILE + b'; x="',
+        FILE + b"x",
+    ):
         with pytest.raises(InvalidPayload):
-            chunks.read_form(FORM, form(header))
+            bundles.read_form(FORM, form(header))
 
 
 def test_headers_are_read_as_programs_write_them():
     body = form(FILE, b"content-type: text/plain\r\n" + FILE + b" ; ;", FILE.lower().replace(b'"', b""))
     for content_type in (FORM, 'Multipart/Form-Data ;BOUNDARY="x";', "multipart/form-data; charset=utf-8;boundary=x"):
-        assert [chunk.id for chunk in chunks.read_form(content_type, body)] == [sha1(b"abc")] * 3
+        assert [chunk.id for chunk in bundles.read_form(content_type, body)] == [sha1(b"abc")] * 3
     other = b'Content-Disposition: form-data; name="other"; filename="a\\"; name=\\"file"'
-    assert chunks.read_form(FORM, form(other)) == []
+    assert bundles.read_form(FORM, form(other)) == []
 
 
 async def test_only_members_and_their_own_parts(world: World, project):

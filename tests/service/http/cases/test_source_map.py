@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schemas.cases.source_map import MAX_MAP_BYTES, MAX_PROJECT_BYTES
-from service.cases.sourcemaps import forgetting
+from service.cases.sourcemaps import blobs
 from tests.service.http.cases.test_acting import project as project  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.api import World, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
@@ -166,13 +166,13 @@ async def test_what_nothing_keeps_goes_by_time(world: World, project):
     owner, project_id, _ = project
     ok(await put(owner, project_id, debug_id=DEBUG_ID))
     ok(await put(owner, project_id, MAP + b" ", debug_id=DEBUG_ID))
-    await forgetting.forget_uploads(world.server.database_url)
+    await blobs.forget_uploads(world.server.database_url)
     assert await rows_of(world, project_id, "source_map_blobs") == 2  # a read may have begun before
     await world.sql(
         "update source_map_blobs set stored_at = stored_at - %s where project_id = %s",
-        forgetting.SECONDS + 1, project_id,
+        blobs.SECONDS + 1, project_id,
     )  # fmt: skip
-    assert await forgetting.forget_uploads(world.server.database_url) >= 1
+    assert await blobs.forget_uploads(world.server.database_url) >= 1
     assert await rows_of(world, project_id, "source_map_blobs") == 1
     assert await rows_of(world, project_id, "source_map_pieces") == 1
     assert ok(await owner.get(f"/v1/projects/{project_id}/source-maps"))["project_files"] == 1

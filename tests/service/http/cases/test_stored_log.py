@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from schemas.cases.event import MAX_PAGE_BYTES
-from service.cases.reads import logs as reads
-from service.cases.reads.logs import LATE, LogFilter
+from service.cases import logs as reads
+from service.cases.logs import LATE, LogFilter
 from service.eventstore.read.reader import END, PageEnd
 from service.ids import new_id
 from tests.service.http.cases.test_acting import project as project  # noqa: PLC0414 (a fixture is found by name)

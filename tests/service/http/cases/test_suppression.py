@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from service.cases.reads import previewing
+from service.cases import suppression
 from service.ids import new_id
 from statemachines.cases.suppression import matches
 from tests.service.http.cases.test_acting import act, read
@@ -131,7 +131,7 @@ async def age(world: World, project_id: str, made: dict[str, Any], *ages: tuple[
 
 async def previewed(world: World, project_id: str, pattern: str) -> list[tuple[int, bool]]:
     async def read_it(store: Any) -> Any:
-        return await previewing.preview(store, project_id, pattern)
+        return await suppression.preview(store, project_id, pattern)
 
     return [(window.events, window.complete) for window in (await world.operate(read_it)).windows]
 
@@ -143,16 +143,16 @@ async def test_a_preview_that_stops_says_from_where_it_has_counted(world: World,
     await age(world, project_id, made, (20, 30), (95, 1))
     everything = [(1, True), (31, True), (31, True)]
     assert await previewed(world, project_id, "*") == everything
-    monkeypatch.setattr(previewing, "ROWS", 20)  # fewer than came in one second
+    monkeypatch.setattr(suppression, "ROWS", 20)  # fewer than came in one second
     assert await previewed(world, project_id, "*") == [(1, True), (1, False), (1, False)]
     shown = await preview(owner, project_id, "*")  # by the service itself, which has room for more
     assert [window["complete"] for window in shown["windows"]] == [True] * 3
     assert [made["received_at"] - window["counted_from"] for window in shown["windows"]] == pytest.approx(
         [7 * DAY, 30 * DAY, 90 * DAY], abs=60
     )
-    monkeypatch.setattr(previewing, "ROWS", 31)
+    monkeypatch.setattr(suppression, "ROWS", 31)
     assert await previewed(world, project_id, "*") == everything
-    monkeypatch.setattr(previewing, "SECONDS", -1)
+    monkeypatch.setattr(suppression, "SECONDS", -1)
     assert await previewed(world, project_id, "*") == [(0, False)] * 3
 
 
@@ -161,7 +161,7 @@ async def test_a_preview_compares_all_cases_or_says_since_when(world: World, pro
     made = [await log(dsn, name) for name in ("alpha", "beta", "gamma")]
     for number, case in enumerate(made):
         await world.sql("update cases set opened_at = opened_at - %s where id = %s", 9 - number, case["case_id"])
-    monkeypatch.setattr(previewing, "CASES", 2)
+    monkeypatch.setattr(suppression, "CASES", 2)
     assert await previewed(world, project_id, "*") == [(3, True)] * 3
     assert await previewed(world, project_id, made[0]["fingerprint"]) == [(1, True)] * 3
 
@@ -178,17 +178,17 @@ async def test_a_preview_compares_all_cases_or_says_since_when(world: World, pro
                     raise TimeoutError
                 return await store.fetch(query, **values)
 
-        return await previewing.preview(cast("Any", Slow()), project_id, "*")
+        return await suppression.preview(cast("Any", Slow()), project_id, "*")
 
     found = await world.operate(cut)
     assert (found.cases, found.compared_from) == (2, made[1]["received_at"] - 8)
     assert [(window.events, window.complete, window.counted_from) for window in found.windows] == [(2, False, None)] * 3
     assert [window.at_most for window in found.windows] == [None] * 3
-    monkeypatch.setattr(previewing, "MOST_CASES", 1)
+    monkeypatch.setattr(suppression, "MOST_CASES", 1)
     await age(world, project_id, made[2], (95, 2))
     await age(world, project_id, made[1], (95, 1))
     assert await previewed(world, project_id, "*") == [(2, False)] * 3  # the smaller one of two is not counted
-    bounded = await world.operate(lambda store: previewing.preview(store, project_id, "*"))
+    bounded = await world.operate(lambda store: suppression.preview(store, project_id, "*"))
     assert [window.at_most for window in bounded.windows] == [1 + 3 + 2] * 3
 
 
@@ -222,7 +222,7 @@ async def test_the_database_compares_as_intake_does(world: World):
     patterns, fingerprints = ([pair[place] for pair in pairs] for place in (0, 1))
     rows = await world.sql(
         "select f like p from unnest(%s::text[], %s::text[]) with ordinality as u(f, p, n) order by n",
-        fingerprints, [previewing._like(pattern) for pattern in patterns],
+        fingerprints, [suppression._like(pattern) for pattern in patterns],
     )  # fmt: skip
     expected = [matches(*pair) for pair in pairs]
     assert [one for (one,) in rows] == expected

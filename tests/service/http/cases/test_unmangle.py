@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from projections.cases import SOURCE_MAPS
-from service.cases.sourcemaps.lookup import unmangling
-from service.cases.sourcemaps.lookup.show import ADVICE
+from service.cases.sourcemaps import unmangling
+from service.cases.sourcemaps.unmangling import ADVICE
 from service.ids import new_id
 from tests.service.http.cases.test_acting import act
 from tests.service.http.cases.test_acting import project as project  # noqa: PLC0414 (a fixture is found by name)

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.cases.sourcemaps import blobs, chunks
+from service.cases.sourcemaps import blobs, bundles
 from tests.service.http.cases.test_acting import project as project  # noqa: PLC0414 (a fixture is found by name)
 from tests.service.http.cases.test_sentry_upload import ASSEMBLE, FILES, archive, send, sha1
 from tests.service.http.cases.test_source_map import DEBUG_ID, MAP, put
@@ -285,7 +285,7 @@ async def test_the_end_of_a_key_waits_for_a_part_that_is_being_stored(world: Wor
     async with await psycopg.AsyncConnection.connect(world.server.database_url) as storing:
         part = {"id": "0" * 40, "size": 1, "content": b"x"}
         values = {**part, "key_id": key_id, "digest": key_hash, "user_id": owner.user_id}
-        assert (await storing.execute(chunks._STORE.encode(), values)).rowcount == 1
+        assert (await storing.execute(bundles._STORE.encode(), values)).rowcount == 1
         for table in ("api_keys", "people"):
             async with await psycopg.AsyncConnection.connect(world.server.database_url) as ending:
                 await ending.execute("set local lock_timeout = '100ms'")

@@ -15,8 +15,8 @@ import msgspec
 
 from schemas.cases.case import CASE_ORIGINS, CaseLatestEvent, CaseRecord
 from schemas.cases.event import EventError, EventException
-from service.cases.reads.event import EventRow
-from service.cases.show import event
+from service.cases import event
+from service.cases.event import EventRow
 
 HIDDEN = "[address]"
 _OF_FRAME = (

@@ -1,23 +1,144 @@
-"""What a pattern of a rule would have met, counted within a second however much a project has (R-CASE-12, G-053).
+"""Rules that steer attention: made, taken away, and applied to what is there (R-CASE-12, G-053).
 
-Where a case had no error before a window began, or none since, its counter tells how many are within it. The rows of
-all others are counted together, newest first, a stretch of time after the other, each in a statement of its own: what
-is counted when the time is over is exact from there on, and the answer says from where. Rows of a case are told apart
-by their own fingerprints only where it may have those of others: one that nobody has acted on has its own alone.
-
-A preview holds one connection, gives it up between its statements, and waits until its tenant's other one is done.
+A new rule counts at once for errors: intake reads the rules under its locks. The cases that are there already are gone
+through in the background, each under its own lock and by the rule that counts by then.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from projections.cases import SUPPRESSIONS, SuppressionRule
+from schemas.cases.suppression import (
+    PreviewWindow,
+    Suppression,
+    SuppressionCreated,
+    SuppressionList,
+    SuppressionPreview,
+    SuppressionRemoved,
+)
+from service.auth.authority import carry_out
+from service.auth.refusals import refusal
 from service.eventstore.connect.facts import DAY
+from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.read.reader import END, PageEnd
 from service.eventstore.store import EventStore
+from service.ids import new_id
 from service.sql import load_query
+from statemachines.cases import case as cases
+from statemachines.cases import suppression as suppressions
+from statemachines.cases.suppression import Action
+
+PAGE = 500
+AT_ONCE = 8
+
+_ATTENTION = load_query("cases", "attention")
+
+
+class SuppressionWish(NamedTuple):
+    """A rule to make."""
+
+    fingerprint_pattern: str
+    action: Action
+    reason: str | None
+    hint_text: str | None
+
+
+async def rules_of(store: EventStore, project_id: str) -> list[SuppressionRule]:
+    """Read all rules of a project, newest first."""
+    row = await store.get(SUPPRESSIONS, project_id, suppressions.stream(project_id).id)
+    return [] if row is None else row.rules[::-1]
+
+
+def create(project_id: str, wish: SuppressionWish) -> Intent[SuppressionRule]:
+    """Make a rule under a new id. Raises HintMissing and TooManyRules."""
+    stream, made_id = suppressions.stream(project_id), new_id("sup")
+
+    def decide(unit: Unit) -> SuppressionRule:
+        unit.append(
+            stream,
+            suppressions.decide_create(
+                unit.state(stream),
+                id=made_id,
+                fingerprint_pattern=wish.fingerprint_pattern,
+                action=wish.action,
+                reason=wish.reason,
+                hint_text=wish.hint_text,
+                now=unit.now,
+            ),
+        )
+        row = unit.row(SUPPRESSIONS, *stream.name)
+        assert row is not None, "the rules have a row once there is one"
+        return row.rules[-1]
+
+    return Intent([stream], decide)
+
+
+def remove(project_id: str, suppression_id: str) -> Intent[str]:
+    """Take a rule away; what it did to cases stays done. Raises a refusal for a rule that is not there."""
+    stream = suppressions.stream(project_id)
+
+    def decide(unit: Unit) -> str:
+        events = suppressions.decide_remove(unit.state(stream), suppression_id, unit.now)
+        if not events:
+            raise refusal("not_found")
+        unit.append(stream, events)
+        return suppression_id
+
+    return Intent([stream], decide)
+
+
+async def apply_rules(store: EventStore, project_id: str) -> int:
+    """Apply the rules of a project to every case that has attention; returns how many were taken out of it.
+
+    A second one at once, or one that begins again after a kill, finds less to do and records nothing twice.
+    """
+    applied = 0
+    for status in (cases.Status.OPEN.value, cases.Status.OVERFLOW.value):
+        place = PageEnd(-1, "")
+        while True:
+            stream = suppressions.stream(project_id)
+            row = await store.get(SUPPRESSIONS, project_id, stream.id)
+            rules = [
+                suppressions.Rule(rule.id, rule.fingerprint_pattern, Action(rule.action))
+                for rule in (row.rules if row else ())
+            ]
+            found = await store.fetch(
+                _ATTENTION, project_id=project_id, status=status, at=place.at, id=place.id, most=PAGE
+            )
+            due = [case_id for _, case_id, fingerprint in found if suppressions.settling_rule(rules, fingerprint)]
+            for first in range(0, len(due), AT_ONCE):
+                together = due[first : first + AT_ONCE]
+                applied += sum(await asyncio.gather(*(_apply(store, project_id, case_id) for case_id in together)))
+            if len(found) < PAGE:
+                break
+            place = PageEnd(found[-1][0], found[-1][1])
+    return applied
+
+
+async def _apply(store: EventStore, project_id: str, case_id: str) -> bool:
+    """Apply the rule that counts for a case by now, if there still is one."""
+    stream, rules = cases.stream(project_id, case_id), suppressions.stream(project_id)
+
+    def decide(unit: Unit) -> bool:
+        state = unit.state(stream)
+        rule = suppressions.settling_rule(unit.state(rules).rules, state.fingerprint)
+        events = [] if rule is None else cases.decide_suppress(state, rule, unit.now)
+        unit.append(stream, events)
+        return bool(events)
+
+    return await carry_out(store, "rules", "apply suppressions", Intent([stream], decide, [rules]), project=project_id)
+
+
+# What a pattern of a rule would have met, counted within a second however much a project has (R-CASE-12, G-053).
+# Where a case had no error before a window began, or none since, its counter tells how many are within it. The rows
+# of all others are counted together, newest first, a stretch of time after the other, each in a statement of its
+# own: what is counted when the time is over is exact from there on, and the answer says from where. Rows of a case
+# are told apart by their own fingerprints only where it may have those of others: one that nobody has acted on has
+# its own alone. A preview holds one connection, gives it up between its statements, and waits until its tenant's
+# other one is done.
 
 WINDOWS = (7, 30, 90)  # days
 SECONDS = 0.7  # that a preview takes: a request has one for all of its reads
@@ -34,7 +155,7 @@ _COUNT = load_query("cases", "count_matching")
 _KEPT_FROM = load_query("cases", "kept_from")
 
 
-class PreviewWindow(NamedTuple):
+class LookedAt(NamedTuple):
     """How many errors of the last `days` match: all since `counted_from` (epoch seconds; None: not even the latest).
 
     They are no more than `at_most`; None: that is not known.
@@ -55,7 +176,7 @@ class Preview(NamedTuple):
 
     cases: int
     compared_from: int | None
-    windows: list[PreviewWindow]
+    windows: list[LookedAt]
 
 
 class _Found:
@@ -116,7 +237,7 @@ async def preview(store: EventStore, project_id: str, pattern: str) -> Preview:
         complete = counted_from is not None and counted_from <= moment
         at_most = events if complete else None if found.compared_from is not None else max(events, most + of_mixed)
         since = None if counted_from is None else max(counted_from, moment)
-        windows.append(PreviewWindow(days, events, complete, since, at_most))
+        windows.append(LookedAt(days, events, complete, since, at_most))
     return Preview(found.cases, found.compared_from, windows)
 
 
@@ -194,3 +315,63 @@ def _like(pattern: str) -> str:
     for special in ("\\", "%", "_"):
         pattern = pattern.replace(special, f"\\{special}")
     return pattern.replace("*", "%")
+
+
+# Suppression rules on the wire.
+
+_NEXT = {
+    "auto_ignore": "Nothing to do. Matching cases leave the open list. Their errors still count.",
+    "auto_resolve": "Nothing to do. Matching cases are closed, and further errors do not open them.",
+    "prompt_hint": "Nothing to do. Matching cases show the hint.",
+}
+
+
+def listed(project_id: str, rules: Sequence[SuppressionRule]) -> SuppressionList:
+    """Show all rules of a project."""
+    shown = [Suppression(**_members(rule)) for rule in rules]
+    following = (
+        "Delete a rule with DELETE on its id." if shown else "Try a pattern with the preview before making a rule."
+    )
+    return SuppressionList(project_id, shown, len(shown), following)
+
+
+def created(project_id: str, rule: SuppressionRule) -> SuppressionCreated:
+    """Show a rule that was just made."""
+    return SuppressionCreated(**_members(rule), project_id=project_id, next_action=_NEXT[rule.action])
+
+
+def removed(project_id: str, suppression_id: str) -> SuppressionRemoved:
+    """Show that a rule is no more."""
+    following = "Reopen the cases it closed or ignored if they matter again."
+    return SuppressionRemoved(id=suppression_id, project_id=project_id, next_action=following)
+
+
+def previewed(project_id: str, pattern: str, preview: Preview) -> SuppressionPreview:
+    """Show what a pattern would have met."""
+    complete = preview.compared_from is None
+    if complete and not preview.cases:
+        following = "Nothing matches: try a broader pattern."
+    elif complete and all(window.complete for window in preview.windows):
+        following = "Create the rule if these are the cases you mean."
+    else:
+        following = "Create the rule if these are the cases you mean. Incomplete counts are lower bounds."
+    return SuppressionPreview(
+        project_id=project_id,
+        fingerprint_pattern=pattern,
+        cases=preview.cases,
+        complete=complete,
+        compared_from=preview.compared_from,
+        windows=[PreviewWindow(*window) for window in preview.windows],
+        next_action=following,
+    )
+
+
+def _members(rule: SuppressionRule) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "fingerprint_pattern": rule.fingerprint_pattern,
+        "action": cast("Any", rule.action),
+        "reason": rule.reason,
+        "hint_text": rule.hint_text,
+        "created_at": rule.created_at,
+    }

@@ -20,10 +20,10 @@ import psycopg
 import psycopg_pool
 
 from schemas.cases.event import Verdict
-from service.cases.sourcemaps import reads
-from service.cases.sourcemaps.lookup.frames import RecordedFrame, may_be_mapped, recorded
-from service.cases.sourcemaps.lookup.resolving import SourcePlace
-from service.cases.sourcemaps.lookup.unmangling import MapFiles, Unmangler, files_of, place_of
+from service.cases.sourcemaps import keeping
+from service.cases.sourcemaps.frames import RecordedFrame, may_be_mapped, recorded
+from service.cases.sourcemaps.resolving import SourcePlace
+from service.cases.sourcemaps.unmangling import MapFiles, Unmangler, files_of, place_of
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone, Turns
 from service.weighted import Weighted
@@ -233,7 +233,7 @@ class DecidingFrames:
             debug_ids = {one.frame.debug_id for one in same if one.frame.debug_id}
             urls = {one.frame.source_url for one in same if one.frame.source_url}
             began = time.monotonic()
-            read = await reads.files_for(self._store, project_id, debug_ids, release, urls)
+            read = await keeping.files_for(self._store, project_id, debug_ids, release, urls)
             for one in same:
                 name, found = _file_name(project_id, one), files_of(one.frame, read, release)
                 files[name] = None if isinstance(found, str) else found
@@ -243,7 +243,7 @@ class DecidingFrames:
     async def _has_maps(self, project_id: str) -> bool:
         """Read whether a project has maps, and remember it. Raises as reads do."""
         began = time.monotonic()
-        has_maps = bool((await reads.total_of(self._store, project_id)).files)
+        has_maps = bool((await keeping.total_of(self._store, project_id)).files)
         changed_at = self._changed_at(project_id)
         if began <= changed_at:
             return True  # Its files were changed meanwhile.

@@ -1,1 +1,0 @@
-"""What is done to cases and to the rules about them."""

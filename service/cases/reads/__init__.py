@@ -1,1 +1,0 @@
-"""Reads of cases, and of who met them."""

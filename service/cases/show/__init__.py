@@ -1,1 +1,0 @@
-"""From rows of cases to answers."""

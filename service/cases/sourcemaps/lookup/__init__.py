@@ -1,1 +1,0 @@
-"""Places in minified code, looked up in maps after a harmless trial."""
