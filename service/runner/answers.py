@@ -73,7 +73,9 @@ def _is_grant(value: Any) -> bool:
 
 _RUN: dict[str, Rule] = {
     "run_id": ID,
+    "trigger_receipt_id": ID,
     "case_id": _optional(ID),
+    "case_revision": _optional(_number),
     "claim_id": _optional(ID),
     "policy_sha256": _HASH,
     "phase": _WORD,

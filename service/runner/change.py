@@ -51,6 +51,10 @@ class Notes:
         """The note of a run."""
         return RunNote(self, run_id)
 
+    def knows(self, run_id: str) -> bool:
+        """Whether this checkout has worked on a run, under any credential."""
+        return (self.place / f"{run_id}{_NOTE}").is_file()
+
     def forget(self, still_open: set[str]) -> None:
         """Remove all but the notes of open runs. Raises OSError."""
         kept = {f"{run_id}{ending}" for run_id in still_open for ending in (_NOTE, _PACKED)}

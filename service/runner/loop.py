@@ -28,6 +28,8 @@ MAX_REASON = 2000
 MAX_EVIDENCE_FILES = 20
 TEMPO = (1.0, 2.0, 4.0, 8.0, 10.0)
 
+_ANOTHERS = "is another runner's. That one goes on, or its lease ends, or an owner cancels the run."
+_APPROVED_OTHERWISE = "A person approved another commit than the one that is in this checkout."
 HOPELESS = frozenset({"scope_violation", "budget_exhausted", "delivery_mode_mismatch", "approval_rejected"})
 """Refusals for a person to look at. No other attempt in the run betters them."""
 
@@ -81,6 +83,7 @@ class Runner:
         """Go on with every open run, or begin one. False if one of them stopped short. Raises GaveUp."""
         runs = self._service.open_runs()
         self._notes.forget({run["run_id"] for run in runs})
+        runs = [run for run in runs if not self._is_left_alone(run)]
         if all(_waits_for(run) for run in runs):
             begun = self._begin()
             runs += [begun] if begun else []
@@ -90,6 +93,20 @@ class Runner:
         for run in runs:
             well = self._carry(run) and well
         return well
+
+    def _is_left_alone(self, run: Json) -> bool:
+        """Whether another runner is at work on a run, of which this checkout knows nothing: its claim is not ours."""
+        if _waits_for(run) or draft_grant(run) is not None or self._notes.knows(run["run_id"]):
+            return False
+        case = {"case_id": run["case_id"], "case_revision": run["case_revision"]}
+        try:
+            self._service.claim({"receipt_id": run["trigger_receipt_id"], "case": case})
+        except ServiceRefused as refused:
+            if not refused.outdated:
+                raise
+            self._settings.say(f"{run['run_id']} {_ANOTHERS}")
+            return True
+        return False
 
     def _begin(self) -> Json | None:
         """Claim the case of a receipt and start its run. Both may be repeated: there is one claim and one run."""
@@ -186,6 +203,8 @@ class Runner:
         asked = [one for one in run["approvals"] if one["action"] == "draft_pr"]
         if asked and asked[-1]["status"] in ("rejected", "expired", "cancelled"):
             raise NoRepair("A person did not approve the change.")
+        if asked and _approved_head(asked[-1]) not in (None, change["head_sha"]):
+            raise NoRepair(_APPROVED_OTHERWISE)
         if not asked and self._settings.asks:
             evidence = {
                 "head_sha": change["head_sha"],
@@ -352,6 +371,12 @@ class Runner:
             else:
                 break
         raise Escalated(f"{status}: {reason}")
+
+
+def _approved_head(approval: Json) -> Any:
+    """The commit that a person saw. None: the request named none."""
+    evidence = approval.get("evidence")
+    return evidence.get("head_sha") if isinstance(evidence, dict) else None
 
 
 def _waits_for(run: Json) -> str | None:

@@ -6,14 +6,17 @@ Each act is a project of its own. It runs at both code hosts, with the runner an
 from __future__ import annotations
 
 import re
+import subprocess
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.nervous import Team, moments_of_page, open_team
+from tests.support.runner.workplace import REPAIR
 from tests.support.server import ServerHandle
 
 MINUTE, HOUR = 60, 3600
@@ -139,3 +142,108 @@ def test_a_branch_is_written_anew_and_deleted(opens: Opens) -> None:
     team.says("It was closed without a merge")
     team.tell(team.starts())
     assert team.place.branches == []
+
+
+SLOW = f"touch {{here}}/working; while [ ! -e {{here}}/go ]; do sleep 0.05; done{REPAIR}"
+"""A repair that takes until it may end."""
+
+
+@contextmanager
+def at_work(team: Team) -> Iterator[subprocess.Popen[str]]:
+    """A runner whose repair takes long."""
+    here = team.place.directory
+    team.place.repairs(SLOW.format(here=here))
+    with team.place.begin() as process:
+        try:
+            while not (here / "working").exists():
+                assert process.poll() is None
+                time.sleep(0.02)
+            yield process
+        finally:
+            (here / "go").touch()
+
+
+def test_two_runners_come_at_once(opens: Opens) -> None:
+    team = opens("Two runners come at once")
+    place = team.place
+    other = {"SERVICE_RUNNER_API_KEY": team.scene.world.secrets["rival"]}
+    elsewhere = ("--checkout", str(team.checkout("elsewhere")))
+    with place.begin() as one, place.begin(*elsewhere, **other) as two:
+        for runner in (one, two):
+            assert runner.stdout is not None
+            team.tell(runner.stdout.read().splitlines()[-1])
+    assert [one.returncode, two.returncode] == [0, 0]
+    assert [len(team.runs()), len(place.host.pulls), len(team.run["grants"])] == [1, 1, 1]
+    assert team.run["charges"]["turns"] == 1, "one of them has worked"
+    team.says("The draft is open")
+
+
+def test_a_runner_comes_while_another_one_is_at_work(opens: Opens) -> None:
+    team = opens("A runner comes while another one is at work")
+    place = team.place
+    other = {"SERVICE_RUNNER_API_KEY": team.scene.world.secrets["rival"]}
+    with at_work(team) as runner:
+        team.says("A runner is at work")
+        told = team.starts("--checkout", str(team.checkout("elsewhere")), **other)
+        team.tell(told)
+        assert "is another runner's" in place.output
+        assert team.run["charges"]["turns"] == 1
+        (place.directory / "go").touch()
+        assert runner.stdout is not None
+        team.tell(runner.stdout.read().splitlines()[-1])
+    assert runner.returncode == 0
+    team.says("The draft is open")
+
+
+def test_a_credential_is_replaced_in_the_middle(opens: Opens) -> None:
+    team = opens("A credential is replaced in the middle")
+    place = team.place
+    with at_work(team) as runner:
+        team.revokes()
+        (place.directory / "go").touch()
+        assert runner.stdout is not None
+        team.tell(runner.stdout.read().splitlines()[-1])
+    assert runner.returncode == 1
+    team.says("The credential of the runner is revoked")
+    another = {"SERVICE_RUNNER_API_KEY": team.credential()}
+    team.says("A runner is at work")
+    team.tell(team.starts(**another))
+    team.says("The draft is open")
+    assert len(place.host.pulls) == 1
+
+
+def test_nobody_comes_back(opens: Opens) -> None:
+    team = opens("The runner is gone for good", cooldown_seconds=HOUR)
+    with at_work(team) as runner:
+        runner.kill()
+    team.scene.wait(16 * MINUTE)
+    team.says("The runner did not come back")
+    team.offers(HOUR)
+    team.tell(team.starts())
+    team.says("The draft is open")
+
+
+def test_a_runner_comes_once_a_night(opens: Opens) -> None:
+    team = opens("A runner comes once a night", quiet_seconds=48 * HOUR)
+    [first] = team.receipts()
+    team.scene.wait(20 * HOUR)
+    team.scene.issue()
+    assert team.receipts() == [first]
+    team.says("A receipt waits")
+    team.scene.wait(5 * HOUR)
+    team.scene.issue()
+    [second] = team.receipts()
+    assert second != first, "nobody came for a day"
+    team.says("A receipt waits")
+    team.tell(team.starts())
+    team.says("The draft is open")
+
+
+def test_a_case_has_gone_quiet_at_night(opens: Opens) -> None:
+    team = opens("A case has gone quiet when the runner comes", quiet_seconds=6 * HOUR)
+    team.scene.wait(7 * HOUR)
+    team.says("A receipt waits")
+    team.tell(team.starts())
+    assert "materiality_not_met" in team.place.output
+    team.says("The case has gone quiet")
+    assert team.runs() == []

@@ -9,6 +9,7 @@ import html
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +18,11 @@ from tests.support.consolescene import People, open_people
 from tests.support.loop.http_scene import open_scene
 from tests.support.runner.workplace import Workplace, git, open_workplace
 from tests.support.server import ServerHandle
+from tests.support.sessions import open_session
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "touched-pull-requests.md"
 _PLACE = re.compile(r"^- \*\*(Run|Case|Control)\*\*: (.+(?:\n  .+)*)", re.MULTILINE)
+SIGN_IN = 303
 _ASKED = "asked a person"
 
 
@@ -67,6 +70,12 @@ class Team:
         path = f"{self.scene.project}/automation-runs"
         found: list[dict[str, Any]] = self.scene.must(self.scene.call("GET", path, who="owner"))["runs"]
         return found
+
+    def receipts(self) -> list[str]:
+        """The receipts that wait for a runner."""
+        path = f"{self.scene.project}/automation-trigger-receipts?status=issued"
+        found = self.scene.must(self.scene.call("GET", path, who="owner"))["trigger_receipts"]
+        return [one["receipt_id"] for one in found]
 
     @property
     def run(self) -> dict[str, Any]:
@@ -127,6 +136,21 @@ class Team:
         assert answer is not None
         assert self.scene.must(answer, 200)["verification"]["passed"]
 
+    def credential(self) -> str:
+        """The owner makes another credential for the runner; returns its secret."""
+        body = {"kind": "automation_runner", "name": "another", "automation_id": "heal"}
+        made = self.scene.must(self.scene.post(f"{self.scene.project}/credentials", body, who="owner"), 200)
+        return str(made["credential"])
+
+    def revokes(self) -> None:
+        """The owner revokes every credential of a runner."""
+        scene = self.scene
+        listed = scene.must(scene.call("GET", f"{scene.project}/credentials", who="owner"))["credentials"]
+        for one in listed:
+            if one["kind"] == "automation_runner" and one["active"]:
+                path = f"/v1/project-credentials/{one['id']}/revoke"
+                scene.must(scene.post(path, {"reason": "It leaked."}, who="owner"))
+
     def checkout(self, name: str) -> Path:
         """Another checkout of the shop, on the machine of another runner."""
         path = self.place.directory / name
@@ -158,7 +182,15 @@ class Team:
 
     def _reads(self, place: str) -> str:
         """The words of a page of the console, as a member of the team reads them."""
+        if self.people.member.get(place).status_code == SIGN_IN:
+            self._sign_in()
         return html.unescape(self.people.member.open(place).text)
+
+    def _sign_in(self) -> None:
+        """The member signs in again: a session ends after half a day."""
+        world = self.scene.world
+        session = world.run(partial(open_session, user_id=world.users["member"]))
+        self.people.member.browser.secret = session.secret
 
     def _of_case(self) -> str:
         case = self.case()

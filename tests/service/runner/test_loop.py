@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -95,6 +96,44 @@ def test_it_asks_an_owner_and_waits(opened: Open) -> None:
     shown = asked["evidence"]["diff"].splitlines()
     assert shown[0] == "diff --git a/src/cart.py b/src/cart.py"
     assert "+++ b/tests/test_cart.py" in shown
+
+
+@pytest.mark.parametrize(("more", "code"), [("", 0), ("echo 'assert 2' > tests/test_more.py", 1)])
+def test_what_a_person_approved_is_what_is_delivered(opened: Open, more: str, code: int) -> None:
+    """In a new checkout the repair is made anew. Another commit than the approved one goes to a person."""
+    place = opened()
+    with place.begin("--approval", "always") as process:
+        assert process.stdout is not None
+        assert any("asked a person" in line for line in process.stdout)
+        process.kill()
+    place.decide()
+    shutil.rmtree(place.home)
+    place.repairs(f"{REPAIR}{more}")
+    assert place.start("--approval", "always") == code, place.output
+    if code == 0:
+        assert_delivered(place)
+    else:
+        run = place.run()
+        assert (run["status"], place.branches) == ("escalated", [])
+        assert "approved another commit" in run["reason"]
+
+
+def test_a_run_of_another_runner_is_left_alone(opened: Open) -> None:
+    """In another checkout, with another credential: it charges nothing, and takes no part in the run."""
+    place = opened()
+    with place.begin("--approval", "always") as process:
+        assert process.stdout is not None
+        assert any("asked a person" in line for line in process.stdout)
+        process.kill()
+    place.decide()
+    elsewhere = place.directory / "elsewhere"
+    git(place.directory, "clone", "--quiet", str(place.bare), str(elsewhere))
+    other = str(place.scene.world.secrets["rival"])
+    assert place.start("--checkout", str(elsewhere), SERVICE_RUNNER_API_KEY=other) == 0, place.output
+    assert "is another runner's" in place.output
+    assert (place.run()["phase"], place.run()["charges"]["turns"]) == ("running", 1)
+    assert place.start() == 0, place.output
+    assert_delivered(place)
 
 
 def test_a_long_diff_is_cut_at_a_line() -> None:
