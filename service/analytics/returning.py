@@ -78,11 +78,15 @@ class ProviderRests(NamedTuple):
 
 
 class Compare(NamedTuple):
-    """The question on the page: is the code the same? With what its form sends back."""
+    """The question on the page: is the code the same? With what its form sends back.
+
+    `nearby`: the human came back to a loopback address.
+    """
 
     user_code: str
     state: str
     token: str
+    nearby: bool
 
 
 class _SignIn(NamedTuple):
@@ -111,7 +115,7 @@ async def come_back(
         return Ending.OVER
     match brought:
         case Brought.CODE if _has(events, ConnectionReturned):
-            return Compare(found.secrets.user_code or "", state, token)
+            return Compare(found.secrets.user_code or "", state, token, found.secrets.registered is not None)
         case Brought.DENIAL if _has(events, ConnectionDenied):
             return Ending.DENIED
         case Brought.ERROR:

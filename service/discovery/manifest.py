@@ -79,7 +79,13 @@ def manifest(base_url: str, path: Path) -> SetupManifest:
         ),
         project_setup_endpoint=base_url + path("get_setup"),
         runtime_env=[
-            _variable(DSN, "server", "Lets the product send errors and events into one project."),
+            _variable(
+                DSN,
+                "server",
+                "A product with an analytics provider keeps its official SDK and the key of that. Without one, this "
+                "lets it send errors and events into one project.",
+                False,
+            ),
             _variable(PROOF, "server", "Marks what a run of the product proves. Set while a proof is open.", False),
         ],
         owner_env=[
@@ -361,7 +367,11 @@ _DOCS: Final[Mapping[str, str]] = {
 def _auth_types() -> list[AuthType]:
     kinds = (
         ("api_key", "SERVICE_API_KEY", "Every project of its person, as owner or member."),
-        ("dsn", "SERVICE_DSN", "Sending errors, events and deploys into one project."),
+        (
+            "dsn",
+            "SERVICE_DSN",
+            "Sending errors, events and deploys into one project, for a product without an analytics provider.",
+        ),
         ("ci_credential", "SERVICE_CI_API_KEY", "Trusted deploys and proofs of one project."),
         ("runner_credential", "SERVICE_RUNNER_API_KEY", "One automation of one project."),
     )
@@ -430,7 +440,7 @@ def _environment() -> jinja2.Environment:
 
 # The adapters by their file names, and the privacy disclosure, on the wire (R-DISC-10, R-DISC-12, G-014).
 
-LAST_UPDATED: Final = "2026-11-25"
+LAST_UPDATED: Final = "2026-11-29"
 """The date of the privacy text. Change it with the text."""
 
 

@@ -17,13 +17,17 @@ TITLE = "Connect your analytics provider"
 
 _QUESTION = """<p>You have granted read access. The tool that asked for it has shown you a code. Is it this one?</p>
 <p><code class="code">{code}</code></p>
-<p>If you did not start this yourself, or the codes differ, refuse. Nobody can read anything then.</p>
+{nearby}<p>If you did not start this yourself, or the codes differ, refuse. Nobody can read anything then.</p>
 <form method="post" action="callback" autocomplete="off">
 <input type="hidden" name="state" value="{state}">
 <input type="hidden" name="token" value="{token}">
 <p><button name="decision" value="{allow}">The codes are equal: connect</button>
 <button name="decision" value="deny">Refuse</button></p>
 </form>
+"""
+
+_NEARBY = """<p>This is a loopback address: the provider has sent you to your own machine. That works only because your
+browser and the service are on one machine. From another machine, the sign-in does not come back.</p>
 """
 
 
@@ -65,6 +69,7 @@ def render(shown: Compare | Ending | ProviderRests) -> tuple[int, bytes]:
         return end.status, frame(TITLE, f"<p>{escape(end.text)}</p>\n")
     content = _QUESTION.format(
         code=escape(shown.user_code),
+        nearby=_NEARBY if shown.nearby else "",
         state=escape(shown.state),
         token=escape(shown.token),
         allow=ALLOW,

@@ -43,10 +43,11 @@ def sign_in(scene: Scene) -> Api:
 
 
 def create_project(scene: Scene) -> None:
-    """Create the project. Its DSN is the product's only credential for telemetry."""
+    """Create the project. The shop has no analytics provider: the DSN is its only credential for telemetry."""
     scene.stage.step("Create a project and take its DSN")
     scene.project = scene.owner.call("POST", "/v1/projects", {"name": "Shop"}, expect=201)
     scene.stage.show("project", scene.project["id"])
+    scene.stage.say("A product with an analytics provider connects it and keeps its official SDK. This shop has none:")
     scene.stage.show("DSN", f"{scene.project['dsn_prefix']}…")
 
 

@@ -44,6 +44,7 @@ async def test_the_page_is_for_one_human_and_no_frame(world: World, provider: Fa
     started = await start(await onboard(world))
     address = sent_back(started)
     page = visit(address)
+    assert "on one machine" not in page.text, "this client came from the operator"
     assert page.headers["cache-control"] == "no-store"
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert page.headers["referrer-policy"] == "no-referrer"

@@ -79,6 +79,7 @@ async def test_a_default_installation_connects(world: World, provider: FakeProvi
     assert address.startswith(f"{back}?")
     page = visit(address)
     assert code_on(page) == started["user_code"]
+    assert "on one machine" in page.text
     assert press(page).status_code == 200
     assert (await poll(onb, started))["status"] == "connected"
     [redeemed] = provider.calls(TOKEN)

@@ -252,6 +252,8 @@ async def test_the_adapters_are_listed_and_served(api: httpx2.AsyncClient) -> No
         answer = await api.get(item["url"])
         assert answer.headers["content-type"] == item["content_type"]
         types.append(item["content_type"].partition(";")[0])
+    rules = (await api.get("/adapters/general.md")).text
+    assert 0 < rules.index("connected analytics provider") < rules.index("DSN"), "the provider's way comes first"
     assert types.count("application/json") == 1
     assert set(types) == {"text/markdown", "text/plain", "application/json"}
     assert json.loads((await api.get("/adapters/plugin.json")).text)["api"]["url"] == f"{BASE}/v1/openapi.json"
@@ -338,7 +340,8 @@ async def test_the_setup_manifest(api: httpx2.AsyncClient) -> None:
         assert all(isinstance(item, dict) for item in found[name])
     for name in ("env_preflight_checks", "local_state", "public_queries"):
         assert isinstance(found[name], dict)
-    assert "SERVICE_DSN" in {item["name"] for item in found["runtime_env"]}
+    [dsn] = [item for item in found["runtime_env"] if item["name"] == "SERVICE_DSN"]
+    assert (dsn["required"], dsn["purpose"].startswith("A product with an analytics provider")) == (False, True)
     owner = {item["name"] for item in found["owner_env"]}
     assert owner == {"SERVICE_API_KEY", "SERVICE_PRIVATE_API_KEY"}
     assert owner | {item["name"] for item in found["runtime_env"]} <= CLIENT_VARIABLES
@@ -366,6 +369,7 @@ async def test_a_disclosure_mirrors_its_parameters(
     assert (found["variant"], found["includes"]) == (variant, {"errors": errors, "analytics": analytics})
     assert ("**Errors.**" in found["paste_ready_markdown"]) == errors
     assert ("**Events.**" in found["paste_ready_markdown"]) == analytics
+    assert ("**Analytics provider.**" in found["paste_ready_markdown"]) == (errors or analytics)
     assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", found["last_updated"])
     assert (await api.get(found["canonical_url"])).content == answer.content
 
