@@ -6,14 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.kernel import Row, Table, header, projection
-from statemachines.alerts.alert import (
-    AlertCleared,
-    AlertCreated,
-    AlertDeleted,
-    AlertFoundClear,
-    AlertTriggered,
-    Status,
-)
+from statemachines.alerts import AlertCleared, AlertCreated, AlertDeleted, AlertFoundClear, AlertTriggered, Status
 from statemachines.kernel.machine import Recorded
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.kernel import Row, Table, header, projection
-from statemachines.analytics.connection import (
+from statemachines.analytics import (
     ConnectionDenied,
     ConnectionExchangeStarted,
     ConnectionExpired,

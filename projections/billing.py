@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from projections.kernel import Row, header, projection
-from statemachines.billing.subscription import (
+from statemachines.billing import (
     Status,
     SubscriptionActivated,
     SubscriptionCanceled,

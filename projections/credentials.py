@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from projections.kernel import Row, Table, UseRow, header, projection
-from statemachines.credentials.credential import CredentialCreated, CredentialRevoked
+from statemachines.credentials import CredentialCreated, CredentialRevoked
 from statemachines.kernel.machine import Recorded
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from projections.kernel import Row, Table, header, projection
-from statemachines.deploys.deploy import DeployRecorded
+from statemachines.deploys import DeployRecorded
 from statemachines.kernel.machine import Recorded
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from projections.kernel import Row, projection
 from schemas.kernel.shape import EvidenceSource
-from statemachines.install.flow import (
+from statemachines.install import (
     NO_MAP,
     InstallBlocked,
     InstallPlanDrafted,
@@ -15,8 +15,7 @@ from statemachines.install.flow import (
     Status,
     shown_state,
 )
-from statemachines.kernel.machine import Recorded
-from statemachines.kernel.readings import source_told
+from statemachines.kernel.machine import Recorded, source_told
 
 
 class InstallRow(Row, frozen=True, kw_only=True):

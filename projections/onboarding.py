@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from projections.kernel import Row, header, projection
 from schemas.kernel.shape import EvidenceSource
-from statemachines.kernel.machine import Recorded
-from statemachines.kernel.readings import source_told
+from statemachines.kernel.machine import Recorded, source_told
 from statemachines.onboarding.lifecycle import (
     OnboardingApproved,
     OnboardingPlanned,
@@ -16,9 +15,9 @@ from statemachines.onboarding.lifecycle import (
     Status,
     make_etag,
 )
+from statemachines.onboarding.plan import Plan, Receipt, SourceSnapshot
 from statemachines.onboarding.proof import ProofSession
 from statemachines.onboarding.signal_map import SignalMapRecorded, SignalMapVerified, SignalMapWithdrawn
-from statemachines.onboarding.stored import Plan, Receipt, SourceSnapshot
 
 # The onboarding of a project as reads show it, with the marker hashes that deploys are matched against.
 

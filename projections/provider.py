@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from projections.kernel import Row, Table, projection
 from statemachines.kernel.machine import Recorded
-from statemachines.provider.team import (
+from statemachines.provider import (
     ATTEMPT_SECONDS,
     DOUBT_SECONDS,
     ProvisioningBlocked,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from projections.kernel import Row, Table, header, projection
 from statemachines.kernel.machine import Recorded
-from statemachines.publications.publication import PublicationPublished, PublicationRevoked, Status
+from statemachines.publications import PublicationPublished, PublicationRevoked, Status
 
 
 class PublicationRow(Row, frozen=True, kw_only=True):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from projections.kernel import Row, header, projection
+from statemachines import reports
 from statemachines.kernel.machine import Recorded
-from statemachines.reports import report
-from statemachines.reports.report import Report, ReportRecorded
+from statemachines.reports import Report, ReportRecorded
 
 
 class ReportRow(Row, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class ReportRow(Row, frozen=True, kw_only=True):
 
 def fold_report(row: ReportRow | None, recorded: Recorded) -> ReportRow:
     """Fold an event of a report into its row."""
-    state = report.MACHINE.evolve(report.MACHINE.initial if row is None else row.state, recorded.event)
+    state = reports.MACHINE.evolve(reports.MACHINE.initial if row is None else row.state, recorded.event)
     text = None if row is None else row.report_json
     if isinstance(recorded.event, ReportRecorded):
         text = recorded.event.report_json

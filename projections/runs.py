@@ -16,9 +16,9 @@ from statemachines.runs.grant import Grant
 from statemachines.runs.lease import Lease
 from statemachines.runs.ledger import Ledger, Reservation, RunAccount, Status
 from statemachines.runs.materiality import CaseFacts, Check
-from statemachines.runs.offering.issue_receipt import SkipCode
 from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
+from statemachines.runs.steps.offer import SkipCode
 
 # Trigger receipts as reads show them, and the evidence kept beside them (G-104).
 

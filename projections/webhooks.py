@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from projections.kernel import Row, Table, header, projection
 from statemachines.kernel.machine import Event, Recorded
-from statemachines.webhooks.webhook import (
+from statemachines.webhooks import (
     WebhookChanged,
     WebhookDeleted,
     WebhookRegistered,

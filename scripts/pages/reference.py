@@ -60,16 +60,16 @@ from service.settings import settings_table
 from service.webhooks.outbox.places import OF_ACCOUNT, OF_WEBHOOK
 from service.webhooks.sending import KEPT_SECONDS
 from service.webhooks.testing import A_MINUTE, catalogue
-from statemachines.accounts.feedback import FEEDBACK_LIMIT, MOST_DETAILS
-from statemachines.alerts.alert import ALERTS_LIMIT, EVERY_SECONDS
+from statemachines.accounts.person import FEEDBACK_LIMIT, MOST_DETAILS
+from statemachines.alerts import ALERTS_LIMIT, EVERY_SECONDS
 from statemachines.cases.agent_run import MAX_AGENT_RUNS
 from statemachines.cases.comment import MAX_COMMENTS
 from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.topics import EVENTS
-from statemachines.onboarding.questions import NEWEST_ROWS
-from statemachines.provider.team import DOUBT_SECONDS
-from statemachines.publications.publication import PUBLICATIONS_LIMIT
-from statemachines.webhooks.webhook import WEBHOOKS_LIMIT
+from statemachines.onboarding.proof import NEWEST_ROWS
+from statemachines.provider import DOUBT_SECONDS
+from statemachines.publications import PUBLICATIONS_LIMIT
+from statemachines.webhooks import WEBHOOKS_LIMIT
 
 DOCS = Path(__file__).parents[2] / "docs"
 WRITTEN = "`make generated` writes this page from the code.\n"

@@ -33,9 +33,15 @@ from service.eventstore.write.lane import forget
 from service.ids import new_id
 from statemachines.accounts import key as keys
 from statemachines.accounts import person as people
-from statemachines.accounts.feedback import MOST_DETAILS, feedback_id, require_room
 from statemachines.accounts.key import KeyMinted, KeyNotFound
-from statemachines.accounts.person import AccountDeletionInProgress, Identity, PersonNotFound
+from statemachines.accounts.person import (
+    MOST_DETAILS,
+    AccountDeletionInProgress,
+    Identity,
+    PersonNotFound,
+    feedback_id,
+    require_room,
+)
 from statemachines.accounts.sign_in import LIFETIME
 from statemachines.kernel.machine import Stream
 from statemachines.kernel.telling import holds_own_secret

@@ -32,8 +32,7 @@ from service.accounts.membership import Invited, Joined
 from service.accounts.person import KnownPerson, NewKey
 from service.accounts.reads import ListedMember, Offered, UsedKey, UsedSession
 from service.accounts.sign_in import Codes
-from statemachines.accounts.pace import INTERVAL
-from statemachines.accounts.sign_in import LIFETIME
+from statemachines.accounts.sign_in import INTERVAL, LIFETIME
 
 # Keys, sessions, sign-ins and people on the wire (R-AUTH-14 to R-AUTH-18, G-020, G-021, G-027).
 

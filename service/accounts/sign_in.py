@@ -19,12 +19,10 @@ from statemachines.accounts import person as people
 from statemachines.accounts import session as sessions
 from statemachines.accounts import sign_in as sign_ins
 from statemachines.accounts.identity import Vouched
-from statemachines.accounts.pace import Pace, next_pace
 from statemachines.accounts.person import Identity
 from statemachines.accounts.session import link_over
-from statemachines.accounts.sign_in import AccessDenied, AuthorizationPending, DeviceCodeOver, SlowDown
-from statemachines.kernel.machine import Stream
-from statemachines.kernel.moved import Moved
+from statemachines.accounts.sign_in import AccessDenied, AuthorizationPending, DeviceCodeOver, Pace, SlowDown, next_pace
+from statemachines.kernel.machine import Moved, Stream
 
 # Signing in from a device: started, authorised or refused by its user code, redeemed by a poll (G-020, G-021).
 

@@ -35,12 +35,21 @@ from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.sql import load_query
-from statemachines.alerts import alert as alerts
-from statemachines.alerts.alert import EVERY_SECONDS, AlertWish, Status
-from statemachines.alerts.threshold import Number, Op, RowMatch, Threshold, ThresholdVerdict, read_number, write_number
+from statemachines import alerts
+from statemachines.alerts import (
+    EVERY_SECONDS,
+    AlertWish,
+    Number,
+    Op,
+    RowMatch,
+    Status,
+    Threshold,
+    ThresholdVerdict,
+    read_number,
+    write_number,
+)
 from statemachines.kernel.canonical import canonical, with_whole_numbers
-from statemachines.kernel.machine import Stream
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed, Stream
 
 # Queries about alerts of a project: all, one, and the due ones.
 

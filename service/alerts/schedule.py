@@ -27,8 +27,7 @@ from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.runs.background import sweep
 from service.runs.background.sweep import Name, Turn
-from statemachines.kernel.machine import Rejection
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed, Rejection
 
 log = structlog.get_logger(__name__)
 

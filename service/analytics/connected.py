@@ -70,9 +70,8 @@ from service.eventstore.connect.facts import DAY
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.sql import load_query
-from statemachines.kernel.readings import ReadFailed
-from statemachines.onboarding.proof import ErrorSighting, EventSighting, carried_markers
-from statemachines.onboarding.questions import SeenSignals
+from statemachines.kernel.machine import ReadFailed
+from statemachines.onboarding.proof import ErrorSighting, EventSighting, SeenSignals, carried_markers
 from statemachines.runs.verdict import MOST_LOOKED, CountedIn
 
 T = TypeVar("T", bound=msgspec.Struct)

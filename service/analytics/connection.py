@@ -22,8 +22,8 @@ from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.ids import new_id
-from statemachines.analytics import connection as connections
-from statemachines.analytics.connection import (
+from statemachines import analytics as connections
+from statemachines.analytics import (
     PENDING,
     Connection,
     ConnectionGranted,
@@ -37,8 +37,7 @@ from statemachines.analytics.connection import (
     decide_reply,
     missing_scopes,
 )
-from statemachines.kernel.machine import Event, Stream
-from statemachines.kernel.readings import Cause, ReadFailed
+from statemachines.kernel.machine import Cause, Event, ReadFailed, Stream
 
 # Which connections to analytics providers there are (G-022, G-032).
 

@@ -35,10 +35,9 @@ from service.eventstore.connect.facts import DAY
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone, ReadNotDone
 from service.sql import Query, Statement, load_query
-from statemachines.deploys.releases import Versions, compare, recurs
-from statemachines.kernel.readings import Cause, ReadFailed
-from statemachines.onboarding.proof import FAILURE_KEY, ErrorSighting, EventSighting
-from statemachines.onboarding.questions import SeenSignals
+from statemachines.deploys import Versions, compare, recurs
+from statemachines.kernel.machine import Cause, ReadFailed
+from statemachines.onboarding.proof import FAILURE_KEY, ErrorSighting, EventSighting, SeenSignals
 from statemachines.runs.verdict import MOST_LOOKED, CountedIn
 
 log = structlog.get_logger(__name__)

@@ -16,9 +16,8 @@ from service.eventstore.connect.connection import Row
 from service.eventstore.connect.facts import DAY
 from service.eventstore.store import EventStore
 from service.sql import Query, load_query
-from statemachines.kernel.readings import ReadFailed
-from statemachines.onboarding.proof import FAILURE_KEY, ErrorSighting, EventSighting
-from statemachines.onboarding.questions import NEWEST_ROWS, SeenRows, SeenSignals
+from statemachines.kernel.machine import ReadFailed
+from statemachines.onboarding.proof import FAILURE_KEY, NEWEST_ROWS, ErrorSighting, EventSighting, SeenRows, SeenSignals
 from statemachines.runs.verdict import CountedBy, CountedIn
 
 # Names and keys of a project's events, without their values, and the extent of the count (G-155).

@@ -27,7 +27,7 @@ from service.fairness.offload import Aside
 from service.fairness.turns import ReadNotDone, Turns
 from service.settings import Settings
 from service.sql import load_query
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 
 # Refusals of questions without an answer (G-006, G-151).
 

@@ -33,7 +33,7 @@ from service.auth.secrets import digest
 from service.eventstore.declare.commands import Intent
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
-from statemachines.analytics.connection import (
+from statemachines.analytics import (
     Brought,
     Connection,
     ConnectionDenied,
@@ -47,8 +47,7 @@ from statemachines.analytics.connection import (
     decide_return,
     scope_fault,
 )
-from statemachines.kernel.machine import Event
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import Event, ReadFailed
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
 ALLOW = "allow"

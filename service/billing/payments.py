@@ -27,7 +27,7 @@ from service.eventstore.store import EventStore
 from service.fairness.turns import ReadNotDone
 from service.settings import Settings
 from service.settingvalues import FREE_PLAN, Plan
-from statemachines.billing.subscription import BEFORE_ALL, Moment, Notification, Standing
+from statemachines.billing import BEFORE_ALL, Moment, Notification, Standing
 
 if TYPE_CHECKING:
     import stripe

@@ -12,7 +12,7 @@ from service.eventstore.connect.facts import DAY
 from service.eventstore.store import EventStore
 from service.settingvalues import FREE_PLAN, SELF_HOSTED, Plan, Terms
 from service.sql import load_query
-from statemachines.billing.subscription import Status
+from statemachines.billing import Status
 
 # The plan of an account: what its subscriptions entitle it to (R-BILL-10, G-071).
 

@@ -16,8 +16,8 @@ from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.store import EventStore
 from service.settingvalues import Plan
 from service.sql import load_query
-from statemachines.billing import subscription as subscriptions
-from statemachines.billing.subscription import BEFORE_ALL, Notification, Standing, decide_tell
+from statemachines import billing as subscriptions
+from statemachines.billing import BEFORE_ALL, Notification, Standing, decide_tell
 from statemachines.kernel.machine import Event
 
 # What is recorded of an account's subscriptions (R-BILL-10).

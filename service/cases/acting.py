@@ -21,11 +21,10 @@ from service.runs.commands.noting import count_notes, notes_of
 from service.runs.commands.scope import ChainScope
 from service.sql import load_query
 from statemachines.accounts.membership import membership_id
-from statemachines.cases import acting, agent_run, comment
+from statemachines.cases import agent_run, comment
 from statemachines.cases import case as cases
-from statemachines.cases.acting import Merge
 from statemachines.cases.agent_run import Outcome
-from statemachines.cases.case import Case, CaseNotActionable, Status
+from statemachines.cases.case import Case, CaseNotActionable, Merge, Status
 from statemachines.kernel.machine import Event, Stream
 from statemachines.runs.claim import lease_live
 from statemachines.runs.lease import CaseAlreadyClaimed
@@ -85,17 +84,17 @@ class _Around(NamedTuple):
 
 def resolve(project_id: str, case_id: str, case_revision: int) -> Intent[Acted]:
     """Close a case (G-145). Raises CaseConflict and CaseNotActionable."""
-    return _act(project_id, case_id, case_revision, acting.decide_resolve_by_member)
+    return _act(project_id, case_id, case_revision, cases.decide_resolve_by_member)
 
 
 def ignore(project_id: str, case_id: str, case_revision: int) -> Intent[Acted]:
     """Ignore a case (G-145). Raises CaseConflict and CaseNotActionable."""
-    return _act(project_id, case_id, case_revision, acting.decide_ignore_by_member)
+    return _act(project_id, case_id, case_revision, cases.decide_ignore_by_member)
 
 
 def reopen(project_id: str, case_id: str, case_revision: int) -> Intent[Acted]:
     """Bring a case back (G-145). Raises CaseConflict and CaseNotActionable."""
-    return _act(project_id, case_id, case_revision, acting.decide_reopen)
+    return _act(project_id, case_id, case_revision, cases.decide_reopen)
 
 
 def assign(project_id: str, case_id: str, case_revision: int, user_id: str | None) -> Intent[Acted]:
@@ -110,7 +109,7 @@ def assign(project_id: str, case_id: str, case_revision: int, user_id: str | Non
                 "The case can be assigned to members of its project only.",
                 invalid=[("user_id", "must be a member of the project, or null")],
             )
-        return _acted(stream, unit.append(stream, acting.decide_assign(state, user_id, unit.now)))
+        return _acted(stream, unit.append(stream, cases.decide_assign(state, user_id, unit.now)))
 
     return Intent([stream], decide, lookups=[] if member is None else [member])
 
@@ -176,7 +175,7 @@ async def merge(store: EventStore, project_id: str, wish: Merge, case_revision: 
         _existing(unit, streams[wish.into_case_id])
         state = _seen(unit, stream, case_revision)
         try:
-            events = acting.merge_cases(wish, {name: unit.state(streams[name]) for name in streams}, unit.now)
+            events = cases.merge_cases(wish, {name: unit.state(streams[name]) for name in streams}, unit.now)
         except CaseNotActionable:
             _require_unclaimed(unit, around)  # is told first (G-178)
             raise
@@ -202,7 +201,7 @@ async def split(
 
     def decide(unit: Unit) -> Acted:
         state = _seen(unit, stream, case_revision)
-        events = acting.split_off(case_id, member.id, state, unit.state(member), unit.now)
+        events = cases.split_off(case_id, member.id, state, unit.state(member), unit.now)
         _require_unclaimed(unit, around)
         unit.append(member, events[member.id])
         return _acted(stream, unit.append(stream, events[case_id]))._replace(split_case_id=member.id)
@@ -240,7 +239,7 @@ def _existing(unit: Unit, stream: Stream) -> Case:
 def _seen(unit: Unit, stream: Stream, case_revision: int) -> Case:
     """The case, if it is as whoever asks has seen it."""
     state = _existing(unit, stream)
-    acting.require_revision(state, case_revision)
+    cases.require_revision(state, case_revision)
     return state
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from projections.kernel import AnyProjection
     from service.eventstore.history.audit import Difference, Report
     from service.settings import Settings
-    from statemachines.audit.rebuild import ProjectionRebuilt
+    from statemachines.audit import ProjectionRebuilt
 
 SNAPSHOTS = "snapshots"
 _REBUILDS = load_query("cli", "rebuilds")

@@ -43,11 +43,9 @@ from service.fairness.turns import CommandNotDone, ReadNotDone
 from service.sql import load_query
 from statemachines.contracts import contract, stop
 from statemachines.contracts.contract import ContractNotFound, EnableWish, KeptReceipt, Status
-from statemachines.contracts.documents import WORKFLOW, Checked, Document, make_document
-from statemachines.contracts.playbook import template_hash, versions_of
-from statemachines.contracts.readiness import find_gaps
+from statemachines.contracts.documents import WORKFLOW, Checked, Document, find_gaps, make_document
+from statemachines.contracts.playbook import Template, template_hash, versions_of
 from statemachines.contracts.stop import InstallationStop
-from statemachines.contracts.templates import Template
 from statemachines.kernel.machine import Rejection
 from statemachines.kernel.shapes import json_schema
 

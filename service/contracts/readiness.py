@@ -19,10 +19,9 @@ from service.analytics.connection import current_connection
 from service.eventstore.declare.commands import Lookup, Unit
 from service.eventstore.store import EventStore
 from service.sql import load_query
-from statemachines.contracts.documents import SavedAutomation
-from statemachines.contracts.readiness import Facts, events_of
-from statemachines.credentials.credential import CI, RUNNER
-from statemachines.kernel.readings import STALE_SECONDS
+from statemachines.contracts.documents import Facts, SavedAutomation, events_of
+from statemachines.credentials import CI, RUNNER
+from statemachines.kernel.machine import STALE_SECONDS
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.projects import settings
 

@@ -28,12 +28,11 @@ from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.ids import new_id
 from service.runs.background.sweep import end_open, runs_to_follow_up
+from statemachines import provider as teams
 from statemachines.accounts.membership import Role
 from statemachines.deletion.removal import FOLLOW_UP_LIMIT, AskForDeletion, ExternalFollowUp, OtherDeletion
-from statemachines.kernel.machine import Rejection
-from statemachines.kernel.moved import Moved
+from statemachines.kernel.machine import Moved, Rejection
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
-from statemachines.provider import team as teams
 
 # What moves a deletion on from its fence to its receipt: replays of the request, and the sweep (G-130, G-119).
 # Draining records that what was open has ended, and of an account sends its projects ahead. Then the erasure is

@@ -43,8 +43,7 @@ from service.settings import Settings
 from service.sql import Query, load_query
 from statemachines.deletion import erasure as erasures
 from statemachines.deletion.erasure import AskForErasure, request_sha256, stream
-from statemachines.kernel.machine import Rejection, Stream
-from statemachines.kernel.moved import Moved
+from statemachines.kernel.machine import Moved, Rejection, Stream
 
 # Erasures of people: the fence with the names that go, the beginning of the purge, its end (G-197).
 

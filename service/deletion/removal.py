@@ -46,8 +46,7 @@ from statemachines.deletion.removal import (
     make_manifest,
     sum_manifests,
 )
-from statemachines.kernel.machine import Stream
-from statemachines.kernel.moved import Moved
+from statemachines.kernel.machine import Moved, Stream
 from statemachines.projects import project as projects
 from statemachines.projects.project import ProjectNotFound
 

@@ -17,13 +17,13 @@ from service.ids import new_id
 from service.runs.commands.pr_proof import WaitingRun
 from service.runs.reads.listed import waiting_runs
 from service.sql import load_query
-from statemachines.deploys import deploy
-from statemachines.deploys.deploy import RecordDeploy, decide_record
+from statemachines import deploys
+from statemachines.deploys import RecordDeploy, decide_record
 from statemachines.kernel.machine import Stream
 from statemachines.onboarding import lifecycle as onboarding
 from statemachines.onboarding.proof import DeploySighting, deploy_mismatch
 from statemachines.projects.project import ProjectNotFound
-from statemachines.runs.steps.bind_deploy import binds
+from statemachines.runs.steps.results import binds
 from statemachines.runs.verdict import BoundDeploy
 
 # What may be done with deploys: one that really happened is recorded once (R-ING-03, R-ING-09, G-052, G-110).
@@ -71,7 +71,7 @@ async def record(store: EventStore, project_id: str, report: Report, account_id:
     A proof marker is looked at and never decides whether the deploy is recorded. The decision raises Moved when that
     run has moved on since it was looked up.
     """
-    stream, session = deploy.stream(project_id, new_id("dep")), onboarding.stream(project_id)
+    stream, session = deploys.stream(project_id, new_id("dep")), onboarding.stream(project_id)
     waiting = await _find_waiting(store, project_id, report)
     looks_at_session = report.credential_id is not None and report.marker_sha256 is not None
 
@@ -138,8 +138,8 @@ def _mismatch(state: onboarding.Onboarding | None, report: Report, now: int) -> 
         return "deploy_not_trusted"
     if state.status is not onboarding.Status.PROVING or state.session is None or state.plan is None:
         return "proof_session_not_active"
-    deploy = DeploySighting(report.environment, report.sha, True, report.marker_sha256, now)
-    return deploy_mismatch(state.plan, state.session, deploy)
+    deploys = DeploySighting(report.environment, report.sha, True, report.marker_sha256, now)
+    return deploy_mismatch(state.plan, state.session, deploys)
 
 
 def _put_facts(unit: Unit, stream: Stream, report: Report, account_id: str) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from service.ingest.stacks.reading import read_trace
-from statemachines.kernel.forms import CARD, CARD_DIGITS, MAY_BE_CARD, URL, FormBudget, SecretForm
+from statemachines.kernel.telling import CARD, CARD_DIGITS, MAY_BE_CARD, URL, FormBudget, SecretForm
 
 # The bounds of an event in bytes of JSON: of each member, of the variables of a frame, and of all of it. Pure.
 

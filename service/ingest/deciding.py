@@ -23,7 +23,7 @@ from service.ingest.tally import Assigned, Tally
 from service.sql import load_query
 from statemachines.cases import case
 from statemachines.cases import suppression as suppressions
-from statemachines.deploys.releases import is_older, parts
+from statemachines.deploys import is_older, parts
 from statemachines.kernel.machine import Stream
 from statemachines.projects.project import ProjectDeletionInProgress
 

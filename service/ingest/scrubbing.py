@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from schemas.onboarding import PROOF_PROPERTY
 from service.ingest.bounds import ESCAPED_ADDRESS, holds_any, may_hold_card
-from statemachines.kernel.forms import (
+from statemachines.kernel.telling import (
     BASIC,
     BEARER,
     BEFORE_WORD,
@@ -24,19 +24,17 @@ from statemachines.kernel.forms import (
     CARD_DIGITS,
     FORMS,
     MAY_BE_CARD,
+    SECRET_FRAGMENTS,
+    STRING_FRAGMENTS,
+    STRING_NAMES,
     URL,
     WORD,
     FormBudget,
     SecretForm,
-    hide,
-    mark,
-)
-from statemachines.kernel.telling import (
-    SECRET_FRAGMENTS,
-    STRING_FRAGMENTS,
-    STRING_NAMES,
     fold_text,
+    hide,
     holds_own_secret,
+    mark,
     normalize_name,
 )
 

@@ -30,11 +30,9 @@ from service.install.verdict import InstallFindings, failed_gates
 from service.onboarding.evidence import AskedProject, reshape
 from service.onboarding.whose import WhoseEvidence, whose_evidence
 from service.sql import load_query
-from statemachines.install import flow as installs
-from statemachines.install.flow import MapInForce
-from statemachines.install.report import ProposedReport
-from statemachines.install.stored import ImplementationReport
-from statemachines.kernel.moved import Moved
+from statemachines import install as installs
+from statemachines.install import ImplementationReport, MapInForce, ProposedReport
+from statemachines.kernel.machine import Moved
 from statemachines.onboarding import lifecycle as onboardings
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.projects.project import ProjectNotFound

@@ -26,10 +26,17 @@ from service.onboarding.evidence import AskedProject, ask_about
 from service.onboarding.lifecycle import evidence_status
 from service.onboarding.whose import WhoseEvidence
 from service.sql import load_query
-from statemachines.install.flow import NO_MAP
-from statemachines.onboarding.proof import safe_failure
-from statemachines.onboarding.questions import FUNNEL_STEPS, NEWEST_ROWS, GapCode, Question, Questions, SeenRows
-from statemachines.onboarding.stored import Milestone, Plan
+from statemachines.install import NO_MAP
+from statemachines.onboarding.plan import Milestone, Plan
+from statemachines.onboarding.proof import (
+    FUNNEL_STEPS,
+    NEWEST_ROWS,
+    GapCode,
+    Question,
+    Questions,
+    SeenRows,
+    safe_failure,
+)
 
 # Verifying an install: the evidence for its gates, read before a verdict is recorded (R-INST-08, R-INST-09, G-157).
 

@@ -12,7 +12,7 @@ from service.eventstore.history.stored import StoredEvent
 from service.eventstore.log.reactor import Job
 from service.services import Services
 from service.tasks import LOCK, Task
-from statemachines.billing.subscription import SubscriptionActivated
+from statemachines.billing import SubscriptionActivated
 
 SETTLE = "billing.settle"
 RECONCILE = "billing.reconcile"

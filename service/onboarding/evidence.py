@@ -21,23 +21,26 @@ from service.analytics.queries import BoundedQueries, unanswered
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.sql import load_query
-from statemachines.credentials.credential import CI
-from statemachines.install import flow as installs
-from statemachines.install.flow import NO_MAP
-from statemachines.kernel.readings import ReadFailed
+from statemachines import install as installs
+from statemachines.credentials import CI
+from statemachines.install import NO_MAP
+from statemachines.kernel.machine import ReadFailed
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.onboarding.lifecycle import SESSION_SECONDS, Status
+from statemachines.onboarding.plan import Plan
 from statemachines.onboarding.proof import (
+    NO_QUESTIONS,
     DeploySighting,
     Findings,
     ProofEvidence,
     ProofSession,
+    Questions,
+    SeenSignals,
     assess,
+    assess_questions,
     safe_failure,
     unknown_markers,
 )
-from statemachines.onboarding.questions import NO_QUESTIONS, Questions, SeenSignals, assess_questions
-from statemachines.onboarding.stored import Plan
 
 MARGIN_SECONDS = SESSION_SECONDS  # the margin around the session in which early and late records are looked for
 MAX_DEPLOYS = 500

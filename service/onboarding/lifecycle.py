@@ -41,17 +41,16 @@ from service.eventstore.history.as_of import RowSource
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.onboarding.evidence import Providers, look, reshape
-from statemachines.kernel.machine import Event, Stream
-from statemachines.kernel.readings import source_told
+from statemachines.kernel.machine import Event, Stream, source_told
 from statemachines.onboarding import lifecycle as onboarding
 from statemachines.onboarding import lifecycle as onboardings
-from statemachines.onboarding import signal_map, stored
+from statemachines.onboarding import plan as plans
+from statemachines.onboarding import signal_map
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.onboarding.lifecycle import OnboardingNotStarted, ProofStart, Status
-from statemachines.onboarding.plan import ProposedPlan
+from statemachines.onboarding.plan import ProposedPlan, SourceSnapshot
 from statemachines.onboarding.proof import hash_marker
 from statemachines.onboarding.signal_map import SignalMapNotFound
-from statemachines.onboarding.stored import SourceSnapshot
 
 # Where a project's onboarding stands, and its signal map (R-ONB-41, R-MAP-01, G-060).
 
@@ -392,7 +391,7 @@ def shown_signal_map(row: SignalMapRow) -> SignalMap:
     )
 
 
-def evidence_status(plan: stored.Plan, receipt: stored.Receipt | None) -> EvidenceStatus:
+def evidence_status(plan: plans.Plan, receipt: plans.Receipt | None) -> EvidenceStatus:
     """What history and the source have established: history alone never verifies a source (R-ONB-15, R-MAP-03)."""
     return EvidenceStatus(
         historical="not_established" if plan.historical_evidence is None else "historically_observed",

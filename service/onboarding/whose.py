@@ -7,7 +7,7 @@ import msgspec
 from schemas.kernel.shape import EvidenceSource, HistoryCheck
 from service.eventstore.store import EventStore
 from service.sql import load_query
-from statemachines.onboarding.stored import HistoricalEvidence, Window
+from statemachines.onboarding.plan import HistoricalEvidence, Window
 from statemachines.projects.project import ProjectNotFound
 
 _WHOSE = load_query("onboarding", "whose_evidence")

@@ -34,7 +34,7 @@ from service.projects.next_steps import BEING_DELETED
 from service.sql import load_query
 from statemachines.cases import case
 from statemachines.cases.case import public_share
-from statemachines.kernel.readings import STALE_SECONDS
+from statemachines.kernel.machine import STALE_SECONDS
 from statemachines.projects.project import DefaultLevel
 
 HOUR = 3600

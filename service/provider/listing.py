@@ -32,7 +32,7 @@ from service.analytics.connecting.http import failure, fresh, hogql
 from service.analytics.queries import QueriesBusy
 from service.provider.sources import Exchanges, ProviderSources, Source
 from service.sql import load_query
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 
 # Pages of flags, surveys, experiments and recordings, read from the provider (R-PRV-03, G-095).
 

@@ -27,8 +27,8 @@ from service.analytics.connecting.http import (
     parse,
 )
 from service.settings import Settings
-from statemachines.kernel.readings import Cause, ReadFailed
-from statemachines.provider.team import BlockReason, FoundTeam, ReplaySettings, external_name
+from statemachines.kernel.machine import Cause, ReadFailed
+from statemachines.provider import BlockReason, FoundTeam, ReplaySettings, external_name
 
 T = TypeVar("T", bound=msgspec.Struct)
 

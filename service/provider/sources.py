@@ -20,8 +20,8 @@ from service.eventstore.store import EventStore
 from service.fairness.turns import ReadNotDone, Turns
 from service.provider.operator import EXCHANGE_SECONDS, OperatorProvider
 from service.sql import load_query
-from statemachines.kernel.readings import ReadFailed
-from statemachines.provider import team as teams
+from statemachines import provider as teams
+from statemachines.kernel.machine import ReadFailed
 
 # Refusals of reads of a provider that are no queries (G-095).
 

@@ -18,10 +18,9 @@ from service.provider import listing
 from service.provider.listing import Scope
 from service.provider.operator import CONFIRM_SECONDS, OperatorProvider
 from service.provider.sources import ProviderSources, TeamStanding, note_sighting, standing_of, web_ui_url
-from statemachines.kernel.machine import Stream
-from statemachines.kernel.readings import ReadFailed
-from statemachines.provider import team as teams
-from statemachines.provider.team import BlockReason, FoundTeam, ReplaySettings, Status
+from statemachines import provider as teams
+from statemachines.kernel.machine import ReadFailed, Stream
+from statemachines.provider import BlockReason, FoundTeam, ReplaySettings, Status
 
 # Records a project's team at the provider: attempts before their requests, and outcomes (R-PRV-01, G-165).
 

@@ -15,8 +15,8 @@ from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.store import EventStore
 from service.ids import random_id
 from service.sql import load_query
-from statemachines.publications import publication as publications
-from statemachines.publications.publication import PUBLICATIONS_LIMIT, KeyMade, PublicationWish
+from statemachines import publications
+from statemachines.publications import PUBLICATIONS_LIMIT, KeyMade, PublicationWish
 
 # Publications: made with a key, shown once, and revoked (R-PUB-01, R-PUB-04, G-093, G-163).
 

@@ -25,8 +25,8 @@ from service.eventstore.store import EventStore
 from service.fairness.turns import Looks, member_of, sharing
 from service.publications import publication
 from service.publications.publication import PublicationStanding
-from statemachines.kernel.readings import ReadFailed
-from statemachines.publications.publication import is_publication_id, no_publication
+from statemachines.kernel.machine import ReadFailed
+from statemachines.publications import is_publication_id, no_publication
 
 # Kept answers of public queries: a number of bytes for each process, shared among accounts.
 

@@ -19,10 +19,9 @@ from service.runs.commands.scope import Ran, RunScope
 from service.runs.reads.counting import settled
 from service.runs.show import run as show_run
 from service.runs.show.decision import next_step
-from statemachines.kernel.readings import Cause, ReadFailed
-from statemachines.reports import report as reports
-from statemachines.reports.check_report import sample_met
-from statemachines.reports.source import (
+from statemachines import reports
+from statemachines.kernel.machine import Cause, ReadFailed
+from statemachines.reports import (
     BLUEPRINT,
     COLUMNS,
     FunnelGap,
@@ -32,28 +31,29 @@ from statemachines.reports.source import (
     GapCode,
     periods_of,
     rows_of,
+    sample_met,
     sample_of,
 )
-from statemachines.runs.steps import record_report
+from statemachines.runs.steps import results
 from statemachines.runs.steps.book import Book, FencingToken
-from statemachines.runs.steps.record_report import SourceRead
+from statemachines.runs.steps.results import SourceRead
 
 # Reports: want the source, store what was read of it, record the report (G-112).
 
 
 def want_source(row: RunRow, token: FencingToken) -> Intent[Ran[None]]:
     """Commit to reading the run's source, before anything is read."""
-    return _scope(row).intent(lambda book, now: (None, record_report.want_source(book, token, now)))
+    return _scope(row).intent(lambda book, now: (None, results.want_source(book, token, now)))
 
 
 def store_source(row: RunRow, token: FencingToken, read: SourceRead) -> Intent[Ran[None]]:
     """Store what was read; the first that is stored is the source."""
-    return _scope(row).intent(lambda book, now: (None, record_report.store_source(book, token, read, now)))
+    return _scope(row).intent(lambda book, now: (None, results.store_source(book, token, read, now)))
 
 
 def record(row: RunRow, token: FencingToken, document: FunnelReviewOutput) -> Intent[Ran[None]]:
     """Record the one report of the run, and end the run with it."""
-    return _scope(row).intent(lambda book, now: (None, record_report.record_report(book, token, document, now)))
+    return _scope(row).intent(lambda book, now: (None, results.record_report(book, token, document, now)))
 
 
 def _scope(row: RunRow) -> RunScope:

@@ -45,9 +45,8 @@ from service.settings import Settings
 from service.sql import load_query
 from service.webhooks.sending import AttemptOutcome, Outgoing, delivery_id, open_target, scope_of, send
 from service.webhooks.webhook import StandingWebhook
-from statemachines.alerts import alert
+from statemachines import alerts, deploys
 from statemachines.cases import case
-from statemachines.deploys import deploy
 from statemachines.kernel.machine import derived_id
 from statemachines.kernel.topics import UnknownTopic, latest_topic
 from statemachines.onboarding import lifecycle
@@ -167,7 +166,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = {
     "case.regressed": (case.CaseRegressed.TOPIC,),
     "case.resolved": (case.CaseResolved.TOPIC, case.CaseResolvedByMember.TOPIC),
     "case.ignored": (case.CaseIgnored.TOPIC, case.CaseIgnoredByMember.TOPIC),
-    "deploy.recorded": (deploy.DeployRecorded.TOPIC,),
+    "deploy.recorded": (deploys.DeployRecorded.TOPIC,),
     "case.reopened": (case.CaseReopened.TOPIC, case.CaseOverflowReopened.TOPIC),
     "case.merged": (case.CaseMerged.TOPIC,),
     "case.split": (case.CaseSplitOff.TOPIC,),
@@ -191,8 +190,8 @@ TOPICS: Mapping[str, tuple[str, ...]] = {
         run_events.RunCancelledOutside.TOPIC,
     ),
     "approval.requested": (approval.ApprovalRequested.TOPIC,),
-    "alert.triggered": (alert.AlertTriggered.TOPIC,),
-    "alert.cleared": (alert.AlertCleared.TOPIC,),
+    "alert.triggered": (alerts.AlertTriggered.TOPIC,),
+    "alert.cleared": (alerts.AlertCleared.TOPIC,),
     "approval.decided": (approval.ApprovalGiven.TOPIC, approval.ApprovalRefused.TOPIC),
 }
 _NAMES = {topic: name for name, topics in TOPICS.items() for topic in topics}

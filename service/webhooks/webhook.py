@@ -35,9 +35,9 @@ from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.sql import load_query
 from service.webhooks.sending import SHOWN_LENGTH, WEBHOOK_SECRET, WEBHOOK_URL, AttemptOutcome, make_secret, scope_of
+from statemachines import webhooks
 from statemachines.kernel.machine import Stream
-from statemachines.webhooks import webhook as webhooks
-from statemachines.webhooks.webhook import FORMER_SECONDS, StopReason, WebhookChange, WebhookWish, no_webhook
+from statemachines.webhooks import FORMER_SECONDS, StopReason, WebhookChange, WebhookWish, no_webhook
 
 # Webhooks: registered, changed, tested, deleted, stopped for failures (R-WEB, G-090, G-159).
 

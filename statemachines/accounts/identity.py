@@ -13,6 +13,7 @@ import msgspec
 from statemachines.accounts.person import Identity, without_address
 from statemachines.kernel.machine import (
     Event,
+    Moved,
     Rejection,
     StateMachine,
     Stream,
@@ -20,7 +21,6 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
-from statemachines.kernel.moved import Moved
 
 PROVIDER = "oidc"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from statemachines.contracts.refusals import PauseInForce
+from statemachines.contracts.policy import PauseInForce
 from statemachines.kernel.machine import (
     Event,
     Rejection,

@@ -12,11 +12,13 @@ import zlib
 from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
+from msgspec import UnsetType
 from transitions import Machine
 
+from schemas.kernel.shape import EvidenceSource
 from statemachines.kernel.topics import declare
 
 
@@ -192,3 +194,79 @@ def derived_id(prefix: str, *parts: str) -> str:
     digest = hashlib.sha256("\x00".join(parts).encode()).digest()
     number = int.from_bytes(digest[:16], "big")
     return prefix + "_" + "".join(_BASE32[(number >> shift) & 31] for shift in range(125, -5, -5))
+
+
+# What a decision raises when it was given the wrong streams: those that it needs were looked up before the locks.
+
+
+class Moved(Exception):
+    """What was looked up is no longer what the locked states say: look up again. Never shown to a client."""
+
+
+# If-Match: the tag that a caller has read is compared with the present one here, byte for byte, and nowhere else.
+# The edge reads the header and checks its form (service/http/edge/declare/headers.py); a machine says what its
+# present tag is, and what a caller whose tag is another one may do.
+
+
+class PreconditionFailed(Rejection):
+    """The If-Match names another revision than the current one (R-ERR-11)."""
+
+    code = "precondition_failed"
+
+
+class IfMatchRequired(Rejection):
+    """The request changes something that exists and names no revision of it."""
+
+    code = "if_match_required"
+
+
+def require_none(if_match: str | None, message: str, next_action: str) -> None:
+    """Refuse a tag where nothing exists that it could match. Raises PreconditionFailed."""
+    if if_match is not None:
+        raise PreconditionFailed(message, next_action=next_action, current_etag=None)
+
+
+def require_given(if_match: str | None, etag: str, message: str, next_action: str) -> str:
+    """Return the tag. Raises IfMatchRequired when there is none."""
+    if if_match is None:
+        raise IfMatchRequired(message, next_action=next_action, current_etag=etag)
+    return if_match
+
+
+def require_same(if_match: str | None, etag: str, message: str, next_action: str) -> None:
+    """Refuse a tag that is not the present one. Raises PreconditionFailed."""
+    if if_match != etag:
+        raise PreconditionFailed(message, next_action=next_action, current_etag=etag)
+
+
+# The outcome of reading a provider: a value, or a failure that cannot be mistaken for an empty value.
+
+Cause = Literal[
+    "unconfigured", "unauthorized", "unreachable", "timeout", "refused", "malformed", "too_much", "not_kept"
+]
+
+LATE_SECONDS = 120
+"""So late a provider may show what came in there: until then a reading is not all of its time (G-182)."""
+STALE_SECONDS = 600
+"""What was read of a provider so long ago tells nothing of now (G-182)."""
+
+
+def source_told(told: EvidenceSource | UnsetType) -> EvidenceSource:
+    """The source as an event tells it. Events of older releases do not, and are of our own records."""
+    return "local" if isinstance(told, UnsetType) else told
+
+
+class ReadFailed(msgspec.Struct, frozen=True):
+    """The read told nothing. It has no length and no truth: using it as a result is a type error.
+
+    `unconfigured`: the operator took the adapter away; `unauthorized`: the grant is gone; `unreachable`: no answer or
+    a server error; `timeout`: no answer in time; `refused`: the provider did not accept the query; `malformed`: the
+    answer was not in the agreed form; `too_much`: the answer, or what it would rest on, was over its bound;
+    `not_kept`: the time asked for is longer ago than records are kept.
+    """
+
+    cause: Cause
+
+    def __bool__(self) -> bool:
+        """Refuse: a failed read is neither true nor false."""
+        raise TypeError("a failed read has no truth value; test for its type")

@@ -15,20 +15,22 @@ from msgspec import UNSET, UnsetType
 
 from schemas.kernel.shape import EvidenceSource
 from schemas.onboarding import Remaining
-from statemachines.kernel.if_match import PreconditionFailed, require_given, require_none, require_same
 from statemachines.kernel.machine import (
     Event,
+    PreconditionFailed,
     Rejection,
     StateMachine,
     Stream,
     allowed_next,
     derived_id,
     destination,
+    require_given,
+    require_none,
+    require_same,
     transition_table,
 )
-from statemachines.onboarding.plan import ProposedPlan
+from statemachines.onboarding.plan import DeployReceipt, Plan, ProposedPlan, Receipt, SourceSnapshot
 from statemachines.onboarding.proof import Findings, ProofSession, expired_work
-from statemachines.onboarding.stored import DeployReceipt, Plan, Receipt, SourceSnapshot
 
 SESSION_SECONDS = 7200
 

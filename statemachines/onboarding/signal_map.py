@@ -23,8 +23,7 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
-from statemachines.onboarding.plan import ProposedPlan
-from statemachines.onboarding.stored import Plan, Receipt
+from statemachines.onboarding.plan import Plan, ProposedPlan, Receipt
 
 
 def stream(project_id: str) -> Stream:

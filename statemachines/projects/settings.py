@@ -12,7 +12,6 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from statemachines.kernel.if_match import require_given, require_none, require_same
 from statemachines.kernel.machine import (
     Event,
     Rejection,
@@ -20,6 +19,9 @@ from statemachines.kernel.machine import (
     Stream,
     derived_id,
     destination,
+    require_given,
+    require_none,
+    require_same,
     transition_table,
 )
 from statemachines.projects.project import DefaultLevel, Project

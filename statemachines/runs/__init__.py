@@ -15,21 +15,21 @@ what it may do and whether it is on; it is read by every command below and writt
 Who writes what in one unit. A command that touches several streams appends to all of them in one transaction, or to
 none. The module that decides it is named in brackets.
 
-    issue      receipt, lease                         [issue_receipt]  the lease now points to this receipt alone
-    claim      receipt, lease, claim                  [claim_case]     the epoch rises by one
-    release    claim, receipt                         [claim_case]     the receipt closes unless its run has begun
-    start      receipt, lease, claim, run, ledger     [start_run]      one run and one attempt are charged
+    issue      receipt, lease                         [offer]          the lease now points to this receipt alone
+    claim      receipt, lease, claim                  [offer]          the epoch rises by one
+    release    claim, receipt                         [offer]          the receipt closes unless its run has begun
+    start      receipt, lease, claim, run, ledger     [advance_run]    one run and one attempt are charged
     progress   run                                    [advance_run]
-    charge     run, ledger                            [charge_usage]   before the work, all of it or nothing
-    ask        run, approval                          [ask_approval]   the run waits in review
-    answer     run, approval                          [ask_approval]   it goes on with the last answer
+    charge     run, ledger                            [advance_run]    before the work, all of it or nothing
+    ask        run, approval                          [use_grant]      the run waits in review
+    answer     run, approval                          [use_grant]      it goes on with the last answer
     authorize  run, grant, ledger                     [use_grant]      the ledger holds a place for the pull request
     consume    run, grant, ledger                     [use_grant]      the place is spent; then the provider is called
     proof      run, grant                             [prove_pull_request] a trusted CI says what became of the effect
-    deploy     run (and the deploy)                   [bind_deploy]
-    verify     run and all that ends with it, case    [verify_deploy]
-    source     report, run                            [record_report]  the intent moves the run; what was read does not
-    report     report, run and all that ends with it  [record_report]  the report is recorded and the run is over
+    deploy     run (and the deploy)                   [results]
+    verify     run and all that ends with it, case    [results]
+    source     report, run                            [results]        the intent moves the run; what was read does not
+    report     report, run and all that ends with it  [results]        the report is recorded and the run is over
     end        run, claim, grants, ledger, approvals  [end_run]        an unspent grant gives its place back
 
 A start for a slot writes receipt, run and ledger. When the case of a start no longer matters, the start is refused, and

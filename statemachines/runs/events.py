@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from statemachines.contracts.policy import Delivery, Limits, Playbook, Scope, VerificationTerms
 from statemachines.kernel.machine import Event
-from statemachines.reports.source import FunnelPlan
+from statemachines.reports import FunnelPlan
 from statemachines.runs.verdict import BoundDeploy, Verdict
 
 Action = Literal["draft_pr", "auto_merge", "escalate"]

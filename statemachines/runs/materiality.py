@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from statemachines.contracts.policy import Thresholds
-from statemachines.kernel.machine import Rejection
-from statemachines.kernel.readings import STALE_SECONDS
+from statemachines.kernel.machine import STALE_SECONDS, Rejection
 
 REQUIRED_TRUST = "customer_provider"
 ACTIVE_STATUS = "open"

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from schemas.kernel.shape import EvidenceSource
-from statemachines.kernel.readings import source_told
+from statemachines.kernel.machine import source_told
 
 VerificationOutcome = Literal["pending", "no_recurrence", "recurred", "insufficient_traffic"]
 CountedBy = Literal["public"]

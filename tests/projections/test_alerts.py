@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from projections.alerts import ALERTS
-from statemachines.alerts.alert import AlertCleared, AlertCreated, AlertDeleted, AlertFoundClear, AlertTriggered
+from statemachines.alerts import AlertCleared, AlertCreated, AlertDeleted, AlertFoundClear, AlertTriggered
 from statemachines.kernel.machine import Event
 from tests.projections.rows import check_ended, check_middle, check_row
 

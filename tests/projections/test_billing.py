@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from projections.billing import SUBSCRIPTIONS
-from statemachines.billing import subscription
-from statemachines.billing.subscription import Moment
+from statemachines import billing
+from statemachines.billing import Moment
 from statemachines.kernel.machine import Event
 from tests.projections.rows import check_row, fold, shown
 
 TOLD = Moment(4, 1, "evt_1")
 EVENTS: list[Event] = [
-    subscription.SubscriptionActivated("sub_x", "cus_x", "pro", None, None, 5),
-    subscription.SubscriptionFellBehind("sub_x", "cus_x", "pro", 90, TOLD, 6),
-    subscription.SubscriptionSuspended("sub_x", "cus_x", "scale", 91, TOLD, 7),
+    billing.SubscriptionActivated("sub_x", "cus_x", "pro", None, None, 5),
+    billing.SubscriptionFellBehind("sub_x", "cus_x", "pro", 90, TOLD, 6),
+    billing.SubscriptionSuspended("sub_x", "cus_x", "scale", 91, TOLD, 7),
 ]
 ROW = {
     "revision": 3,
@@ -24,7 +24,7 @@ ROW = {
     "created_at": 5,
     "updated_at": 7,
 }
-END = subscription.SubscriptionCanceled("sub_x", "cus_x", 8)
+END = billing.SubscriptionCanceled("sub_x", "cus_x", 8)
 ENDED = {**ROW, "status": "canceled", "plan": "", "current_period_end": None, "updated_at": 8}
 
 

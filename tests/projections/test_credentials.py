@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from projections.credentials import CREDENTIALS
-from statemachines.credentials import credential
+from statemachines import credentials
 from statemachines.kernel.machine import Event
 from tests.projections.rows import check_middle, check_row, fold
 
 EVENTS: list[Event] = [
-    credential.CredentialCreated(
+    credentials.CredentialCreated(
         kind="automation_runner",
         name="nightly",
         scopes=["runs:read"],
@@ -23,7 +23,7 @@ EVENTS: list[Event] = [
         created_at=5,
         expires_at=605,
     ),
-    credential.CredentialRevoked("leaked", 9),
+    credentials.CredentialRevoked("leaked", 9),
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from projections.deploys import fold_deploy
-from statemachines.deploys.deploy import DeployRecorded
+from statemachines.deploys import DeployRecorded
 from statemachines.kernel.machine import Recorded
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from projections.install import INSTALLS, InstallRow, install_state, is_verified
 from statemachines.kernel.machine import Event
 from tests.projections.rows import check_row, fold
-from tests.statemachines.install.test_flow import BLOCKED, DRAFTED, REPORTED, VERIFIED
+from tests.statemachines.test_install import BLOCKED, DRAFTED, REPORTED, VERIFIED
 
 NONE = {
     "map_revision": 0,

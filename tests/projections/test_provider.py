@@ -6,7 +6,7 @@ from typing import Any
 
 from projections.provider import TEAMS
 from statemachines.kernel.machine import Event
-from statemachines.provider.team import (
+from statemachines.provider import (
     ProvisioningBlocked,
     ProvisioningStarted,
     ReplayConfigured,

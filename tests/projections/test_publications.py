@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projections.publications import PUBLICATIONS
 from statemachines.kernel.machine import Event
-from statemachines.publications.publication import PublicationPublished, PublicationRevoked
+from statemachines.publications import PublicationPublished, PublicationRevoked
 from tests.projections.rows import check_middle, check_row
 
 PUBLISHED: list[Event] = [PublicationPublished("event-count", '{"event":"a"}', None, 60, "hash", "agp_abc", 5)]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from projections.webhooks import WEBHOOKS
+from statemachines import webhooks
 from statemachines.kernel.machine import Event
-from statemachines.webhooks import webhook
 from tests.projections.rows import check_middle, check_row, fold
 
 EVENTS: list[Event] = [
-    webhook.WebhookRegistered("https://example.com", ["*"], "whsec_abcdef", 5),
-    webhook.WebhookChanged("https://example.org", ["case.created"], 6),
-    webhook.WebhookSecretRotated("whsec_uvwxyz", 86_407, 7),
-    webhook.WebhookStopped("gone", 8),
+    webhooks.WebhookRegistered("https://example.com", ["*"], "whsec_abcdef", 5),
+    webhooks.WebhookChanged("https://example.org", ["case.created"], 6),
+    webhooks.WebhookSecretRotated("whsec_uvwxyz", 86_407, 7),
+    webhooks.WebhookStopped("gone", 8),
 ]
 
 
@@ -28,7 +28,7 @@ def test_a_row_shows_its_stream():
     }
     check_row(WEBHOOKS, EVENTS, shown)
     reopened = {"revision": 5, "status": "active", "stop_reason": None, "stopped_at": None}
-    check_row(WEBHOOKS, [*EVENTS, webhook.WebhookReopened(9)], {**shown, **reopened})
+    check_row(WEBHOOKS, [*EVENTS, webhooks.WebhookReopened(9)], {**shown, **reopened})
 
 
 def test_a_history_that_begins_in_the_middle_folds():
@@ -36,4 +36,4 @@ def test_a_history_that_begins_in_the_middle_folds():
 
 
 def test_a_deleted_webhook_has_no_row():
-    assert fold(WEBHOOKS, [*EVENTS, webhook.WebhookDeleted(9)]) is None
+    assert fold(WEBHOOKS, [*EVENTS, webhooks.WebhookDeleted(9)]) is None

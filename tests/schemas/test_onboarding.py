@@ -20,7 +20,7 @@ from schemas.onboarding import (
     StartRequest,
 )
 from service.onboarding.evidence import reshape
-from statemachines.onboarding import stored
+from statemachines.onboarding import plan as plans
 from tests.support.plans import (
     Path,
     accepts,
@@ -162,7 +162,7 @@ def test_a_plan_survives_its_wire_form() -> None:
 def test_what_is_stored_of_a_plan_is_what_came_in() -> None:
     """The shapes of the storage take every member, and lead back to the same plan on the wire."""
     plan = msgspec.convert(full_plan(), Plan)
-    kept = reshape(plan, stored.Plan)
+    kept = reshape(plan, plans.Plan)
     assert msgspec.json.encode(kept) == msgspec.json.encode(plan)
     assert reshape(kept, Plan) == plan
 

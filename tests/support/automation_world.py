@@ -23,7 +23,7 @@ from service.registry import registry
 from statemachines.accounts.membership import Role
 from statemachines.kernel.machine import Event, Stream
 from statemachines.onboarding import signal_map
-from statemachines.onboarding.stored import Plan, Receipt
+from statemachines.onboarding.plan import Plan, Receipt
 from statemachines.projects import project
 from statemachines.projects.project import ProjectFenced
 from tests.support.accounts import create_project, sign_in

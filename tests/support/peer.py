@@ -30,8 +30,7 @@ from service.eventstore.declare.commands import (
 from service.eventstore.log.sequencer import Sequencer
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
-from statemachines.kernel.if_match import PreconditionFailed
-from statemachines.kernel.machine import Rejection
+from statemachines.kernel.machine import PreconditionFailed, Rejection
 from tests.support import toy
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from statemachines.onboarding.stored import Plan, SourceSnapshot
+from statemachines.onboarding.plan import Plan, SourceSnapshot
 
 Path = tuple[str | int, ...]
 

@@ -18,7 +18,7 @@ from service.egress.guard import Guard
 from service.eventstore.store import EventStore
 from service.registry import registry
 from service.settings import load_settings
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY
 
 PROJECT, OTHER = "proj_0001", "proj_0002"

@@ -17,8 +17,16 @@ import psycopg
 from projections.kernel import Row, Table, projection
 from service.eventstore.declare.commands import Answer, Command, Decide, Lookup, Origin, Unit
 from service.eventstore.state.unit import Registry
-from statemachines.kernel.if_match import PreconditionFailed
-from statemachines.kernel.machine import Event, Recorded, Rejection, StateMachine, Stream, destination, transition_table
+from statemachines.kernel.machine import (
+    Event,
+    PreconditionFailed,
+    Recorded,
+    Rejection,
+    StateMachine,
+    Stream,
+    destination,
+    transition_table,
+)
 from statemachines.kernel.topics import Payload, lifts
 
 

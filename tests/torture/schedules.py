@@ -16,8 +16,8 @@ from statemachines.contracts.cron import Cron, InvalidSchedule, firings, parse_c
 from statemachines.contracts.policy import Authority, Limits, Policy, ScheduleTrigger
 from statemachines.kernel.machine import replay
 from statemachines.runs import receipt as receipts
-from statemachines.runs.offering.issue_receipt import issue_schedule_receipt, latest_slot
 from statemachines.runs.receipt import ReceiptIssued, ReceiptState
+from statemachines.runs.steps.offer import issue_schedule_receipt, latest_slot
 from tests.support.firings import walked_together
 from tests.torture.runs import Size, Theatre
 

@@ -27,7 +27,7 @@ from service.eventstore.write.warming import load_into, load_stream
 from service.registry import registry
 from statemachines.kernel.machine import Stream
 from statemachines.onboarding.lifecycle import OnboardingPlanned, stream
-from statemachines.onboarding.stored import Plan
+from statemachines.onboarding.plan import Plan
 
 REPLACED = 30
 HEAVY_PROJECTS = 40

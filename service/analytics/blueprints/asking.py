@@ -16,8 +16,8 @@ from service.analytics.bounded import DEFAULT_ROWS, REACH, Bounded, Question, Ro
 from service.analytics.queries import BlueprintNotFound, BoundedQueries, QueryTime
 from service.auth.refusals import InvalidPayload
 from statemachines.kernel.canonical import with_whole_numbers
-from statemachines.kernel.faults import MISSING, find_faults
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
+from statemachines.kernel.shapes import MISSING, find_faults
 
 # The blueprints by their ids, which are published and never change, and what is asked of one (G-065).
 

@@ -19,9 +19,9 @@ from service.analytics.bounded import LONGEST_DAYS, MOST_ROWS, Rows, Source, Win
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY
 from service.sql import Statement
-from statemachines.kernel.readings import ReadFailed
-from statemachines.reports.source import DECIMALS
-from statemachines.reports.source import share as share_of
+from statemachines.kernel.machine import ReadFailed
+from statemachines.reports import DECIMALS
+from statemachines.reports import share as share_of
 
 # The parameters of blueprints, and the windows that runs count in (G-152, G-153).
 

@@ -18,7 +18,7 @@ from service.analytics.local import ERRORS_SQL, RepairedCase, count_recurrences
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY
 from service.sql import Query, load_query
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 
 DEPLOY_SQL = load_query("analytics/blueprints", "deploy")
 CASE_SQL = load_query("analytics/blueprints", "case")

@@ -28,7 +28,7 @@ from service.analytics.blueprints.declared import (
 )
 from service.analytics.bounded import MOST_ROWS, Window
 from service.sql import load_query
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 
 # Blueprints that count events and the people behind them. A person is a `distinct_id` (G-153).
 

@@ -23,8 +23,8 @@ from service.analytics.bounded import FUNNEL_HOGQL, MAX_STEPS, Window, funnel_va
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY
 from service.sql import load_query
-from statemachines.kernel.readings import ReadFailed
-from statemachines.reports import source as reports
+from statemachines import reports
+from statemachines.kernel.machine import ReadFailed
 
 FUNNEL_SQL = load_query("analytics/blueprints", "ordered_funnel")
 

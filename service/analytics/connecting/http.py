@@ -19,7 +19,7 @@ from service.egress.exchange import NotReceived, Reason, Received, Request
 from service.egress.guard import CALLERS, OPERATOR, Guard, Reach
 from service.egress.lookups import OF_OPERATOR
 from service.settings import Settings
-from statemachines.kernel.readings import Cause, ReadFailed
+from statemachines.kernel.machine import Cause, ReadFailed
 
 # Bounded requests to a provider, through the guard of outbound calls, with failures as values.
 

@@ -22,7 +22,7 @@ from service.analytics.connecting.registering import OAuthClient, Registrar, Reg
 from service.auth.secrets import digest, equal, make_user_code, seal, unseal
 from service.eventstore.store import EventStore
 from service.settings import Settings
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 
 # The secrets of a connection, sealed at rest: those of the sign-in while it lasts, then the tokens.
 

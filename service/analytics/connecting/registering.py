@@ -26,7 +26,7 @@ from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.settings import Settings
 from service.sql import Query, load_query
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 
 # How this installation presents itself to a provider: its client, its addresses, and its metadata document.
 

@@ -22,7 +22,7 @@ from service.analytics.structured.checking import Column as Asked
 from service.analytics.structured.dialects import Dialect, Own, Places, Provider
 from service.analytics.structured.fields import TIME, Field, UnfitText, find_field
 from service.auth.refusals import InvalidPayload
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 
 Row = tuple[Any, ...]
 

@@ -20,8 +20,7 @@ from projections.kernel import Table
 from service.eventstore.declare import names
 from service.fairness.turns import CommandNotDone
 from service.ids import new_id
-from statemachines.kernel.machine import Event, Rejection, Stream
-from statemachines.kernel.moved import Moved
+from statemachines.kernel.machine import Event, Moved, Rejection, Stream
 
 R = TypeVar("R", bound=msgspec.Struct)
 

@@ -38,8 +38,8 @@ from service.eventstore.history.folding import (
 from service.eventstore.schema.roles import copy_rights
 from service.eventstore.state import statements
 from service.eventstore.state.cache import StreamName
-from statemachines.audit import rebuild as rebuilds
-from statemachines.audit.rebuild import ProjectionRebuilt
+from statemachines import audit as rebuilds
+from statemachines.audit import ProjectionRebuilt
 from statemachines.kernel.topics import known_topics
 
 log = structlog.get_logger()

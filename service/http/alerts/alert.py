@@ -26,8 +26,8 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
 from service.http.edge.reading import answer_read, stored_answer
-from statemachines.alerts.alert import no_alert
-from statemachines.kernel.readings import ReadFailed
+from statemachines.alerts import no_alert
+from statemachines.kernel.machine import ReadFailed
 
 _PATH = "/v1/projects/{project_id}/alerts"
 _UNREAD = ("upstream_error", "upstream_timeout", "rate_limited")

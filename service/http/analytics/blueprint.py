@@ -18,7 +18,7 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
 from service.http.edge.reading import answer_read, server_timing
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 
 
 @groups.ANALYTICS.operation(

@@ -9,7 +9,7 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import OWNER
-from statemachines.analytics.connection import PENDING, ConnectionNotFound, Status
+from statemachines.analytics import PENDING, ConnectionNotFound, Status
 from statemachines.projects.project import ProjectNotFound
 
 FLOW = frozenset({"onboarding", "provider"})

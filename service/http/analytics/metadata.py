@@ -19,7 +19,7 @@ from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 
 _AFTER_NAMES = "Read their keys with GET /v1/projects/{project_id}/event-property-keys?events=a,b."
 _AFTER_KEYS = "Run a query blueprint with the events and properties that you need."

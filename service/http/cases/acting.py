@@ -16,7 +16,7 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Endpoint, Handler
 from service.http.edge.declare.operations import KEY
-from statemachines.cases.acting import Merge
+from statemachines.cases.case import Merge
 
 _ERRORS = ("case_not_found", "case_revision_stale", "case_not_actionable")
 

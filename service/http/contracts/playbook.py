@@ -25,6 +25,7 @@ from service.http.edge.routes import all_endpoints
 from statemachines.contracts.documents import POLICY_VERSION, contract_input
 from statemachines.contracts.playbook import (
     LOCKED,
+    Template,
     assemble_entry,
     assertion_gaps,
     check_assertions,
@@ -34,9 +35,7 @@ from statemachines.contracts.playbook import (
     reference,
     sha256_of,
 )
-from statemachines.contracts.templates import Template
-from statemachines.kernel.faults import INVALID
-from statemachines.kernel.shapes import Problem, json_schema
+from statemachines.kernel.shapes import INVALID, Problem, json_schema
 
 _PUBLIC = {"cache-control": "public, max-age=300"}
 _ANYONE = frozenset({PrincipalKind.ANONYMOUS})

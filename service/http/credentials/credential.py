@@ -27,7 +27,7 @@ from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import OWNER, Subject
-from statemachines.credentials.credential import RUNNER, CredentialWish, credential_id
+from statemachines.credentials import RUNNER, CredentialWish, credential_id
 
 
 @groups.CREDENTIALS.operation(

@@ -28,15 +28,14 @@ from service.http.edge.document.responses import error_codes
 from service.http.edge.routes import all_endpoints, bind
 from service.onboarding.lifecycle import GUIDANCE
 from service.webhooks.testing import TOPICS as WEBHOOK_EVENTS
-from statemachines.contracts.templates import PUBLISHED
-from statemachines.kernel.forms import FORMS
-from statemachines.kernel.telling import SECRET_FRAGMENTS, STRING_FRAGMENTS
+from statemachines.contracts.playbook import PUBLISHED
+from statemachines.kernel.telling import FORMS, SECRET_FRAGMENTS, STRING_FRAGMENTS
 from statemachines.onboarding.lifecycle import SESSION_SECONDS
 from statemachines.runs.approval import APPROVAL_SECONDS
 from statemachines.runs.claim import LEASE_SECONDS
 from statemachines.runs.grant import GRANT_SECONDS
 from statemachines.runs.receipt import CASE_RECEIPT_SECONDS
-from statemachines.runs.steps.rest_clocks import MOST_RESTED_SECONDS, RETURN_SECONDS
+from statemachines.runs.steps.end_run import MOST_RESTED_SECONDS, RETURN_SECONDS
 
 LIMITS: Mapping[str, int] = {
     "approval_seconds": APPROVAL_SECONDS,

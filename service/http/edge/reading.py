@@ -12,7 +12,7 @@ from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
 from service.http.edge.answer.csv_text import CONTENT_TYPE, MEDIA, write_csv
 from service.http.edge.answer.preferred import prefers
 from service.http.edge.declare.call import Call
-from statemachines.kernel.moved import Moved
+from statemachines.kernel.machine import Moved
 
 MOST_STORED: Final = 64 * 1024
 """Bytes of an answer that is stored under a key; of a larger one key and request are bound, and it is read anew."""

@@ -12,8 +12,7 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, OWNER
 from service.install import flow
 from service.onboarding.evidence import reshape
-from statemachines.install.report import ProposedReport, propose_report
-from statemachines.install.stored import ImplementationReport
+from statemachines.install import ImplementationReport, ProposedReport, propose_report
 
 
 @groups.INSTALL.operation(

@@ -12,7 +12,7 @@ from service.install import flow, verdict
 from service.install.verdict import InstallFindings, find
 from service.onboarding.evidence import ask_about
 from service.onboarding.whose import whose_evidence
-from statemachines.install.flow import VerifyReportNotFound
+from statemachines.install import VerifyReportNotFound
 
 _UNREAD = ("rate_limited", "upstream_error", "upstream_timeout")
 

@@ -22,7 +22,7 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import OWNER
 from service.onboarding import lifecycle
 from service.onboarding.evidence import reshape
-from statemachines.onboarding import stored
+from statemachines.onboarding import plan as plans
 from statemachines.onboarding.plan import ProposedPlan, propose
 
 PATH = "/v1/projects/{project_id}/onboarding"
@@ -88,7 +88,7 @@ async def review_onboarding(call: Call[ReviewRequest, None]) -> Outcome:
 
 
 def _checked(plan: Plan, path: str) -> ProposedPlan:
-    return propose(reshape(plan, stored.Plan), path)
+    return propose(reshape(plan, plans.Plan), path)
 
 
 def _state(row: OnboardingRow, status: int = HTTPStatus.OK) -> Answer:

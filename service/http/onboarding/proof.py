@@ -14,7 +14,7 @@ from service.http.edge.declare.operations import OWNER
 from service.onboarding import helper as onboarding_helper
 from service.onboarding import lifecycle
 from service.onboarding.evidence import reshape
-from statemachines.onboarding.stored import SourceSnapshot
+from statemachines.onboarding.plan import SourceSnapshot
 
 PATH = "/v1/projects/{project_id}/onboarding"
 HELPER = onboarding_helper.load_module()

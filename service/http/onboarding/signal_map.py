@@ -13,7 +13,7 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, OWNER
 from service.onboarding import lifecycle
 from service.onboarding.evidence import reshape
-from statemachines.onboarding import stored
+from statemachines.onboarding import plan as plans
 from statemachines.onboarding.plan import ProposedPlan, propose
 
 _PATH = "/v1/projects/{project_id}/signal-map"
@@ -55,7 +55,7 @@ async def put_signal_map(call: Call[Plan, None]) -> Outcome:
 
 
 def _checked(plan: Plan) -> ProposedPlan:
-    return propose(reshape(plan, stored.Plan), "")
+    return propose(reshape(plan, plans.Plan), "")
 
 
 def _put(put: lifecycle.PutMap) -> Answer:

@@ -20,7 +20,7 @@ from service.http.edge.declare.operations import KEY
 from service.provider import listing, team
 from service.provider.listing import Listing, Scope, SurveyFindings, findings
 from service.provider.sources import Source, unread
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 
 I = TypeVar("I")  # noqa: E741 - an item
 

@@ -19,8 +19,8 @@ from service.provider import sources, team
 from service.provider.operator import NoTeam, provide_team
 from service.provider.sources import unread
 from service.provider.team import AttemptBegun, Settled, refused
-from statemachines.kernel.readings import ReadFailed
-from statemachines.provider.team import ATTEMPT_SECONDS, ReplaySettings
+from statemachines.kernel.machine import ReadFailed
+from statemachines.provider import ATTEMPT_SECONDS, ReplaySettings
 
 PATH = "/v1/projects/{project_id}/provider"
 REPLAY = PATH + "/session-replay"

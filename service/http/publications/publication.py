@@ -29,7 +29,7 @@ from service.http.edge.declare.operations import ANYONE, KEY
 from service.publications import publication
 from service.publications.publication import Published
 from statemachines.kernel.canonical import canonical
-from statemachines.publications.publication import PublicationWish
+from statemachines.publications import PublicationWish
 
 PRIVATE = frozenset({"breakdown", "top-errors", "deploy-recurrence"})
 """Blueprints with texts or ids of people and cases in their rows, none of them publishable (G-163)."""

@@ -32,7 +32,7 @@ from service.runs.commands.scope import Ran
 from service.runs.reads import listed as reads
 from service.runs.show import parts as show
 from statemachines.runs.approval import OwnerDecision, Status
-from statemachines.runs.steps import ask_approval
+from statemachines.runs.steps import use_grant
 
 
 @groups.AUTOMATION.operation(
@@ -50,7 +50,7 @@ from statemachines.runs.steps import ask_approval
 async def request_approval(call: Call[RequestApproval, None]) -> Outcome:
     """Put a question to a person; the run waits. What the runner writes is shown and never acted upon."""
     token, body = token_of(call), call.body
-    wish = ask_approval.RequestApproval(body.action, body.summary, _evidence(body))
+    wish = use_grant.RequestApproval(body.action, body.summary, _evidence(body))
     return await on_run(call, lambda row: commands.approval.request(row, token, wish), _requested)
 
 

@@ -24,7 +24,7 @@ from service.runs.show import parts as show
 from statemachines.runs import claim as claims
 from statemachines.runs import lease as leases
 from statemachines.runs.claim import ClaimNotFound
-from statemachines.runs.offering.claim_case import ClaimCase, Release
+from statemachines.runs.steps.offer import ClaimCase, Release
 
 _ERRORS = ("case_not_found", "claim_not_found", "claim_required", "automation_mismatch")
 

@@ -26,7 +26,7 @@ from service.runs.reads import listed as reads
 from service.runs.reads.look_for_work import SHOWN, Judged, Look, look_for_work
 from service.runs.reads.recording import Looker, Taken, record
 from service.runs.show import parts as show
-from statemachines.contracts.refusals import AutomationNotFound, AutomationOff
+from statemachines.contracts.policy import AutomationNotFound, AutomationOff
 from statemachines.runs import receipt as receipts
 from statemachines.runs.receipt import ReceiptState
 

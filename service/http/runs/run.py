@@ -42,8 +42,8 @@ from service.runs.reads.bundles import read_contract
 from service.runs.show import run as show_run
 from statemachines.kernel.machine import Stream
 from statemachines.runs.ledger import Amounts, plain
-from statemachines.runs.offering import start_run as starting
-from statemachines.runs.steps import advance_run, charge_usage, end_run
+from statemachines.runs.steps import advance_run, end_run
+from statemachines.runs.steps import advance_run as starting
 from statemachines.runs.steps.book import Book, FencingToken, require_runner
 from statemachines.runs.steps.end_run import as_of
 
@@ -245,7 +245,7 @@ def _missing(name: str) -> InvalidPayload:
 async def record_usage(call: Call[RecordUsage, None]) -> Outcome:
     """Charge all of it or nothing (R-AUT-35)."""
     token = token_of(call)
-    usage = charge_usage.Usage(_amounts(call.body), text_of(call.body.label))
+    usage = advance_run.Usage(_amounts(call.body), text_of(call.body.label))
     return await on_run(call, lambda row: commands.run.charge(row, token, usage), _charged, on_replay=_charged_before)
 
 

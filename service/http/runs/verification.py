@@ -22,10 +22,10 @@ from service.runs import commands
 from service.runs.commands.scope import Ran
 from service.runs.reads.counting import count
 from service.runs.show import run as show_run
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 from statemachines.runs.steps.book import Book, require_automation
 from statemachines.runs.steps.end_run import as_of
-from statemachines.runs.steps.verify_deploy import Counts, require_verifiable
+from statemachines.runs.steps.results import Counts, require_verifiable
 from statemachines.runs.verdict import Verdict
 
 POLL_SECONDS = 60

@@ -42,7 +42,7 @@ from service.webhooks.webhook import (
     RotatedSecret,
     StandingWebhook,
 )
-from statemachines.webhooks.webhook import WebhookChange, no_webhook
+from statemachines.webhooks import WebhookChange, no_webhook
 
 PATH = "/v1/projects/{project_id}/webhooks"
 ONE = PATH + "/{id}"

@@ -27,7 +27,7 @@ from service.ingest.scrubbing import Findings, Scrubber
 from service.packing import unpack
 from service.sql import load_query
 from statemachines.cases.case import case_id
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 
 # What a connected provider is asked about its `$exception` events: counts by group first, then samples (G-182).
 

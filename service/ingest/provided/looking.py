@@ -40,7 +40,7 @@ from service.ingest.provided.groups import (
 )
 from service.ingest.scrubbing import Scrubber
 from service.sql import load_query
-from statemachines.kernel.readings import LATE_SECONDS, ReadFailed
+from statemachines.kernel.machine import LATE_SECONDS, ReadFailed
 
 log = structlog.get_logger(__name__)
 

@@ -28,16 +28,15 @@ from service.runs.reads.recording import LastDecision, Looker
 from statemachines.cases import case as cases
 from statemachines.cases.case import Case
 from statemachines.contracts import contract as contracts
-from statemachines.contracts.authority import authority_of
-from statemachines.contracts.contract import ContractEnabled, ContractSaved, make_etag
+from statemachines.contracts.contract import ContractEnabled, ContractSaved, authority_of, make_etag
 from statemachines.contracts.cron import next_firing, parse_cron
 from statemachines.contracts.documents import POLICY_VERSION, Document
 from statemachines.contracts.policy import Policy
 from statemachines.kernel.machine import Event, Recorded, Stream, apply
 from statemachines.runs import lease as leases
 from statemachines.runs import receipt as receipts
-from statemachines.runs.offering import issue_receipt
 from statemachines.runs.receipt import ReceiptState
+from statemachines.runs.steps import offer
 
 MOST_JUDGED = 500_000
 """Judgements that one back-test makes."""
@@ -281,7 +280,7 @@ class Backtest:
             if over.judgement.code == "max_cases_per_sweep":
                 automation.ready[over.case.id] = weight = self._weight(over.case.id)
                 heappush(automation.queue, weight)
-            until = issue_receipt.steady_until(over.judgement, over.case.chain, automation.policy, taken.at)
+            until = offer.steady_until(over.judgement, over.case.chain, automation.policy, taken.at)
             if until is not None:
                 heappush(automation.wakes, (until, over.case.id))
         if judged.cases:

@@ -40,11 +40,9 @@ from service.runs.reads.counting import count
 from service.runs.reads.look_for_work import look_for_work
 from service.runs.reads.recording import SWEPT, Recorder
 from service.sql import load_query
-from statemachines.contracts.authority import authority_of
-from statemachines.contracts.contract import Contract
+from statemachines.contracts.contract import Contract, authority_of
 from statemachines.contracts.policy import Authority
-from statemachines.kernel.machine import Rejection
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed, Rejection
 from statemachines.runs import receipt as receipts
 from statemachines.runs.steps.book import DEPLOY_WAIT_SECONDS
 

@@ -7,22 +7,22 @@ from service.eventstore.declare.commands import Intent
 from service.runs.commands.scope import Ran, RunScope
 from statemachines.runs import approval as approvals
 from statemachines.runs.approval import OwnerDecision
-from statemachines.runs.steps import ask_approval
-from statemachines.runs.steps.ask_approval import RequestApproval
+from statemachines.runs.steps import use_grant
 from statemachines.runs.steps.book import Book, Effects, FencingToken
 from statemachines.runs.steps.end_run import settle_run
+from statemachines.runs.steps.use_grant import RequestApproval
 
 
 def request(row: RunRow, token: FencingToken, wish: RequestApproval) -> Intent[Ran[str]]:
     """Ask a person; the result is the approval's id."""
     scope = RunScope.of(row, new_approval=approvals.approval_id(row.id, token.state_revision))
-    return scope.intent(lambda book, now: ask_approval.decide_request(book, token, wish, now))
+    return scope.intent(lambda book, now: use_grant.decide_request(book, token, wish, now))
 
 
 def decide(row: RunRow, approval_id: str, decision: OwnerDecision) -> Intent[Ran[None]]:
     """Record an owner's word on a request."""
     scope = RunScope.of(row, new_approval=approval_id)
-    return scope.intent(lambda book, now: (None, ask_approval.decide_approval(book, approval_id, decision, now)))
+    return scope.intent(lambda book, now: (None, use_grant.decide_approval(book, approval_id, decision, now)))
 
 
 def settle(row: RunRow, approval: ApprovalRow) -> Intent[Ran[None]]:

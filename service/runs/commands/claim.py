@@ -20,17 +20,15 @@ from service.runs.commands.scope import (
 )
 from statemachines.cases import case as cases
 from statemachines.contracts import contract as contracts
-from statemachines.kernel.machine import Stream
-from statemachines.kernel.moved import Moved
+from statemachines.kernel.machine import Moved, Stream
 from statemachines.runs import claim as claims
-from statemachines.runs import end_lease
 from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Holder
 from statemachines.runs.materiality import MaterialityNotMet
-from statemachines.runs.offering import claim_case
-from statemachines.runs.offering.claim_case import ClaimCase, Release
 from statemachines.runs.receipt import ReceiptState
-from statemachines.runs.steps.rest_clocks import renew_resting
+from statemachines.runs.steps import offer
+from statemachines.runs.steps.end_run import renew_resting
+from statemachines.runs.steps.offer import ClaimCase, Release
 
 _CLOCKS: frozenset[Part] = frozenset({"run", "claim", "approvals"})
 """The parts of a run that a renewal after its review may change."""
@@ -55,7 +53,7 @@ def claim(command: ClaimCase, lease: LeaseRow | None) -> Intent[Claimed]:
         state: ReceiptState = unit.state(receipt)
         chain = scope.open(unit)
         try:
-            claimed = claim_case.claim_case(
+            claimed = offer.claim_case(
                 command,
                 receipt=state,
                 lease=chain.lease,
@@ -112,7 +110,7 @@ def release(row: ClaimRow, wish: Release) -> Intent[None]:
     scope = ClaimScope.of(row)
 
     def decide(unit: Unit) -> None:
-        effects = claim_case.release_claim(
+        effects = offer.release_claim(
             row.id, unit.state(scope.claim), unit.state(scope.receipt), unit.state(scope.lease), wish, unit.now
         )
         append_all(unit, [scope.claim, scope.receipt], effects)
@@ -125,7 +123,7 @@ def settle(row: ClaimRow) -> Intent[None]:
     scope = ClaimScope.of(row)
 
     def decide(unit: Unit) -> None:
-        effects = claim_case.settle_claim(
+        effects = offer.settle_claim(
             row.id, unit.state(scope.claim), unit.state(scope.receipt), unit.state(scope.lease), unit.now
         )
         append_all(unit, [scope.claim, scope.receipt], effects)
@@ -138,7 +136,7 @@ def fence(row: ClaimRow) -> Intent[None]:
     scope = ClaimScope.of(row)
 
     def decide(unit: Unit) -> None:
-        events = end_lease.decide_revoke(unit.state(scope.claim), unit.state(scope.lease), unit.now)
+        events = claims.decide_revoke(unit.state(scope.claim), unit.state(scope.lease), unit.now)
         unit.append(scope.claim, events)
 
     return scope.intent(decide)

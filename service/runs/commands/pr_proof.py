@@ -14,9 +14,9 @@ from service.runs.commands.scope import Ran, RunScope
 from statemachines.cases import case as cases
 from statemachines.cases import comment
 from statemachines.kernel.machine import derived_id
-from statemachines.runs.steps.bind_deploy import bind_deploy
 from statemachines.runs.steps.book import Book, Effects
 from statemachines.runs.steps.prove_pull_request import CLOSED_UNMERGED, ObservedPr, record_proof
+from statemachines.runs.steps.results import bind_deploy
 from statemachines.runs.verdict import BoundDeploy
 
 AUTHOR = "system"

@@ -27,20 +27,18 @@ from statemachines.cases import suppression as suppressions
 from statemachines.cases.case import Case
 from statemachines.cases.suppression import settling_rule
 from statemachines.contracts import contract as contracts
-from statemachines.contracts.authority import authority_of
-from statemachines.contracts.contract import Contract
+from statemachines.contracts.contract import Contract, authority_of
 from statemachines.contracts.policy import require_listed
-from statemachines.kernel.machine import Stream
-from statemachines.kernel.moved import Moved
+from statemachines.kernel.machine import Moved, Stream
 from statemachines.runs import claim as claims
 from statemachines.runs import lease as leases
 from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering import issue_receipt
-from statemachines.runs.offering.issue_receipt import Evidence
 from statemachines.runs.receipt import ReceiptState
+from statemachines.runs.steps import offer
+from statemachines.runs.steps.offer import Evidence
 
 
 class Issued(NamedTuple):
@@ -90,7 +88,7 @@ def issue_for_cases(
         place = require_listed(authority_of(contract, automation_id)).place(read_mapped(unit, project_id))
         if place != observed[case_id]:
             raise Moved  # The look asked for another environment than the one of now.
-        judged = issue_receipt.judge_case(
+        judged = offer.judge_case(
             chain, partial(authority_of, contract), automation_id, counted.case, unit.now, observed=True
         )
         if judged.code is not None:
@@ -99,14 +97,14 @@ def issue_for_cases(
         subject = DecisionSubject(project_id, automation_id, authority_of(contract, automation_id).policy_sha256)
         rule = settling_rule(unit.state(rules).rules, case.fingerprint)
         if rule is not None:
-            over = issue_receipt.suppress(judged, rule.id)
+            over = offer.suppress(judged, rule.id)
             record = passed_over(subject, asked, over, last[case_id])
             if record is not None:
                 unit.put(new[case_id], DECISIONS, record)
             return over.code
         evidence = Evidence(case.fingerprint, counted.stats.level)
         authority = authority_of(contract, automation_id)
-        receipt_id, effects = issue_receipt.issue_case_receipt(
+        receipt_id, effects = offer.issue_case_receipt(
             project_id, authority, chain, judged.decision, evidence, unit.now
         )
         append_all(unit, [new[case_id], chains[case_id].lease], effects)
@@ -117,7 +115,7 @@ def issue_for_cases(
 
     def decide(unit: Unit) -> Issued:
         contract = read_contract_state(unit, project_id)
-        trigger = issue_receipt.case_trigger(require_listed(authority_of(contract, automation_id)))
+        trigger = offer.case_trigger(require_listed(authority_of(contract, automation_id)))
         issued = Issued([], [], [])
         for counted in _by_weight(unit, project_id, considered):
             if len(issued.receipt_ids) == trigger.max_cases_per_sweep:
@@ -169,12 +167,12 @@ def issue_for_slot(
 
     def decide(unit: Unit) -> Issued:
         authority = read_authority(unit, project_id, automation_id)
-        if issue_receipt.latest_slot(authority, unit.now) != scheduled_for:
+        if offer.latest_slot(authority, unit.now) != scheduled_for:
             raise Moved
         receipt: ReceiptState = unit.state(stream)
         if receipt.status is receipts.Status.ISSUED and stream.id not in known:
             raise Moved  # A rival issued it since: whoever asks is shown it as well.
-        _, effects = issue_receipt.issue_schedule_receipt(project_id, authority, receipt, scheduled_for, unit.now)
+        _, effects = offer.issue_schedule_receipt(project_id, authority, receipt, scheduled_for, unit.now)
         append_all(unit, [stream], effects)
         if effects:
             return Issued([stream.id], [], [])

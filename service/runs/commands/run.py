@@ -19,8 +19,7 @@ from service.runs.commands.scope import (
 )
 from statemachines.cases import case as cases
 from statemachines.contracts import contract as contracts
-from statemachines.kernel.machine import Stream
-from statemachines.kernel.moved import Moved
+from statemachines.kernel.machine import Moved, Stream
 from statemachines.runs import claim as claims
 from statemachines.runs import lease as leases
 from statemachines.runs import ledger as ledgers
@@ -29,13 +28,10 @@ from statemachines.runs import run as runs
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import MaterialityNotMet
-from statemachines.runs.offering import start_run
-from statemachines.runs.offering.start_run import StartRun
 from statemachines.runs.receipt import ReceiptState
-from statemachines.runs.steps import advance_run, charge_usage
-from statemachines.runs.steps.advance_run import HandOver, ReportedPullRequest
+from statemachines.runs.steps import advance_run
+from statemachines.runs.steps.advance_run import HandOver, ReportedPullRequest, StartRun, Usage
 from statemachines.runs.steps.book import FencingToken
-from statemachines.runs.steps.charge_usage import Usage
 from statemachines.runs.steps.end_run import CancelRun, decide_cancel, decide_fence_run, settle_run
 
 
@@ -55,7 +51,7 @@ def start(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
         if state.claim_id != claim_id:
             raise Moved
         try:
-            _, effects = start_run.start_run(
+            _, effects = advance_run.start_run(
                 command,
                 receipt=state,
                 claim=read_state(unit, claim, Claim()),
@@ -103,7 +99,7 @@ def refuse(row: RunRow, token: FencingToken) -> Intent[Ran[None]]:
 
 def charge(row: RunRow, token: FencingToken, usage: Usage) -> Intent[Ran[None]]:
     """Charge what is about to be used."""
-    return RunScope.of(row).intent(lambda book, now: (None, charge_usage.decide_usage(book, token, usage, now)))
+    return RunScope.of(row).intent(lambda book, now: (None, advance_run.decide_usage(book, token, usage, now)))
 
 
 def cancel(row: RunRow, command: CancelRun) -> Intent[Ran[None]]:

@@ -18,27 +18,25 @@ from projections.reports import REPORTS
 from projections.runs import DECISIONS, ClaimRow, LeaseRow, RunRow
 from service.eventstore.declare.commands import Intent, Lookup, Refused, Unit
 from service.runs.reads.recording import DecisionSubject, Looker, acted_on
+from statemachines import reports
 from statemachines.cases import case as cases
 from statemachines.cases.case import Case
 from statemachines.contracts import contract as contracts
-from statemachines.contracts.authority import authority_of
-from statemachines.contracts.contract import Contract
+from statemachines.contracts.contract import Contract, authority_of
 from statemachines.contracts.policy import Authority
-from statemachines.kernel.machine import Stream
-from statemachines.kernel.moved import Moved
+from statemachines.kernel.machine import Moved, Stream
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.projects import settings as project_settings
-from statemachines.reports import report
-from statemachines.reports.report import Report
+from statemachines.reports import Report
 from statemachines.runs import approval, claim, grant, lease, ledger, receipt, run
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts, MaterialityDecision, MaterialityNotMet
-from statemachines.runs.offering.issue_receipt import CaseJudgement, Chain
 from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
 from statemachines.runs.steps.book import Book, Effects
-from statemachines.runs.steps.find_left import telling_what_is_left
+from statemachines.runs.steps.end_run import telling_what_is_left
+from statemachines.runs.steps.offer import CaseJudgement, Chain
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -205,7 +203,7 @@ class RunScope:
             "ledger": [ledger.stream(project_id, self.automation_id)],
             "grants": [grant.stream(project_id, grant_id) for grant_id in self.grant_ids],
             "approvals": [approval.stream(project_id, approval_id) for approval_id in self.approval_ids],
-            "report": [] if self.report_id is None else [report.stream(project_id, self.report_id)],
+            "report": [] if self.report_id is None else [reports.stream(project_id, self.report_id)],
         }
 
     @property
@@ -231,7 +229,7 @@ class RunScope:
             raise Moved
         if isinstance(state.report_id, str) and state.report_id != self.report_id:
             raise Moved
-        report_stream = None if self.report_id is None else report.stream(project_id, self.report_id)
+        report_stream = None if self.report_id is None else reports.stream(project_id, self.report_id)
         report_row = None if report_stream is None else unit.row(REPORTS, project_id, report_stream.id)
         claim_stream = None if self.claim_id is None else claim.stream(project_id, self.claim_id)
         lease_stream = None if self.case_id is None else lease.stream(project_id, self.case_id)

@@ -6,8 +6,8 @@ from projections.runs import RunRow
 from service.eventstore.declare.commands import Intent, Unit
 from service.runs.commands.scope import Ran, RunScope
 from statemachines.cases import case as cases
-from statemachines.runs.steps.find_left import telling_what_is_left
-from statemachines.runs.steps.verify_deploy import Counts, verify_run
+from statemachines.runs.steps.end_run import telling_what_is_left
+from statemachines.runs.steps.results import Counts, verify_run
 from statemachines.runs.verdict import Verdict
 
 

@@ -15,9 +15,8 @@ from projections.contracts import AUTOMATION_CONTRACTS, AutomationContractRow
 from projections.runs import ApprovalRow, ClaimRow, GrantRow, LeaseRow, RunRow, TriggerEvidenceRow, TriggerReceiptRow
 from service.eventstore.store import EventStore
 from service.sql import Query
-from statemachines.contracts.authority import authority_of
-from statemachines.contracts.contract import Automation, Contract, Status
-from statemachines.reports.report import Report
+from statemachines.contracts.contract import Automation, Contract, Status, authority_of
+from statemachines.reports import Report
 from statemachines.runs import claim as claims
 from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Claim

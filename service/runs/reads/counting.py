@@ -29,9 +29,9 @@ from service.eventstore.read.reader import Row
 from service.eventstore.store import EventStore
 from service.eventstore.tree.reading import PIN, ProvenPositions, prove
 from service.sql import Query, load_query
-from statemachines.kernel.readings import LATE_SECONDS, ReadFailed
+from statemachines.kernel.machine import LATE_SECONDS, ReadFailed
 from statemachines.runs.run import Run, RunNotFound
-from statemachines.runs.steps.verify_deploy import Counts, observation_end
+from statemachines.runs.steps.results import Counts, observation_end
 
 _SETTLED = load_query("runs", "settled_until")
 LAG_SECONDS = 2

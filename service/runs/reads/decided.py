@@ -14,10 +14,9 @@ from service.runs.reads.bundles import contract_of
 from service.runs.reads.look_for_work import ENVIRONMENTS_KEPT, CaseFound, deployed_since, observed_in
 from service.runs.reads.recording import outcome_of
 from service.sql import load_query
-from statemachines.contracts.authority import authority_of
-from statemachines.contracts.contract import Contract
-from statemachines.runs.offering import issue_receipt
-from statemachines.runs.offering.issue_receipt import CaseJudgement
+from statemachines.contracts.contract import Contract, authority_of
+from statemachines.runs.steps import offer
+from statemachines.runs.steps.offer import CaseJudgement
 
 _DECISIONS = load_query("runs", "decisions")
 STANDING = load_query("runs", "standing")
@@ -99,7 +98,7 @@ class CaseStanding(msgspec.Struct, frozen=True):
         if self.fenced:
             return None
         contract = self.contract
-        return issue_receipt.occupied(
+        return offer.occupied(
             self.case.chain, lambda automation_id: authority_of(contract, automation_id), self.case.facts, self.now
         )
 
@@ -122,7 +121,7 @@ class CaseStanding(msgspec.Struct, frozen=True):
         policy = authority.policy
         assert policy is not None, "an automation of the contract has a policy"
         place = policy.place(self.mapped)
-        judgement = issue_receipt.judge_case(
+        judgement = offer.judge_case(
             self.case.chain._replace(deployed_at=self.deployed.get(place)),
             lambda one: authority_of(contract, one),
             automation_id,
@@ -133,7 +132,7 @@ class CaseStanding(msgspec.Struct, frozen=True):
         # Only a look that saw the other cases too can tell that they came first.
         crowded = judgement.code is None and last is not None and last.code == "max_cases_per_sweep"
         if crowded:
-            judgement = issue_receipt.pass_over(judgement, issue_receipt.case_trigger(policy).max_cases_per_sweep)
+            judgement = offer.pass_over(judgement, offer.case_trigger(policy).max_cases_per_sweep)
         same = last is not None and last.outcome == outcome_of(judgement)
         return AutomationStanding(automation_id, judgement.code, judgement, last.decided_at if same and last else None)
 

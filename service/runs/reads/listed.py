@@ -26,13 +26,13 @@ from service.runs.reads.bundles import (
     read_page,
 )
 from service.sql import load_query
-from statemachines.credentials.credential import RUNNER
+from statemachines.credentials import RUNNER
 from statemachines.runs.approval import Approval
 from statemachines.runs.claim import lease_live
 from statemachines.runs.receipt import ReceiptNotFound, ReceiptState
 from statemachines.runs.run import RunNotFound
-from statemachines.runs.steps.bind_deploy import waits_for
 from statemachines.runs.steps.book import Book
+from statemachines.runs.steps.results import waits_for
 
 # Queries of automation, each by one statement: objects and lists of them as they stand now (G-119).
 

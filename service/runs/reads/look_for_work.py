@@ -18,16 +18,15 @@ from service.eventstore.store import EventStore
 from service.runs.reads.bundles import ReceiptBundle, contract_of
 from service.runs.reads.recording import DecisionSubject, LastDecision, Looker, Taken, passed_over
 from service.sql import load_query
-from statemachines.contracts.authority import authority_of
-from statemachines.contracts.contract import Contract
+from statemachines.contracts.contract import Contract, authority_of
 from statemachines.contracts.policy import require_listed
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering import issue_receipt
-from statemachines.runs.offering.issue_receipt import CaseJudgement, Chain
 from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
+from statemachines.runs.steps import offer
+from statemachines.runs.steps.offer import CaseJudgement, Chain
 
 LOOKED_AT = 500
 """How many open cases one look takes in, the most frequent first (G-119): part `picked` of runs/queries.sql."""
@@ -140,16 +139,14 @@ class Look(msgspec.Struct, frozen=True):
         authority = cache(partial(authority_of, self.contract))
         policy = require_listed(authority(automation_id))
         if policy.case_trigger is None:
-            return Judged([], [], issue_receipt.latest_slot(authority(automation_id), self.now))
+            return Judged([], [], offer.latest_slot(authority(automation_id), self.now))
         result = Judged([], [], None)
         limit, place = policy.case_trigger.max_cases_per_sweep, policy.place(self.mapped)
         for case in self.cases:
             seen = self.observed is None or case.id in self.observed
-            judgement = issue_receipt.judge_case(
-                case.chain, authority, automation_id, case.facts, self.now, observed=seen
-            )
+            judgement = offer.judge_case(case.chain, authority, automation_id, case.facts, self.now, observed=seen)
             if judgement.code is None and len(result.cases) == limit:
-                judgement = issue_receipt.pass_over(judgement, limit)
+                judgement = offer.pass_over(judgement, limit)
             if judgement.code is None:
                 result.cases.append(
                     ConsideredCase(case.id, case.revision, case.lease, place, case.last, case.deployed_at)

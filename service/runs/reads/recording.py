@@ -19,7 +19,7 @@ from service.eventstore.connect.pipeline import array, columns
 from service.eventstore.declare import names
 from service.sql import load_query
 from statemachines.kernel.machine import derived_id
-from statemachines.runs.offering.issue_receipt import CaseJudgement
+from statemachines.runs.steps.offer import CaseJudgement
 
 log = structlog.get_logger(__name__)
 

@@ -23,8 +23,7 @@ from schemas.runs.control import (
 )
 from service.runs.reads.bundles import ReceiptBundle, RunBundle, contract_of
 from service.runs.reads.listed import BOUNDS, SCANNED, Snapshot
-from statemachines.contracts.authority import authority_of
-from statemachines.contracts.contract import Contract
+from statemachines.contracts.contract import Contract, authority_of
 from statemachines.contracts.cron import next_firing, parse_cron
 from statemachines.contracts.documents import read_policy
 from statemachines.runs import approval as approvals

@@ -35,11 +35,10 @@ from service.runs.background.backtesting import Backtest
 from service.runs.background.past_facts import PastFacts
 from service.runs.show.decision import decision, next_step
 from service.runs.show.parts import approval, grant
-from statemachines.contracts.authority import authority_of, policy_of
-from statemachines.contracts.contract import Contract
+from statemachines import reports
+from statemachines.contracts.contract import Contract, authority_of, policy_of
 from statemachines.contracts.documents import Document
 from statemachines.contracts.policy import Delivery, Limits, require_enabled
-from statemachines.reports import report as reports
 from statemachines.runs.change_scope import PROTECTED_DIRECTORIES, PROTECTED_FILES
 from statemachines.runs.events import FollowUp, OverdueCause, Proof, Seen
 from statemachines.runs.ledger import WINDOW_SECONDS, Amounts, plain, remaining

@@ -35,7 +35,7 @@ from service.deploys.deploy import Noted
 from service.eventstore.history.as_of import Mark, Past
 from service.eventstore.store import EventStore
 from service.webhooks.testing import DOCUMENTED
-from statemachines.alerts.alert import FIRST_LOOK
+from statemachines.alerts import FIRST_LOOK
 
 
 class ToldEvent(NamedTuple):

@@ -36,7 +36,7 @@ from service.webhooks.outbox.queueing import DeliveryNotes
 from service.webhooks.sending import AttemptOutcome, OpenedTarget, Outgoing, open_target, scope_of, send
 from service.webhooks.webhook import stop
 from statemachines.kernel.machine import Rejection
-from statemachines.webhooks.webhook import StopReason
+from statemachines.webhooks import StopReason
 
 log = structlog.get_logger()
 

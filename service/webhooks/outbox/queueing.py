@@ -27,13 +27,7 @@ from service.webhooks.testing import TOPICS, is_subscribed, name_of
 from statemachines.kernel.machine import derived_id
 from statemachines.kernel.topics import UnknownTopic, latest_topic
 from statemachines.projects.project import ProjectFenced
-from statemachines.webhooks.webhook import (
-    WebhookChanged,
-    WebhookDeleted,
-    WebhookRegistered,
-    WebhookReopened,
-    WebhookStopped,
-)
+from statemachines.webhooks import WebhookChanged, WebhookDeleted, WebhookRegistered, WebhookReopened, WebhookStopped
 
 NAME = "outbox"
 PAGE = 500

@@ -11,11 +11,10 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from statemachines import reports
 from statemachines.contracts.policy import Authority
-from statemachines.kernel.machine import Event, HasStatus, Rejection, StateMachine
-from statemachines.kernel.moved import Moved
-from statemachines.reports import report as reports
-from statemachines.reports.report import Report
+from statemachines.kernel.machine import Event, HasStatus, Moved, Rejection, StateMachine
+from statemachines.reports import Report
 from statemachines.runs import approval as approvals
 from statemachines.runs import claim as claims
 from statemachines.runs import grant as grants

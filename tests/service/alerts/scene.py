@@ -10,7 +10,7 @@ from service.alerts import alert
 from service.alerts.alert import StandingAlert, alerts_of
 from service.alerts.schedule import AlertSchedule
 from service.auth.authority import carry_out
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 from tests.support.ingest import make_project
 from tests.support.questions import Questions
 

@@ -17,7 +17,7 @@ from service.eventstore.connect.facts import DAY
 from service.eventstore.history.audit import check_projection
 from service.eventstore.history.rebuild import rebuild
 from service.registry import read_models
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 from tests.service.alerts.scene import AlertScene
 from tests.support.ingest import make_project
 from tests.support.questions import PROJECT, TENANT, Event, Questions

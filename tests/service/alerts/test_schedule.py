@@ -16,7 +16,7 @@ from service.eventstore.write.lane import forget
 from service.runs.background import sweep
 from service.runs.background.sweep import Turn
 from service.settings import load_settings
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 from tests.service.alerts.scene import AlertScene
 from tests.support.questions import Event, Questions
 from tests.support.questions import questions as questions  # noqa: PLC0414 (a fixture is found by name)

@@ -9,7 +9,7 @@ from service.analytics import connection
 from service.analytics.connection import ATTEMPTS, insist, keep_tokens
 from service.auth.authority import carry_out
 from service.fairness.turns import CommandNotDone
-from statemachines.analytics.connection import PENDING, Reason, Status
+from statemachines.analytics import PENDING, Reason, Status
 from tests.support.ingest import PROJECT
 
 CONNECTION = "conn_00000001"

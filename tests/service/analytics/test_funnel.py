@@ -10,7 +10,7 @@ from service.analytics import local
 from service.analytics.local import LocalAnalytics
 from service.analytics.metadata import FunnelProbe
 from service.eventstore.connect.facts import DAY
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 from tests.support.telemetry import PROJECT, Telemetry
 from tests.support.telemetry import telemetry as telemetry  # noqa: PLC0414 (a fixture is found by name)
 

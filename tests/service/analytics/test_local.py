@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from service.analytics.metadata import ROWS_PER_EVENT, ErrorProbe, EventProbe
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 from statemachines.onboarding.proof import ErrorSighting, EventSighting
 from tests.support.telemetry import END, OTHER, OURS, PROJECT, START, THEIRS, Telemetry
 from tests.support.telemetry import telemetry as telemetry  # noqa: PLC0414 (a fixture is found by name)

@@ -12,7 +12,7 @@ from service.analytics import metadata
 from service.analytics.local import LocalAnalytics
 from service.analytics.metadata import KeysFound, NamesFound, read_keys, read_names
 from service.eventstore.store import EventStore
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 from tests.support.ingest import OTHER, PROJECT, Sql, analytics_item, one, running, send, sender
 
 DAY = 86400

@@ -14,7 +14,7 @@ from service.analytics import queries as module
 from service.analytics.bounded import Bounded, Rows, Window
 from service.analytics.queries import QueriesBusy, QueryTime
 from service.eventstore.store import QUERY_CONNECTIONS
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 from tests.support.questions import PROJECT, Questions
 from tests.support.questions import questions as questions  # noqa: PLC0414 (a fixture is found by name)
 

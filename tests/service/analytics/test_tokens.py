@@ -16,7 +16,7 @@ from service.analytics.returning import TokenKeeper
 from service.auth.secrets import seal
 from service.egress.guard import Guard
 from service.settings import load_settings
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 from tests.support.ingest import PROJECT
 
 ROW = ConnectionRow(

@@ -19,7 +19,7 @@ from service.eventstore.declare.commands import Answer, Command, Origin
 from service.eventstore.store import EventStore
 from service.http.edge.declare.operations import Operation
 from service.ids import new_id
-from statemachines.credentials import credential
+from statemachines import credentials
 from statemachines.projects import project
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 from tests.support.accounts_store import make_project
@@ -61,14 +61,14 @@ async def execute(store: EventStore, stream, decide, **more: Any) -> None:
 
 async def make_credential(store: EventStore, project_id: str, kind: str, lifetime: int = 600) -> tuple[str, str]:
     """Make a credential; returns id and secret."""
-    stream = credential.stream(project_id, new_id("cred"))
-    secret = secrets.make(SecretKind.RUNNER if kind == credential.RUNNER else SecretKind.CI)
-    wish = credential.CredentialWish(kind, "x", "nightly" if kind == credential.RUNNER else None, lifetime)
-    minted = credential.Minted(secret.hash, secret.prefix, "runner_1" if kind == credential.RUNNER else None)
+    stream = credentials.stream(project_id, new_id("cred"))
+    secret = secrets.make(SecretKind.RUNNER if kind == credentials.RUNNER else SecretKind.CI)
+    wish = credentials.CredentialWish(kind, "x", "nightly" if kind == credentials.RUNNER else None, lifetime)
+    minted = credentials.Minted(secret.hash, secret.prefix, "runner_1" if kind == credentials.RUNNER else None)
     await execute(
         store,
         stream,
-        lambda unit: credential.decide_create(
+        lambda unit: credentials.decide_create(
             unit.state(stream), wish, minted, unit.now, created_by="usr_1", request="r"
         ),
     )
@@ -88,8 +88,8 @@ async def test_a_request_counts_for_the_account_behind_it(accounts):
     door = authenticator(accounts)
     ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
     project_id = await make_project(accounts, ann.user_id)
-    _, ci = await make_credential(accounts, project_id, credential.CI)
-    _, runner = await make_credential(accounts, project_id, credential.RUNNER)
+    _, ci = await make_credential(accounts, project_id, credentials.CI)
+    _, runner = await make_credential(accounts, project_id, credentials.RUNNER)
     everyone = operation(*set(KIND) - {KIND.ANONYMOUS})
     secrets_of_ann = (ann.api_key, ci, runner, await rotate(accounts, project_id))
     tenants = [(await door.authenticate(everyone, bearer(secret), {})).tenant for secret in (*secrets_of_ann, INTERNAL)]
@@ -100,8 +100,8 @@ async def test_every_kind_comes_from_the_stored_record(accounts):
     door = authenticator(accounts)
     ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
     project_id = await make_project(accounts, ann.user_id)
-    ci_id, ci = await make_credential(accounts, project_id, credential.CI)
-    runner_id, runner = await make_credential(accounts, project_id, credential.RUNNER)
+    ci_id, ci = await make_credential(accounts, project_id, credentials.CI)
+    runner_id, runner = await make_credential(accounts, project_id, credentials.RUNNER)
     dsn = await rotate(accounts, project_id)
     everyone = operation(*set(KIND) - {KIND.ANONYMOUS})
     for secret, kind, name in (
@@ -122,7 +122,7 @@ async def test_every_kind_comes_from_the_stored_record(accounts):
     runner_principal = await door.authenticate(everyone, bearer(runner), {})
     assert runner_principal.automation_id == "nightly"
     assert runner_principal.runner_id == "runner_1"
-    assert runner_principal.scopes == set(credential.SCOPES[credential.RUNNER])
+    assert runner_principal.scopes == set(credentials.SCOPES[credentials.RUNNER])
     await door.authenticate(operation(KIND.RUNNER, scope="runs:write"), bearer(runner), {})
     with pytest.raises(ScopeMissing):
         await door.authenticate(operation(KIND.RUNNER, scope="deploys:write"), bearer(runner), {})
@@ -132,7 +132,7 @@ async def test_all_bad_secrets_look_the_same(accounts):
     door = authenticator(accounts)
     ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
     project_id = await make_project(accounts, ann.user_id)
-    _, expired = await make_credential(accounts, project_id, credential.CI, lifetime=0)
+    _, expired = await make_credential(accounts, project_id, credentials.CI, lifetime=0)
     await admin.revoke_key(accounts, ann.key_id)
     wrong_checksum = ann.api_key[:-1] + ("a" if ann.api_key[-1] != "a" else "b")
     refusals = set()
@@ -310,7 +310,7 @@ async def test_standing_in_a_project(accounts):
     mine, other = await make_project(accounts, ann.user_id), await make_project(accounts, eve.user_id)
     await admin.set_member(accounts, mine, bob.user_id, admin.Role.MEMBER)
     await admin.set_member(accounts, mine, joe.user_id, admin.Role.AUDITOR)
-    _, ci = await make_credential(accounts, mine, credential.CI)
+    _, ci = await make_credential(accounts, mine, credentials.CI)
     dsn = await rotate(accounts, mine)
     everyone = operation(*set(KIND) - {KIND.ANONYMOUS})
     principals = [
@@ -339,7 +339,7 @@ async def test_a_projects_own_secret_and_its_standing_are_found_by_one_look(acco
     door = authenticator(accounts)
     ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
     project_id = await make_project(accounts, ann.user_id)
-    _, ci = await make_credential(accounts, project_id, credential.CI)
+    _, ci = await make_credential(accounts, project_id, credentials.CI)
     dsn = await rotate(accounts, project_id)
     looks: list[str] = []
     fetch = accounts.doors.fetch
@@ -403,7 +403,7 @@ async def test_the_time_of_use_is_written_in_the_background(accounts):
     door = authenticator(accounts)
     ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
     project_id = await make_project(accounts, ann.user_id)
-    ci_id, ci = await make_credential(accounts, project_id, credential.CI)
+    ci_id, ci = await make_credential(accounts, project_id, credentials.CI)
     await door.authenticate(operation(KIND.KEY), bearer(ann.api_key), {})
     await door.authenticate(operation(KIND.CI), bearer(ci), {})
     assert await accounts.get(KEY_USES, ann.user_id, ann.key_id) is None

@@ -26,8 +26,8 @@ from service.eventstore.store import EventStore
 from service.http.edge.declare.operations import Operation
 from service.http.edge.routes import all_endpoints
 from service.ids import new_id
+from statemachines import credentials
 from statemachines.accounts.membership import Role
-from statemachines.credentials import credential
 from statemachines.projects.project import ProjectNotFound
 from tests.service.auth.test_authenticator import INTERNAL, TEST, bearer, make_credential, rotate
 from tests.support.accounts_store import accounts as accounts  # noqa: PLC0414 (a fixture is found by name)
@@ -111,7 +111,7 @@ async def everyone(accounts: EventStore) -> AsyncIterator[Callers]:
     for role in (Role.MEMBER, Role.AUDITOR):
         await operator.set_member(accounts, project_id, people[role.value].user_id, role)
     secrets = {name: made.api_key for name, made in people.items()}
-    for kind, name in ((credential.CI, "ci"), (credential.RUNNER, "runner")):
+    for kind, name in ((credentials.CI, "ci"), (credentials.RUNNER, "runner")):
         _, secrets[name] = await make_credential(accounts, project_id, kind)
     sessions = {name: (await open_session(accounts, made.user_id)).secret for name, made in people.items()}
     secrets["dsn"] = await rotate(accounts, project_id)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from service.billing.payments import CHECKOUT, read
 from service.settingvalues import PLANS, plans
-from statemachines.billing.subscription import BEFORE_ALL, MACHINE, Moment, Notification, Standing, decide_tell
+from statemachines.billing import BEFORE_ALL, MACHINE, Moment, Notification, Standing, decide_tell
 from statemachines.kernel.machine import apply
 from tests.support.payments import checkout, notification, subscription
 

@@ -17,7 +17,7 @@ from service.fairness.turns import CommandNotDone
 from statemachines.contracts import contract as contracts
 from statemachines.contracts import stop
 from statemachines.contracts.contract import EnableWish, command_of
-from statemachines.contracts.refusals import PauseInForce
+from statemachines.contracts.policy import PauseInForce
 from statemachines.kernel.machine import Rejection
 from tests.support.ingest import Sql, make_project
 from tests.support.later import LaterRelease, later_projection

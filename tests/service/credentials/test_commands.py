@@ -13,7 +13,7 @@ from service.credentials import credential
 from service.credentials.credential import NewCredential, credential_replay, credentials_of
 from service.eventstore.read.reader import END
 from service.eventstore.store import EventStore
-from statemachines.credentials.credential import (
+from statemachines.credentials import (
     CI,
     RUNNER,
     CredentialAlreadyCreated,

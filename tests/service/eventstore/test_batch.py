@@ -8,8 +8,7 @@ import psycopg
 import pytest
 
 from service.eventstore.declare.commands import Answer, KeyReused, Lookup, Outcome, StoredAnswer, Unit
-from statemachines.kernel.if_match import PreconditionFailed
-from statemachines.kernel.machine import Recorded, Stream, replay
+from statemachines.kernel.machine import PreconditionFailed, Recorded, Stream, replay
 from tests.support import toy
 from tests.support.rounds import Bench, body, count, entry_of, history
 from tests.support.toy import (

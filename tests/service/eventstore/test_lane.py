@@ -15,7 +15,7 @@ from service.eventstore.log.sequencer import Sequencer
 from service.eventstore.store import EventStore
 from service.eventstore.write.lane import PER_TENANT, FenceLane
 from service.fairness.turns import CommandNotDone
-from statemachines.kernel.if_match import PreconditionFailed
+from statemachines.kernel.machine import PreconditionFailed
 from tests.support import toy
 from tests.support.proxy import Fault, PostgresProxy, in_order
 from tests.support.rounds import body, count, head, history, holding, name, wait_until

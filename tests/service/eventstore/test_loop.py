@@ -32,7 +32,7 @@ from service.eventstore.state import cache as entry_module
 from service.eventstore.store import DOCUMENT_BYTES, EventStore
 from service.eventstore.write.loop import CAPACITY, PER_STREAM, PER_TENANT
 from service.fairness.turns import CommandNotDone
-from statemachines.kernel.if_match import PreconditionFailed
+from statemachines.kernel.machine import PreconditionFailed
 from tests.support import toy
 from tests.support.proxy import Fault, PostgresProxy, in_order
 from tests.support.rounds import body, count, head, history, holding, name

@@ -26,8 +26,8 @@ from service.eventstore.history.rebuild import RebuildRunning, rebuild, receipt_
 from service.eventstore.log.sequencer import Sequencer, sequence_all
 from service.eventstore.store import EventStore
 from service.registry import registry
-from statemachines.audit import rebuild as rebuilds
-from statemachines.audit.rebuild import ProjectionRebuilt
+from statemachines import audit as rebuilds
+from statemachines.audit import ProjectionRebuilt
 from statemachines.kernel.machine import Recorded
 from tests.support.handwritten import begin_purging, erase
 from tests.support.rebuilding import rebuild_until_killed

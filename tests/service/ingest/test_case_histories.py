@@ -26,7 +26,7 @@ from service.ingest.grouping.fingerprint import GROUPINGS, group
 from service.ingest.intake import Intake
 from service.registry import read_models
 from statemachines.cases import case
-from statemachines.cases.acting import Merge
+from statemachines.cases.case import Merge
 from tests.support.ingest import PROJECT, Sql, log_item, make_project, one, running, send, sender
 
 MESSAGES = ("alpha", "beta", "gamma")

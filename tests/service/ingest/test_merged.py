@@ -22,10 +22,10 @@ from service.ingest.outcomes import NO_CLOCK, SdkClock
 from service.registry import read_models
 from service.sql import load_query
 from statemachines.cases import case
-from statemachines.cases.acting import Merge
 from statemachines.cases.agent_run import Outcome
+from statemachines.cases.case import Merge
 from statemachines.cases.suppression import Action
-from statemachines.deploys.releases import PARTS, parts
+from statemachines.deploys import PARTS, parts
 from tests.service.ingest.test_partitions import advance
 from tests.support.ingest import OTHER, PROJECT, Sql, log_item, one, running, send, sender
 

@@ -28,9 +28,9 @@ from service.ingest.grouping import first, symbols
 from service.ingest.scrubbing import EVERYTHING
 from service.ingest.stacks import reading
 from service.ingest.stacks.trace import MAX_READ
-from statemachines.kernel import forms as secret_forms
 from statemachines.kernel import telling
-from statemachines.kernel.forms import SecretForm
+from statemachines.kernel import telling as secret_forms
+from statemachines.kernel.telling import SecretForm
 
 LARGEST = 1024 * 1024
 """Characters of the longest text of a record, however it came."""

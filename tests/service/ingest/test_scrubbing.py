@@ -15,8 +15,14 @@ from hypothesis import strategies as st
 from service.auth.secrets import SecretKind, make
 from service.ingest import scrubbing
 from service.ingest.scrubbing import EVERYTHING, NOTHING, SCRUBBED, TOO_MANY, Findings, Scrubber, Suspicion
-from statemachines.kernel.forms import FORMS, MOST_CANDIDATES, SecretForm
-from statemachines.kernel.telling import SECRET_FRAGMENTS, STRING_FRAGMENTS, STRING_NAMES
+from statemachines.kernel.telling import (
+    FORMS,
+    MOST_CANDIDATES,
+    SECRET_FRAGMENTS,
+    STRING_FRAGMENTS,
+    STRING_NAMES,
+    SecretForm,
+)
 
 SCRUBBER = Scrubber()
 KINDS = (SecretKind.KEY, SecretKind.CI, SecretKind.RUNNER, SecretKind.DSN)

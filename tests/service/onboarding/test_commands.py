@@ -9,7 +9,7 @@ import pytest
 from service.analytics.local import LocalAnalytics
 from service.auth.authority import carry_out
 from service.onboarding import lifecycle
-from statemachines.kernel.if_match import PreconditionFailed
+from statemachines.kernel.machine import PreconditionFailed
 from statemachines.onboarding.lifecycle import OnboardingNotStarted, PlanHashMismatch
 from statemachines.onboarding.plan import propose
 from statemachines.onboarding.proof import hash_marker

@@ -25,8 +25,8 @@ from service.projects.next_steps import (
     suggest,
 )
 from statemachines.onboarding import signal_map as signal_maps
-from statemachines.onboarding.questions import NEWEST_ROWS
-from statemachines.onboarding.stored import AnalyticsReceipt, DeployReceipt, ErrorReceipt, Receipt
+from statemachines.onboarding.plan import AnalyticsReceipt, DeployReceipt, ErrorReceipt, Receipt
+from statemachines.onboarding.proof import NEWEST_ROWS
 from tests.support.plans import make_snapshot, plan_body
 from tests.support.questions import Questions
 

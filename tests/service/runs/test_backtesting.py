@@ -19,20 +19,19 @@ from service.runs.reads.recording import outcome_of
 from statemachines.cases import case as cases
 from statemachines.contracts import contract as contracts
 from statemachines.contracts.contract import EnableWish, command_of
-from statemachines.contracts.documents import Document, check_contract, make_document
+from statemachines.contracts.documents import Document, Facts, check_contract, make_document
 from statemachines.contracts.playbook import assemble_entry, find_template
 from statemachines.contracts.policy import Authority, CaseTrigger, Limits, Policy, Thresholds
-from statemachines.contracts.readiness import Facts
 from statemachines.kernel.machine import Event, Stream
 from statemachines.runs import lease as leases
 from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering import issue_receipt
-from statemachines.runs.offering.issue_receipt import Chain
 from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
+from statemachines.runs.steps import offer
+from statemachines.runs.steps.offer import Chain
 from tests.support.automation_world import EVENTS
 from tests.support.ingest import PROJECT, Sql, log_item, make_public, public_sender, running, send
 from tests.support.loop.contracts import READY, contract_of
@@ -191,11 +190,11 @@ def test_between_two_judgements_time_changes_nothing(  # noqa: PLR0917
     chain = Chain(lease, receipt, Claim(), Run())
 
     def outcome(moment: int) -> tuple[str, list[tuple[str, bool]]]:
-        judged = issue_receipt.judge_case(chain, lambda _: authority, "heal", facts, moment, observed=observed)
+        judged = offer.judge_case(chain, lambda _: authority, "heal", facts, moment, observed=observed)
         return outcome_of(judged), [(check.check, check.passed) for check in judged.checks]
 
-    first = issue_receipt.judge_case(chain, lambda _: authority, "heal", facts, now, observed=observed)
-    until = issue_receipt.steady_until(first, chain, policy, now)
+    first = offer.judge_case(chain, lambda _: authority, "heal", facts, now, observed=observed)
+    until = offer.steady_until(first, chain, policy, now)
     assert until is None or until > now
     moment = now + after if until is None else min(now + after, until - 1)
     assert outcome(moment) == outcome(now)

@@ -15,11 +15,11 @@ from statemachines.runs.claim import Status as ClaimStatus
 from statemachines.runs.lease import Lease
 from statemachines.runs.lease import Status as LeaseStatus
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering import issue_receipt
-from statemachines.runs.offering.issue_receipt import Chain
 from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import GrantRef, Run
+from statemachines.runs.steps import offer
 from statemachines.runs.steps.book import DEPLOY_WAIT_SECONDS
+from statemachines.runs.steps.offer import Chain
 
 FACTS = CaseFacts(
     case_id="case_1", revision=1, status="open", trust="customer_provider", event_count=1,
@@ -50,7 +50,7 @@ def test_a_chain_with_a_run_is_judged_by_what_is_read_of_it(status: run.Status):
         begun = ReceiptState(**{name: getattr(taken, name) for name in read_of("receipt")})
         for now in (end - 1, end, end + 1):
             judged = [
-                issue_receipt.occupied(Chain(LEASE, *states), lambda name: Authority(automation_id=name), FACTS, now)
+                offer.occupied(Chain(LEASE, *states), lambda name: Authority(automation_id=name), FACTS, now)
                 for states in ((taken, claim, whole), (begun, claim, part))
             ]
             assert judged[0] == judged[1], (claim_id, bool(grants), now)

@@ -11,7 +11,7 @@ from service.runs.background.backtesting import contract_row
 from service.runs.reads.bundles import contract_of
 from service.runs.reads.listed import Snapshot
 from service.runs.show.control import control
-from statemachines.contracts.authority import authority_of
+from statemachines.contracts.contract import authority_of
 from statemachines.contracts.policy import Limits
 from statemachines.kernel.machine import Event, Recorded, Rejection
 from statemachines.runs import ledger as ledgers

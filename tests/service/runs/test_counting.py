@@ -24,7 +24,7 @@ from service.runs.reads import counting
 from statemachines.contracts.policy import VerificationTerms
 from statemachines.runs.events import Terms
 from statemachines.runs.run import Run, Status
-from statemachines.runs.steps.verify_deploy import Counts
+from statemachines.runs.steps.results import Counts
 from statemachines.runs.verdict import BoundDeploy
 from tests.support.ingest import PROJECT
 from tests.support.questions import asking

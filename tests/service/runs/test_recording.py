@@ -21,7 +21,7 @@ from service.runs.reads.look_for_work import look_for_work
 from service.runs.reads.recording import SWEPT, DecisionSubject, LastDecision, passed_over
 from statemachines.contracts.policy import Thresholds
 from statemachines.runs.materiality import CaseFacts, Check, decide_materiality
-from statemachines.runs.offering.issue_receipt import CaseJudgement
+from statemachines.runs.steps.offer import CaseJudgement
 from tests.support.enabled import AUTOMATION, connect, enable, one, open_cases
 from tests.support.ingest import Sql
 from tests.support.sweeping import make_sweep

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from statemachines.accounts import identity
 from statemachines.accounts.identity import IdentityBound, OtherPerson, Status, Vouched
 from statemachines.accounts.person import person_id
-from statemachines.kernel.moved import Moved
+from statemachines.kernel.machine import Moved
 from tests.statemachines.tables import History, check_released, check_table
 
 NOW = 1_800_000_000

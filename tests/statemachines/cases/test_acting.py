@@ -6,11 +6,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from statemachines.cases import acting, case
-from statemachines.cases.acting import Merge
-from statemachines.cases.case import Case, CaseConflict, CaseNotActionable, Status
-from statemachines.kernel.machine import apply
-from statemachines.kernel.moved import Moved
+from statemachines.cases import case
+from statemachines.cases.case import Case, CaseConflict, CaseNotActionable, Merge, Status
+from statemachines.kernel.machine import Moved, apply
 from tests.statemachines.tables import History
 
 NAMES = "abcdef"
@@ -23,7 +21,7 @@ def opened(name: str) -> Case:
 def merged(cases: dict[str, Case], case_id: str, into: str) -> dict[str, Case]:
     """The cases after a merge."""
     done = dict(cases)
-    for name, events in acting.merge_cases(Merge(case_id, into), cases, 9).items():
+    for name, events in case.merge_cases(Merge(case_id, into), cases, 9).items():
         for event in events:
             done[name] = case.evolve(done[name], event)
     return done
@@ -32,14 +30,14 @@ def merged(cases: dict[str, Case], case_id: str, into: str) -> dict[str, Case]:
 def test_a_merge_that_did_not_see_all_members_looks_again():
     cases = merged({name: opened(name) for name in "abc"}, "a", "b")
     with pytest.raises(Moved):
-        acting.merge_cases(Merge("b", "c"), {name: cases[name] for name in "bc"}, 9)
+        case.merge_cases(Merge("b", "c"), {name: cases[name] for name in "bc"}, 9)
 
 
 def test_a_case_takes_in_so_many_and_no_more():
-    members = tuple(f"m{number}" for number in range(acting.MAX_MEMBERS))
+    members = tuple(f"m{number}" for number in range(case.MAX_MEMBERS))
     full = Case(Status.OPEN, 1, "b", 1, members=members)
     with pytest.raises(CaseConflict, match="its limit of merged cases"):
-        acting.merge_cases(Merge("a", "b"), {"a": opened("a"), "b": full}, 9)
+        case.merge_cases(Merge("a", "b"), {"a": opened("a"), "b": full}, 9)
 
 
 @pytest.mark.parametrize("overflow", ["a", "b"])
@@ -47,33 +45,33 @@ def test_what_was_too_new_is_neither_merged_nor_merged_into(overflow: str):
     cases = {name: opened(name) for name in "ab"}
     cases[overflow] = case.evolve(Case(), case.CaseOverflowOpened(case.overflow_fingerprint(3600), 3600, 5))
     with pytest.raises(CaseNotActionable):
-        acting.merge_cases(Merge("a", "b"), cases, 9)
+        case.merge_cases(Merge("a", "b"), cases, 9)
     ignored = case.evolve(cases[overflow], case.CaseIgnoredByMember(9))
     with pytest.raises(CaseNotActionable):
-        acting.merge_cases(Merge("a", "b"), {**cases, overflow: ignored}, 9)
+        case.merge_cases(Merge("a", "b"), {**cases, overflow: ignored}, 9)
 
 
 def test_what_was_too_new_is_ignored_and_reopened_and_no_more():
     """It comes back as what it was, which wakes no automation (G-136, G-205)."""
     overflow = case.evolve(Case(), case.CaseOverflowOpened(case.overflow_fingerprint(3600), 3600, 5))
-    [ignore] = acting.decide_ignore_by_member(overflow, 9)
+    [ignore] = case.decide_ignore_by_member(overflow, 9)
     ignored = case.evolve(overflow, ignore)
-    [reopen] = acting.decide_reopen(ignored, 10)
+    [reopen] = case.decide_reopen(ignored, 10)
     assert reopen == case.CaseOverflowReopened(10)
     assert case.evolve(ignored, reopen) == Case(case.Status.OVERFLOW, 3, overflow.fingerprint)
-    assert acting.decide_reopen(overflow, 9) == acting.decide_ignore_by_member(ignored, 9) == []
+    assert case.decide_reopen(overflow, 9) == case.decide_ignore_by_member(ignored, 9) == []
     for state, left in ((overflow, ignore), (ignored, reopen)):
-        for decide in (acting.decide_resolve_by_member, lambda state, now: acting.decide_assign(state, "usr_1", now)):
+        for decide in (case.decide_resolve_by_member, lambda state, now: case.decide_assign(state, "usr_1", now)):
             with pytest.raises(CaseNotActionable) as refused:
                 decide(state, 9)
             assert refused.value.details["allowed_next"] == [left.TOPIC]
 
 
 def test_a_revision_that_is_not_the_present_one_is_refused():
-    acting.require_revision(opened("a"), 1)
+    case.require_revision(opened("a"), 1)
     for stale in (0, 2):
         with pytest.raises(CaseConflict) as refused:
-            acting.require_revision(opened("a"), stale)
+            case.require_revision(opened("a"), stale)
         assert refused.value.details == {"case_revision": 1}
 
 
@@ -102,33 +100,33 @@ class Merges(RuleBasedStateMachine):
     def merge(self, one, into, now):
         wish = Merge(one, into)
         if self.route.get(one) == into:
-            assert acting.merge_cases(wish, self.states, now) == {}
+            assert case.merge_cases(wish, self.states, now) == {}
         elif one == into or one in self.route or into in self.route:
             with pytest.raises((CaseConflict, CaseNotActionable)):
-                acting.merge_cases(wish, self.states, now)
+                case.merge_cases(wish, self.states, now)
         else:
-            self.record(acting.merge_cases(wish, self.states, now))
+            self.record(case.merge_cases(wish, self.states, now))
             for name, target in self.route.items():
                 if target == one:
                     self.route[name] = into
             self.route[one] = into
-            assert acting.merge_cases(wish, self.states, now) == {}
+            assert case.merge_cases(wish, self.states, now) == {}
 
     @rule(one=st.sampled_from(NAMES), member=st.sampled_from(NAMES), now=st.integers(1))
     def split(self, one, member, now):
         states = self.states
         if self.route.get(member) != one:
             with pytest.raises((CaseConflict, CaseNotActionable)):
-                acting.split_off(one, member, states[one], states[member], now)
+                case.split_off(one, member, states[one], states[member], now)
         else:
-            self.record(acting.split_off(one, member, states[one], states[member], now))
+            self.record(case.split_off(one, member, states[one], states[member], now))
             del self.route[member]
             assert self.states[member].status is Status.OPEN
 
     @rule(one=st.sampled_from(NAMES), now=st.integers(1))
     def resolve(self, one, now):
         if one not in self.route:
-            self.histories[one].carry_out(lambda state: acting.decide_resolve_by_member(state, now))
+            self.histories[one].carry_out(lambda state: case.decide_resolve_by_member(state, now))
 
     @rule(one=st.sampled_from(NAMES), now=st.integers(1))
     def error(self, one, now):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from statemachines.cases import acting, case
+from statemachines.cases import case
 from statemachines.cases.case import Case, Status
 from statemachines.cases.suppression import Action, Rule
 from statemachines.kernel.canonical import canonical
@@ -208,28 +208,28 @@ class CaseMachine(RuleBasedStateMachine):
     @rule(now=st.integers(1))
     def resolve_by_member(self, now):
         if self.model[0] in {OPEN, RESOLVED, IGNORED}:
-            self.history.carry_out(lambda state: acting.decide_resolve_by_member(state, now))
+            self.history.carry_out(lambda state: case.decide_resolve_by_member(state, now))
             if self.model[0] is not RESOLVED:
                 self.moved(RESOLVED)
 
     @rule(now=st.integers(1))
     def ignore_by_member(self, now):
         if self.model[0] in {OPEN, RESOLVED, IGNORED}:
-            self.history.carry_out(lambda state: acting.decide_ignore_by_member(state, now))
+            self.history.carry_out(lambda state: case.decide_ignore_by_member(state, now))
             if self.model[0] is not IGNORED:
                 self.moved(IGNORED)
 
     @rule(now=st.integers(1))
     def reopen(self, now):
         if self.model[0] in {OPEN, RESOLVED, IGNORED}:
-            self.history.carry_out(lambda state: acting.decide_reopen(state, now))
+            self.history.carry_out(lambda state: case.decide_reopen(state, now))
             if self.model[0] is not OPEN:
                 self.moved(OPEN)
 
     @rule(user=st.sampled_from(["usr_1", "usr_2", None]), now=st.integers(1))
     def assign(self, user, now):
         if self.model[0] in {OPEN, RESOLVED, IGNORED}:
-            self.history.carry_out(lambda state: acting.decide_assign(state, user, now))
+            self.history.carry_out(lambda state: case.decide_assign(state, user, now))
             assert self.history.state.assignee == user
 
     @invariant()

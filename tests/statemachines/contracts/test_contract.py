@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from projections.contracts import AutomationContractRow, fold_contract
-from statemachines.contracts.authority import authority_of
 from statemachines.contracts.contract import (
     MACHINE,
     AutomationDisabled,
@@ -27,6 +26,7 @@ from statemachines.contracts.contract import (
     LastAutomationDisabled,
     ReadinessIncomplete,
     Status,
+    authority_of,
     command_of,
     decide_disable,
     decide_enable,
@@ -36,12 +36,10 @@ from statemachines.contracts.contract import (
     make_etag,
     stream,
 )
-from statemachines.contracts.documents import Document, check_contract, make_document
+from statemachines.contracts.documents import Document, Facts, check_contract, make_document
 from statemachines.contracts.playbook import assemble_entry, canonical, find_template
-from statemachines.contracts.readiness import Facts
-from statemachines.contracts.refusals import AutomationNotFound
-from statemachines.kernel.if_match import IfMatchRequired, PreconditionFailed
-from statemachines.kernel.machine import Event, Recorded, apply, replay
+from statemachines.contracts.policy import AutomationNotFound
+from statemachines.kernel.machine import Event, IfMatchRequired, PreconditionFailed, Recorded, apply, replay
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of
 
 PROJECT = "proj_01aaaaaaaaaaaaaaaaaaaaaaaa"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statemachines.contracts.authority import policy_of
+from statemachines.contracts.contract import policy_of
 from statemachines.contracts.documents import check_contract, contract_input, make_document, read_policy
 from statemachines.contracts.playbook import assemble_entry, canonical, find_template, sha256_of
 from statemachines.contracts.policy import Limits

@@ -16,8 +16,10 @@ import rfc8785
 
 from schemas.contracts.playbook import FunnelReviewOutput
 from statemachines.contracts.playbook import (
+    PUBLISHED,
     PlaybookNotFound,
     PlaybookVersionNotFound,
+    Template,
     assemble_entry,
     assertion_gaps,
     canonical,
@@ -29,7 +31,6 @@ from statemachines.contracts.playbook import (
     render,
     template_hash,
 )
-from statemachines.contracts.templates import PUBLISHED, Template
 from statemachines.kernel.shapes import json_schema, problems
 from tests.support.playbook_samples import (
     AUTO_MERGE,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from statemachines.contracts.documents import SavedAutomation, check_contract
+from statemachines.contracts.documents import Facts, SavedAutomation, check_contract, events_of, find_gaps
 from statemachines.contracts.playbook import assemble_entry, find_template
-from statemachines.contracts.readiness import Facts, events_of, find_gaps
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of
 
 FUNNEL = frozenset({"signed_up", "project_created", "checkout_completed"})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemachines.contracts.refusals import PauseInForce
+from statemachines.contracts.policy import PauseInForce
 from statemachines.contracts.stop import (
     MACHINE,
     InstallationResumed,

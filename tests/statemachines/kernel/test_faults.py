@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Meta, inspect
 
 from schemas.kernel.patterns import form
-from statemachines.kernel.faults import INVALID, MAX_NAME, MISSING, UNKNOWN, Fault, find_faults
+from statemachines.kernel.shapes import INVALID, MAX_NAME, MISSING, UNKNOWN, Fault, find_faults
 
 
 class Square(msgspec.Struct, tag_field="kind", tag="square", forbid_unknown_fields=True):

@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.contracts.playbook import SelfHealingOutput
-from statemachines.contracts.playbook import find_template
-from statemachines.contracts.templates import PUBLISHED
-from statemachines.kernel.faults import INVALID, MISSING
-from statemachines.kernel.shapes import problems
+from statemachines.contracts.playbook import PUBLISHED, find_template
+from statemachines.kernel.shapes import INVALID, MISSING, problems
 from tests.support.playbook_samples import AUTO_MERGE, CASE, EXECUTIONS, render_request
 
 VALUES = (

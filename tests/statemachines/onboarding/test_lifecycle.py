@@ -12,8 +12,16 @@ from hypothesis.stateful import invariant
 from projections.onboarding import OnboardingRow, fold_onboarding
 from service.testing import onboarding_model as model
 from service.testing.walks import OnboardingWalk, Shown, agree
-from statemachines.kernel.if_match import IfMatchRequired, PreconditionFailed
-from statemachines.kernel.machine import Event, Recorded, Rejection, apply, permits, replay
+from statemachines.kernel.machine import (
+    Event,
+    IfMatchRequired,
+    PreconditionFailed,
+    Recorded,
+    Rejection,
+    apply,
+    permits,
+    replay,
+)
 from statemachines.onboarding.lifecycle import (
     MACHINE,
     SESSION_SECONDS,
@@ -33,7 +41,7 @@ from statemachines.onboarding.lifecycle import (
     make_etag,
     stream,
 )
-from statemachines.onboarding.plan import hash_plan, propose
+from statemachines.onboarding.plan import Receipt, hash_plan, propose
 from statemachines.onboarding.proof import (
     DeploySighting,
     ErrorSighting,
@@ -42,7 +50,6 @@ from statemachines.onboarding.proof import (
     ProofSession,
     assess,
 )
-from statemachines.onboarding.stored import Receipt
 from tests.schemas.test_onboarding import RECEIPT
 from tests.statemachines.tables import check_released
 from tests.support.plans import history_body, make_plan, make_snapshot

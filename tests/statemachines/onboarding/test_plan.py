@@ -26,6 +26,7 @@ from statemachines.onboarding.plan import (
     SECRET_NAME,
     WINDOW_ORDER,
     FieldIssue,
+    Plan,
     PlanRefused,
     check_plan,
     hash_plan,
@@ -33,7 +34,6 @@ from statemachines.onboarding.plan import (
     plan_issues,
     propose,
 )
-from statemachines.onboarding.stored import Plan
 from tests.support.plans import history_body, make_plan, plan_body, target
 
 

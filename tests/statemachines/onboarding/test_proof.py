@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.onboarding import ProofBlocker, Remaining
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 from statemachines.onboarding.proof import (
     DeploySighting,
     ErrorSighting,

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemachines.onboarding.questions import (
+from statemachines.onboarding.plan import Milestone, Plan
+from statemachines.onboarding.proof import (
     FUNNEL_STEPS,
     NO_QUESTIONS,
     GapCode,
@@ -19,7 +20,6 @@ from statemachines.onboarding.questions import (
     assess_questions,
     funnel_steps,
 )
-from statemachines.onboarding.stored import Milestone, Plan
 from tests.support.plans import make_plan
 
 FAILURE = SeenRows(1, 10)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from projections.onboarding import SignalMapRow, fold_signal_map
 from statemachines.kernel.machine import Event, Recorded, apply, permits, replay
-from statemachines.onboarding.plan import hash_plan
+from statemachines.onboarding.plan import Receipt, hash_plan
 from statemachines.onboarding.signal_map import (
     MACHINE,
     SignalMap,
@@ -23,7 +23,6 @@ from statemachines.onboarding.signal_map import (
     decide_withdraw,
     stream,
 )
-from statemachines.onboarding.stored import Receipt
 from tests.schemas.test_onboarding import RECEIPT
 from tests.statemachines.tables import check_released
 from tests.support.plans import history_body, make_plan

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from statemachines.kernel.if_match import IfMatchRequired, PreconditionFailed
-from statemachines.kernel.machine import Event, apply
+from statemachines.kernel.machine import Event, IfMatchRequired, PreconditionFailed, apply
 from statemachines.projects import settings
 from statemachines.projects.project import Project
 from statemachines.projects.settings import InForce, ProjectSettingsChanged, Settings, SettingsWish, Status

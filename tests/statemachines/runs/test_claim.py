@@ -9,10 +9,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from statemachines.contracts.policy import Authority, Policy
-from statemachines.contracts.refusals import AutomationOff, PauseInForce
+from statemachines.contracts.policy import Authority, AutomationOff, PauseInForce, Policy
 from statemachines.runs import claim as c
-from statemachines.runs import end_lease
+from statemachines.runs import claim as claims
 from statemachines.runs import refusals as refused
 from statemachines.runs.claim import LEASE_SECONDS, MACHINE, Claim, Holder, Status
 from statemachines.runs.lease import Lease
@@ -55,15 +54,15 @@ def renew(
 
 
 def release(claim: Claim = ACTIVE, lease: Lease = HELD, who: Holder | None = HOLDER, epoch: int | None = 4, now=1500):
-    return end_lease.decide_release(claim, lease, who, epoch, "done", now)
+    return claims.decide_release(claim, lease, who, epoch, "done", now)
 
 
 def test_a_lease_ends_with_its_second():
     assert renew(now=END - 1) == [c.ClaimRenewed(END - 1, END - 1 + LEASE_SECONDS)]
     with pytest.raises(c.LeaseOver):
         renew(now=END)
-    assert end_lease.settle(ACTIVE, HELD, END - 1) == []
-    assert end_lease.settle(ACTIVE, HELD, END) == [c.ClaimExpired(END)]
+    assert claims.settle(ACTIVE, HELD, END - 1) == []
+    assert claims.settle(ACTIVE, HELD, END) == [c.ClaimExpired(END)]
 
 
 def test_a_renewal_goes_no_further_than_the_deadline_of_the_run():
@@ -118,14 +117,10 @@ def test_an_owner_releases_without_an_epoch():
 
 
 def test_a_lease_that_time_ended_first_is_recorded_as_that():
-    assert (
-        end_lease.decide_complete(ACTIVE, HELD, END)
-        == end_lease.decide_revoke(ACTIVE, HELD, END)
-        == [c.ClaimExpired(END)]
-    )
-    assert end_lease.decide_complete(ACTIVE, HELD, 1500) == [c.ClaimCompleted(1500)]
-    assert end_lease.decide_revoke(ACTIVE, HELD, 1500) == [c.ClaimRevoked(1500)]
-    assert end_lease.decide_complete(MACHINE.evolve(ACTIVE, c.ClaimExpired(END)), HELD, 1500) == []
+    assert claims.decide_complete(ACTIVE, HELD, END) == claims.decide_revoke(ACTIVE, HELD, END) == [c.ClaimExpired(END)]
+    assert claims.decide_complete(ACTIVE, HELD, 1500) == [c.ClaimCompleted(1500)]
+    assert claims.decide_revoke(ACTIVE, HELD, 1500) == [c.ClaimRevoked(1500)]
+    assert claims.decide_complete(MACHINE.evolve(ACTIVE, c.ClaimExpired(END)), HELD, 1500) == []
 
 
 class Lifetime(RuleBasedStateMachine):
@@ -161,7 +156,7 @@ class Lifetime(RuleBasedStateMachine):
     @rule()
     def release(self):
         def decide(state):
-            return end_lease.decide_release(state, HELD, HOLDER, 4, None, self.now)
+            return claims.decide_release(state, HELD, HOLDER, 4, None, self.now)
 
         if self.in_time:
             for event in decide(self.history.state):
@@ -173,7 +168,7 @@ class Lifetime(RuleBasedStateMachine):
 
     @rule()
     def sweep(self):
-        events = self.history.carry_out(lambda state: end_lease.settle(state, HELD, self.now))
+        events = self.history.carry_out(lambda state: claims.settle(state, HELD, self.now))
         assert bool(events) == (self.live and self.now >= self.until)
         self.live = self.in_time
 

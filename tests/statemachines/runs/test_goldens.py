@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from statemachines import reports
 from statemachines.kernel.topics import EVENTS
-from statemachines.reports import report
 from statemachines.runs import approval, claim, grant, lease, ledger
 from statemachines.runs import events as run_events
 from statemachines.runs import receipt as trigger_receipt
 from tests.support.examples import example
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "events"
-MODULES = (approval, claim, grant, lease, ledger, report, run_events, trigger_receipt)
+MODULES = (approval, claim, grant, lease, ledger, reports, run_events, trigger_receipt)
 EVENTS = {topic: event for topic, event in sorted(EVENTS.items()) if event.__module__ in {m.__name__ for m in MODULES}}
 canonical = msgspec.json.Encoder(order="sorted").encode
 

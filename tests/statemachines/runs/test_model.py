@@ -18,8 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from statemachines.kernel.topics import EVENTS
 from statemachines.runs import claim, ledger
-from statemachines.runs.offering import issue_receipt
-from statemachines.runs.steps import advance_run, use_grant, verify_deploy
+from statemachines.runs.steps import advance_run, offer, results, use_grant
 from tests.support.loop.contracts import AUTOMATIONS, READY, make
 from tests.support.loop.game import Game
 from tests.support.loop.memory import MemoryStore
@@ -187,12 +186,12 @@ MUTANTS: dict[str, Any] = {
         patch.setattr(advance_run, "require_open", lambda *_: None),
         patch.setattr(advance_run, "require_current", lambda *_: None),
     ),
-    "claims that ignore who holds the case": lambda patch: patch.setattr(issue_receipt, "occupied", lambda *_: None),
+    "claims that ignore who holds the case": lambda patch: patch.setattr(offer, "occupied", lambda *_: None),
     "a ledger that forgets runs": lambda patch: patch.setattr(ledger, "runs_in_window", lambda *_: []),
     "a ledger that forgets what was used": lambda patch: patch.setattr(ledger, "used_by", lambda *_: ledger.Amounts()),
     "a ledger that forgets pull requests": lambda patch: patch.setattr(ledger, "prs_in_window", lambda *_: []),
     "a scope that allows everything": lambda patch: patch.setattr(use_grant, "find_violations", lambda *_: []),
-    "silence taken for success": lambda patch: patch.setattr(verify_deploy, "decide_verification", _silence_is_success),
+    "silence taken for success": lambda patch: patch.setattr(results, "decide_verification", _silence_is_success),
 }
 
 
@@ -213,7 +212,7 @@ def _silence_is_success(*arguments: Any) -> Any:
     return msgspec.structs.replace(verdict, outcome="no_recurrence", passed=True)
 
 
-REAL_DECIDE = verify_deploy.decide_verification
+REAL_DECIDE = results.decide_verification
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statemachines.contracts.authority import policy_of
+from statemachines.contracts.contract import policy_of
 from statemachines.contracts.cron import parse_cron, zone
 from statemachines.contracts.documents import check_contract
 from statemachines.contracts.playbook import assemble_entry, find_template
-from statemachines.contracts.policy import Authority
-from statemachines.contracts.refusals import AutomationOff, PauseInForce
+from statemachines.contracts.policy import Authority, AutomationOff, PauseInForce
 from statemachines.kernel.machine import Event, permits, replay
 from statemachines.runs import ledger as ledgers
 from statemachines.runs import receipt as receipts
@@ -26,10 +25,6 @@ from statemachines.runs.events import RunStarted
 from statemachines.runs.lease import Lease
 from statemachines.runs.ledger import BudgetExhausted, Ledger
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.offering import claim_case, issue_receipt, start_run
-from statemachines.runs.offering.claim_case import ClaimCase
-from statemachines.runs.offering.issue_receipt import latest_slot
-from statemachines.runs.offering.start_run import StartRun
 from statemachines.runs.receipt import (
     ReceiptAlreadyConsumed,
     ReceiptConsumed,
@@ -44,6 +39,9 @@ from statemachines.runs.receipt import (
     Status,
 )
 from statemachines.runs.refusals import AutomationMismatch
+from statemachines.runs.steps import advance_run, offer
+from statemachines.runs.steps.advance_run import StartRun
+from statemachines.runs.steps.offer import ClaimCase, latest_slot
 from tests.support.firings import walked
 from tests.support.playbook_samples import REVIEW, assertions_of, bindings_of
 
@@ -68,7 +66,7 @@ ON = authority()
 
 
 def issue(now: int, receipt: ReceiptState = receipts.MACHINE.initial, by: Authority = ON) -> list[Event]:
-    receipt_id, effects = issue_receipt.issue_schedule_receipt(PROJECT, by, receipt, SLOT, now)
+    receipt_id, effects = offer.issue_schedule_receipt(PROJECT, by, receipt, SLOT, now)
     assert receipt_id == RECEIPT_ID
     assert effects.keys() <= {RECEIPT_ID}
     return effects.get(RECEIPT_ID, [])
@@ -156,7 +154,7 @@ def start(
     ledger: Ledger = ledgers.MACHINE.initial,
 ) -> dict[str, list[Event]]:
     command = StartRun(project_id=PROJECT, receipt_id=RECEIPT_ID, holder=holder)
-    run_id, effects = start_run.start_run(
+    run_id, effects = advance_run.start_run(
         command, receipt=receipt, claim=Claim(), lease=Lease(), ledger=ledger, authority=by, case=None, now=now
     )
     assert run_id in effects
@@ -234,9 +232,7 @@ def test_it_is_for_no_case():
     )
     command = ClaimCase(project_id=PROJECT, case_id="case_1", receipt_id=RECEIPT_ID, case_revision=1, holder=HOLDER)
     with pytest.raises(ReceiptOfAnotherCase):
-        claim_case.claim_case(
-            command, receipt=ISSUED, lease=Lease(), current=Claim(), authority=ON, case=case, now=SLOT + 6
-        )
+        offer.claim_case(command, receipt=ISSUED, lease=Lease(), current=Claim(), authority=ON, case=case, now=SLOT + 6)
 
 
 MOMENTS = st.integers(SLOT - 2, SLOT + WINDOW + 2)

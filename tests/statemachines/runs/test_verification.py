@@ -11,7 +11,7 @@ from statemachines.contracts.policy import Authority, VerificationTerms
 from statemachines.runs import run as runs
 from statemachines.runs.events import Terms
 from statemachines.runs.steps.book import Book
-from statemachines.runs.steps.verify_deploy import Counts, decide_verification, observation_end, verify_run
+from statemachines.runs.steps.results import Counts, decide_verification, observation_end, verify_run
 from statemachines.runs.verdict import BoundDeploy
 from tests.support.loop.bodies import HEAD
 from tests.support.loop.contracts import READY, make

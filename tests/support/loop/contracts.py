@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from statemachines.contracts.documents import Document, check_contract, make_document
+from statemachines.contracts.documents import Document, Facts, check_contract, make_document
 from statemachines.contracts.playbook import assemble_entry, find_template
-from statemachines.contracts.readiness import Facts
 from tests.support.playbook_samples import AUTO_MERGE, CASE, assertions_of, bindings_of
 
 AUTOMATIONS = ("heal",)

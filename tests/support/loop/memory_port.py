@@ -23,26 +23,22 @@ from service.runs.show import parts as show
 from service.runs.show import run as show_run
 from statemachines.cases import case as case_machine
 from statemachines.contracts import contract as contracts
-from statemachines.contracts.documents import Document
-from statemachines.contracts.readiness import Facts
-from statemachines.kernel.machine import Event, Rejection
-from statemachines.kernel.moved import Moved
+from statemachines.contracts.documents import Document, Facts
+from statemachines.kernel.machine import Event, Moved, Rejection
 from statemachines.runs import lease as leases
 from statemachines.runs.approval import ApprovalNotFound, OwnerDecision
 from statemachines.runs.claim import ClaimNotFound, Holder
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding
 from statemachines.runs.ledger import Amounts
-from statemachines.runs.offering.claim_case import ClaimCase, Release
-from statemachines.runs.offering.start_run import StartRun
 from statemachines.runs.receipt import ReceiptNotFound
 from statemachines.runs.run import RunNotFound
-from statemachines.runs.steps.advance_run import HandOver, ReportedPullRequest
-from statemachines.runs.steps.ask_approval import RequestApproval
+from statemachines.runs.steps.advance_run import HandOver, ReportedPullRequest, StartRun, Usage
 from statemachines.runs.steps.book import FencingToken
-from statemachines.runs.steps.charge_usage import Usage
 from statemachines.runs.steps.end_run import CancelRun, as_of
+from statemachines.runs.steps.offer import ClaimCase, Release
 from statemachines.runs.steps.prove_pull_request import ObservedPr
-from statemachines.runs.steps.verify_deploy import Counts, observation_end, require_verifiable
+from statemachines.runs.steps.results import Counts, observation_end, require_verifiable
+from statemachines.runs.steps.use_grant import RequestApproval
 from statemachines.runs.verdict import BoundDeploy
 from tests.support.loop.memory import MemoryStore
 from tests.support.loop.port import Entry, Reply, Request

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from statemachines.contracts import contract as contracts
-from statemachines.contracts.authority import policy_of
+from statemachines.contracts.contract import policy_of
 from statemachines.contracts.policy import Policy
 from statemachines.kernel.machine import Event
 from statemachines.runs import claim, grant, ledger

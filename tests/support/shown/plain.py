@@ -6,8 +6,7 @@ import hashlib
 import re
 from typing import Any
 
-from statemachines.contracts.playbook import reference
-from statemachines.contracts.templates import PUBLISHED
+from statemachines.contracts.playbook import PUBLISHED, reference
 
 HOST = "https://service.example"
 OTHERS = "https://other.example"

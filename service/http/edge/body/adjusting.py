@@ -37,7 +37,7 @@ from service.http.edge.body.gate import (
 )
 from service.ingest.items import Adjustments
 from statemachines.kernel.canonical import MAX_INTEGER
-from statemachines.kernel.faults import join
+from statemachines.kernel.shapes import join
 
 CUT = "[cut]"
 MOST_READ = 2**17

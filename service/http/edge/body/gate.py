@@ -17,7 +17,7 @@ import msgspec
 
 from service.auth.refusals import InvalidPayload
 from statemachines.kernel.canonical import MAX_INTEGER
-from statemachines.kernel.faults import join
+from statemachines.kernel.shapes import join
 
 MAX_DEPTH = 64
 MAX_VALUES = 5000

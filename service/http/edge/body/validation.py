@@ -17,8 +17,7 @@ from msgspec import inspect
 
 from service.auth.refusals import InvalidPayload
 from statemachines.kernel.canonical import MAX_INTEGER
-from statemachines.kernel.faults import INVALID, MISSING, UNKNOWN, bare, find_faults, noun
-from statemachines.kernel.shapes import Problem
+from statemachines.kernel.shapes import INVALID, MISSING, UNKNOWN, Problem, bare, find_faults, noun
 
 MAX_FAULTS = 50  # of each sort
 MAX_LOOKED_AT = 1000  # faults of all sorts; after so many the look for more ends

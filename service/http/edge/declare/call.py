@@ -37,8 +37,7 @@ from service.http.edge.declare.sdk import BodyReader
 from service.http.edge.waiting.waits import RevisionWait
 from service.ingest.items import AS_SENT, Adjustments, Sender
 from service.services import Services
-from statemachines.kernel.machine import Rejection
-from statemachines.kernel.moved import Moved
+from statemachines.kernel.machine import Moved, Rejection
 from statemachines.runs.claim import Holder
 
 B = TypeVar("B")

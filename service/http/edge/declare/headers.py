@@ -17,8 +17,7 @@ from service.http.edge.answer.reply import REQUEST_ID_HEADER
 from service.http.edge.declare.operations import Operation, Presence
 from service.http.edge.declare.sdk import Query
 from service.ids import new_id
-from statemachines.kernel.if_match import IfMatchRequired
-from statemachines.kernel.machine import Rejection
+from statemachines.kernel.machine import IfMatchRequired, Rejection
 
 # Headers that mean nothing when given twice. The others are lists and are joined.
 SINGLETONS = frozenset(

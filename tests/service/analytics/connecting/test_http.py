@@ -24,7 +24,7 @@ from service.egress.exchange import NotReceived, Reason, Received, Request
 from service.egress.guard import CALLERS, OPERATOR, Guard, Reach
 from service.egress.lookups import OF_OPERATOR, Lookups
 from service.settings import Settings, load_settings
-from statemachines.kernel.readings import Cause, ReadFailed
+from statemachines.kernel.machine import Cause, ReadFailed
 from tests.service.egress.test_lookups import Resolver, fill
 from tests.support.receiver import answers, receiving
 

@@ -18,7 +18,7 @@ from service.analytics.connecting.http import (
     Paces,
     Throttled,
 )
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 
 GOOD = HttpAnswer(200, b"{}")
 

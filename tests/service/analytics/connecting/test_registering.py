@@ -26,7 +26,7 @@ from service.egress.guard import Guard
 from service.eventstore.store import EventStore
 from service.registry import registry
 from service.settings import load_settings
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 from tests.support.provider import GO_ON, FakeProvider, running_provider
 
 REGISTER = "/oauth/register/"

@@ -23,7 +23,7 @@ from service.eventstore.connect.facts import DAY
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.schema import roles
 from service.registry import read_models
-from statemachines.kernel.readings import ReadFailed
+from statemachines.kernel.machine import ReadFailed
 from tests.support.cluster import TestCluster
 from tests.support.parted import QUERIES, SERVING, Parted, parted_database
 from tests.support.questions import OTHER, PROJECT, TENANT, Error, Event, Questions, asking

@@ -9,7 +9,7 @@ import pytest
 
 from service.accounts.reads import latest_feedback
 from service.ids import new_id
-from statemachines.accounts.feedback import FEEDBACK_LIMIT, MOST_DETAILS
+from statemachines.accounts.person import FEEDBACK_LIMIT, MOST_DETAILS
 from tests.service.http.deletion.test_account import to_the_receipt
 from tests.service.http.projects.test_project import add_member, fence
 from tests.support.api import Person, World, at_once, ok, refused, without_request_id

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from service.alerts.schedule import AlertSchedule
 from service.ids import new_id
-from statemachines.alerts.alert import ALERTS_LIMIT
+from statemachines.alerts import ALERTS_LIMIT
 from tests.service.http.projects.test_project import add_member, fence
 from tests.support.api import Api, Person, World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

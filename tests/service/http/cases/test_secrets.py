@@ -12,7 +12,7 @@ import pytest
 
 from service.console import site
 from service.packing import unpack
-from statemachines.kernel.forms import FORMS
+from statemachines.kernel.telling import FORMS
 from tests.support import archives
 from tests.support.api import World, ok
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

@@ -24,15 +24,14 @@ from service.http.edge.routes import all_endpoints, bind
 from statemachines.contracts.documents import DUPLICATE, check_contract, contract_input
 from statemachines.contracts.playbook import (
     LOCKED,
+    PUBLISHED,
     assemble_entry,
     check_assertions,
     check_bindings,
     find_template,
     reference,
 )
-from statemachines.contracts.templates import PUBLISHED
-from statemachines.kernel.faults import INVALID
-from statemachines.kernel.shapes import Problem, problems
+from statemachines.kernel.shapes import INVALID, Problem, problems
 from tests.support.playbook_samples import (
     AUTO_MERGE,
     CASE,

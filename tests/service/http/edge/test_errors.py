@@ -17,8 +17,7 @@ from service.eventstore.declare.faults import StreamDamaged, StreamIsNewer
 from service.fairness.turns import CommandNotDone
 from service.http.edge.answer.errors import encode_failure, failure_of
 from service.http.edge.declare.call import Call
-from statemachines.kernel.if_match import PreconditionFailed
-from statemachines.kernel.machine import Rejection
+from statemachines.kernel.machine import PreconditionFailed, Rejection
 from tests.service.http.edge.toy_api import THING, Toy
 from tests.support.toy import toy_stream
 

@@ -22,8 +22,7 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Endpoint, Group
 from service.http.edge.declare.operations import Method, Subject
 from service.services import Services
-from statemachines.kernel.if_match import PreconditionFailed
-from statemachines.kernel.machine import Rejection
+from statemachines.kernel.machine import PreconditionFailed, Rejection
 from tests.service.http.edge.fakes import FakeStore, fake_services
 
 KEY = frozenset({Kind.KEY})

@@ -13,7 +13,7 @@ from service.eventstore.history.audit import check_projection
 from service.eventstore.history.rebuild import rebuild
 from service.ids import new_id
 from service.registry import read_models
-from statemachines.onboarding.questions import NEWEST_ROWS
+from statemachines.onboarding.proof import NEWEST_ROWS
 from tests.service.http.install.scene import GATES, Installed, codes, install, report_body
 from tests.service.http.projects.test_project import add_member
 from tests.support.api import World, at_once, ok, refused, without_request_id

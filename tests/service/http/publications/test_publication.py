@@ -14,7 +14,7 @@ import pytest_asyncio
 from schemas.publications import MAX_PUBLIC_ROWS
 from service.analytics.blueprints.asking import CATALOGUE
 from service.http.publications.publication import PRIVATE
-from statemachines.publications.publication import PUBLICATIONS_LIMIT
+from statemachines.publications import PUBLICATIONS_LIMIT
 from tests.service.http.analytics.test_blueprint import Shop
 from tests.service.http.projects.test_project import add_member
 from tests.support.api import World, at_once, ok, refused, without_request_id

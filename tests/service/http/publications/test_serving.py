@@ -19,7 +19,7 @@ from service.fairness.turns import PUBLIC_QUERIES, sharing
 from service.ids import new_id
 from service.publications.serving import PublicAnswers
 from service.registry import read_models, registry
-from statemachines.publications.publication import PublicationNotFound
+from statemachines.publications import PublicationNotFound
 from tests.service.http.analytics.test_connection import provider as provider  # noqa: PLC0414 (found by name)
 from tests.service.http.analytics.test_connection import running as running  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import server as server  # noqa: PLC0414

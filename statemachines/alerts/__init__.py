@@ -1,1 +1,0 @@
-"""Alerts: a threshold over a column of a blueprint, looked at by hand and on schedule."""

@@ -1,1 +1,0 @@
-"""Product analytics: events, reads, and the provider's connection."""

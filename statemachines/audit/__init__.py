@@ -1,1 +1,0 @@
-"""What auditors rely on beside the events themselves."""

@@ -1,1 +1,0 @@
-"""Payments: an account's subscriptions."""

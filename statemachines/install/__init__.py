@@ -1,1 +1,0 @@
-"""The install flow: from a drafted plan to a verified install, for projects without onboarding."""

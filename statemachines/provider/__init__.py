@@ -1,1 +1,0 @@
-"""The provider project that the operator sets up for a project of ours."""

@@ -1,1 +1,0 @@
-"""Webhooks: addresses that are told of what happens in a project."""
