@@ -28,8 +28,8 @@ FILES = [
 """As `load_query` names them."""
 FOREIGN = [file for file in FILES if file.endswith("/connected")]
 """In the language of the customer's provider, with places {name}: no plan is made of it here."""
-BY_PLACE = ["ingest/flushing"]
-"""Of the write path, past the driver's cursors: with places `%s`, and planned by tests of their own."""
+BY_PLACE = ["ingest/flushing", "eventstore", "eventstore/schema", "eventstore/tree"]
+"""Of the write path, past the driver's cursors: with places `%s` too, and planned by tests of their own."""
 BLOCKS = [(file, name) for file in FILES for name in load_blocks(file)]
 QUERIES = [
     (file, name) for file, name in BLOCKS if file not in {*FOREIGN, *BY_PLACE} and not load_blocks(file)[name].is_part
@@ -136,7 +136,7 @@ def test_a_block_says_what_it_answers_and_names_its_parameters(file: str) -> Non
     for name, block in load_blocks(file).items():
         assert re.match("[A-Z].* .*[.:)]$", block.description), name
         code = " ".join(block.lines)
-        place = "s" if file in BY_PLACE else r"\(\w+\)s"
+        place = r"(?:s|\(\w+\)s)" if file in BY_PLACE else r"\(\w+\)s"
         assert re.findall(rf"%(?!{place})", code.replace("%%", "")) == [], name
         assert COMMENT not in code, f"{name}: a comment has lines of its own"
         assert code, name

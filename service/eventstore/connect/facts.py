@@ -93,7 +93,7 @@ class Facts:
 
     async def _configure(self, connection: AsyncConnection) -> None:
         for setting in self._settings:
-            await connection.execute(f"set {setting}".encode())
+            await connection.execute(f"set {setting}")
 
 
 # The time of the database in SQL, for statements that are put together in Python. Each constant is a scalar subquery:

@@ -290,7 +290,7 @@ SETTINGS = (
 async def prepare(connection: Connection) -> None:
     """Set a session up for work in small steps."""
     for setting in SETTINGS:
-        await connection.execute(f"set {setting}".encode())
+        await connection.execute(f"set {setting}")
 
 
 async def leave_room(began: float) -> None:

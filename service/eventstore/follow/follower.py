@@ -20,6 +20,7 @@ import structlog
 
 from service.eventstore.connect.connection import CONNECT_SECONDS, NOTICE_SILENCE, OUTAGE, ReadingConnection
 from service.fairness.turns import ReadNotDone
+from service.sql import load_query
 
 # One listener to streams of the log.
 
@@ -112,11 +113,8 @@ ANSWER_SECONDS = 3.0  # a look that takes longer has met a server that stands st
 READY_SECONDS = 1.0  # how long a listener waits for the first look
 IDLE_SECONDS = 10.0  # after the last listener the connection is kept so long
 
-_SIZE = "select size from log_state"
-_NEW = (
-    "select i.position, e.project_id, e.stream_id from log_index i join events e on e.seq = i.seq "
-    "where i.position > %s order by i.position limit %s"
-)
+_SIZE = load_query("eventstore", "log_size")
+_NEW = load_query("eventstore", "streams_after")
 
 
 class Follower:
@@ -256,7 +254,7 @@ class Follower:
             )
             self._connection = connection
             for setting in ("statement_timeout = '3s'", "default_transaction_read_only = on", "jit = off"):
-                await connection.execute(f"set {setting}".encode())
+                await connection.execute(f"set {setting}")
             [[size]] = await connection.fetch(_SIZE, (), prepare=True)
         if self._position is not None and size < self._position:
             for listener in self._listeners:

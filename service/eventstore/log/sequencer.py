@@ -16,20 +16,16 @@ from psycopg.types.json import Jsonb
 
 from service.eventstore.connect.connection import COMMITTED, Bell, Connection
 from service.eventstore.log.reactor import Job, Repeating
+from service.sql import load_query
 
 BATCH = 1000
 BUSY_POLL = 0.010  # seconds between looks while events arrive, or another process numbers
 IDLE_POLL = 0.250  # while nobody rings: for commits of other services and of commands
 
-_LOCK = "select size from log_state for update skip locked"
+_LOCK = load_query("eventstore", "lock_log")
 # A later statement than the lock, so that its snapshot shows what the last holder deleted.
-_NUMBER = (
-    "with took as (delete from unsequenced where seq in "
-    "(select seq from unsequenced order by seq limit %s) returning seq), "
-    "placed as (insert into log_index (position, seq) "
-    "select %s + row_number() over (order by seq), seq from took returning 1) select count(*) from placed"
-)
-_GROW = "update log_state set size = size + %s"
+_NUMBER = load_query("eventstore", "number")
+_GROW = load_query("eventstore", "grow")
 
 
 def sequence_once(connection: Connection, limit: int = BATCH) -> int | None:

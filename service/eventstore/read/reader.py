@@ -192,7 +192,7 @@ class Reader:
 
     async def _configure(self, connection: AsyncConnection) -> None:
         for setting in ("statement_timeout = '10s'", "default_transaction_read_only = on", *self._settings):
-            await connection.execute(f"set {setting}".encode())
+            await connection.execute(f"set {setting}")
 
     async def _take(self) -> ReadingConnection:
         """Take the connection that was used last. Raises CommandNotDone, and what the pool raises.

@@ -18,24 +18,17 @@ from typing import Any, NamedTuple
 import psycopg
 
 from service.release import version as release
+from service.sql import load_query
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 FOLDER = "functions"
 WAIT = "500ms"
 
-_LEDGER = "select name, checksum, release from schema_functions"
+_LEDGER = load_query("eventstore/schema", "function_ledger")
 # Also those that were made by a migration: the ledger alone does not tell whether a function is there.
-_SIGNATURES = """
-select p.proname::text, array_agg(format('(%%s) returns %%s',
-    pg_get_function_identity_arguments(p.oid), pg_get_function_result(p.oid)) order by p.oid)
-from pg_proc p where p.proname = any(%s) and p.pronamespace = current_schema()::regnamespace group by 1
-"""
-_RECORD = """
-insert into schema_functions (name, checksum, release) values (%s, %s, %s)
-on conflict (name) do update
-set checksum = excluded.checksum, release = excluded.release, applied_at = excluded.applied_at
-"""
+_SIGNATURES = load_query("eventstore/schema", "signatures")
+_RECORD = load_query("eventstore/schema", "record_function")
 
 
 class SignatureChanged(Exception):
@@ -102,10 +95,10 @@ def apply(connection: Connection, functions: Sequence[Function], version: str = 
     before = _signatures(connection, due)
     with connection.transaction():
         connection.execute(resources.files("service.eventstore.schema").joinpath("sql", "functions.sql").read_bytes())
-        connection.execute(f"set local lock_timeout = '{WAIT}'".encode())
+        connection.execute(f"set local lock_timeout = '{WAIT}'")
         # Once without looking into their bodies, so that they may call each other in any order; then with.
         for look in ("off", "on"):
-            connection.execute(f"set local check_function_bodies = {look}".encode())
+            connection.execute(f"set local check_function_bodies = {look}")
             for function in due:
                 _create(connection, function)
         after = _signatures(connection, due)
@@ -117,7 +110,7 @@ def apply(connection: Connection, functions: Sequence[Function], version: str = 
 
 def _create(connection: Connection, function: Function) -> None:
     try:
-        connection.execute(function.sql.encode())
+        connection.execute(function.sql)
     except psycopg.errors.InvalidFunctionDefinition as error:  # Names of parameters, or what it returns.
         raise SignatureChanged(_advice(function, str(error.diag.message_primary))) from error
 

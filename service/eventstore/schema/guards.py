@@ -15,61 +15,19 @@ from typing import Any, NamedTuple
 import psycopg
 
 from service.eventstore.schema import functions, migrations
+from service.sql import load_query
 
 Connection = psycopg.Connection[Any]
 
 FILE = "guards.txt"
 
 # Partitions have the constraints of their tables; those of the job library are its own.
-DESCRIBE = """
-select line from (
-select concat_ws(' ', 'trigger', c.relname, t.tgname, case t.tgenabled when 'A' then 'always' when 'O' then 'on' else
-    'off' end, pg_get_triggerdef(t.oid))
-from pg_trigger t join pg_class c on c.oid = t.tgrelid
-where not t.tgisinternal and c.relnamespace = current_schema()::regnamespace and not starts_with(c.relname,
-    'procrastinate_')
-union all
-select concat_ws(' ', 'constraint', c.relname, k.conname, case when k.convalidated then 'on' else 'off' end,
-    pg_get_constraintdef(k.oid))
-from pg_constraint k join pg_class c on c.oid = k.conrelid
-where k.contype in ('p', 'u', 'c', 'f') and c.relnamespace = current_schema()::regnamespace and not c.relispartition
-    and not starts_with(c.relname, 'procrastinate_')
-) described(line) order by line collate "C"
-"""
-_FUNCTIONS = """
-select p.proname::text, p.prosrc, p.prosecdef, coalesce(p.proconfig, '{}')
-from pg_proc p where p.proname = any(%s) and p.pronamespace = current_schema()::regnamespace
-"""
-_BY_LATER = "select name, release from schema_functions"
+DESCRIBE = load_query("eventstore/schema", "describe")
+_FUNCTIONS = load_query("eventstore/schema", "bodies_of_functions")
+_BY_LATER = load_query("eventstore/schema", "functions_by_release")
 # Whoever owns a table, its functions, its schema or the database can take away what guards the history.
-_OWNERS = """
-with mine as (select relowner from pg_class where oid = 'events'::regclass)
-select 'table_of_another_owner', format('%s belongs to %s', c.relname, pg_get_userbyid(c.relowner))
-from pg_class c, mine where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p', 'v', 'S')
-    and c.relowner <> mine.relowner
-union all
-select 'function_of_another_owner', format('%s belongs to %s', p.proname, pg_get_userbyid(p.proowner))
-from pg_proc p, mine where p.pronamespace = current_schema()::regnamespace and p.proowner <> mine.relowner
-union all
-select 'database_of_another_owner', format('%s owns the %s', r.rolname, o.what)
-from mine, (select 'database' as what, datdba as owner from pg_database where datname = current_database()
-    union all select 'schema', nspowner from pg_namespace where nspname = current_schema()) o
-join pg_roles r on r.oid = o.owner
-where o.owner <> mine.relowner and not r.rolsuper and r.rolname <> 'pg_database_owner'
-union all
-select 'may_change_history', format('%s may %s events', r.rolname, w.what)
-from mine, pg_roles r, unnest(array['UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER']) w(what)
-where r.rolcanlogin and not r.rolsuper and not pg_has_role(r.oid, mine.relowner, 'member') and (
-    has_table_privilege(r.oid, 'events', w.what)
-    or (w.what = 'UPDATE' and has_any_column_privilege(r.oid, 'events', w.what)))
-order by 1, 2
-"""
-_SERVING = """
-select r.rolname::text, r.rolsuper, pg_has_role(current_user, c.relowner, 'member')
-    or pg_has_role(current_user, (select nspowner from pg_namespace where nspname = current_schema()), 'member'),
-    has_table_privilege('events', 'INSERT')
-from pg_roles r, pg_class c where r.rolname = current_user and c.oid = 'events'::regclass
-"""
+_OWNERS = load_query("eventstore/schema", "owners")
+_SERVING = load_query("eventstore/schema", "serving_role")
 _BODY = re.compile(r"^(?P<head>create or replace function .*?)\$body\$(?P<body>.*)\$body\$", re.DOTALL | re.MULTILINE)
 _SETTING = re.compile(r"\bset (\w+) = (.+?)(?: as )?$", re.MULTILINE)
 
@@ -97,7 +55,7 @@ def expected() -> list[str]:
 
 def described(connection: Connection) -> list[str]:
     """Those of a database, in the same form."""
-    return [line for (line,) in connection.execute(DESCRIBE.encode()).fetchall()]
+    return [line for (line,) in connection.execute(DESCRIBE).fetchall()]
 
 
 def check_guards(connection: Connection, *, parted: bool = False) -> Iterator[Weakness]:
@@ -108,7 +66,7 @@ def check_guards(connection: Connection, *, parted: bool = False) -> Iterator[We
     later = migrations.of_later_releases(connection)
     yield from _check_catalogue(connection, only_history=bool(later))
     yield from _check_functions(connection)
-    for what, detail in connection.execute(_OWNERS.encode()).fetchall():
+    for what, detail in connection.execute(_OWNERS).fetchall():
         yield Weakness(what, detail)
     serving = serving_role(connection)
     if serving.appends and serving.superuser:
@@ -119,7 +77,7 @@ def check_guards(connection: Connection, *, parted: bool = False) -> Iterator[We
 
 def serving_role(connection: Connection) -> Serving:
     """What the role of this connection may do to the history."""
-    [row] = connection.execute(_SERVING.encode()).fetchall()
+    [row] = connection.execute(_SERVING).fetchall()
     return Serving._make(row)
 
 

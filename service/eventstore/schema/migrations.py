@@ -346,7 +346,7 @@ def _patiently(connection: Connection, migration: Migration) -> None:
         try:
             with connection.transaction():
                 connection.execute(sql.SQL("set local lock_timeout = {}").format(DDL_WAIT))
-                connection.execute(migration.sql.encode())
+                connection.execute(migration.sql)
                 connection.execute(
                     "insert into schema_migrations (name, checksum, detail, compatible) values (%s, %s, %s, %s) "
                     "on conflict (name) do update set checksum = excluded.checksum, detail = excluded.detail, "

@@ -16,6 +16,7 @@ from psycopg import sql
 from service.eventstore.connect.connection import CONNECT_SECONDS
 from service.eventstore.schema import migrations
 from service.eventstore.schema.migrations import MigrationError
+from service.sql import load_query
 
 Connection = psycopg.Connection[Any]
 
@@ -63,41 +64,15 @@ READABLE: Final = (
 )  # fmt: skip
 """Tables of the event store that the commands read which only read."""
 
-_TABLES = (
-    "select c.relname::text from pg_class c where c.relkind in ('r', 'p', 'v') "
-    "and c.relnamespace = current_schema()::regnamespace order by 1"
-)
-_OWNED = (
-    "select pg_get_userbyid(c.relowner)::text, pg_has_role(current_user, c.relowner, 'usage') from pg_class c "
-    "where c.oid = to_regclass('schema_migrations')"
-)
-_ROLE = (
-    "select r.rolsuper, pg_has_role(r.oid, c.relowner, 'member'), has_table_privilege(r.oid, c.oid, 'insert') "
-    "from pg_roles r, pg_class c where r.rolname = %s and c.oid = 'events'::regclass"
-)
-_FREE = (
-    "select concat_ws(', ', case when rolsuper then 'superuser' end, case when rolbypassrls then 'bypassrls' end, "
-    "case when rolcreaterole then 'createrole' end, case when rolreplication then 'replication' end) "
-    "from pg_roles where rolname = %s"
-)
-_MEMBER_OF = (
-    "select string_agg(r.rolname, ', ' order by r.rolname) from pg_auth_members m "
-    "join pg_roles r on r.oid = m.roleid where m.member = %s::regrole"
-)
-_CONNECTS = "select has_database_privilege(%s, current_database(), 'connect')"
-_OPEN = (
-    "select p.proname::text from pg_proc p where p.proname = any(%s) "
-    "and p.pronamespace = current_schema()::regnamespace and has_function_privilege('public', p.oid, 'execute')"
-)
-_GRANTED = (
-    "select format('%%s on %%s', string_agg(lower(a.privilege_type), ', ' order by a.privilege_type), c.relname) "
-    "from pg_class c, aclexplode(c.relacl) a where c.relnamespace = current_schema()::regnamespace "
-    "and a.grantee = %s::regrole group by c.relname order by c.relname"
-)
-_RIGHTS = (
-    "select a.privilege_type, pg_get_userbyid(a.grantee)::text from pg_class c, aclexplode(c.relacl) a "
-    "where c.oid = %s::regclass and a.grantee <> c.relowner and a.grantee <> 0"
-)
+_TABLES = load_query("eventstore/schema", "tables")
+_OWNED = load_query("eventstore/schema", "owner")
+_ROLE = load_query("eventstore/schema", "role")
+_FREE = load_query("eventstore/schema", "attributes")
+_MEMBER_OF = load_query("eventstore/schema", "member_of")
+_CONNECTS = load_query("eventstore/schema", "connects")
+_OPEN = load_query("eventstore/schema", "open_functions")
+_GRANTED = load_query("eventstore/schema", "granted")
+_RIGHTS = load_query("eventstore/schema", "rights")
 
 
 class RoleError(Exception):
@@ -157,7 +132,7 @@ def let_serve(owner: Connection, role: str) -> None:
         schema = _schema(owner)
         owner.execute(sql.SQL("grant usage on schema {} to {}").format(schema, name))
         owner.execute(sql.SQL("grant usage, select on all sequences in schema {} to {}").format(schema, name))
-        for (table,) in owner.execute(_TABLES.encode()).fetchall():
+        for (table,) in owner.execute(_TABLES).fetchall():
             wanted = sql.SQL(SERVING.get(table, _ALL))
             if table in SERVING:
                 owner.execute(sql.SQL("revoke all on {} from {}").format(sql.Identifier(table), name))

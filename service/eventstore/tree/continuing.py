@@ -10,15 +10,13 @@ from typing import NamedTuple
 from service.eventstore.connect.connection import Connection
 from service.eventstore.tree.growing import CheckpointFile, Unreadable, grow
 from service.eventstore.tree.standing import Standing, judge, look
+from service.sql import load_query
 from service.tlog.notes import Checkpoint
 
 ORIGIN_PREFIX = "service.invalid/log/"
 
-_LOCK = "select size from log_state for update"
-_ADD = (
-    "insert into log_origins (number, origin, continues, at_size, at_root, began_at) "
-    "values (%s, %s, %s, %s, %s, clock_timestamp())"
-)
+_LOCK = load_query("eventstore/tree", "lock_log")
+_ADD = load_query("eventstore/tree", "add_origin")
 
 
 class NothingToContinue(Exception):

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from service.eventstore.connect.connection import Connection
+from service.sql import load_query
 from service.tlog.hashing import hash_leaf, root_of
 from service.tlog.notes import Checkpoint, MalformedNote, parse_checkpoint, parse_note
 from service.tlog.tiles import WIDTH
@@ -19,14 +20,11 @@ from service.tlog.tiles import WIDTH
 MOST_TILES = 32
 """Tiles of level 0 in one transaction: 8,192 events."""
 
-_SIZE = "select size from log_state"
-_BUILT = "select coalesce(max(tile) + 1, 0) from log_tiles where level = %s"
-_LEAVES = (
-    "select e.leaf from log_index i join events e on e.seq = i.seq where i.position > %s and i.position <= %s "
-    "order by i.position"
-)
-_ROOTS = "select root from log_tiles where level = %s and tile >= %s and tile < %s order by tile"
-_ADD = "insert into log_tiles (level, tile, hashes, root) values (%s, %s, %s, %s) on conflict do nothing"
+_SIZE = load_query("eventstore/tree", "size")
+_BUILT = load_query("eventstore/tree", "built")
+_LEAVES = load_query("eventstore/tree", "leaves_between")
+_ROOTS = load_query("eventstore/tree", "roots_of_tiles")
+_ADD = load_query("eventstore/tree", "add_tile")
 
 
 class LogBroken(Exception):

@@ -14,41 +14,19 @@ import psycopg
 from service.eventstore.connect.connection import Connection
 from service.eventstore.history.audit import Problem
 from service.eventstore.read.reader import AsyncConnection
+from service.sql import Query, load_query
 from service.tlog.hashing import HASH_BYTES, Frontier, Span, consistency_spans, hash_leaf, inclusion_spans, root_of
 from service.tlog.tiles import WIDTH, Tile, hash_span, tiles_of
 
 # A full tile that is not built yet has no row, and is as wide as what is below it: whoever asks sees that it is short.
-TILES = (
-    "select w.level, w.tile, coalesce(substring(t.hashes for w.width * 32), case when w.level = 0 then ("
-    "select string_agg(sha256('\\x00'::bytea || e.leaf), ''::bytea order by i.position) from log_index i "
-    "join events e on e.seq = i.seq where i.position > w.tile * 256 and i.position <= w.tile * 256 + w.width"
-    ") else (select string_agg(b.root, ''::bytea order by b.tile) from log_tiles b where b.level = w.level - 1 "
-    "and b.tile >= w.tile * 256 and b.tile < w.tile * 256 + w.width) end) "
-    "from unnest(%(levels)s::int[], %(tiles)s::bigint[], %(widths)s::int[]) w(level, tile, width) "
-    "left join log_tiles t on t.level = w.level and t.tile = w.tile"
-)
-_KEPT = (
-    "select c.origin, c.size, c.root, c.note, coalesce((select string_agg(s.lines, '' order by s.witness) "
-    "from log_cosignatures s where s.origin = c.origin and s.size = c.size), '') from log_checkpoints c "
-    "where c.origin = (select origin from log_origins order by number desc limit 1) "
-)
-LATEST = f"{_KEPT} order by c.size desc limit 1"
-FOR_SIZE = f"{_KEPT} and c.size >= %(size)s order by c.size limit 1"
-KEYS = (
-    "select vkey, extract(epoch from first_signed_at)::bigint from log_keys "
-    "where origin = (select origin from log_origins order by number desc limit 1) order by first_signed_at, vkey"
-)
-COSIGNED = "select coalesce(max(size), 0) from log_cosignatures where origin = %(origin)s and witness = %(witness)s"
-KEEP_COSIGNATURE = (
-    "insert into log_cosignatures (origin, size, witness, lines, cosigned_at) "
-    "select c.origin, c.size, %(witness)s, %(lines)s, clock_timestamp() from log_checkpoints c "
-    "where c.origin = %(origin)s and c.size = %(size)s on conflict do nothing"
-)
-NEWEST = (
-    "select origin, size from log_checkpoints "
-    "where origin = (select origin from log_origins order by number desc limit 1) order by size desc limit 1"
-)
-PIN = "update log_checkpoints set pinned = true where origin = %(origin)s and size = %(size)s"
+TILES = load_query("eventstore/tree", "tiles")
+LATEST = load_query("eventstore/tree", "latest")
+FOR_SIZE = load_query("eventstore/tree", "for_size")
+KEYS = load_query("eventstore/tree", "keys")
+COSIGNED = load_query("eventstore/tree", "cosigned")
+KEEP_COSIGNATURE = load_query("eventstore/tree", "keep_cosignature")
+NEWEST = load_query("eventstore/tree", "newest")
+PIN = load_query("eventstore/tree", "pin")
 
 
 class NotInTree(Exception):
@@ -149,11 +127,11 @@ def pin(connection: Connection, origin: str, size: int) -> bool:
 def _read(connection: Connection, wanted: WantedHashes) -> list[bytes]:
     if not wanted.tiles:
         return wanted.hashes(())
-    return wanted.hashes(connection.execute(TILES.encode(), wanted.values).fetchall())
+    return wanted.hashes(connection.execute(TILES, wanted.values).fetchall())
 
 
-def _kept(connection: Connection, query: str, **values: int) -> KeptCheckpoint | None:
-    for row in connection.execute(query.encode(), values).fetchall():
+def _kept(connection: Connection, query: Query, **values: int) -> KeptCheckpoint | None:
+    for row in connection.execute(query, values).fetchall():
         return as_kept(row)
     return None
 
@@ -208,17 +186,17 @@ async def _choose(connection: AsyncConnection, size: int) -> KeptCheckpoint | No
     return await newest(connection)
 
 
-async def _fetch(connection: AsyncConnection, query: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    return await (await connection.execute(query.encode(), values)).fetchall()
+async def _fetch(connection: AsyncConnection, query: Query, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    return await (await connection.execute(query, values)).fetchall()
 
 
 # Checking the tree against the log: tiles have the hashes of the events, and checkpoints the roots.
 
-_CHECKPOINTS = "select size, origin, root from log_checkpoints order by size, origin"
-_TILES = "select level, tile, hashes, root from log_tiles where level = %s order by tile"
-_LEVELS = "select coalesce(max(level), 0) from log_tiles"
+_CHECKPOINTS = load_query("eventstore/tree", "all_checkpoints")
+_TILES = load_query("eventstore/tree", "all_tiles")
+_LEVELS = load_query("eventstore/tree", "levels")
 # Positions without events are a finding of the log itself.
-_LEAVES = "select i.position, e.leaf from log_index i join events e on e.seq = i.seq order by i.position"
+_LEAVES = load_query("eventstore/tree", "all_leaves")
 _PAGE = 5_000
 
 
@@ -227,23 +205,22 @@ def check_tree(connection: psycopg.Connection[Any]) -> Iterator[Problem]:
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
         yield from _check_leaves(connection)
-        [[levels]] = connection.execute(_LEVELS.encode()).fetchall()
+        [[levels]] = connection.execute(_LEVELS).fetchall()
         for level in range(1, levels + 1):
             yield from _check_level(connection, level)
 
 
 def _check_leaves(connection: psycopg.Connection[Any]) -> Iterator[Problem]:
     """Compare the tiles of level 0, and every checkpoint, with the leaves of the log."""
-    signed = connection.execute(_CHECKPOINTS.encode()).fetchall()
+    signed = connection.execute(_CHECKPOINTS).fetchall()
     tiles = {
-        tile: (bytes(hashes), bytes(root))
-        for _, tile, hashes, root in connection.execute(_TILES.encode(), (0,)).fetchall()
+        tile: (bytes(hashes), bytes(root)) for _, tile, hashes, root in connection.execute(_TILES, (0,)).fetchall()
     }
     frontier, row, at = Frontier(), list[bytes](), 0
     at = yield from _check_signed(signed, at, frontier)
     with connection.cursor(name="leaves") as cursor:
         cursor.itersize = _PAGE
-        cursor.execute(_LEAVES.encode())
+        cursor.execute(_LEAVES)
         for _, leaf in cursor:
             row.append(hash_leaf(leaf))
             frontier.append(row[-1])
@@ -271,8 +248,8 @@ def _check_signed(signed: list[tuple[int, str, bytes]], at: int, frontier: Front
 
 def _check_level(connection: psycopg.Connection[Any], level: int) -> Iterator[Problem]:
     """Compare the tiles of a level with the roots below them."""
-    below = [bytes(root) for *_, root in connection.execute(_TILES.encode(), (level - 1,)).fetchall()]
-    for _, tile, hashes, root in connection.execute(_TILES.encode(), (level,)).fetchall():
+    below = [bytes(root) for *_, root in connection.execute(_TILES, (level - 1,)).fetchall()]
+    for _, tile, hashes, root in connection.execute(_TILES, (level,)).fetchall():
         row = below[tile * WIDTH : (tile + 1) * WIDTH]
         if len(row) != WIDTH or (bytes(hashes), bytes(root)) != (b"".join(row), root_of(row)):
             yield Problem("tile_differs", "", "", (tile << 8 * (level + 1)) + 1, f"level {level}")

@@ -19,6 +19,7 @@ from service.eventstore.connect.connection import Connection
 from service.eventstore.log.reactor import AGAIN_SECONDS, Repeating
 from service.eventstore.tree.growing import CheckpointFile, LogBroken, grow, grow_once
 from service.eventstore.tree.standing import LogLook, Standing, Verdict, judge_with_root, look, note_standing
+from service.sql import load_query
 from service.tlog.notes import Checkpoint, KeyPair
 
 LOG_DOMAIN = "log"
@@ -28,23 +29,11 @@ STEP_SECONDS = 0.025
 """Between two steps of an older log that enters the tree."""
 ROTATION_SECONDS = 24 * 3600
 
-_LOCK = "select size from log_state for update"
-_ADD = (
-    "insert into log_checkpoints (origin, size, root, note, signed_at) values (%s, %s, %s, %s, %s) "
-    "on conflict do nothing"
-)
-_NOTE_KEY = (
-    "insert into log_keys (vkey, origin, first_signed_at) values (%s, %s, clock_timestamp()) on conflict do nothing"
-)
-_SIGNED_FOR = "select extract(epoch from clock_timestamp() - first_signed_at)::float8 from log_keys where vkey = %s"
-_SPAN = "case when c.signed_at > clock_timestamp() - interval '1 day' then 'minute' else 'hour' end"
-_THIN = (
-    "delete from log_checkpoints c where not c.pinned and c.signed_at < clock_timestamp() - interval '1 minute' "  # noqa: S608
-    "and c.signed_at > clock_timestamp() - interval '3 days' and not exists ("
-    "select from log_cosignatures s where s.origin = c.origin and s.size = c.size) "
-    f"and date_trunc({_SPAN}, c.signed_at) = date_trunc({_SPAN}, ("
-    "select n.signed_at from log_checkpoints n where n.origin = c.origin and n.size > c.size order by n.size limit 1))"
-)
+_LOCK = load_query("eventstore/tree", "lock_log")
+_ADD = load_query("eventstore/tree", "add_checkpoint")
+_NOTE_KEY = load_query("eventstore/tree", "note_key")
+_SIGNED_FOR = load_query("eventstore/tree", "signed_for")
+_THIN = load_query("eventstore/tree", "thin")
 
 
 class Signer:

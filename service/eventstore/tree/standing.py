@@ -14,22 +14,13 @@ from typing import NamedTuple
 from service.eventstore.connect.connection import Connection
 from service.eventstore.tree.growing import CheckpointFile, Unreadable
 from service.eventstore.tree.reading import NotInTree, roots
+from service.sql import load_query
 from service.tlog.notes import Checkpoint
 
-LOOK = (
-    "select s.size, o.number, o.origin, o.continues, o.at_size, o.at_root, c.size, c.root, "
-    "extract(epoch from clock_timestamp() - c.signed_at)::float8, "
-    "clock_timestamp() from log_state s "
-    "cross join lateral (select * from log_origins order by number desc limit 1) o left join lateral ("
-    "select size, root, signed_at from log_checkpoints where origin = o.origin order by size desc limit 1) c on true"
-)
+LOOK = load_query("eventstore/tree", "look")
 
-_NOTE = (
-    "insert into log_standing (verdict, detail, since) values (%s, %s, clock_timestamp()) on conflict (one) do update "
-    "set verdict = excluded.verdict, detail = excluded.detail, since = excluded.since "
-    "where (log_standing.verdict, log_standing.detail) is distinct from (excluded.verdict, excluded.detail)"
-)
-_NOTED = "select verdict, detail from log_standing"
+_NOTE = load_query("eventstore/tree", "note_standing")
+_NOTED = load_query("eventstore/tree", "noted_standing")
 
 
 class Verdict(StrEnum):
@@ -74,7 +65,7 @@ _SAME = Standing(Verdict.SAME)
 
 def look(connection: Connection) -> LogLook:
     """Read how far the log is, and how far it is signed."""
-    [row] = connection.execute(LOOK.encode(), prepare=True).fetchall()
+    [row] = connection.execute(LOOK, prepare=True).fetchall()
     return LogLook._make(row)
 
 
