@@ -2,7 +2,7 @@
 -- Triggers and constraints, one a line. Partitions have the constraints of their tables; those of the job library are
 -- its own.
 select line from (
-    select concat_ws(' ', 'trigger', c.relname, t.tgname, case t.tgenabled when 'A' then 'always' when 'O' then 'on' else
+select concat_ws(' ', 'trigger', c.relname, t.tgname, case t.tgenabled when 'A' then 'always' when 'O' then 'on' else
     'off' end, pg_get_triggerdef(t.oid))
 from pg_trigger t join pg_class c on c.oid = t.tgrelid
 where not t.tgisinternal and c.relnamespace = current_schema()::regnamespace and not starts_with(c.relname,
