@@ -86,6 +86,7 @@ LONGEST = tuple(
         "e2e/test_demo.py",
         "golden/test_answers.py",
         "e2e/test_guides.py",
+        "e2e/test_nervous_team.py",
         "e2e/test_automation_model.py",
         "service/conformance/test_runners.py",
         "service/process/test_supervisor.py",

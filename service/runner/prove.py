@@ -30,9 +30,12 @@ BY_HOST = "auto_merge"
 _NULLABLE = ("branch_protection_enforced", "bypass_used")
 _CHANGED = {
     "head_sha": "People have pushed to it. If they merge it so, its run ends, and the change is theirs.",
-    "draft": "People have marked it as ready.",
+    "draft": "People have marked it as ready. If no job had proven it by then, mark it as a draft, and start this again.",
 }
-"""What people did to an open pull request, by the member that differs from the proven one."""
+"""What people did to an open pull request, by the member that differs from the granted or proven one."""
+_TOO_EARLY = (
+    "People merged it before a job had proven it open. Nothing can be proven of it, so an owner cancels the run."
+)
 _SETTLED = frozenset({"run_terminal", "delivery_mode_mismatch"})
 _DESCRIPTION = """\
 Reads pull requests of repairs at the code host, and sends the service what it has read: opened, checks passed,
@@ -56,6 +59,8 @@ class NotTaken(Exception):
         changed = (observation, code) == ("pr_opened", "pr_proof_mismatch")
         self.is_harmless = changed or code in _SETTLED
         why = _CHANGED.get(field or "", "") if changed else ""
+        if (observation, code) == ("merged", "pr_proof_required"):
+            why = _TOO_EARLY
         told = f"{observation} was refused: {code}: {said}{f' ({field})' if field else ''} {why}"
         super().__init__(told.strip())
 

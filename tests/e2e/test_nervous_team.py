@@ -93,6 +93,40 @@ def test_a_reviewer_takes_twenty_minutes_and_changes_the_repair(opens: Opens) ->
     team.says("The case is offered again")
 
 
+def test_a_reviewer_is_faster_than_ci(opens: Opens) -> None:
+    team = opens("A reviewer is faster than CI")
+    host = team.place.host
+    team.tell(team.starts())
+    host.mark(draft=False)
+    told = team.proves()
+    team.tell(told)
+    assert "mark it as a draft, and start this again" in told
+    team.says("The draft is open")
+    host.mark(draft=True)
+    team.tell(team.proves())
+    team.says("CI has seen the draft")
+    host.mark(draft=False)
+    team.tell(team.proves())
+    team.says("CI has seen the draft")
+    commit = host.merge()
+    team.tell(team.proves())
+    assert team.scene.deploy(commit) == team.run["run_id"]
+    team.says("The merge is deployed")
+
+
+def test_a_reviewer_merges_before_ci_has_looked(opens: Opens) -> None:
+    team = opens("A reviewer merges before CI has looked")
+    team.tell(team.starts())
+    team.place.host.merge()
+    told = team.proves(1)
+    team.tell(told)
+    assert "an owner cancels the run" in told
+    team.says("The draft is open")
+    path = f"/v1/automation-runs/{team.run['run_id']}/cancel"
+    team.scene.must(team.scene.post(path, {"reason": "It was merged."}, who="owner"))
+    team.says("An owner has cancelled the run")
+
+
 def test_a_draft_is_closed_and_reopened(opens: Opens) -> None:
     team = opens("A draft is closed without a merge, and reopened", cooldown_seconds=HOUR)
     host = team.place.host

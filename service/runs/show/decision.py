@@ -171,6 +171,12 @@ _OPEN_PR = NextStep(
 _PROVE_PR = NextStep(
     "record_pr_proof", "A CI credential proves pr_opened. A deploy binds nothing before that.", "pr_opened"
 )
+_PROVE_DRAFT = NextStep(
+    "record_pr_proof",
+    "A CI credential proves pr_opened while the pull request is a draft. A deploy binds nothing before that. If people "
+    "have marked it as ready, mark it as a draft again and start the job of CI once more.",
+    "pr_opened",
+)
 _PROVE_CHECKS = NextStep(
     "record_pr_proof", "A CI credential proves checks_passed once every required check has passed.", "checks_passed"
 )
@@ -269,11 +275,12 @@ def _before_effect(book: Book) -> NextStep:
 def _after_opening(book: Book) -> NextStep:
     run = book.run
     proven = {proof.observation for proof in run.proofs}
+    by_people = run.terms.delivery.mode == "review_required"
     if "pr_opened" not in proven:
-        return _PROVE_PR
+        return _PROVE_DRAFT if by_people else _PROVE_PR
     if "merged" in proven:
         return _DEPLOY_MERGE
-    return _DEPLOY_HEAD if run.terms.delivery.mode == "review_required" else _towards_merge(book, proven)
+    return _DEPLOY_HEAD if by_people else _towards_merge(book, proven)
 
 
 def _towards_merge(book: Book, proven: set[e.Observation]) -> NextStep:

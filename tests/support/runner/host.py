@@ -105,6 +105,10 @@ class CodeHost:
         self.merged.append(head)
         return self._commit(head, [base], base)
 
+    def mark(self, *, draft: bool) -> None:
+        """A person marks the pull request as ready, or as a draft again."""
+        self.pulls[-1]["draft"] = draft
+
     def close(self, who: str) -> None:
         raise NotImplementedError
 
