@@ -30,12 +30,10 @@ BY_HOST = "auto_merge"
 _NULLABLE = ("branch_protection_enforced", "bypass_used")
 _CHANGED = {
     "head_sha": "People have pushed to it. If they merge it so, its run ends, and the change is theirs.",
-    "draft": "People have marked it as ready. If no job had proven it by then, mark it as a draft, and start this again.",
+    "draft": "People have marked it as ready. If no job had proven it before, mark it as a draft and start this again.",
 }
 """What people did to an open pull request, by the member that differs from the granted or proven one."""
-_TOO_EARLY = (
-    "People merged it before a job had proven it open. Nothing can be proven of it, so an owner cancels the run."
-)
+_TOO_EARLY = "People merged it before a job had proven it open. Nothing proves it now: an owner cancels the run."
 _SETTLED = frozenset({"run_terminal", "delivery_mode_mismatch"})
 _DESCRIPTION = """\
 Reads pull requests of repairs at the code host, and sends the service what it has read: opened, checks passed,

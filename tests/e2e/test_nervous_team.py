@@ -100,7 +100,7 @@ def test_a_reviewer_is_faster_than_ci(opens: Opens) -> None:
     host.mark(draft=False)
     told = team.proves()
     team.tell(told)
-    assert "mark it as a draft, and start this again" in told
+    assert "mark it as a draft and start this again" in told
     team.says("The draft is open")
     host.mark(draft=True)
     team.tell(team.proves())
