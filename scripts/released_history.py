@@ -33,7 +33,7 @@ from service.demo.theatre.stage import Stage  # noqa: E402
 from service.demo.theatre.tools import find_node  # noqa: E402
 from service.demo.theatre.world import World  # noqa: E402
 from service.eventstore.declare.codec import canonical  # noqa: E402
-from service.eventstore.history.stored import StoredEvent  # noqa: E402
+from service.eventstore.stored import LogEvent  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402
 from statemachines.kernel.machine import replay  # noqa: E402
 from statemachines.kernel.topics import schemas  # noqa: E402
@@ -57,7 +57,7 @@ class Kept(msgspec.Struct, frozen=True):
     value: Any
 
 
-def parse(line: bytes) -> StoredEvent:
+def parse(line: bytes) -> LogEvent:
     """Read an exported event back as it was stored."""
     fields: dict[str, Any] = msgspec.json.decode(line)
     payload = fields["payload"]
@@ -66,18 +66,18 @@ def parse(line: bytes) -> StoredEvent:
         "payload": None if payload is None else canonical(payload).decode(),
         "recorded_at": datetime.fromisoformat(fields["recorded_at"]),
     }
-    return StoredEvent(**{**fields, **hashes, **changed})
+    return LogEvent(**{**fields, **hashes, **changed})
 
 
-def by_stream(events: Iterable[StoredEvent]) -> dict[tuple[str, str], list[StoredEvent]]:
+def by_stream(events: Iterable[LogEvent]) -> dict[tuple[str, str], list[LogEvent]]:
     """Sort a log by streams, each in its order."""
-    streams: dict[tuple[str, str], list[StoredEvent]] = {}
+    streams: dict[tuple[str, str], list[LogEvent]] = {}
     for event in events:
         streams.setdefault((event.project_id, event.stream_id), []).append(event)
     return streams
 
 
-def fold(events: Iterable[StoredEvent]) -> Iterator[Result]:
+def fold(events: Iterable[LogEvent]) -> Iterator[Result]:
     """Fold a log into everything that it determines: without a database, by the machines and read models alone."""
     for (_, stream_id), history in by_stream(events).items():
         machine = machines()[history[0].kind]
@@ -151,7 +151,7 @@ def differences(kept: Iterable[Kept], found: Iterable[Result]) -> list[str]:
     return wrong
 
 
-def read_history(release: Path) -> list[StoredEvent]:
+def read_history(release: Path) -> list[LogEvent]:
     """Read a kept log, in its order."""
     return [parse(line) for line in gzip.decompress((release / "history.jsonl.gz").read_bytes()).splitlines()]
 

@@ -27,7 +27,7 @@ from projections.runs import RunRow
 from service.archives.spool import ArchiveFull, ArchivePart, LinesInParts, Spool
 from service.eventstore.declare.codec import canonical
 from service.eventstore.history.bundle import StreamBundle, read_bundle
-from service.eventstore.history.stored import StoredEvent, exported
+from service.eventstore.stored import LogEvent, exported
 from service.eventstore.tree import reading
 from service.eventstore.tree.reading import KeptCheckpoint
 from service.packing import unpack
@@ -245,7 +245,7 @@ class _Maker:
 
     def event(self, row: Row) -> bytes:
         """Write an event as exports have it. Secrets' hashes stay here, and so do the payloads that hold them."""
-        event = StoredEvent._make(row)
+        event = LogEvent._make(row)
         position = event.position
         assert position is not None, "only numbered events are read"
         if is_withheld(event.topic):

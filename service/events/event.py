@@ -11,8 +11,8 @@ import msgspec
 
 from schemas.events import LoggedEvent
 from service.eventstore.history.audit import envelope_of
-from service.eventstore.history.stored import StoredEvent
 from service.eventstore.store import EventStore
+from service.eventstore.stored import LogEvent
 from service.registry import machines
 from service.sql import load_query
 from statemachines.kernel.topics import schemas
@@ -44,7 +44,7 @@ class EventsRead(NamedTuple):
     `more` is false at the end of the log, as far as the read saw it.
     """
 
-    events: list[StoredEvent]
+    events: list[LogEvent]
     next_after: int
     log_size: int
     more: bool
@@ -63,7 +63,7 @@ async def read_page(store: EventStore, source: EventSource, after: int, limit: i
     named = {"project_id": source.project_id, "stream_id": source.stream_id}
     [[revision]] = await store.fetch(_REVISION_AFTER, **named, after=after)
     rows = await store.fetch(_OF_STREAM, **named, revision=revision, limit=limit, bytes=PAGE_BYTES)
-    events = _fitting([StoredEvent._make(row[1:]) for row in rows if row[1] is not None])
+    events = _fitting([LogEvent._make(row[1:]) for row in rows if row[1] is not None])
     reached = events[-1].position if events else None
     return EventsRead(events, reached or after, rows[0][0], bool(events))
 
@@ -71,7 +71,7 @@ async def read_page(store: EventStore, source: EventSource, after: int, limit: i
 async def _of_project(store: EventStore, project_id: str, after: int, limit: int) -> EventsRead:
     rows = await store.fetch(_OF_PROJECT, project_id=project_id, after=after, limit=limit, bytes=PAGE_BYTES)
     size, matched = rows[0][:2]
-    events = _fitting([StoredEvent._make(row[2:]) for row in rows if matched])
+    events = _fitting([LogEvent._make(row[2:]) for row in rows if matched])
     reached = events[-1].position if events and _was_cut(events, matched, limit) else None
     next_after = max(after, size) if reached is None else reached
     return EventsRead(events, next_after, size, next_after < size)
@@ -80,7 +80,7 @@ async def _of_project(store: EventStore, project_id: str, after: int, limit: int
 class EventsBefore(NamedTuple):
     """Some events in the order of the log, the position to look before next, if any, and the size of the log."""
 
-    events: list[StoredEvent]
+    events: list[LogEvent]
     next_before: int | None
     log_size: int
 
@@ -92,7 +92,7 @@ async def read_before(store: EventStore, source: EventSource, before: int, limit
     named = {"project_id": source.project_id, "stream_id": source.stream_id}
     [[revision]] = await store.fetch(_REVISION_AFTER, **named, after=before - 1)
     rows = await store.fetch(_OF_STREAM_UNTIL, **named, revision=revision, limit=limit, bytes=PAGE_BYTES)
-    events = _fitting([StoredEvent._make(row[1:]) for row in rows if row[1] is not None])[::-1]
+    events = _fitting([LogEvent._make(row[1:]) for row in rows if row[1] is not None])[::-1]
     more = bool(events) and events[0].revision > 1
     return EventsBefore(events, events[0].position if more else None, rows[0][0])
 
@@ -100,25 +100,25 @@ async def read_before(store: EventStore, source: EventSource, before: int, limit
 async def _of_project_before(store: EventStore, project_id: str, before: int, limit: int) -> EventsBefore:
     rows = await store.fetch(_OF_PROJECT_BEFORE, project_id=project_id, before=before, limit=limit, bytes=PAGE_BYTES)
     size, matched = rows[0][:2]
-    events = _fitting([StoredEvent._make(row[2:]) for row in rows if matched])[::-1]
+    events = _fitting([LogEvent._make(row[2:]) for row in rows if matched])[::-1]
     more = bool(events) and _was_cut(events, matched, limit)
     first = any(event.stream_id == project_id and event.revision == 1 for event in events)
     return EventsBefore(events, events[0].position if more and not first else None, size)
 
 
-async def read_at(store: EventStore, source: EventSource, positions: Sequence[int]) -> list[StoredEvent]:
+async def read_at(store: EventStore, source: EventSource, positions: Sequence[int]) -> list[LogEvent]:
     """Read the events of a source at some positions."""
     rows = await store.fetch(_AT_POSITIONS, project_id=source.project_id, positions=list(positions))
-    events = [StoredEvent._make(row) for row in rows]
+    events = [LogEvent._make(row) for row in rows]
     return [event for event in events if source.stream_id in (None, event.stream_id)]
 
 
-def _was_cut(events: Sequence[StoredEvent], matched: int, limit: int) -> bool:
+def _was_cut(events: Sequence[LogEvent], matched: int, limit: int) -> bool:
     """Whether there may be more than a page has: it is full, or what was found did not fit."""
     return len(events) < matched or matched >= limit
 
 
-def _fitting(events: list[StoredEvent]) -> list[StoredEvent]:
+def _fitting(events: list[LogEvent]) -> list[LogEvent]:
     """Keep the events of one page, of those that a query guessed to be one."""
     size = 0
     for number, event in enumerate(events, 1):
@@ -248,12 +248,12 @@ def _inlined(schema: Json) -> Json:
 
 # Events of the log as answers show them: with their whole envelope, or as CloudEvents 1.0 in the JSON format.
 
-Encode = Callable[[StoredEvent], bytes]
+Encode = Callable[[LogEvent], bytes]
 
 _NULL = msgspec.Raw(b"null")
 
 
-def show_event(event: StoredEvent) -> LoggedEvent:
+def show_event(event: LogEvent) -> LoggedEvent:
     """Show one event with its hashes. An erased one has neither payload nor salt."""
     assert event.position is not None, "only numbered events are read"
     return LoggedEvent(
@@ -267,12 +267,12 @@ def show_event(event: StoredEvent) -> LoggedEvent:
     )
 
 
-def encode_event(event: StoredEvent) -> bytes:
+def encode_event(event: LogEvent) -> bytes:
     """Write one event as a line of JSON."""
     return msgspec.json.encode(show_event(event))
 
 
-def cloud_event(event: StoredEvent, base_url: str) -> dict[str, Any]:
+def cloud_event(event: LogEvent, base_url: str) -> dict[str, Any]:
     """Show one event as a CloudEvent. Numbers of the log are strings: CloudEvents' integers have 32 bits."""
     assert event.position is not None, "only numbered events are read"
     return {

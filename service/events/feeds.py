@@ -18,9 +18,9 @@ from psycopg_pool import PoolTimeout
 
 from service.events.event import Encode, EventSource, read_at, read_page
 from service.eventstore.follow.follower import Follower, Listener
-from service.eventstore.history.stored import StoredEvent
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import EventStore
+from service.eventstore.stored import LogEvent
 from service.fairness.turns import CommandNotDone, Turns
 from statemachines.kernel.machine import Rejection
 
@@ -49,7 +49,7 @@ class FeedReader:
 class _Kept(NamedTuple):
     position: int
     size: int
-    event: StoredEvent
+    event: LogEvent
 
 
 class Feed:
@@ -66,7 +66,7 @@ class Feed:
         self._kept: deque[_Kept] = deque()
         self._bytes = 0
 
-    def after(self, position: int) -> list[StoredEvent] | None:
+    def after(self, position: int) -> list[LogEvent] | None:
         """The events after a position; None for one before those that are kept."""
         if position < self.begin:
             return None
@@ -99,7 +99,7 @@ class Feed:
             return False
         return True
 
-    def _keep(self, event: StoredEvent) -> None:
+    def _keep(self, event: LogEvent) -> None:
         assert event.position is not None, "only numbered events are read"
         size = len(event.payload or "")
         self._kept.append(_Kept(event.position, size, event))
@@ -268,7 +268,7 @@ async def _admitted(authority: StreamAuthority) -> bool:
     return True
 
 
-def _written(events: Sequence[StoredEvent], encode: Encode) -> bytes:
+def _written(events: Sequence[LogEvent], encode: Encode) -> bytes:
     """Write events as server-sent ones."""
     return b"".join(
         b"id: %d\nevent: %b\ndata: %b\n\n" % (event.position or 0, event.topic.encode(), encode(event))

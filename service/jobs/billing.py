@@ -8,8 +8,8 @@ from typing import Any
 from prometheus_client import Counter
 
 from service.billing.subscription import reconcile, settle
-from service.eventstore.history.stored import StoredEvent
 from service.eventstore.log.reactor import Job
+from service.eventstore.stored import LogEvent
 from service.services import Services
 from service.tasks import LOCK, Task
 from statemachines.billing import SubscriptionActivated
@@ -34,7 +34,7 @@ async def reconcile_subscriptions(services: Services, _: Mapping[str, Any]) -> N
     CORRECTED.inc(look.corrected)
 
 
-def wake(_: StoredEvent) -> Job:
+def wake(_: LogEvent) -> Job:
     """A subscription has begun: another one may be surplus."""
     return Job(SETTLE, {}, once=f"{LOCK}:{SETTLE}")
 

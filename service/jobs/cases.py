@@ -10,8 +10,8 @@ import structlog
 
 from service.cases.sourcemaps import blobs
 from service.cases.suppression import apply_rules
-from service.eventstore.history.stored import StoredEvent
 from service.eventstore.log.reactor import Job
+from service.eventstore.stored import LogEvent
 from service.services import Services
 from service.tasks import Task
 from statemachines.cases.suppression import SuppressionCreated
@@ -37,7 +37,7 @@ async def forget_uploads(services: Services, _: Mapping[str, Any]) -> None:
     await blobs.forget_uploads(services.settings.database_url)
 
 
-def on_rule(event: StoredEvent) -> Job:
+def on_rule(event: LogEvent) -> Job:
     """A rule was made: one job for each project waits at a time, and sees all rules there are when it runs."""
     return Job(APPLY, {"project_id": event.project_id}, once=f"{APPLY}:{event.project_id}")
 

@@ -10,8 +10,8 @@ import structlog
 from service.billing.subscription import settle
 from service.deletion.advancing import Advancer, sweep
 from service.deletion.people import Eraser, sweep_erasures
-from service.eventstore.history.stored import StoredEvent
 from service.eventstore.log.reactor import Job
+from service.eventstore.stored import LogEvent
 from service.services import Services
 from service.tasks import LOCK, Task
 from statemachines.deletion.erasure import ErasureFenced
@@ -34,7 +34,7 @@ async def advance(services: Services, _: Mapping[str, Any]) -> None:
         log.info("deletions_ended", number=ended)
 
 
-def wake(_: StoredEvent) -> Job:
+def wake(_: LogEvent) -> Job:
     """Go on with a deletion right after its fence."""
     return Job(ADVANCE, {}, once=f"{LOCK}:{ADVANCE}")
 

@@ -160,10 +160,6 @@ with clock as (
 select d.project_id, d.webhook_id, d.position, (select now_ms / 1000 from clock) - n.failing_since
 from done d join noted n on n.project_id = d.project_id and n.id = d.webhook_id
 
--- place --
--- Take the checkpoint of the reader; nothing while another process has it.
-select position from checkpoints where name = %(name)s for update skip locked
-
 -- subscriptions --
 -- What the reader has met of the webhooks of some projects.
 select s.project_id, s.id, s.events, s.active, s.since
@@ -199,10 +195,6 @@ with queued as (
 insert into webhook_standings as s (project_id, id, stage)
 select distinct q.project_id, q.webhook_id, 'delivering' from queued q
 on conflict (project_id, id) do update set stage = excluded.stage where s.stage <> excluded.stage
-
--- move --
--- Move the checkpoint of the reader.
-update checkpoints set position = %(position)s where name = %(name)s
 
 -- project_events --
 -- The deliverable events of a project after a position of the log, ascending, among so many of its events; and the

@@ -19,8 +19,9 @@ import rfc8785
 from scripts.verify_proof import Checkpoint, KeptLeaves, Wrong, check_export
 from service.eventstore.history.audit import CheckedHistory, Erased, check_history
 from service.eventstore.history.rebuild import rebuild
-from service.eventstore.history.stored import exported, follow
 from service.eventstore.log.sequencer import sequence_all
+from service.eventstore.recorder import FencedRecorder
+from service.eventstore.stored import exported
 from service.registry import read_models
 from tests.support.cluster import TestCluster
 from tests.support.handwritten import append, begin_purging, erase
@@ -325,7 +326,7 @@ def test_a_forgery_that_is_appended_is_not_found_and_not_called_proven(sql: Sql)
 
 def export(sql: Sql) -> bytes:
     """What `service events export` writes."""
-    return b"".join(rfc8785.dumps(exported(event)) + b"\n" for event in follow(sql))
+    return b"".join(rfc8785.dumps(exported(event)) + b"\n" for event in FencedRecorder.over(sql).follow())
 
 
 def leaves_of(exported: bytes) -> bytes:

@@ -10,20 +10,20 @@ import sys
 import time
 from pathlib import Path
 
-from service.eventstore.history.stored import StoredEvent
 from service.eventstore.log.reactor import Job, Reactor
 from service.eventstore.log.sequencer import Sequencer
+from service.eventstore.stored import LogEvent
 from tests.support.toy import ToyBumped, ToyClosed
 
 ROOT = Path(__file__).parents[2]
 
 
-def one_job_each(event: StoredEvent) -> Job:
+def one_job_each(event: LogEvent) -> Job:
     """Make one job for each bump, which names its event."""
     return Job("bumped", {"event_id": event.event_id, "revision": event.revision})
 
 
-def one_job_waiting(event: StoredEvent) -> Job | None:
+def one_job_waiting(event: LogEvent) -> Job | None:
     """Make a job of which one waits at a time: but none for some streams."""
     if event.stream_id.endswith("_quiet"):
         return None

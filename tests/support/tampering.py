@@ -13,10 +13,11 @@ from service.eventstore.declare.codec import CHAIN_START, canonical, hash_chain,
 from service.eventstore.history.as_of import check_snapshots
 from service.eventstore.history.audit import check_history, check_projection, envelope_of
 from service.eventstore.history.rebuild import rebuild
-from service.eventstore.history.stored import StoredEvent, read_stream
 from service.eventstore.log.sequencer import sequence_all
+from service.eventstore.recorder import FencedRecorder
 from service.eventstore.schema import migrations
 from service.eventstore.schema.guards import check_guards
+from service.eventstore.stored import LogEvent
 from service.ingest.kept import COUNTERS, check_counters
 from service.registry import machines, read_models
 from statemachines.kernel.machine import replay
@@ -44,7 +45,7 @@ def remember(sql: Sql, kind: str) -> None:
     [[stream_id]] = sql.execute(
         "select stream_id from stream_heads where kind = %s order by stream_id limit 1", (kind,)
     ).fetchall()
-    events = read_stream(sql, stream_id)
+    events = FencedRecorder.over(sql).select_placed(stream_id)
     state = msgspec.json.encode(replay(machine, [event.recorded().event for event in events]))
     last = events[-1]
     sql.execute(
@@ -78,11 +79,11 @@ def said(sql: Sql) -> set[str]:
 def rehash(sql: Sql, project_id: str, stream_id: str) -> None:
     """Give every event of a stream, and its head, the hashes that fit what is stored: a rewritten history."""
     chain = CHAIN_START
-    for event in read_stream(sql, stream_id):
+    for event in FencedRecorder.over(sql).select_placed(stream_id):
         assert event.payload is not None
         assert event.salt is not None
         payload_hash = hash_payload(event.salt, canonical(msgspec.json.decode(event.payload)))
-        rewritten: StoredEvent = event._replace(payload_hash=payload_hash)
+        rewritten: LogEvent = event._replace(payload_hash=payload_hash)
         leaf = hash_leaf(envelope_of(rewritten))
         chain = hash_chain(chain, leaf)
         sql.execute(

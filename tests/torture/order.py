@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from service.eventstore.history.stored import follow, read_log
+from service.eventstore.recorder import FencedRecorder
 from tests.support.cluster import TestCluster
 from tests.torture.registers import Writer
 from tests.torture.stage import Stage
@@ -48,7 +48,7 @@ class Tailer:
             with suppress(psycopg.OperationalError), psycopg.connect(self.url, autocommit=True) as connection:
                 until = time.monotonic() + (2.0 if self.restarts else 1e9)
                 while time.monotonic() < until and not stopped.is_set():
-                    for event in read_log(connection, cursor, random.randint(1, 200)):
+                    for event in FencedRecorder.over(connection).select_after(cursor, random.randint(1, 200)):
                         cursor = event.position or cursor
                         self.seen.append((cursor, event.stream_id, event.revision))
                         self.lags.append(time.time() - event.recorded_at.timestamp())
@@ -108,7 +108,9 @@ async def order(
         await asyncio.to_thread(_wait_for, [first, middle, restarting], size)
     assert stage.counts(**at_least), f"too little happened: {stage.summary()}"
     with psycopg.connect(stage.url, autocommit=True) as connection:
-        log = [(event.position or 0, event.stream_id, event.revision) for event in follow(connection)]
+        log = [
+            (event.position or 0, event.stream_id, event.revision) for event in FencedRecorder.over(connection).follow()
+        ]
     wrong = [
         f"the reader {name} saw {len(tailer.seen)} of {len(log) - tailer.start} events, or not in their order"
         for name, tailer in (("from the beginning", first), ("from the middle", middle), ("that restarts", restarting))

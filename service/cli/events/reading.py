@@ -30,7 +30,7 @@ FOLLOW_SECONDS = 0.5
 def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
     """Print the last events of the log. With --json, one line each."""
     from service.cli.shared.lookups import require_project
-    from service.eventstore.history.stored import read_log
+    from service.eventstore.recorder import FencedRecorder
 
     with connection() as opened:
         if project is not None:
@@ -39,7 +39,7 @@ def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
         [[size]] = opened.execute(_LOG_SIZE).fetchall()
         cursor = max(0, size - count)
         while True:
-            page = read_log(opened, cursor)
+            page = FencedRecorder.over(opened).select_after(cursor)
             for event in page:
                 cursor = event.position or cursor
                 if project is None or event.project_id == project:
@@ -56,10 +56,11 @@ def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
 @json_option
 def show_(stream_id: str, as_json: bool) -> None:
     """Print every event of one stream with its payload."""
-    from service.eventstore.history.stored import exported, read_stream
+    from service.eventstore.recorder import FencedRecorder
+    from service.eventstore.stored import exported
 
     with connection() as opened:
-        found = read_stream(opened, stream_id)
+        found = FencedRecorder.over(opened).select_placed(stream_id)
     if not found:
         raise click.ClickException("There is no such stream.")
     if as_json:
@@ -80,7 +81,8 @@ def export(out: Path | None, after: int, project: str | None) -> None:
     import rfc8785
 
     from service.cli.shared.lookups import require_project
-    from service.eventstore.history.stored import exported, follow
+    from service.eventstore.recorder import FencedRecorder
+    from service.eventstore.stored import exported
 
     with connection() as opened, progress("Events") as report:
         if project is not None:
@@ -92,7 +94,7 @@ def export(out: Path | None, after: int, project: str | None) -> None:
         file = sys.stdout.buffer if out is None else out.open("wb")
         shown = out is None and sys.stdout.isatty()  # by a terminal, which takes orders
         try:
-            for event in follow(opened, after):
+            for event in FencedRecorder.over(opened).follow(after):
                 if project is None or event.project_id == project:
                     line = rfc8785.dumps(exported(event))
                     file.write((printable(line.decode()).encode() if shown else line) + b"\n")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from service.eventstore.history.as_of import Mark
-    from service.eventstore.history.stored import StoredEvent
+    from service.eventstore.stored import LogEvent
     from statemachines.kernel.machine import StateMachine
 
 CHANGED = ("member", "before", "after")
@@ -27,7 +27,7 @@ ABSENT = "-"
 class Step(NamedTuple):
     """An event of a stream, with the states before and after it."""
 
-    event: StoredEvent
+    event: LogEvent
     before: Any
     state: Any
 
@@ -152,11 +152,11 @@ def _mark(text: str, name: str) -> Mark:
         raise click.BadParameter(str(error), param_hint=name) from None
 
 
-def _read(opened: psycopg.Connection[Any], stream_id: str) -> list[StoredEvent]:
+def _read(opened: psycopg.Connection[Any], stream_id: str) -> list[LogEvent]:
     """The events of a stream, which must be there and not erased."""
-    from service.eventstore.history.stored import read_stream
+    from service.eventstore.recorder import FencedRecorder
 
-    found = read_stream(opened, stream_id)
+    found = FencedRecorder.over(opened).select_placed(stream_id)
     if not found:
         raise click.ClickException("There is no such stream.")
     if any(event.payload is None for event in found):
@@ -164,7 +164,7 @@ def _read(opened: psycopg.Connection[Any], stream_id: str) -> list[StoredEvent]:
     return found
 
 
-def _until(opened: psycopg.Connection[Any], mark: Mark, found: list[StoredEvent]) -> list[StoredEvent]:
+def _until(opened: psycopg.Connection[Any], mark: Mark, found: list[LogEvent]) -> list[LogEvent]:
     """The events up to a mark, at least one."""
     from service.eventstore.history.as_of import MarkAhead, until
 
@@ -177,13 +177,13 @@ def _until(opened: psycopg.Connection[Any], mark: Mark, found: list[StoredEvent]
     return reached
 
 
-def _machine_of(event: StoredEvent) -> StateMachine[Any]:
+def _machine_of(event: LogEvent) -> StateMachine[Any]:
     from service.registry import machines
 
     return machines()[event.kind]
 
 
-def _steps(machine: StateMachine[Any], found: list[StoredEvent]) -> Iterator[Step]:
+def _steps(machine: StateMachine[Any], found: list[LogEvent]) -> Iterator[Step]:
     """Fold events one by one."""
     state = machine.initial
     for event in found:
@@ -191,12 +191,13 @@ def _steps(machine: StateMachine[Any], found: list[StoredEvent]) -> Iterator[Ste
         yield Step(event, before, state)
 
 
-def _fold(opened: psycopg.Connection[Any], machine: StateMachine[Any], last: StoredEvent) -> Any:
+def _fold(opened: psycopg.Connection[Any], machine: StateMachine[Any], last: LogEvent) -> Any:
     """Fold a stream up to an event, by the library's repository over our recorder."""
     from eventsourcing.application import Repository
     from eventsourcing.persistence import EventStore
 
-    from service.eventstore.library import LogRecorder, MsgspecMapper
+    from service.eventstore.recorder import FencedRecorder
+    from service.eventstore.stored import MAPPER
 
     def project(state: Any, events: Iterable[Any]) -> Any:
         folded = machine.initial if state is None else state
@@ -204,7 +205,7 @@ def _fold(opened: psycopg.Connection[Any], machine: StateMachine[Any], last: Sto
             folded = machine.evolve(folded, recorded.event)
         return folded
 
-    repository = Repository[str](EventStore(mapper=MsgspecMapper(), recorder=LogRecorder(opened)))
+    repository = Repository[str](EventStore(mapper=MAPPER, recorder=FencedRecorder.over(opened)))
     return repository.get(last.stream_id, version=last.revision, projector_func=project)
 
 
@@ -251,12 +252,12 @@ def _first_fault(
     opened: psycopg.Connection[Any], machine: StateMachine[Any], project_id: str, stream_id: str
 ) -> dict[str, Any]:
     """Where a stream stops to fold: its first event that is unreadable or not allowed."""
-    from service.eventstore.history.stored import read_stream
+    from service.eventstore.recorder import FencedRecorder
     from statemachines.kernel.machine import permits
 
     state, what = machine.initial, "unreadable"
     event = None
-    for event in read_stream(opened, stream_id):
+    for event in FencedRecorder.over(opened).select_placed(stream_id):
         if event.project_id != project_id or event.payload is None:
             continue
         try:

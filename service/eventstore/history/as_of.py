@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 import psycopg
-from psycopg import sql
 
 from projections.kernel import AnyProjection, Table
 from schemas.kernel.errors import InvalidField, InvalidPayloadDetails
@@ -22,10 +21,11 @@ from schemas.kernel.shape import AS_OF
 from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare.faults import StreamIsNewer
 from service.eventstore.history.audit import Difference, Report, count_rows, reported, unreported
-from service.eventstore.history.stored import EVENT_COLUMNS, StoredEvent
+from service.eventstore.recorder import FencedRecorder
 from service.eventstore.store import EventStore
-from statemachines.kernel.machine import Recorded, Rejection, StateMachine, Stream
-from statemachines.kernel.topics import UnknownTopic, decode_event
+from service.eventstore.stored import MAPPER, STREAM_COLUMNS, LogEvent, StreamEvent
+from statemachines.kernel.machine import Rejection, StateMachine, Stream
+from statemachines.kernel.topics import UnknownTopic
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -59,8 +59,7 @@ Without an event after the mark it is the next revision: one may commit before t
 # A page ends before the event that would be too much. The database weighs one payload after the other, and none that is
 # left out comes here.
 _READ = (
-    "select e.revision, e.topic, e.payload::text, floor(extract(epoch from e.recorded_at))::bigint, "
-    "e.actor_kind || ':' || e.actor_id from (select w.*, row_number() over (order by w.revision) as place, "
+    f"select {STREAM_COLUMNS} from (select w.*, row_number() over (order by w.revision) as place, "  # noqa: S608 - constants only
     "sum(octet_length(w.payload::text)) over (order by w.revision) as weight from (select * from events i "
     "where i.project_id = %s and i.stream_id = %s and i.revision > %s and i.revision < %s "
     "order by i.revision limit %s) w) e where e.place = 1 or coalesce(e.weight, 0) <= %s order by e.revision"
@@ -116,7 +115,7 @@ def require_reached(mark: Mark, end: int | None) -> None:
         raise MarkAhead(mark, end)
 
 
-def until(connection: psycopg.Connection[Any], mark: Mark, events: Sequence[StoredEvent]) -> list[StoredEvent]:
+def until(connection: psycopg.Connection[Any], mark: Mark, events: Sequence[LogEvent]) -> list[LogEvent]:
     """Those events of one stream that had happened at a mark. Raises MarkAhead."""
     first = events[0]
     query = BOUND[mark.unit].encode()
@@ -145,14 +144,15 @@ class Past:
             page = await self._store.fetch(_READ, project_id, id, revision, first_after, most, PAGE_BYTES)
             if not page:
                 break
-            for revision, topic, payload, at, actor in page:
-                if payload is None:  # An erased event has left nothing to fold.
+            for stored in map(StreamEvent._make, page):
+                revision = stored.revision
+                if stored.payload is None:  # An erased event has left nothing to fold.
                     continue
                 try:
-                    event = decode_event(topic, payload)
+                    recorded = MAPPER.to_domain_event(stored)
                 except UnknownTopic as unknown:
                     raise StreamIsNewer(stream, unknown.topic) from None
-                row = projection.fold(row, Recorded(id, revision, event, project_id, at, actor))
+                row = projection.fold(row, recorded)
             # One that was cut weighs more than it brings: the next asks for about as many as came.
             most = min(PAGE, 2 * len(page))
         return cast("R | None", row)
@@ -173,7 +173,7 @@ Connection = psycopg.Connection[Any]
 TABLE = "snapshots"
 
 _SNAPSHOTS = (
-    "select s.project_id, s.stream_id, s.revision, s.version, s.state::text, h.kind, h.revision from snapshots s "
+    "select s.project_id, s.stream_id, s.revision, s.version, h.kind, h.revision from snapshots s "
     "left join stream_heads h using (project_id, stream_id) order by s.project_id, s.stream_id"
 )
 
@@ -191,35 +191,31 @@ def check_snapshots(
             cursor.itersize = 100
             cursor.execute(_SNAPSHOTS)
             stored = reported(cursor, count_rows(connection, TABLE), report)
-            for project_id, stream_id, revision, version, text, kind, head in stored:
+            for project_id, stream_id, revision, version, kind, head in stored:
                 machine = machines.get(kind or "")
                 if head is None or revision > head:
                     yield Difference("extra", project_id, stream_id)
                 elif machine is not None and version == machine.snapshot_version:
-                    what = _compare(connection, machine, (project_id, stream_id, revision), text)
+                    what = _compare(FencedRecorder.over(connection), machine, project_id, stream_id)
                     if what is not None:
                         yield Difference(what, project_id, stream_id)
 
 
-def _compare(connection: Connection, machine: StateMachine[Any], name: tuple[str, str, int], text: str) -> str | None:
-    """What is wrong with a snapshot, given as JSON, of a stream up to a revision."""
-    query = sql.SQL(
-        "select null::bigint, {} from events e where e.project_id = %s and e.stream_id = %s and e.revision <= %s "
-        "order by e.revision"
-    ).format(sql.SQL(EVENT_COLUMNS))
+def _compare(recorder: FencedRecorder, machine: StateMachine[Any], project_id: str, stream_id: str) -> str | None:
+    """What is wrong with the snapshot of a stream."""
+    [snapshot] = recorder.snapshots.select_events(stream_id, project_id=project_id)
     state = machine.initial
-    for row in connection.execute(query, name):
-        event = StoredEvent._make(row)
-        if event.payload is None:
+    for stored in recorder.select_events(stream_id, project_id=project_id, lte=snapshot.revision):
+        if stored.payload is None:
             return None
         try:
-            state = machine.evolve(state, decode_event(event.topic, event.payload))
+            state = machine.evolve(state, MAPPER.to_domain_event(stored).event)
         except UnknownTopic:
             return None
         except Exception:  # noqa: BLE001 - whatever a payload that no release wrote makes of it
             return "history_unreadable"
     try:
-        found = msgspec.json.decode(text, type=machine.state_type)
+        found = snapshot.decoded(machine.state_type)
     except (msgspec.MsgspecError, RecursionError):
         return "row_unreadable"
     return None if found == state else "different"

@@ -22,8 +22,9 @@ from service.eventstore.declare.codec import (
     microseconds,
 )
 from service.eventstore.history.folding import Folded, fold_history, keep_to_the_index
-from service.eventstore.history.stored import EVENT_COLUMNS, StoredEvent
-from statemachines.kernel.topics import UnknownTopic, decode_event
+from service.eventstore.recorder import FencedRecorder
+from service.eventstore.stored import MAPPER, LogEvent
+from statemachines.kernel.topics import UnknownTopic
 
 T = TypeVar("T")
 Connection = psycopg.Connection[Any]
@@ -72,7 +73,7 @@ class CheckedHistory:
 
     events: int = 0
     newer: int = 0
-    gone: dict[str, tuple[int, StoredEvent]] = field(default_factory=dict)
+    gone: dict[str, tuple[int, LogEvent]] = field(default_factory=dict)
     deletions: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -81,7 +82,7 @@ class CheckedHistory:
         return [Erased(scope, count, self.deletions.get(scope, "")) for scope, (count, _) in sorted(self.gone.items())]
 
 
-def envelope_of(event: StoredEvent) -> EventEnvelope:
+def envelope_of(event: LogEvent) -> EventEnvelope:
     """Lay out a stored event's envelope as its leaf was made of it."""
     return EventEnvelope(
         event.project_id,
@@ -140,7 +141,7 @@ _DAMAGED = (
 )
 
 
-def check_event(event: StoredEvent, previous_chain: bytes) -> str | None:
+def check_event(event: LogEvent, previous_chain: bytes) -> str | None:
     """Recompute an event's hashes. Returns a finding, None when all is well."""
     if event.payload is not None:
         try:
@@ -185,29 +186,22 @@ def _check_streams(connection: Connection, seen: CheckedHistory) -> Iterator[Pro
         (p, s): (r, c, k)
         for p, s, r, c, k in connection.execute("select project_id, stream_id, revision, chain, kind from stream_heads")
     }
-    query = sql.SQL("select null::bigint, {} from events e order by e.project_id, e.stream_id, e.revision").format(
-        sql.SQL(EVENT_COLUMNS)
-    )
-    with connection.cursor(name="history") as cursor:
-        cursor.itersize = 5_000
-        cursor.execute(query)
-        for row in cursor:
-            event = StoredEvent._make(row)
-            if (event.project_id, event.stream_id) != name:
-                yield from _check_head(heads, name, (revision, chain, kind))
-                name, revision, chain = (event.project_id, event.stream_id), 0, CHAIN_START
-            if event.revision != revision + 1:
-                yield Problem("revision_missing", *name, revision + 1)
-            wrong = _look_at(event, chain, seen)
-            if wrong is not None:
-                yield Problem(wrong, *name, event.revision)
-            revision, chain, kind = event.revision, event.chain, event.kind
+    for event in FencedRecorder.over(connection).select_all(page=5_000):
+        if (event.project_id, event.stream_id) != name:
+            yield from _check_head(heads, name, (revision, chain, kind))
+            name, revision, chain = (event.project_id, event.stream_id), 0, CHAIN_START
+        if event.revision != revision + 1:
+            yield Problem("revision_missing", *name, revision + 1)
+        wrong = _look_at(event, chain, seen)
+        if wrong is not None:
+            yield Problem(wrong, *name, event.revision)
+        revision, chain, kind = event.revision, event.chain, event.kind
     yield from _check_head(heads, name, (revision, chain, kind))
     for left, (at, _, _) in heads.items():
         yield Problem("stream_missing", *left, at)
 
 
-def _look_at(event: StoredEvent, previous_chain: bytes, seen: CheckedHistory) -> str | None:
+def _look_at(event: LogEvent, previous_chain: bytes, seen: CheckedHistory) -> str | None:
     """Count an event, recompute its hashes and read its payload. Returns the findings."""
     seen.events += 1
     if event.payload is None and event.salt is None:
@@ -219,7 +213,7 @@ def _look_at(event: StoredEvent, previous_chain: bytes, seen: CheckedHistory) ->
     try:
         if event.topic == ERASURE:
             seen.deletions[msgspec.json.decode(event.payload)["scope_id"]] = event.project_id
-        decode_event(event.topic, event.payload)
+        MAPPER.to_domain_event(event)
     except UnknownTopic:
         seen.newer += 1
     except Exception:  # noqa: BLE001 - lifting an old payload may fail in any way on one that no release wrote

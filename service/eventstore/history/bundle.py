@@ -16,9 +16,9 @@ import psycopg
 
 from schemas.runs.proof import ProofEvent, ProofHead, ProofLink, ProofStream
 from service.eventstore.history.audit import envelope_of
-from service.eventstore.history.stored import EVENT_COLUMNS, StoredEvent
 from service.eventstore.read.reader import AsyncConnection
 from service.eventstore.store import EventStore
+from service.eventstore.stored import EVENT_COLUMNS, LogEvent
 
 StreamName = tuple[str, str]
 """Project id and stream id."""
@@ -77,7 +77,7 @@ async def read_bundle(connection: AsyncConnection, streams: Sequence[StreamName]
     rows = await (await connection.execute(_EVENTS.encode(), names)).fetchall()
     events: dict[StreamName, list[ProofEvent]] = {name: [] for name in streams}
     for row in rows:
-        event = StoredEvent._make(row)
+        event = LogEvent._make(row)
         events[event.project_id, event.stream_id].append(_show(event))
     if len(heads) < len(streams):
         raise StreamMissing(sorted(set(streams) - {(project_id, stream_id) for project_id, stream_id, *_ in heads}))
@@ -88,7 +88,7 @@ async def read_bundle(connection: AsyncConnection, streams: Sequence[StreamName]
     return StreamBundle(shown, list(_links(shown)))
 
 
-def _show(event: StoredEvent) -> ProofEvent:
+def _show(event: LogEvent) -> ProofEvent:
     """Lay an event out as its hashes were made of it."""
     assert event.payload is not None, "erased events belong to deleted projects, which nobody can read"
     assert event.salt is not None, "payload and salt are erased together"

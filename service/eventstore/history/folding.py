@@ -19,26 +19,14 @@ import schemas
 import statemachines
 from projections.kernel import AnyProjection
 from service.eventstore.declare.codec import canonical
+from service.eventstore.recorder import FencedRecorder
 from service.eventstore.state.cache import StreamName
-from statemachines.kernel.machine import Recorded
-from statemachines.kernel.topics import UnknownTopic, decode_event, decode_events, known_topics
+from service.eventstore.stored import MAPPER, StreamEvent
+from statemachines.kernel.topics import UnknownTopic, known_topics
 
 PAGE = 5_000  # events read at a time
 _MODULUS = 1 << 256
 
-_READ = (
-    "select e.project_id, e.stream_id, e.revision, e.topic, e.payload::text, "
-    "floor(extract(epoch from e.recorded_at))::bigint, e.actor_kind || ':' || e.actor_id from events e "
-    "where e.kind = any(%s) and (e.project_id, e.stream_id, e.revision) > (%s, %s, %s) "
-    "order by e.project_id, e.stream_id, e.revision limit %s"
-)
-_READ_STREAMS = (
-    "select e.project_id, e.stream_id, e.revision, e.topic, e.payload::text, "
-    "floor(extract(epoch from e.recorded_at))::bigint, e.actor_kind || ':' || e.actor_id "
-    "from unnest(%s::text[], %s::text[], %s::bigint[]) h(project_id, stream_id, have) "
-    "join events e on e.project_id = h.project_id and e.stream_id = h.stream_id and e.revision > h.have "
-    "order by e.project_id, e.stream_id, e.revision"
-)
 _NEWER = (
     "select distinct e.project_id, e.stream_id from unnest(%s::text[], %s::text[]) h(project_id, stream_id) "
     "join events e on e.project_id = h.project_id and e.stream_id = h.stream_id "
@@ -128,22 +116,23 @@ def fold_history(
     fold = projection.fold
     project, stream = name = "", ""
     row, count, newer, broken = None, 0, False, False
-    for page in _pages(connection, projection, after):
-        decoded = _decoded([stored[3] for stored in page], [stored[4] for stored in page], tolerant=tolerant)
-        for (project_id, stream_id, revision, _, _, at, actor), event in zip(page, decoded, strict=True):
+    for page in _pages(FencedRecorder.over(connection), projection, after):
+        events = MAPPER.to_domain_events(page, tolerant=tolerant)
+        for stored, recorded in zip(page, events, strict=True):
+            project_id, stream_id = stored.project_id, stored.stream_id
             if stream_id != stream or project_id != project:
                 if count:
                     yield Folded(name, row, count, newer, broken)
                 project, stream = name = project_id, stream_id
                 row, count, newer, broken = None, 0, False, False
             count += 1
-            if event is None or newer or broken:  # An erased event has left nothing to fold.
+            if recorded is None or newer or broken:  # An erased event has left nothing to fold.
                 continue
-            if isinstance(event, Exception):
-                row, newer, broken = None, isinstance(event, UnknownTopic), not isinstance(event, UnknownTopic)
+            if isinstance(recorded, Exception):
+                row, newer, broken = None, isinstance(recorded, UnknownTopic), not isinstance(recorded, UnknownTopic)
                 continue
             try:
-                row = fold(row, Recorded(stream_id, revision, event, project_id, at, actor))
+                row = fold(row, recorded)
             except Exception:
                 if not tolerant:
                     raise
@@ -154,32 +143,13 @@ def fold_history(
         yield Folded(name, row, count, newer, broken)
 
 
-def _pages(
-    connection: psycopg.Connection[Any], projection: AnyProjection, after: StreamName
-) -> Iterator[Sequence[tuple[Any, ...]]]:
-    query, kinds, place = _READ.encode(), list(projection.kinds), (*after, 1 << 62)
-    while page := connection.execute(query, (kinds, *place, PAGE), prepare=True).fetchall():
+def _pages(recorder: FencedRecorder, projection: AnyProjection, after: StreamName) -> Iterator[Sequence[StreamEvent]]:
+    place = (*after, 1 << 62)
+    while page := recorder.select_history(projection.kinds, place, PAGE):
         yield page
         place = page[-1][:3]
         if len(page) < PAGE:
             return
-
-
-def _decoded(topics: Sequence[str], payloads: Sequence[str | bytes | None], *, tolerant: bool) -> list[Any]:
-    """Decode a page. For a `tolerant` caller the fault of a payload stands in the event's place."""
-    try:
-        return decode_events(topics, payloads)
-    except Exception:
-        if not tolerant:
-            raise
-    return [_decoded_alone(topic, payload) for topic, payload in zip(topics, payloads, strict=True)]
-
-
-def _decoded_alone(topic: str, payload: str | bytes | None) -> Any:
-    try:
-        return decode_events([topic], [payload])[0]
-    except Exception as error:  # noqa: BLE001 - whatever a payload is, it is its own stream that cannot be folded
-        return error
 
 
 def newer_among(connection: psycopg.Connection[Any], streams: Collection[StreamName]) -> set[StreamName]:
@@ -196,17 +166,11 @@ def fold_tails(
     Raises UnknownTopic for streams that hold an event of a later release.
     """
     fold, result = projection.fold, dict(rows)
-    columns = (
-        [name[0] for name in rows],
-        [name[1] for name in rows],
-        [0 if row is None else row.revision for row in rows.values()],
-    )
-    for project_id, stream_id, revision, topic, payload, at, actor in connection.execute(_READ_STREAMS, columns):
-        if payload is None:
-            continue
-        name = (project_id, stream_id)
-        recorded = Recorded(stream_id, revision, decode_event(topic, payload), project_id, at, actor)
-        result[name] = fold(result[name], recorded)
+    have = [(*name, 0 if row is None else row.revision) for name, row in rows.items()]
+    for stored in FencedRecorder.over(connection).select_streams(have):
+        if stored.payload is not None:
+            name = stored.project_id, stored.stream_id
+            result[name] = fold(result[name], MAPPER.to_domain_event(stored))
     return result
 
 

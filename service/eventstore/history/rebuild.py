@@ -20,6 +20,7 @@ import structlog
 from psycopg import sql
 
 from projections.kernel import AnyProjection, Table
+from service.eventstore import statements
 from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Command, Intent, system_command
@@ -35,8 +36,8 @@ from service.eventstore.history.folding import (
     row_values,
     uncollected,
 )
+from service.eventstore.recorder import FencedRecorder
 from service.eventstore.schema.roles import copy_rights
-from service.eventstore.state import statements
 from service.eventstore.state.cache import StreamName
 from statemachines import audit as rebuilds
 from statemachines.audit import ProjectionRebuilt
@@ -78,6 +79,7 @@ class _Rebuild:
         self.table = projection
         self.shadow = f"{self.table.name}_rebuild"
         self.progress = progress
+        self.recorder = FencedRecorder.over(connection)
         self.digest = RowDigest()
         self.rows = self.events = self.position = self.started_at = 0
         self.after: StreamName = ("", "")
@@ -175,7 +177,7 @@ class _Rebuild:
     def catch_up(self) -> None:
         """Fold what was appended since, until little is left."""
         while True:
-            [size] = self._one("select size from log_state")
+            size = self.recorder.max_notification_id() or 0
             if size - self.position < NEARLY_DONE:
                 return
             with self.connection.transaction():

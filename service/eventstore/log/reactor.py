@@ -19,11 +19,13 @@ from typing import NamedTuple
 import msgspec
 import psycopg
 import structlog
+from eventsourcing.persistence import Tracking
 
 from service.eventstore.connect.connection import FULL_DISK, OUTAGE, Connection
 from service.eventstore.declare.faults import Meaning, judge
-from service.eventstore.history.stored import StoredEvent, read_log
+from service.eventstore.recorder import FencedRecorder, PositionRecorder
 from service.eventstore.state.loading import WritingSession
+from service.eventstore.stored import LogEvent
 from statemachines.kernel.topics import UnknownTopic, latest_topic
 
 # A thread that repeats one thing on a connection of its own, and goes on after any error.
@@ -115,11 +117,9 @@ class Job(NamedTuple):
     once: str | None = None
 
 
-Reaction = Callable[[StoredEvent], Job | None]
+Reaction = Callable[[LogEvent], Job | None]
 
 _ENSURE = f"insert into checkpoints (name, position) values ('{NAME}', 0) on conflict do nothing"  # noqa: S608
-_LOCK = "select position from checkpoints where name = %s for update skip locked"
-_MOVE = "update checkpoints set position = %s where name = %s"
 _NOTE = (
     "insert into topics_met (topic, first_position) select t.topic, min(t.position) "
     "from unnest(%s::text[], %s::bigint[]) t(topic, position) group by t.topic on conflict do nothing"
@@ -136,10 +136,11 @@ _DEFER = (
 def react_once(connection: Connection, reactions: Mapping[str, Reaction]) -> int:
     """Handle the next page of the log; returns how many events it held (0: none, or another process is handling it)."""
     with connection.transaction():
-        row = connection.execute(_LOCK, (NAME,), prepare=True).fetchone()
-        if row is None:
+        places = PositionRecorder.over(connection)
+        position = places.take(NAME)
+        if position is None:
             return 0
-        events = read_log(connection, row[0], PAGE)
+        events = FencedRecorder.over(connection).select_after(position, PAGE)
         if not events:
             return 0
         jobs: dict[str | int, Job] = {}
@@ -151,9 +152,9 @@ def react_once(connection: Connection, reactions: Mapping[str, Reaction]) -> int
         if jobs:
             columns = [(j.queue, j.task, j.once, msgspec.json.encode(j.args).decode()) for j in jobs.values()]
             connection.execute(_DEFER, tuple(map(list, zip(*columns, strict=True))), prepare=True)
-        topics, positions = [event.topic for event in events], [event.position for event in events]
+        topics, positions = [event.topic for event in events], [event.id for event in events]
         connection.execute(_NOTE, (topics, positions), prepare=True)
-        connection.execute(_MOVE, (events[-1].position, NAME), prepare=True)
+        places.insert_tracking(Tracking(NAME, events[-1].id))
         return len(events)
 
 

@@ -12,32 +12,32 @@ import psycopg
 import structlog
 
 from projections.kernel import Table
+from service.eventstore import statements
 from service.eventstore.connect.connection import Connection, connect
 from service.eventstore.connect.pipeline import array, columns
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import IdempotencyRecord, Lookup
 from service.eventstore.declare.faults import StreamDamaged, StreamFault, StreamIsNewer
-from service.eventstore.state import statements
+from service.eventstore.recorder import FencedRecorder
 from service.eventstore.state.cache import (
     MEBIBYTE,
     Entry,
     RecordName,
     StateCache,
-    StreamMark,
     StreamName,
     read_documents,
 )
 from service.eventstore.state.unit import Registry, RowName, Working, fold_rows
+from service.eventstore.stored import MAPPER, StoredSnapshot, StreamEvent
 from service.sql import Statement
-from statemachines.kernel.machine import Recorded, Stream
-from statemachines.kernel.topics import UnknownTopic, decode_event
+from statemachines.kernel.machine import Stream
+from statemachines.kernel.topics import UnknownTopic
 
 log = structlog.get_logger()
 
 
 _NO_ROWS: Mapping[str, Any] = {}
 ASK_MOMENT: Final = (statements.MOMENT, ())
-TailRow = tuple[int, str, str | None, Any, str]  # revision, topic, payload, recorded_at, actor
 
 
 class StreamHead(NamedTuple):
@@ -63,8 +63,8 @@ class Loaded:
     seen: dict[StreamName, int] = field(default_factory=dict)  # visible, locked or not
     records: dict[RecordName, IdempotencyRecord] = field(default_factory=dict)
     heavy: set[StreamName] = field(default_factory=set)
-    tails: dict[StreamName, list[TailRow]] = field(default_factory=dict)
-    snapshots: dict[StreamName, tuple[StreamMark, str]] = field(default_factory=dict)
+    tails: dict[StreamName, list[StreamEvent]] = field(default_factory=dict)
+    snapshots: dict[StreamName, StoredSnapshot] = field(default_factory=dict)
     read: dict[StreamName, int] = field(default_factory=dict)
     rows: dict[RowName, Any] = field(default_factory=dict)
     told: tuple[Any, ...] = ()  # the answer of the last statement
@@ -153,6 +153,7 @@ def lock_and_load(
     """
     execute = connection.execute
     cursors: dict[str, Iterable[tuple[Any, ...]]] = {}
+    tails: Iterable[StreamEvent] = ()
     gates = {names.lock_number(name): name for name in footprint.gates}
     wanted = {names.lock_number(name): name for name in footprint.names}
     have = columns(footprint.have, 5)
@@ -177,7 +178,7 @@ def lock_and_load(
         if footprint.records:
             cursors["records"] = execute(statements.RECORDS, columns(footprint.records, 4), prepare=True)
         if footprint.streams:
-            cursors["tails"] = execute(statements.TAILS, have, prepare=True)
+            tails = FencedRecorder.over(connection).select_tails(have)
         rows = [
             (table, ids, execute(statements.load_rows(table), columns(ids, 2), prepare=True))
             for table, ids in footprint.rows.items()
@@ -189,7 +190,7 @@ def lock_and_load(
         if footprint.tables:
             cursors["tables"] = execute(statements.TABLES, (array(footprint.tables),), prepare=True)
         answer = execute(*last, prepare=True)
-    loaded = _collect(cursors)
+    loaded = _collect(cursors, tails)
     loaded.told = answer.fetchone() or ()
     locked = [(n, shared) for n, shared, *_, ok in cursors["locks"] if ok]
     loaded.gates = {*footprint.exclusive, *(gates[n] for n, shared in locked if shared)}
@@ -209,26 +210,28 @@ def lock_and_load(
     return loaded
 
 
-def _collect(cursors: Mapping[str, Iterable[tuple[Any, ...]]]) -> Loaded:
+def _collect(cursors: Mapping[str, Iterable[tuple[Any, ...]]], tails: Iterable[StreamEvent]) -> Loaded:
     """Sort what came back about streams and records."""
     loaded = Loaded()
     for part in ("writes", "reads"):
         for p, s, revision, chain, counted, documents in cursors.get(part, ()):
             loaded.heads[(p, s)] = StreamHead(revision, bytes(chain), counted, documents)
-    for p, s, revision, light, snapshot, counted, state in cursors.get("seen", ()):
+    for p, s, revision, light, *snapshot in cursors.get("seen", ()):
         loaded.seen[(p, s)] = revision
         if not light:
             loaded.heavy.add((p, s))
-        elif state is not None:
-            loaded.snapshots[(p, s)] = (StreamMark(snapshot, counted), state)
-            loaded.read[(p, s)] = len(state)
+        elif snapshot[0] is not None:
+            stored = StoredSnapshot(p, s, *snapshot)
+            loaded.snapshots[(p, s)] = stored
+            loaded.read[(p, s)] = len(stored.payload)
     for p, principal, operation, key, request_hash, command_id, status, body, headers in cursors.get("records", ()):
         loaded.records[(p, principal, operation, key)] = IdempotencyRecord(
             request_hash, command_id, status, bytes(body or b""), msgspec.json.decode(headers or "{}")
         )
-    for p, s, revision, topic, payload, recorded_at, actor in cursors.get("tails", ()):
-        loaded.tails.setdefault((p, s), []).append((revision, topic, payload, recorded_at, actor))
-        loaded.read[(p, s)] = loaded.read.get((p, s), 0) + len(payload or "")
+    for event in tails:
+        name = event.project_id, event.stream_id
+        loaded.tails.setdefault(name, []).append(event)
+        loaded.read[name] = loaded.read.get(name, 0) + len(event.payload or "")
     return loaded
 
 
@@ -270,9 +273,9 @@ def fold_stream(registry: Registry, cache: StateCache, stream: Stream, loaded: L
     if known is not None:
         revision, state, rows = fold_tail(stream, known.revision, known.state, tail, registry, known.rows)
     else:
-        mark, text = loaded.snapshots.get(name, (StreamMark(), None))
-        state = machine.initial if text is None else msgspec.json.decode(text, type=machine.state_type)
-        revision, state, _ = fold_tail(stream, mark.revision, state, tail)
+        snapshot = loaded.snapshots.get(name)
+        state = machine.initial if snapshot is None else snapshot.decoded(machine.state_type)
+        revision, state, _ = fold_tail(stream, 0 if snapshot is None else snapshot.revision, state, tail)
         # Rows were read whole, under the same lock.
         rows = {p.name: loaded.rows.get((p.name, *name)) for p in registry.inline.get(machine.kind, ())}
     check_head(stream, revision, head.revision)
@@ -283,7 +286,7 @@ def fold_tail(
     stream: Stream,
     revision: int,
     state: Any,
-    tail: Iterable[TailRow],
+    tail: Iterable[StreamEvent],
     registry: Registry | None = None,
     rows: Mapping[str, Any] = _NO_ROWS,
 ) -> tuple[int, Any, Mapping[str, Any]]:
@@ -293,19 +296,18 @@ def fold_tail(
     for a gap, and whatever reading an event raises.
     """
     evolve, kind = stream.machine.evolve, stream.machine.kind
-    for next_revision, topic, payload, at, actor in tail:
-        if next_revision != revision + 1:
-            raise StreamDamaged(stream, f"event {next_revision} follows event {revision}")
-        revision = next_revision
-        if payload is None:
+    for stored in tail:
+        if stored.revision != revision + 1:
+            raise StreamDamaged(stream, f"event {stored.revision} follows event {revision}")
+        revision = stored.revision
+        if stored.payload is None:
             continue
         try:
-            event = decode_event(topic, payload)
+            recorded = MAPPER.to_domain_event(stored)
         except UnknownTopic as unknown:
             raise StreamIsNewer(stream, unknown.topic) from None
-        state = evolve(state, event)
+        state = evolve(state, recorded.event)
         if registry is not None:
-            recorded = Recorded(stream.id, revision, event, stream.project_id, int(at.timestamp()), actor)
             rows = fold_rows(registry, kind, rows, recorded)
     return revision, state, rows
 

@@ -33,8 +33,7 @@ class NewEvent(NamedTuple):
     command: Command
     command_id: str
     stream: Stream
-    revision: int
-    event: Event
+    recorded: Recorded
 
 
 class Working(msgspec.Struct, frozen=True):
@@ -122,7 +121,7 @@ class UnitOfWork:
             revision += 1
             recorded = Recorded(stream.id, revision, event, stream.project_id, now, actor)
             rows = fold_rows(self._batch.registry, stream.machine.kind, rows, recorded)
-            self._events.append(NewEvent(self._command, self._command_id, stream, revision, event))
+            self._events.append(NewEvent(self._command, self._command_id, stream, recorded))
         if events:
             self._streams[name] = Working(stream, revision, state, rows, working.read, documents)
         return state

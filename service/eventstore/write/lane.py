@@ -21,11 +21,11 @@ from typing import NamedTuple
 import psycopg
 import structlog
 
+from service.eventstore import statements
 from service.eventstore.connect.connection import Connection
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Command, Outcome
 from service.eventstore.declare.faults import Meaning, judge
-from service.eventstore.state import statements
 from service.eventstore.state.cache import Entry, StreamName
 from service.eventstore.state.loading import WritingSession
 from service.eventstore.state.unit import Registry

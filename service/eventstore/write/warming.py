@@ -8,7 +8,7 @@ under the lock and reads only what came after. What had to be replayed at length
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache as memoized
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -18,12 +18,14 @@ import psycopg
 import structlog
 
 from projections.kernel import Table
+from service.eventstore import statements
 from service.eventstore.connect.connection import Connection
 from service.eventstore.declare.faults import StreamDamaged, StreamFault
-from service.eventstore.state import statements
+from service.eventstore.recorder import FencedRecorder
 from service.eventstore.state.cache import NOTHING, KnownStream, StateCache, StreamMark, StreamName
-from service.eventstore.state.loading import TailRow, WritingSession, check_head, fold_tail
+from service.eventstore.state.loading import WritingSession, check_head, fold_tail
 from service.eventstore.state.unit import Registry
+from service.eventstore.stored import StreamEvent
 from service.eventstore.write.writing import outgrown
 from service.fairness.turns import InTurn
 from statemachines.kernel.machine import Stream
@@ -91,7 +93,7 @@ def load_stream(connection: Connection, registry: Registry, stream: Stream) -> W
     revision = snapshot.revision
     state = machine.initial if text is None else msgspec.json.decode(text, type=machine.state_type)
     for page in _pages(connection, stream, revision, head):
-        read += sum(len(payload or "") for _, _, payload, _, _ in page)
+        read += sum(len(event.payload or "") for event in page)
         revision, state, _ = fold_tail(stream, revision, state, page)
     check_head(stream, revision, head)
     known = KnownStream(
@@ -100,16 +102,16 @@ def load_stream(connection: Connection, registry: Registry, stream: Stream) -> W
     return Warm(stream.name, _keep_snapshot(connection, stream, known), oids)
 
 
-def _pages(connection: Connection, stream: Stream, after: int, until: int) -> Iterator[list[TailRow]]:
+def _pages(connection: Connection, stream: Stream, after: int, until: int) -> Iterator[Sequence[StreamEvent]]:
     """Read the events of a stream page by page, each of a bounded size."""
-    size = SMALL_PAGE
+    recorder, size = FencedRecorder.over(connection), SMALL_PAGE
     while after < until:
-        page = connection.execute(statements.PAGE, (*stream.name, after, until, size), prepare=True).fetchall()
+        page = recorder.select_events(stream.id, project_id=stream.project_id, gt=after, lte=until, limit=size)
         if not page:
             return
         yield page
-        after = page[-1][0]
-        weight = sum(len(payload or "") for _, _, payload, _, _ in page)
+        after = page[-1].revision
+        weight = sum(len(event.payload or "") for event in page)
         size = max(SMALL_PAGE, min(LARGE_PAGE, 2 * size, size * PAGE_BYTES // (weight + 1)))
 
 

@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+from eventsourcing.persistence import StoredEvent
 
 from projections.kernel import Table
+from service.eventstore import statements
 from service.eventstore.connect.connection import COMMITTED, Connection
 from service.eventstore.connect.pipeline import Value, columns
 from service.eventstore.declare.codec import (
     CHAIN_START,
     EventEnvelope,
-    canonical,
     hash_chain,
     hash_leaf,
     hash_payload,
@@ -22,10 +23,11 @@ from service.eventstore.declare.codec import (
 )
 from service.eventstore.declare.commands import IdempotencyRecord
 from service.eventstore.declare.faults import CommitNotConfirmed
-from service.eventstore.state import statements
+from service.eventstore.recorder import Fence, FencedRecorder
 from service.eventstore.state.cache import NOTHING, Entry, KnownStream, StateCache, StreamMark, StreamName
 from service.eventstore.state.loading import Loaded, StreamHead
 from service.eventstore.state.unit import Batch, NewEvent, Working
+from service.eventstore.stored import MAPPER, LogEvent, StoredSnapshot
 from service.ids import new_id
 
 SALT_BYTES = 16
@@ -44,28 +46,6 @@ class Accepted(NamedTuple):
     record: IdempotencyRecord
 
 
-class _EventRow(msgspec.Struct, frozen=True):
-    """An event as its insert takes it; hashes and salt in hex."""
-
-    project_id: str
-    stream_id: str
-    revision: int
-    kind: str
-    topic: str
-    payload: msgspec.Raw
-    event_id: str
-    command_id: str
-    actor_kind: str
-    actor_id: str
-    request_id: str
-    correlation_id: str
-    causation_id: str
-    salt: str
-    payload_hash: str
-    leaf: str
-    chain: str
-
-
 class _RecordRow(msgspec.Struct, frozen=True):
     """An idempotency record as its insert takes it."""
 
@@ -81,22 +61,10 @@ class _RecordRow(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
 
 
-class _SnapshotRow(NamedTuple):
-    """A snapshot as its upsert takes it."""
-
-    project_id: str
-    stream_id: str
-    revision: int
-    version: int
-    state: str
-    bytes: int
-    size: int
-
-
 class _Written(NamedTuple):
     """Events laid out, and for each stream that they belong to its new chain and the bytes of payload they add."""
 
-    rows: list[_EventRow]
+    rows: list[LogEvent]
     chains: dict[StreamName, bytes]
     added: dict[StreamName, int]
 
@@ -115,21 +83,16 @@ def write(
     marks = {name: _mark(working, loaded.heads.get(name), added[name]) for name, working in changed.items()}
     snapshots = _snapshots_due(changed, marks, loaded, cache)
     marks.update({(s.project_id, s.stream_id): StreamMark(s.revision, s.bytes) for s in snapshots})
-    updates, inserts = _heads(batch, loaded, marks, chains)
+    moved, made = _heads(batch, loaded, marks, chains)
     records = {item.entry.record: _record(item) for item in accepted}  # Of twins with pending answers, the last one.
     new_records = [record for name, record in records.items() if name not in loaded.records]
     settled = [record for name, record in records.items() if name in loaded.records]
     execute = connection.execute
+    recorder = FencedRecorder.over(connection)
     with connection.pipeline():
-        if events:
-            execute(statements.INSERT_EVENTS, (batch.moment, _encode(events).decode()), prepare=True)
-        if updates:
-            execute(statements.UPDATE_HEADS, (*columns(updates, 7), len(updates)), prepare=True)
-        if inserts:
-            execute(statements.INSERT_HEADS, columns(inserts, 7), prepare=True)
+        recorder.insert_events(events, fence=Fence(batch.moment, moved, made))
         _write_rows(connection, batch)
-        if snapshots:
-            execute(statements.UPSERT_SNAPSHOTS, columns(snapshots, 7), prepare=True)
+        recorder.snapshots.insert_events(snapshots)
         if new_records:
             execute(statements.INSERT_RECORDS, (batch.moment, _encode(new_records).decode()), prepare=True)
         if settled:
@@ -151,23 +114,25 @@ def _assemble(batch: Batch, loaded: Loaded) -> _Written:
     salts = os.urandom(SALT_BYTES * len(batch.events))
     for place, new in enumerate(batch.events):
         name = new.stream.name
-        payload = canonical(new.event)
+        stored = MAPPER.to_stored_event(new.recorded)
+        payload = stored.state
         salt = salts[SALT_BYTES * place : SALT_BYTES * (place + 1)]
         payload_hash = hash_payload(salt, payload)
-        envelope = _envelope(new, at, payload_hash)
+        envelope = _envelope(new, stored, at, payload_hash)
         leaf = hash_leaf(envelope)
         previous = written.chains.get(name) or loaded.heads.get(name, _NO_HEAD).chain
         chain = hash_chain(previous, leaf)
         written.chains[name] = chain
         written.added[name] = written.added.get(name, 0) + len(payload)
         written.rows.append(
-            _EventRow(
+            LogEvent(
+                None,
                 envelope.project_id,
                 envelope.stream_id,
                 envelope.revision,
                 envelope.kind,
                 envelope.topic,
-                msgspec.Raw(payload),
+                payload.decode(),
                 envelope.event_id,
                 envelope.command_id,
                 envelope.actor_kind,
@@ -175,23 +140,24 @@ def _assemble(batch: Batch, loaded: Loaded) -> _Written:
                 envelope.request_id,
                 envelope.correlation_id,
                 envelope.causation_id,
-                salt.hex(),
-                envelope.payload_hash,
-                leaf.hex(),
-                chain.hex(),
+                batch.moment,
+                salt,
+                payload_hash,
+                leaf,
+                chain,
             )
         )
     return written
 
 
-def _envelope(new: NewEvent, at: int, payload_hash: bytes) -> EventEnvelope:
+def _envelope(new: NewEvent, stored: StoredEvent, at: int, payload_hash: bytes) -> EventEnvelope:
     origin = new.command.origin
     return EventEnvelope(
         project_id=new.stream.project_id,
         stream_id=new.stream.id,
-        revision=new.revision,
+        revision=stored.originator_version,
         kind=new.stream.machine.kind,
-        topic=new.event.TOPIC,
+        topic=stored.topic,
         event_id=new_id("event"),
         command_id=new.command_id,
         actor_kind=origin.actor_kind,
@@ -216,7 +182,7 @@ def _heads(
     """Lay out the heads as their update and their insert take them; no documents: an empty text."""
     updates: list[tuple[Value, ...]] = []
     inserts: list[tuple[Value, ...]] = []
-    written = {new.stream.name for new in batch.events if new.event.DOCUMENT}
+    written = {new.stream.name for new in batch.events if new.recorded.event.DOCUMENT}
     for name, mark in marks.items():
         working, head = batch.streams[name], loaded.heads.get(name)
         documents = _encode(working.documents).decode() if name in written else ""
@@ -240,7 +206,7 @@ def outgrown(mark: StreamMark, snapshot: StreamMark) -> bool:
 
 def _snapshots_due(
     changed: Mapping[StreamName, Working], marks: Mapping[StreamName, StreamMark], loaded: Loaded, cache: StateCache
-) -> list[_SnapshotRow]:
+) -> list[StoredSnapshot]:
     """The snapshots of streams that have outgrown theirs; one whose bytes were not counted begins to count."""
     due = []
     for name, working in changed.items():
@@ -249,14 +215,15 @@ def _snapshots_due(
             state = _encode(working.state)
             version = working.stream.machine.snapshot_version
             counted = max(0, mark.bytes)
-            due.append(_SnapshotRow(*name, mark.revision, version, state.decode(), counted, len(state)))
+            due.append(StoredSnapshot(*name, mark.revision, version, state.decode(), counted, len(state)))
     return due
 
 
 def _last_snapshot(name: StreamName, loaded: Loaded, known: KnownStream | None) -> StreamMark:
     if known is not None:
         return known.snapshot
-    return loaded.snapshots[name][0] if name in loaded.snapshots else StreamMark()
+    stored = loaded.snapshots.get(name)
+    return StreamMark() if stored is None else StreamMark(stored.revision, stored.bytes)
 
 
 def _write_rows(connection: Connection, batch: Batch) -> None:

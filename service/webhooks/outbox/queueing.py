@@ -13,13 +13,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+from eventsourcing.persistence import Tracking
 
 from schemas.webhooks import FENCED
 from service.eventstore.connect.connection import Connection
 from service.eventstore.connect.facts import Facts
-from service.eventstore.history.stored import StoredEvent, read_log
 from service.eventstore.log.reactor import Repeating
+from service.eventstore.recorder import FencedRecorder, PositionRecorder
 from service.eventstore.store import EventStore
+from service.eventstore.stored import LogEvent
 from service.sql import Query, load_query
 from service.webhooks.outbox.composing import Data, ToldEvent, data_of
 from service.webhooks.sending import delivery_id
@@ -33,12 +35,10 @@ NAME = "outbox"
 PAGE = 500
 POLL = 0.5  # seconds; the sequencer of the same worker wakes it
 
-_PLACE = load_query("webhooks", "place")
 _SUBSCRIPTIONS = load_query("webhooks", "subscriptions")
 _KEEP = load_query("webhooks", "keep_subscriptions")
 _FORGET = load_query("webhooks", "forget_subscriptions")
 _QUEUE = load_query("webhooks", "queue")
-_MOVE = load_query("webhooks", "move")
 
 _OWN = frozenset(
     event.TOPIC
@@ -66,23 +66,23 @@ class Subscription(NamedTuple):
 def queue_once(connection: Connection) -> int:
     """Read the next page of the log. Returns its number of events, 0 also while another process reads it."""
     with connection.transaction():
-        row = connection.execute(_PLACE, {"name": NAME}).fetchone()
-        if row is None:
+        places = PositionRecorder.over(connection)
+        position = places.take(NAME)
+        if position is None:
             return 0
-        events = read_log(connection, row[0], PAGE)
+        events = FencedRecorder.over(connection).select_after(position, PAGE)
         if not events:
             return 0
         _Page(connection, [event for event in events if _concerns(event)]).queue()
-        moved = {"name": NAME, "position": events[-1].position}
-        connection.execute(_MOVE, moved)
+        places.insert_tracking(Tracking(NAME, events[-1].id))
         return len(events)
 
 
-def _concerns(event: StoredEvent) -> bool:
+def _concerns(event: LogEvent) -> bool:
     return _is_own(event) or name_of(event.topic) is not None
 
 
-def _is_own(event: StoredEvent) -> bool:
+def _is_own(event: LogEvent) -> bool:
     """Whether an event of any version is one of webhooks themselves, or the fence of their project."""
     try:
         return latest_topic(event.topic) in _OWN
@@ -93,7 +93,7 @@ def _is_own(event: StoredEvent) -> bool:
 class _Page:
     """The events of one page about webhooks and their subjects."""
 
-    def __init__(self, connection: Connection, events: list[StoredEvent]) -> None:
+    def __init__(self, connection: Connection, events: list[LogEvent]) -> None:
         self._connection = connection
         self._events = events
         self._known: dict[str, dict[str, Subscription]] = {}
@@ -116,7 +116,7 @@ class _Page:
                 self._follow(event)
         self._write()
 
-    def _follow(self, event: StoredEvent) -> None:
+    def _follow(self, event: LogEvent) -> None:
         """Take in an event of a webhook, or of its whole project."""
         assert event.position is not None, "the log is read by position"
         mine = self._known.setdefault(event.project_id, {})
@@ -150,7 +150,7 @@ class _Page:
             self._known[project_id][webhook_id] = after
         self._changed[project_id, webhook_id] = after
 
-    def _queue(self, event: StoredEvent, name: str) -> None:
+    def _queue(self, event: LogEvent, name: str) -> None:
         """Queue an event under a name for each webhook subscribed to that."""
         for webhook_id, one in self._known.get(event.project_id, {}).items():
             if one.active and is_subscribed(one.events, name):

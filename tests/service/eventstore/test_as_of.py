@@ -12,8 +12,8 @@ import pytest
 from service.eventstore.declare.faults import StreamIsNewer
 from service.eventstore.history import as_of
 from service.eventstore.history.as_of import Mark, MarkAhead, Past, parse_mark, until
-from service.eventstore.history.stored import read_stream
 from service.eventstore.log.sequencer import sequence_all
+from service.eventstore.recorder import FencedRecorder
 from service.eventstore.store import EventStore
 from tests.support.later import LaterRelease, later_projection
 from tests.support.toy import LIVE_TOYS, TOY, TOYS, toy_stream
@@ -78,7 +78,7 @@ class Weighed:
     async def fetch(self, query: str, *values: Any) -> list[Any]:
         found = await self._store.fetch(query, *values)
         if query not in as_of.BOUND.values():
-            self.pages.append([len(payload) for _, _, payload, *_ in found])
+            self.pages.append([len(payload) for *_, payload, _, _ in found])
         return found
 
 
@@ -171,7 +171,7 @@ async def test_a_replay_takes_the_same_events(store: EventStore, sql: Sql) -> No
     """What the command line folds up to a mark ends where the row does."""
     for _ in range(3):
         await store.execute(bump(1))
-    events = read_stream(sql, "toy_1")
+    events = FencedRecorder.over(sql).select_placed("toy_1")
     for revision in range(len(events) + 1):
         assert [event.revision for event in until(sql, Mark("r", revision), events)] == list(range(1, revision + 1))
     with pytest.raises(MarkAhead):

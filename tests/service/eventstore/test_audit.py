@@ -11,8 +11,8 @@ import pytest
 
 from service.eventstore.declare.codec import CHAIN_START
 from service.eventstore.history.audit import Problem, check_event, check_history
-from service.eventstore.history.stored import read_stream
 from service.eventstore.log.sequencer import sequence_all
+from service.eventstore.recorder import FencedRecorder
 from tests.support.cluster import TestCluster
 from tests.support.handwritten import begin_purging, erase
 from tests.support.rounds import Bench, count
@@ -51,7 +51,7 @@ def test_history_as_it_was_written_has_no_problem(bench: Bench, sql: Sql):
     assert problems(sql) == []
     assert count(sql, "unsequenced") == 1
     chain = CHAIN_START
-    for event in read_stream(sql, "toy_1"):
+    for event in FencedRecorder.over(sql).select_placed("toy_1"):
         assert check_event(event, chain) is None
         chain = event.chain
 

@@ -27,10 +27,12 @@ from eventsourcing.persistence import (
 from eventsourcing.popo import POPOTrackingRecorder
 from eventsourcing.projection import Projection, ProjectionRunner
 
-from service.eventstore import library
+from service.eventstore import recorder as recorders
 from service.eventstore.declare.codec import canonical
-from service.eventstore.library import ErasedEvent, Factory, LogRecorder, MsgspecMapper
+from service.eventstore.library import ErasedEvent, Factory
 from service.eventstore.log.sequencer import sequence_all
+from service.eventstore.recorder import AddressedDatastore, FencedRecorder
+from service.eventstore.stored import MsgspecMapper, StreamEvent
 from statemachines.kernel.machine import Recorded, replay
 from statemachines.kernel.topics import UnknownTopic
 from tests.support.rounds import Bench, count
@@ -40,13 +42,13 @@ Sql = psycopg.Connection[Any]
 
 
 @pytest.fixture
-def recorder(toys_url: str) -> Iterator[LogRecorder]:
-    made = LogRecorder(toys_url)
+def recorder(toys_url: str) -> Iterator[FencedRecorder]:
+    made = FencedRecorder(AddressedDatastore(toys_url))
     yield made
     made.close()
 
 
-def test_the_librarys_event_store_reads_a_stream(bench: Bench, recorder: LogRecorder):
+def test_the_librarys_event_store_reads_a_stream(bench: Bench, recorder: FencedRecorder):
     """Its `get` yields our events, in order, from and to a revision, forwards and backwards."""
     bench.run(*(simple_bump(op=str(n)) for n in range(4)), simple_bump(2))
     store = LibraryStore(mapper=MsgspecMapper(), recorder=recorder)
@@ -59,7 +61,7 @@ def test_the_librarys_event_store_reads_a_stream(bench: Bench, recorder: LogReco
     assert list(store.get("toy_9")) == []
 
 
-def test_the_librarys_notification_log_is_the_gap_free_one(bench: Bench, recorder: LogRecorder):
+def test_the_librarys_notification_log_is_the_gap_free_one(bench: Bench, recorder: FencedRecorder):
     """Only what has a position; by pages, from a position, up to one, and by topic."""
     assert recorder.max_notification_id() is None
     bench.run(*(simple_bump(n) for n in range(4)))
@@ -87,7 +89,7 @@ def test_the_librarys_notification_log_is_the_gap_free_one(bench: Bench, recorde
     assert (mapped.originator_id, mapped.event) == ("toy_0", ToyOpened("new"))
 
 
-def test_the_mapper_goes_both_ways_with_the_stored_bytes(bench: Bench, recorder: LogRecorder):
+def test_the_mapper_goes_both_ways_with_the_stored_bytes(bench: Bench, recorder: FencedRecorder):
     """State is the canonical form that the hashes are made of, whatever order JSONB keeps."""
     bench.run(simple_bump(op="ö", note='"'))
     mapper = MsgspecMapper()
@@ -99,7 +101,7 @@ def test_the_mapper_goes_both_ways_with_the_stored_bytes(bench: Bench, recorder:
         assert (made.topic, made.state) == (stored.topic, stored.state)
 
 
-def test_nothing_is_written_through_the_library(bench: Bench, recorder: LogRecorder, sql: Sql):
+def test_nothing_is_written_through_the_library(bench: Bench, recorder: FencedRecorder, sql: Sql):
     """There is one write path."""
     event = StoredEvent("toy_1", 1, ToyOpened.TOPIC, b'{"label":"x"}')
     with pytest.raises(NotSupportedError, match="only the command loop writes events"):
@@ -132,7 +134,7 @@ def four(bench: Bench) -> Bench:
     return bench
 
 
-def test_insert_and_select(recorder: LogRecorder, four: Bench):
+def test_insert_and_select(recorder: FencedRecorder, four: Bench):
     """AggregateRecorderTestCase: a stream whole, backwards, its end, and between revisions."""
     assert recorder.select_events("toy_3") == []
     assert recorder.select_events("toy_3", desc=True, limit=1) == []
@@ -147,7 +149,7 @@ def test_insert_and_select(recorder: LogRecorder, four: Bench):
     assert places(recorder.select_events("toy_1", gt=2)) == [("toy_1", 3)]  # a stream shows what has no position yet
 
 
-def test_insert_select(recorder: LogRecorder, bench: Bench):
+def test_insert_select(recorder: FencedRecorder, bench: Bench):
     """ApplicationRecorderTestCase: from, up to, by topic, limited, with and without the start."""
     assert list(recorder.select_notifications(start=None, limit=3)) == []
     assert list(recorder.select_notifications(start=None, limit=3, topics=[ToyOpened.TOPIC])) == []
@@ -184,7 +186,7 @@ def test_insert_select(recorder: LogRecorder, bench: Bench):
     assert recorder.max_notification_id() == 4
 
 
-def test_insert_subscribe(recorder: LogRecorder, four: Bench):
+def test_insert_subscribe(recorder: FencedRecorder, four: Bench):
     """The same case for subscriptions: from a place, over new events, by topic, and stopped at each moment."""
     for start in (0, None):
         with recorder.subscribe(gt=start) as subscription:
@@ -210,11 +212,11 @@ def test_insert_subscribe(recorder: LogRecorder, four: Bench):
 
 
 def test_a_subscription_by_topic_goes_on_over_what_it_does_not_want(
-    recorder: LogRecorder, four: Bench, monkeypatch: pytest.MonkeyPatch
+    recorder: FencedRecorder, four: Bench, monkeypatch: pytest.MonkeyPatch
 ):
     """It looks through windows and pages of the log, and comes to the end."""
-    monkeypatch.setattr(library, "WINDOW", 3)
-    monkeypatch.setattr(library, "PAGE", 2)
+    monkeypatch.setattr(recorders, "WINDOW", 3)
+    monkeypatch.setattr(recorders, "PAGE", 2)
     four.run(*(simple_bump(1) for _ in range(7)), simple_bump(3))
     sequence_all(four.connection)
     with recorder.subscribe(topics=[ToyOpened.TOPIC]) as subscription:
@@ -223,7 +225,7 @@ def test_a_subscription_by_topic_goes_on_over_what_it_does_not_want(
         assert ids([next(subscription) for _ in range(13)]) == list(range(1, 14))
 
 
-def test_concurrent_readers_miss_nothing(recorder: LogRecorder, toys_url: str):
+def test_concurrent_readers_miss_nothing(recorder: FencedRecorder, toys_url: str):
     """test_concurrent_no_conflicts writes and reads at once. Ours also looks at what the readers saw: all, in order."""
     writers = [Bench(toys_url) for _ in range(3)]
     numbering = Bench(toys_url)
@@ -310,10 +312,11 @@ def test_the_librarys_application_and_its_runner_read_the_log(four: Bench, toys_
 
 
 def test_an_erased_event_is_told_as_one_and_an_unknown_one_stops_the_reader(
-    recorder: LogRecorder, four: Bench, sql: Sql
+    recorder: FencedRecorder, four: Bench, sql: Sql
 ):
     """The place of an erased event stays. A reader that is older than the service must not pass over what it lacks."""
-    erased = library.StoredInLog("toy_1", 1, ToyOpened.TOPIC, b"null", 1, "proj_a", 5, "key:key_1")
+    erased = StreamEvent("proj_a", "toy_1", 1, ToyOpened.TOPIC, None, 5, "key:key_1")
+    assert erased.state == b"null"
     assert MsgspecMapper().to_domain_event(erased) == Recorded(
         "toy_1", 1, ErasedEvent(ToyOpened.TOPIC), "proj_a", 5, "key:key_1"
     )
@@ -336,7 +339,9 @@ def test_the_factory_says_what_it_does_not_make(toys_url: str):
         without.application_recorder()
 
 
-def test_a_lost_connection_is_made_again_and_a_wrong_address_told_at_once(recorder: LogRecorder, four: Bench, sql: Sql):
+def test_a_lost_connection_is_made_again_and_a_wrong_address_told_at_once(
+    recorder: FencedRecorder, four: Bench, sql: Sql
+):
     with recorder.subscribe() as subscription:
         assert next(subscription).id == 1
         sql.execute(
@@ -347,10 +352,10 @@ def test_a_lost_connection_is_made_again_and_a_wrong_address_told_at_once(record
         sequence_all(four.connection)
         assert ids([next(subscription) for _ in range(4)]) == [2, 3, 4, 5]
     began = time.monotonic()
-    nobody = LogRecorder("postgresql://nobody@127.0.0.1:1/none")
+    nobody = FencedRecorder(AddressedDatastore("postgresql://nobody@127.0.0.1:1/none"))
     with pytest.raises(OperationalError), nobody.subscribe() as subscription:
         next(subscription)
-    assert time.monotonic() - began < library.AWAY_SECONDS
+    assert time.monotonic() - began < recorders.AWAY_SECONDS
 
 
 def test_the_library_makes_no_tables(toys_url: str, sql: Sql):

@@ -18,11 +18,11 @@ from service.eventstore.history.as_of import Mark, Past
 from service.eventstore.history.audit import check_history, check_projection
 from service.eventstore.history.bundle import bundle
 from service.eventstore.history.rebuild import rebuild
-from service.eventstore.history.stored import exported, read_log, read_stream
-from service.eventstore.library import LogRecorder, MsgspecMapper
 from service.eventstore.log.sequencer import sequence_all
+from service.eventstore.recorder import AddressedDatastore, FencedRecorder
 from service.eventstore.state.unit import Registry
 from service.eventstore.store import EventStore
+from service.eventstore.stored import MsgspecMapper, exported
 from statemachines.kernel.machine import Recorded, StateMachine, Stream, replay, transition_table
 from tests.support import toy
 from tests.support.toy import TOY, TOYS, Status, Toy, ToyBumped, ToyClosed, ToyOpened, command, simple_bump, toy_stream
@@ -96,10 +96,10 @@ async def test_every_reader_sees_the_latest_version(store: EventStore, old_store
     await store.execute(simple_bump())
     await close_old(old_store)
     sequence_all(sql)
-    streamed = [event.recorded().event for event in read_stream(sql, "toy_1")]
+    streamed = [event.recorded().event for event in FencedRecorder.over(sql).select_placed("toy_1")]
     assert streamed[-1] == LIFTED
-    assert [event.recorded().event for event in read_log(sql, 0)] == streamed
-    with closing(LogRecorder(toys_url)) as recorder:
+    assert [event.recorded().event for event in FencedRecorder.over(sql).select_after(0)] == streamed
+    with closing(FencedRecorder(AddressedDatastore(toys_url))) as recorder:
         library = LibraryStore(mapper=MsgspecMapper(), recorder=recorder)
         assert [recorded.event for recorded in library.get("toy_1")] == streamed
     assert replay(TOY, streamed).status is Status.CLOSED
@@ -132,7 +132,7 @@ async def test_what_is_stored_stays_what_it_was(store: EventStore, old_store: Ev
     assert list(check_history(sql)) == []
     [shown] = (await bundle(store, [toy_stream().name])).streams
     assert (shown.events[-1].topic, shown.events[-1].payload) == ("toy.closed.v1", {})
-    line = [exported(event) for event in read_log(sql, 0)][-1]
+    line = [exported(event) for event in FencedRecorder.over(sql).select_after(0)][-1]
     assert (line["topic"], line["payload"]) == ("toy.closed.v1", {})
     assert sql.execute(
         "select topic, payload::text, payload_hash, leaf, chain from events order by seq"

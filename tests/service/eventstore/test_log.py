@@ -18,9 +18,9 @@ from service.eventstore.connect.connection import connect
 from service.eventstore.declare.commands import Answer, Unit
 from service.eventstore.declare.faults import CommitNotConfirmed
 from service.eventstore.history.audit import check_history
-from service.eventstore.history.stored import follow, read_log, read_stream
 from service.eventstore.log.reactor import NAME, Job, Reactor, react_once
 from service.eventstore.log.sequencer import BATCH, Sequencer, sequence_all, sequence_once
+from service.eventstore.recorder import FencedRecorder
 from service.eventstore.store import EventStore
 from tests.support.cluster import TestCluster
 from tests.support.daemon import REACTIONS, Daemon
@@ -48,7 +48,9 @@ def uncommitted(toys_url: str, number: int) -> Bench:
 def test_positions_follow_the_order_of_insertion(bench: Bench, sql: Sql):
     bench.run(simple_bump(1), simple_bump(2), simple_bump(1))
     assert sequence_all(bench.connection) == 5
-    assert [(event.position, event.stream_id, event.revision) for event in read_log(sql, 0)] == [
+    assert [
+        (event.position, event.stream_id, event.revision) for event in FencedRecorder.over(sql).select_after(0)
+    ] == [
         (1, "toy_1", 1),
         (2, "toy_1", 2),
         (3, "toy_2", 1),
@@ -101,10 +103,10 @@ def test_an_open_transaction_hides_nothing_but_its_own_events(
         writing.execute("create table something (id int)")
         bench.run(simple_bump(2))
         assert sequence_all(bench.connection) == 2
-        assert [event.stream_id for event in read_log(sql, 0)] == ["toy_2", "toy_2"]
+        assert [event.stream_id for event in FencedRecorder.over(sql).select_after(0)] == ["toy_2", "toy_2"]
     late.connection.execute("commit")
     assert sequence_all(bench.connection) == 2
-    assert [event.stream_id for event in read_log(sql, 2)] == ["toy_1", "toy_1"]
+    assert [event.stream_id for event in FencedRecorder.over(sql).select_after(2)] == ["toy_1", "toy_1"]
     assert positions(sql) == [1, 2, 3, 4]
     late.close()
 
@@ -121,7 +123,7 @@ def tailer(url: str, start: int, *, restart: bool = False) -> Iterator[list[tupl
             with psycopg.connect(url, autocommit=True) as connection:
                 until = time.monotonic() + (0.2 if restart else 3600)
                 while time.monotonic() < until and not stopped.is_set():
-                    for event in read_log(connection, cursor, random.randint(1, 300)):
+                    for event in FencedRecorder.over(connection).select_after(cursor, random.randint(1, 300)):
                         seen.append((event.position, event.stream_id, event.revision))
                         cursor = event.position
                     time.sleep(0.003)
@@ -184,7 +186,7 @@ async def test_readers_miss_nothing_while_sequencers_die(
     assert sum(daemon.killed for daemon in daemons) == 12
     assert grown == 6
     assert positions(sql) == list(range(1, total + 1))
-    log = [(event.position, event.stream_id, event.revision) for event in follow(sql)]
+    log = [(event.position, event.stream_id, event.revision) for event in FencedRecorder.over(sql).follow()]
     assert first == restarted == log
     assert middle == log[300:]
     assert list(check_history(sql)) == []
@@ -219,11 +221,11 @@ def test_streams_can_be_read_by_their_name(bench: Bench, sql: Sql):
     bench.run(simple_bump(1, op="a"))
     sequence_all(bench.connection)
     bench.run(simple_bump(1, op="b"))
-    events = read_stream(sql, "toy_1")
+    events = FencedRecorder.over(sql).select_placed("toy_1")
     assert [event.position for event in events] == [1, 2, None]
     assert [event.recorded().event for event in events] == [ToyOpened("new"), ToyBumped(1, "a"), ToyBumped(1, "b")]
     assert events[0].recorded().actor == "key:k1"
-    assert read_stream(sql, "toy_9") == []
+    assert FencedRecorder.over(sql).select_placed("toy_9") == []
 
 
 # ---- jobs ---------------------------------------------------------------------------------------------------------
@@ -236,7 +238,7 @@ def jobs(sql: Sql, task: str) -> list[Any]:
 
 
 def expected_jobs(sql: Sql) -> Counter[str]:
-    return Counter(event.event_id for event in follow(sql) if event.topic == ToyBumped.TOPIC)
+    return Counter(event.event_id for event in FencedRecorder.over(sql).follow() if event.topic == ToyBumped.TOPIC)
 
 
 def close(number: int | str, project: str = "proj_a") -> Any:

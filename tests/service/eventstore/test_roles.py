@@ -19,8 +19,7 @@ from click.testing import CliRunner, Result
 from service.cli import main
 from service.cli.shared.auditing import reader
 from service.eventstore.history.rebuild import rebuild
-from service.eventstore.history.stored import read_log
-from service.eventstore.library import LogRecorder
+from service.eventstore.recorder import AddressedDatastore, FencedRecorder
 from service.eventstore.schema import roles
 from service.eventstore.schema.guards import Weakness, check_guards
 from service.eventstore.schema.migrations import MigrationError
@@ -323,7 +322,7 @@ def run(server: ServerHandle, *words: str) -> Result:
 def test_a_whole_service_runs_without_owning_anything(used: ServerHandle, serving: Sql):
     """It numbers, reacts, keeps partitions and takes telemetry; its processes do not know the owner's address."""
     wait_until(lambda: serving.execute("select count(*) from unsequenced").fetchone() == (0,))
-    assert read_log(serving, 0)
+    assert FencedRecorder.over(serving).select_after(0)
     assert "InsufficientPrivilege" not in used.log()
     assert "permission denied" not in used.log()
     for module in ("service.process.serving", "service.process.worker"):
@@ -385,7 +384,7 @@ def test_every_reading_command_works_for_who_only_reads(
 
 def test_the_eventsourcing_library_reads_the_log_by_that_role(used: ServerHandle, parted: Parted, auditor: Sql):
     wait_until(lambda: auditor.execute("select count(*) from unsequenced").fetchone() == (0,))
-    with closing(LogRecorder(parted.auditor)) as recorder:
+    with closing(FencedRecorder(AddressedDatastore(parted.auditor))) as recorder:
         size = recorder.max_notification_id()
         assert size is not None
         found = recorder.select_notifications(None, size + 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -13,13 +12,14 @@ import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
 
+from service.eventstore import statements
 from service.eventstore.connect.connection import connect
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.eventstore.declare.faults import CommitNotConfirmed, Meaning, StreamDamaged, judge
-from service.eventstore.state import statements
 from service.eventstore.state.cache import Entry, StateCache
 from service.eventstore.state.loading import Loaded, fold_stream, fold_tail
+from service.eventstore.stored import StreamEvent
 from service.eventstore.write.round import Round
 from tests.support import toy
 from tests.support.cluster import TestCluster
@@ -274,7 +274,10 @@ def test_a_head_that_was_moved_by_force_is_noticed(bench: Bench, sql: Sql):
 
 
 def test_a_history_with_a_gap_is_noticed():
-    tail = [(1, "toy.opened.v1", '{"label": "x"}', datetime.now(UTC), "key:k"), (3, "toy.bumped.v1", "", None, "")]
+    tail = [
+        StreamEvent("proj_a", "toy_1", 1, "toy.opened.v1", '{"label": "x"}', 0, "key:k"),
+        StreamEvent("proj_a", "toy_1", 3, "toy.bumped.v1", "", 0, ""),
+    ]
     with pytest.raises(StreamDamaged, match="event 3 follows event 1"):
         fold_tail(toy_stream(), 0, toy.TOY.initial, tail)
 

@@ -12,11 +12,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from service.eventstore import statements
 from service.eventstore.declare.commands import Answer, Command, Unit
 from service.eventstore.declare.faults import StreamDamaged
-from service.eventstore.state import statements
 from service.eventstore.state.cache import StateCache
-from service.eventstore.state.statements import LIGHT, LIGHT_EVENTS
+from service.eventstore.statements import LIGHT, LIGHT_EVENTS
 from service.eventstore.store import EventStore
 from service.eventstore.write import lane as lane_module
 from service.eventstore.write.round import Round
@@ -72,10 +72,10 @@ class Counting:
 
     def execute(self, query: Any, *args: Any, **kwargs: Any) -> Any:
         cursor = self._connection.execute(query, *args, **kwargs)
-        if query == statements.PAGE:
+        if query == statements.STREAM:
             rows = cursor.fetchall()
             self.events += len(rows)
-            self.most = max(self.most, sum(len(row[2]) for row in rows))
+            self.most = max(self.most, sum(len(row[4]) for row in rows))
             return self._Rows(rows)
         return cursor
 

@@ -89,8 +89,8 @@ class MemoryStore:
             return result
 
     def _commit(self, batch: Batch, actor: str) -> None:
-        for _, _, stream, revision, event in batch.events:
-            self.entries.append(Entry(stream.id, revision, event, actor, self.now))
+        for new in batch.events:
+            self.entries.append(Entry(new.stream.id, new.recorded.revision, new.recorded.event, actor, self.now))
         for name, working in batch.streams.items():
             if working.revision:
                 self.streams[name] = working

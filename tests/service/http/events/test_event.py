@@ -20,7 +20,7 @@ import pytest
 from service.events import event as reads
 from service.events import feeds
 from service.eventstore.declare.codec import EventEnvelope, canonical, hash_leaf
-from service.eventstore.history.stored import StoredEvent
+from service.eventstore.stored import LogEvent
 from tests.support import seen
 from tests.support.api import Person, World, ok, refused, world  # noqa: F401 (a fixture)
 
@@ -345,10 +345,10 @@ async def test_cloud_events_fit_their_published_schema(world: World) -> None:  #
 
 def test_an_erased_event_is_shown_as_such() -> None:
     """Without payload and salt; its envelope is the same as before."""
-    names = {name: name for name in StoredEvent._fields}
+    names = {name: name for name in LogEvent._fields}
     hashes = {"payload_hash": b"p" * 32, "leaf": b"l" * 32, "chain": b"c" * 32, "salt": None, "payload": None}
     at = datetime(2026, 11, 26, 20, tzinfo=UTC)
-    event = StoredEvent(**{**names, **hashes, "position": 7, "revision": 1, "recorded_at": at})  # type: ignore[arg-type]
+    event = LogEvent(**{**names, **hashes, "position": 7, "revision": 1, "recorded_at": at})  # type: ignore[arg-type]
     shown = json.loads(reads.encode_event(event))
     assert (shown["erased"], shown["payload"], shown["salt"]) == (True, None, None)
     assert (shown["position"], shown["leaf"], shown["recorded_at"]) == (7, "6c" * 32, int(at.timestamp() * 1_000_000))

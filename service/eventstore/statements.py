@@ -1,4 +1,4 @@
-"""The statements of one round, in their order (see round.py for why this order)."""
+"""The statements of one round, in their order (see round.py for why this order), and those that read events."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from projections.kernel import Table
 from service.eventstore.connect.facts import NOW
+from service.eventstore.stored import EVENT_COLUMNS, STREAM_COLUMNS
 
 # Prepared like all others: a statement that is not takes a cursor of its own, and is parsed in each round.
 BEGIN = "begin"
@@ -42,7 +43,7 @@ LIGHT_EVENTS = 200
 # "offset 0" keeps the planner from taking this apart: `start` is then a bound of the index over events.
 _WANTED = (
     "from (select w.project_id, w.stream_id, h.revision, b.start, "  # noqa: S608 - constants only
-    "s.revision as snapshot, s.bytes as counted, s.state, "
+    "s.revision as snapshot, s.bytes as counted, s.state, s.version, s.size, "
     "h.revision = w.have or (h.bytes >= 0 and b.counted >= 0 "
     f"and h.bytes - b.counted + coalesce(s.size, 0) <= {LIGHT} and h.revision - b.start <= {LIGHT_EVENTS}) as light "
     "from unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::int[]) "
@@ -54,8 +55,8 @@ _WANTED = (
     "case when w.have > 0 then w.bytes else coalesce(s.bytes, 0) end as counted) b offset 0) w "
 )
 SEE_STREAMS = (
-    "select w.project_id, w.stream_id, w.revision, w.light, w.snapshot, w.counted, "
-    f"case when w.light then w.state::text end {_WANTED}"
+    "select w.project_id, w.stream_id, w.revision, w.light, case when w.light then w.snapshot end, w.version, "
+    f"case when w.light then w.state::text end, w.counted, w.size {_WANTED}"
 )
 
 RECORDS = (
@@ -64,17 +65,57 @@ RECORDS = (
     "(select * from unnest(%s::text[], %s::text[], %s::text[], %s::text[]))"
 )
 
-_EVENT = "e.revision, e.topic, e.payload::text, e.recorded_at, e.actor_kind || ':' || e.actor_id"
 TAILS = (
-    f"select e.project_id, e.stream_id, {_EVENT} {_WANTED}"
+    f"select {STREAM_COLUMNS} {_WANTED}"
     "join events e on w.light and w.revision > w.start "
     "and e.project_id = w.project_id and e.stream_id = w.stream_id and e.revision > w.start "
     "order by e.project_id, e.stream_id, e.revision"
 )
-PAGE = (
-    f"select {_EVENT} from events e where e.project_id = %s and e.stream_id = %s "  # noqa: S608 - constants only
+
+STREAM = (
+    f"select {STREAM_COLUMNS} from events e where e.project_id = %s and e.stream_id = %s "  # noqa: S608 - constants only
     "and e.revision > %s::bigint and e.revision <= %s::bigint order by e.revision limit %s::bigint"
 )
+ANY_STREAM = (
+    f"select {STREAM_COLUMNS} from events e where e.stream_id = %s "  # noqa: S608 - constants only
+    "and e.revision > %s::bigint and e.revision <= %s::bigint order by e.project_id, e.revision"
+)
+HISTORY = (
+    f"select {STREAM_COLUMNS} from events e where e.kind = any(%s) "  # noqa: S608 - constants only
+    "and (e.project_id, e.stream_id, e.revision) > (%s, %s, %s) "
+    "order by e.project_id, e.stream_id, e.revision limit %s"
+)
+STREAMS = (
+    f"select {STREAM_COLUMNS} from unnest(%s::text[], %s::text[], %s::bigint[]) h(project_id, stream_id, have) "  # noqa: S608 - constants only
+    "join events e on e.project_id = h.project_id and e.stream_id = h.stream_id and e.revision > h.have "
+    "order by e.project_id, e.stream_id, e.revision"
+)
+PLACED_STREAM = (
+    f"select i.position, {EVENT_COLUMNS} from events e left join log_index i on i.seq = e.seq "  # noqa: S608 - constants only
+    "where e.stream_id = %s order by e.project_id, e.revision"
+)
+ALL_EVENTS = (
+    f"select null::bigint, {EVENT_COLUMNS} from events e "  # noqa: S608 - constants only
+    "order by e.project_id, e.stream_id, e.revision"
+)
+LOG = (
+    f"select i.position, {EVENT_COLUMNS} from log_index i join events e on e.seq = i.seq "  # noqa: S608 - constants only
+    "where i.position > %s::bigint and i.position <= %s::bigint order by i.position limit %s::bigint"
+)
+LOG_OF_TOPICS = LOG.replace(" order by", " and e.topic = any(%s::text[]) order by")
+LOG_SIZE = "select size from log_state"
+
+SNAPSHOT = (
+    "select s.project_id, s.stream_id, s.revision, s.version, s.state::text, s.bytes, s.size from snapshots s "
+    "where s.project_id = %s and s.stream_id = %s"
+)
+
+KEEP_POSITION = (
+    "insert into checkpoints as c (name, position) values (%s, %s::bigint) on conflict (name) do update "
+    "set position = excluded.position where c.position < excluded.position returning position"
+)
+POSITION = "select max(position) from checkpoints where name = %s"
+TAKE_POSITION = "select position from checkpoints where name = %s for update skip locked"
 
 # Which tables the names stand for: the swap of a rebuild changes that. By the catalog as this statement's snapshot
 # shows it; a regclass would be looked up in a cache that may be older than the lock.
