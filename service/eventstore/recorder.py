@@ -86,7 +86,7 @@ class BorrowedDatastore(PostgresDatastore):
 
 
 class AddressedDatastore(PostgresDatastore):
-    """A connection to an address, opened when it is needed and again after it was lost; threads use it in turn.
+    """A connection to an address, opened when it is needed and again after it was lost. Threads use it in turn.
 
     Errors come as those that the library declares.
     """
@@ -161,8 +161,8 @@ _OVER: WeakKeyDictionary[Connection, dict[type[_Recorder], _Recorder]] = WeakKey
 class FencedRecorder(_Recorder, PostgresApplicationRecorder):
     """Streams and the gap-free log.
 
-    Positions are given after the commit, so an insert returns none; `select_events` shows an event before it has one.
-    Ids are text; revisions and positions begin at 1 and have no gaps.
+    Positions are given after the commit, so an insert returns none. `select_events` shows an event before it has one.
+    Ids are text. Revisions and positions begin at 1 and have no gaps.
     """
 
     def __init__(self, datastore: PostgresDatastore) -> None:
@@ -205,7 +205,7 @@ class FencedRecorder(_Recorder, PostgresApplicationRecorder):
         desc: bool = False,
         limit: int | None = None,
     ) -> list[StreamEvent]:
-        """Read a stream, as the library asks; by the index when its project is named."""
+        """Read a stream, as the library asks. It goes by the index when its project is named."""
         bounds = gt or 0, _END if lte is None else lte, limit
         if project_id is not None and not desc:
             return self._events(statements.STREAM, (project_id, originator_id, *bounds), prepare=True)
@@ -237,7 +237,7 @@ class FencedRecorder(_Recorder, PostgresApplicationRecorder):
         return list(map(LogEvent._make, rows))
 
     def select_all(self, page: int) -> Iterator[LogEvent]:
-        """Read all streams with their envelopes, in the order of project, stream and revision; in a transaction."""
+        """Read all streams with their envelopes, in the order of project, stream and revision, in a transaction."""
         with self.lent() as connection, connection.cursor(name="history") as cursor:
             cursor.itersize = page
             cursor.execute(statements.ALL_EVENTS)
@@ -299,7 +299,7 @@ def _later(answer: Iterable[tuple[Any, ...]]) -> Iterator[StreamEvent]:
 
 
 def _inserted(event: StoredEvent) -> dict[str, Any]:
-    """An event as its insert takes it; hashes and salt in hex."""
+    """An event as its insert takes it, hashes and salt in hex."""
     assert isinstance(event, LogEvent), "an event is written with its envelope"
     assert event.payload is not None
     assert event.salt is not None
@@ -325,13 +325,13 @@ def _inserted(event: StoredEvent) -> dict[str, Any]:
 
 
 class SnapshotRecorder(_Recorder, PostgresAggregateRecorder):
-    """Snapshots. A stream has one, the newest; it goes with the history that it was made of."""
+    """Snapshots. A stream has one, the newest, which goes with the history that it was made of."""
 
     def __init__(self, datastore: PostgresDatastore) -> None:
         super().__init__(datastore, events_table_name="snapshots")
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **_: Any) -> None:
-        """Put snapshots in the place of the older ones; whoever does it holds the heads of their streams."""
+        """Put snapshots in the place of the older ones. Whoever does it holds the heads of their streams."""
         if stored_events:
             assert all(isinstance(event, StoredSnapshot) for event in stored_events)
             rows: Any = stored_events
@@ -369,7 +369,7 @@ class PositionRecorder(_Recorder, PostgresTrackingRecorder):
                 raise IntegrityError(f"{tracking.application_name} has passed {tracking.notification_id}")
 
     def take(self, application_name: str) -> int | None:
-        """Lock a reader's place until the end of the transaction; None while another process holds it."""
+        """Lock a reader's place until the end of the transaction. None while another process holds it."""
         with self.lent() as connection:
             rows = connection.execute(statements.TAKE_POSITION, (application_name,), prepare=True).fetchall()
         return rows[0][0] if rows else None

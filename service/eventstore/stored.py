@@ -86,7 +86,7 @@ class _StreamColumns(NamedTuple):
 
 
 class StreamEvent(_StreamColumns, _LibrarysWords, StoredEvent):
-    """An event at its place in a stream, with the envelope that folds may use; the time in epoch seconds."""
+    """An event at its place in a stream, with the envelope that folds may use. Its time is in epoch seconds."""
 
 
 class _LogColumns(NamedTuple):
@@ -145,7 +145,7 @@ class _SnapshotColumns(NamedTuple):
 class StoredSnapshot(_SnapshotColumns, _LibrarysWords, StoredEvent):
     """The state of a stream at a revision, as JSON, in a version of its form.
 
-    `bytes` of payload were appended up to there, -1 where that was not counted; `size` is that of its JSON in bytes.
+    `bytes` of payload were appended up to there, -1 where that was not counted. `size` is that of its JSON in bytes.
     """
 
     @property
@@ -182,10 +182,11 @@ class MsgspecMapper(Mapper[str]):
         """Need neither compressor nor cipher."""
         super().__init__(MsgspecTranscoder())
 
-    def to_stored_event(self, domain_event: Any) -> StoredEvent:
-        """Encode a Recorded in canonical form."""
-        stream, revision, event, *_ = domain_event
-        return StoredEvent(stream, revision, event.TOPIC, self.transcoder.encode(event))
+    def to_stored_event(self, domain_event: Any) -> StreamEvent:
+        """Encode a Recorded. Its payload is in canonical form."""
+        stream, revision, event, scope, moment, actor = domain_event
+        payload = self.transcoder.encode(event).decode()
+        return _tuple(StreamEvent, (scope, stream, revision, event.TOPIC, payload, moment, actor))
 
     def to_domain_event(self, stored_event: StoredEvent) -> Any:
         """Decode into a Recorded, an erased event too. Raises UnknownTopic for an event of a later release."""

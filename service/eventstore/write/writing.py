@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from eventsourcing.persistence import StoredEvent
 
 from projections.kernel import Table
 from service.eventstore import statements
@@ -27,7 +26,7 @@ from service.eventstore.recorder import Fence, FencedRecorder
 from service.eventstore.state.cache import NOTHING, Entry, KnownStream, StateCache, StreamMark, StreamName
 from service.eventstore.state.loading import Loaded, StreamHead
 from service.eventstore.state.unit import Batch, NewEvent, Working
-from service.eventstore.stored import MAPPER, LogEvent, StoredSnapshot
+from service.eventstore.stored import MAPPER, LogEvent, StoredSnapshot, StreamEvent
 from service.ids import new_id
 
 SALT_BYTES = 16
@@ -115,7 +114,8 @@ def _assemble(batch: Batch, loaded: Loaded) -> _Written:
     for place, new in enumerate(batch.events):
         name = new.stream.name
         stored = MAPPER.to_stored_event(new.recorded)
-        payload = stored.state
+        assert stored.payload is not None
+        payload = stored.payload.encode()
         salt = salts[SALT_BYTES * place : SALT_BYTES * (place + 1)]
         payload_hash = hash_payload(salt, payload)
         envelope = _envelope(new, stored, at, payload_hash)
@@ -125,37 +125,39 @@ def _assemble(batch: Batch, loaded: Loaded) -> _Written:
         written.chains[name] = chain
         written.added[name] = written.added.get(name, 0) + len(payload)
         written.rows.append(
-            LogEvent(
-                None,
-                envelope.project_id,
-                envelope.stream_id,
-                envelope.revision,
-                envelope.kind,
-                envelope.topic,
-                payload.decode(),
-                envelope.event_id,
-                envelope.command_id,
-                envelope.actor_kind,
-                envelope.actor_id,
-                envelope.request_id,
-                envelope.correlation_id,
-                envelope.causation_id,
-                batch.moment,
-                salt,
-                payload_hash,
-                leaf,
-                chain,
+            LogEvent._make(
+                (
+                    None,
+                    envelope.project_id,
+                    envelope.stream_id,
+                    envelope.revision,
+                    envelope.kind,
+                    envelope.topic,
+                    stored.payload,
+                    envelope.event_id,
+                    envelope.command_id,
+                    envelope.actor_kind,
+                    envelope.actor_id,
+                    envelope.request_id,
+                    envelope.correlation_id,
+                    envelope.causation_id,
+                    batch.moment,
+                    salt,
+                    payload_hash,
+                    leaf,
+                    chain,
+                )
             )
         )
     return written
 
 
-def _envelope(new: NewEvent, stored: StoredEvent, at: int, payload_hash: bytes) -> EventEnvelope:
+def _envelope(new: NewEvent, stored: StreamEvent, at: int, payload_hash: bytes) -> EventEnvelope:
     origin = new.command.origin
     return EventEnvelope(
         project_id=new.stream.project_id,
         stream_id=new.stream.id,
-        revision=stored.originator_version,
+        revision=stored.revision,
         kind=new.stream.machine.kind,
         topic=stored.topic,
         event_id=new_id("event"),
