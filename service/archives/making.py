@@ -27,7 +27,7 @@ from projections.runs import RunRow
 from service.archives.spool import ArchiveFull, ArchivePart, LinesInParts, Spool
 from service.eventstore.declare.codec import canonical
 from service.eventstore.history.bundle import StreamBundle, read_bundle
-from service.eventstore.stored import LogEvent, exported
+from service.eventstore.read.stored import LogEvent, exported
 from service.eventstore.tree import reading
 from service.eventstore.tree.reading import KeptCheckpoint
 from service.packing import unpack

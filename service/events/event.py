@@ -11,8 +11,8 @@ import msgspec
 
 from schemas.events import LoggedEvent
 from service.eventstore.history.audit import envelope_of
+from service.eventstore.read.stored import LogEvent
 from service.eventstore.store import EventStore
-from service.eventstore.stored import LogEvent
 from service.registry import machines
 from service.sql import load_query
 from statemachines.kernel.topics import schemas

@@ -19,8 +19,8 @@ from psycopg_pool import PoolTimeout
 from service.events.event import Encode, EventSource, read_at, read_page
 from service.eventstore.follow.follower import Follower, Listener
 from service.eventstore.read.reader import Caller, reading_for
+from service.eventstore.read.stored import LogEvent
 from service.eventstore.store import EventStore
-from service.eventstore.stored import LogEvent
 from service.fairness.turns import CommandNotDone, Turns
 from statemachines.kernel.machine import Rejection
 

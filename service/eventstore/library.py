@@ -11,17 +11,67 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import RLock
 from typing import Any, NoReturn
 
-from eventsourcing.persistence import InfrastructureFactory, NotSupportedError, ProgrammingError, TrackingRecorder
+import psycopg
+from eventsourcing.persistence import (
+    DatabaseError,
+    InfrastructureFactory,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    TrackingRecorder,
+)
+from eventsourcing.postgres import PostgresDatastore
 
 import statemachines
-from service.eventstore.recorder import AddressedDatastore, FencedRecorder
-from service.eventstore.stored import ErasedEvent, MsgspecMapper
+from service.eventstore.read.recorder import FencedRecorder
+from service.eventstore.read.stored import ErasedEvent, MsgspecMapper
 
 __all__ = ["ADDRESS", "ErasedEvent", "Factory"]
 
 ADDRESS = "SERVICE_DATABASE_URL"
+
+
+class AddressedDatastore(PostgresDatastore):
+    """A connection to an address, opened when it is needed and again after it was lost. Threads use it in turn.
+
+    Errors come as those that the library declares.
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        super().__init__("", "", "", "", "", originator_id_type="text")
+        self._conninfo = conninfo
+        self._opened: psycopg.Connection[Any] | None = None
+        self._lock = RLock()
+
+    def register_type_adapters(self) -> None:
+        """Need none."""
+
+    @contextmanager
+    def get_connection(self) -> Iterator[Any]:
+        """Lend it. Raises the library's OperationalError, ProgrammingError or DatabaseError."""
+        with self._lock:
+            try:
+                if self._opened is None or self._opened.broken:
+                    self._opened = psycopg.connect(self._conninfo, autocommit=True)
+                yield self._opened
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                raise OperationalError(error) from error
+            except psycopg.ProgrammingError as error:
+                raise ProgrammingError(error) from error
+            except psycopg.Error as error:
+                raise DatabaseError(error) from error
+
+    def close(self) -> None:
+        """Close it."""
+        with suppress(AttributeError), self._lock:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
 
 
 class Factory(InfrastructureFactory[TrackingRecorder]):

@@ -11,7 +11,7 @@ import structlog
 from service.cases.sourcemaps import blobs
 from service.cases.suppression import apply_rules
 from service.eventstore.log.reactor import Job
-from service.eventstore.stored import LogEvent
+from service.eventstore.read.stored import LogEvent
 from service.services import Services
 from service.tasks import Task
 from statemachines.cases.suppression import SuppressionCreated

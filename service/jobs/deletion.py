@@ -11,7 +11,7 @@ from service.billing.subscription import settle
 from service.deletion.advancing import Advancer, sweep
 from service.deletion.people import Eraser, sweep_erasures
 from service.eventstore.log.reactor import Job
-from service.eventstore.stored import LogEvent
+from service.eventstore.read.stored import LogEvent
 from service.services import Services
 from service.tasks import LOCK, Task
 from statemachines.deletion.erasure import ErasureFenced

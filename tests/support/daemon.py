@@ -12,7 +12,7 @@ from pathlib import Path
 
 from service.eventstore.log.reactor import Job, Reactor
 from service.eventstore.log.sequencer import Sequencer
-from service.eventstore.stored import LogEvent
+from service.eventstore.read.stored import LogEvent
 from tests.support.toy import ToyBumped, ToyClosed
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from service.eventstore.recorder import FencedRecorder
+from service.eventstore.read.recorder import FencedRecorder
 from tests.support.cluster import TestCluster
 from tests.torture.registers import Writer
 from tests.torture.stage import Stage

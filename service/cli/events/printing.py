@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from service.cli.shared.common import print_json, say
 
 if TYPE_CHECKING:
-    from service.eventstore.stored import LogEvent
+    from service.eventstore.read.stored import LogEvent
 
 
 def print_event(event: LogEvent, *, as_json: bool) -> None:
     """One event on one line."""
     if as_json:
-        from service.eventstore.stored import exported
+        from service.eventstore.read.stored import exported
 
         print_json(exported(event))
         return

@@ -30,7 +30,7 @@ FOLLOW_SECONDS = 0.5
 def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
     """Print the last events of the log. With --json, one line each."""
     from service.cli.shared.lookups import require_project
-    from service.eventstore.recorder import FencedRecorder
+    from service.eventstore.read.recorder import FencedRecorder
 
     with connection() as opened:
         if project is not None:
@@ -56,8 +56,8 @@ def tail(count: int, project: str | None, follow: bool, as_json: bool) -> None:
 @json_option
 def show_(stream_id: str, as_json: bool) -> None:
     """Print every event of one stream with its payload."""
-    from service.eventstore.recorder import FencedRecorder
-    from service.eventstore.stored import exported
+    from service.eventstore.read.recorder import FencedRecorder
+    from service.eventstore.read.stored import exported
 
     with connection() as opened:
         found = FencedRecorder.over(opened).select_placed(stream_id)
@@ -81,8 +81,8 @@ def export(out: Path | None, after: int, project: str | None) -> None:
     import rfc8785
 
     from service.cli.shared.lookups import require_project
-    from service.eventstore.recorder import FencedRecorder
-    from service.eventstore.stored import exported
+    from service.eventstore.read.recorder import FencedRecorder
+    from service.eventstore.read.stored import exported
 
     with connection() as opened, progress("Events") as report:
         if project is not None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from service.eventstore.history.as_of import Mark
-    from service.eventstore.stored import LogEvent
+    from service.eventstore.read.stored import LogEvent
     from statemachines.kernel.machine import StateMachine
 
 CHANGED = ("member", "before", "after")
@@ -154,7 +154,7 @@ def _mark(text: str, name: str) -> Mark:
 
 def _read(opened: psycopg.Connection[Any], stream_id: str) -> list[LogEvent]:
     """The events of a stream, which must be there and not erased."""
-    from service.eventstore.recorder import FencedRecorder
+    from service.eventstore.read.recorder import FencedRecorder
 
     found = FencedRecorder.over(opened).select_placed(stream_id)
     if not found:
@@ -196,8 +196,8 @@ def _fold(opened: psycopg.Connection[Any], machine: StateMachine[Any], last: Log
     from eventsourcing.application import Repository
     from eventsourcing.persistence import EventStore
 
-    from service.eventstore.recorder import FencedRecorder
-    from service.eventstore.stored import MAPPER
+    from service.eventstore.read.recorder import FencedRecorder
+    from service.eventstore.read.stored import MAPPER
 
     def project(state: Any, events: Iterable[Any]) -> Any:
         folded = machine.initial if state is None else state
@@ -252,7 +252,7 @@ def _first_fault(
     opened: psycopg.Connection[Any], machine: StateMachine[Any], project_id: str, stream_id: str
 ) -> dict[str, Any]:
     """Where a stream stops to fold: its first event that is unreadable or not allowed."""
-    from service.eventstore.recorder import FencedRecorder
+    from service.eventstore.read.recorder import FencedRecorder
     from statemachines.kernel.machine import permits
 
     state, what = machine.initial, "unreadable"

@@ -21,9 +21,9 @@ from schemas.kernel.shape import AS_OF
 from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare.faults import StreamIsNewer
 from service.eventstore.history.audit import Difference, Report, count_rows, reported, unreported
-from service.eventstore.recorder import FencedRecorder
+from service.eventstore.read.recorder import FencedRecorder
+from service.eventstore.read.stored import MAPPER, STREAM_COLUMNS, LogEvent, StreamEvent
 from service.eventstore.store import EventStore
-from service.eventstore.stored import MAPPER, STREAM_COLUMNS, LogEvent, StreamEvent
 from statemachines.kernel.machine import Rejection, StateMachine, Stream
 from statemachines.kernel.topics import UnknownTopic
 
@@ -132,7 +132,7 @@ class Past:
         self._mark = mark
 
     async def get(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
-        """Fold one stream up to the mark; None while it had no row.
+        """Fold one stream up to the mark. None while it had no row.
 
         Raises MarkAhead, StreamIsNewer (G-149), and what reading raises.
         """
@@ -181,7 +181,7 @@ _SNAPSHOTS = (
 def check_snapshots(
     connection: Connection, machines: Mapping[str, StateMachine[Any]], report: Report = unreported
 ) -> Iterator[Difference]:
-    """Replay each stream up to its snapshot and compare; yields the streams whose snapshot is another state.
+    """Replay each stream up to its snapshot and compare. Yields the streams with another snapshot.
 
     One of another form of the state is not taken up by this release, and passed over; so is one of erased events.
     """

@@ -22,8 +22,8 @@ from service.eventstore.declare.codec import (
     microseconds,
 )
 from service.eventstore.history.folding import Folded, fold_history, keep_to_the_index
-from service.eventstore.recorder import FencedRecorder
-from service.eventstore.stored import MAPPER, LogEvent
+from service.eventstore.read.recorder import FencedRecorder
+from service.eventstore.read.stored import MAPPER, LogEvent
 from statemachines.kernel.topics import UnknownTopic
 
 T = TypeVar("T")
@@ -246,7 +246,7 @@ def count_rows(connection: Connection, table: str) -> int:
 
 
 def reported(rows: Iterable[T], total: int, report: Report) -> Iterator[T]:
-    """Yield rows, and report them as they are passed; the end is reported too."""
+    """Yield rows, and report them as they are passed. The end is reported too."""
     for done, row in enumerate(rows):
         if done % _ROWS_A_REPORT == 0:
             report(done, total)

@@ -17,8 +17,8 @@ import psycopg
 from schemas.runs.proof import ProofEvent, ProofHead, ProofLink, ProofStream
 from service.eventstore.history.audit import envelope_of
 from service.eventstore.read.reader import AsyncConnection
+from service.eventstore.read.stored import EVENT_COLUMNS, LogEvent
 from service.eventstore.store import EventStore
-from service.eventstore.stored import EVENT_COLUMNS, LogEvent
 
 StreamName = tuple[str, str]
 """Project id and stream id."""

@@ -19,9 +19,9 @@ import schemas
 import statemachines
 from projections.kernel import AnyProjection
 from service.eventstore.declare.codec import canonical
-from service.eventstore.recorder import FencedRecorder
+from service.eventstore.read.recorder import FencedRecorder
+from service.eventstore.read.stored import MAPPER, StreamEvent
 from service.eventstore.state.cache import StreamName
-from service.eventstore.stored import MAPPER, StreamEvent
 from statemachines.kernel.topics import UnknownTopic, known_topics
 
 PAGE = 5_000  # events read at a time
@@ -161,7 +161,7 @@ def newer_among(connection: psycopg.Connection[Any], streams: Collection[StreamN
 def fold_tails(
     connection: psycopg.Connection[Any], projection: AnyProjection, rows: dict[StreamName, Any]
 ) -> dict[StreamName, Any]:
-    """Bring rows (None for streams without one) up to the end of their streams; returns the new rows.
+    """Bring rows (None for streams without one) up to the end of their streams. Returns the new rows.
 
     Raises UnknownTopic for streams that hold an event of a later release.
     """

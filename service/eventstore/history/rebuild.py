@@ -20,7 +20,6 @@ import structlog
 from psycopg import sql
 
 from projections.kernel import AnyProjection, Table
-from service.eventstore import statements
 from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Command, Intent, system_command
@@ -36,7 +35,8 @@ from service.eventstore.history.folding import (
     row_values,
     uncollected,
 )
-from service.eventstore.recorder import FencedRecorder
+from service.eventstore.read import statements
+from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.schema.roles import copy_rights
 from service.eventstore.state.cache import StreamName
 from statemachines import audit as rebuilds

@@ -23,9 +23,9 @@ from eventsourcing.persistence import Tracking
 
 from service.eventstore.connect.connection import FULL_DISK, OUTAGE, Connection
 from service.eventstore.declare.faults import Meaning, judge
-from service.eventstore.recorder import FencedRecorder, PositionRecorder
+from service.eventstore.read.recorder import FencedRecorder, PositionRecorder
+from service.eventstore.read.stored import LogEvent
 from service.eventstore.state.loading import WritingSession
-from service.eventstore.stored import LogEvent
 from statemachines.kernel.topics import UnknownTopic, latest_topic
 
 # A thread that repeats one thing on a connection of its own, and goes on after any error.

@@ -37,7 +37,7 @@ _READERS: dict[type, Callable[[Any], tuple[Any, ...]] | None] = {}
 
 
 def weigh(*values: Any) -> int:
-    """Bytes of memory that these values hold together; what they share counts once.
+    """Bytes of memory that these values hold together. Shared ones count once.
 
     Takes what states and rows are made of: structs, lists, tuples, sets and dicts of scalars. Scalars in lists count
     once for each list. Costs up to half a microsecond for each object.
@@ -75,7 +75,7 @@ def weigh(*values: Any) -> int:
 
 
 def _fields(kind: type) -> Callable[[Any], tuple[Any, ...]] | None:
-    """What reads all fields of a struct at once; None of any other kind."""
+    """What reads all fields of a struct at once. None of any other kind."""
     if not issubclass(kind, msgspec.Struct) or not kind.__struct_fields__:
         return None
     names = kind.__struct_fields__
@@ -181,7 +181,7 @@ class StateCache:
         return self._entries.peek(name)
 
     def put(self, name: StreamName, known: KnownStream) -> bool:
-        """Remember a stream; forgets the least recently used beyond the bounds. False: refused as too heavy."""
+        """Remember a stream. Forgets the least recently used beyond the bounds. False: refused as too heavy."""
         self._lent.pop(name, None)
         return self._entries.put(name, known)
 

@@ -12,13 +12,14 @@ import psycopg
 import structlog
 
 from projections.kernel import Table
-from service.eventstore import statements
 from service.eventstore.connect.connection import Connection, connect
 from service.eventstore.connect.pipeline import array, columns
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import IdempotencyRecord, Lookup
 from service.eventstore.declare.faults import StreamDamaged, StreamFault, StreamIsNewer
-from service.eventstore.recorder import FencedRecorder
+from service.eventstore.read import statements
+from service.eventstore.read.recorder import FencedRecorder
+from service.eventstore.read.stored import MAPPER, StoredSnapshot, StreamEvent
 from service.eventstore.state.cache import (
     MEBIBYTE,
     Entry,
@@ -28,7 +29,6 @@ from service.eventstore.state.cache import (
     read_documents,
 )
 from service.eventstore.state.unit import Registry, RowName, Working, fold_rows
-from service.eventstore.stored import MAPPER, StoredSnapshot, StreamEvent
 from service.sql import Statement
 from statemachines.kernel.machine import Stream
 from statemachines.kernel.topics import UnknownTopic

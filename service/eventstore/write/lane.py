@@ -21,11 +21,11 @@ from typing import NamedTuple
 import psycopg
 import structlog
 
-from service.eventstore import statements
 from service.eventstore.connect.connection import Connection
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Command, Outcome
 from service.eventstore.declare.faults import Meaning, judge
+from service.eventstore.read import statements
 from service.eventstore.state.cache import Entry, StreamName
 from service.eventstore.state.loading import WritingSession
 from service.eventstore.state.unit import Registry
@@ -70,7 +70,7 @@ class FenceLane:
         self.holders_ended = 0
 
     def start(self) -> None:
-        """Start the threads; connections are opened with the first command."""
+        """Start the threads. Connections are opened with the first command."""
         for thread in (*self._threads, self._warming):
             thread.start()
 
@@ -90,7 +90,7 @@ class FenceLane:
         return len(self._queue)
 
     def submit(self, command: Command, waiter: asyncio.Future[Outcome] | Future[Outcome]) -> Entry:
-        """Queue a fence command; returns its entry.
+        """Queue a fence command. Returns its entry.
 
         Raises CommandNotDone when the lane, or its tenant's share, is full or stopping.
         """

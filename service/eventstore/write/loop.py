@@ -42,7 +42,7 @@ class Answers:
         self._by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Outcome], Outcome | Exception]]] = {}
 
     def add(self, entry: Entry, result: Outcome | Exception) -> None:
-        """Hold a result until `send`; a waiter that is not asynchronous gets it at once."""
+        """Hold a result until `send`. A synchronous waiter gets it at once."""
         if isinstance(entry.waiter, Future):
             tell(entry.waiter, result)
             return

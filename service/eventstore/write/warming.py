@@ -18,14 +18,14 @@ import psycopg
 import structlog
 
 from projections.kernel import Table
-from service.eventstore import statements
 from service.eventstore.connect.connection import Connection
 from service.eventstore.declare.faults import StreamDamaged, StreamFault
-from service.eventstore.recorder import FencedRecorder
+from service.eventstore.read import statements
+from service.eventstore.read.recorder import FencedRecorder
+from service.eventstore.read.stored import StreamEvent
 from service.eventstore.state.cache import NOTHING, KnownStream, StateCache, StreamMark, StreamName
 from service.eventstore.state.loading import WritingSession, check_head, fold_tail
 from service.eventstore.state.unit import Registry
-from service.eventstore.stored import StreamEvent
 from service.eventstore.write.writing import outgrown
 from service.fairness.turns import InTurn
 from statemachines.kernel.machine import Stream

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from projections.kernel import Table
-from service.eventstore import statements
 from service.eventstore.connect.connection import COMMITTED, Connection
 from service.eventstore.connect.pipeline import Value, columns
 from service.eventstore.declare.codec import (
@@ -22,11 +21,12 @@ from service.eventstore.declare.codec import (
 )
 from service.eventstore.declare.commands import IdempotencyRecord
 from service.eventstore.declare.faults import CommitNotConfirmed
-from service.eventstore.recorder import Fence, FencedRecorder
+from service.eventstore.read import statements
+from service.eventstore.read.recorder import FencedRecorder, LockedHeads
+from service.eventstore.read.stored import MAPPER, LogEvent, StoredSnapshot, StreamEvent
 from service.eventstore.state.cache import NOTHING, Entry, KnownStream, StateCache, StreamMark, StreamName
 from service.eventstore.state.loading import Loaded, StreamHead
 from service.eventstore.state.unit import Batch, NewEvent, Working
-from service.eventstore.stored import MAPPER, LogEvent, StoredSnapshot, StreamEvent
 from service.ids import new_id
 
 SALT_BYTES = 16
@@ -89,7 +89,7 @@ def write(
     execute = connection.execute
     recorder = FencedRecorder.over(connection)
     with connection.pipeline():
-        recorder.insert_events(events, fence=Fence(batch.moment, moved, made))
+        recorder.insert_events(events, fence=LockedHeads(batch.moment, moved, made))
         _write_rows(connection, batch)
         recorder.snapshots.insert_events(snapshots)
         if new_records:

@@ -19,9 +19,9 @@ from schemas.webhooks import FENCED
 from service.eventstore.connect.connection import Connection
 from service.eventstore.connect.facts import Facts
 from service.eventstore.log.reactor import Repeating
-from service.eventstore.recorder import FencedRecorder, PositionRecorder
+from service.eventstore.read.recorder import FencedRecorder, PositionRecorder
+from service.eventstore.read.stored import LogEvent
 from service.eventstore.store import EventStore
-from service.eventstore.stored import LogEvent
 from service.sql import Query, load_query
 from service.webhooks.outbox.composing import Data, ToldEvent, data_of
 from service.webhooks.sending import delivery_id

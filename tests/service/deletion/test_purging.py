@@ -19,8 +19,8 @@ from service.auth.authority import carry_out
 from service.deletion import purging, removal
 from service.deletion.advancing import Advancer, in_turn, sweep
 from service.deletion.purging import FACTS, KEPT, Purge
-from service.eventstore import statements
 from service.eventstore.history.rebuild import rebuild
+from service.eventstore.read import statements
 from service.eventstore.schema.migrations import TELEMETRY
 from service.eventstore.store import EventStore
 from service.ids import new_id

@@ -13,7 +13,7 @@ from service.eventstore.declare.faults import StreamIsNewer
 from service.eventstore.history import as_of
 from service.eventstore.history.as_of import Mark, MarkAhead, Past, parse_mark, until
 from service.eventstore.log.sequencer import sequence_all
-from service.eventstore.recorder import FencedRecorder
+from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.store import EventStore
 from tests.support.later import LaterRelease, later_projection
 from tests.support.toy import LIVE_TOYS, TOY, TOYS, toy_stream

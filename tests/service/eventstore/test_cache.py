@@ -8,9 +8,9 @@ import msgspec
 import psycopg
 import pytest
 
-from service.eventstore import statements
 from service.eventstore.connect.pipeline import columns
 from service.eventstore.declare.commands import Answer, Unit
+from service.eventstore.read import statements
 from service.eventstore.state.cache import (
     ENTRY,
     GUESSED,

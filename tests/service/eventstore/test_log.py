@@ -20,7 +20,7 @@ from service.eventstore.declare.faults import CommitNotConfirmed
 from service.eventstore.history.audit import check_history
 from service.eventstore.log.reactor import NAME, Job, Reactor, react_once
 from service.eventstore.log.sequencer import BATCH, Sequencer, sequence_all, sequence_once
-from service.eventstore.recorder import FencedRecorder
+from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.store import EventStore
 from tests.support.cluster import TestCluster
 from tests.support.daemon import REACTIONS, Daemon

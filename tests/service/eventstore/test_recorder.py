@@ -43,16 +43,16 @@ from eventsourcing.postgres import (
 
 from service.eventstore.connect.connection import connect
 from service.eventstore.declare.commands import Answer, Unit
+from service.eventstore.library import AddressedDatastore
 from service.eventstore.log.sequencer import Sequencer
-from service.eventstore.recorder import (
-    AddressedDatastore,
+from service.eventstore.read.recorder import (
     FencedRecorder,
     PositionRecorder,
     SnapshotRecorder,
 )
+from service.eventstore.read.stored import LogEvent, MsgspecMapper, MsgspecTranscoder, StoredSnapshot, StreamEvent
 from service.eventstore.state.unit import Registry
 from service.eventstore.store import EventStore
-from service.eventstore.stored import LogEvent, MsgspecMapper, MsgspecTranscoder, StoredSnapshot, StreamEvent
 from statemachines.kernel.if_match import PreconditionFailed
 from statemachines.kernel.machine import Event, StateMachine, Stream, transition_table
 from tests.service.process.test_loading import SETTINGS
@@ -327,7 +327,7 @@ def test_nothing_but_the_recorder_inserts_events():
         check=True,
     )
     named = {line.removeprefix(f"{root}/") for line in found.stdout.split()}
-    assert named == {"eventstore/recorder.py", "eventstore/statements.py"}
+    assert named == {"eventstore/read/recorder.py", "eventstore/read/statements.py"}
 
 
 def test_neither_table_lock_nor_notify_nor_pool(bench: Bench, sql: psycopg.Connection[Any]):
@@ -356,6 +356,6 @@ def test_the_library_is_loaded_by_api_and_worker():
         text=True,
         check=True,
     )
-    assert {"eventsourcing.persistence", "eventsourcing.postgres", "service.eventstore.recorder"} <= set(
+    assert {"eventsourcing.persistence", "eventsourcing.postgres", "service.eventstore.read.recorder"} <= set(
         shown.stdout.split()
     )

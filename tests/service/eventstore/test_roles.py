@@ -19,7 +19,8 @@ from click.testing import CliRunner, Result
 from service.cli import main
 from service.cli.shared.auditing import reader
 from service.eventstore.history.rebuild import rebuild
-from service.eventstore.recorder import AddressedDatastore, FencedRecorder
+from service.eventstore.library import AddressedDatastore
+from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.schema import roles
 from service.eventstore.schema.guards import Weakness, check_guards
 from service.eventstore.schema.migrations import MigrationError

@@ -12,14 +12,14 @@ import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
 
-from service.eventstore import statements
 from service.eventstore.connect.connection import connect
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.eventstore.declare.faults import CommitNotConfirmed, Meaning, StreamDamaged, judge
+from service.eventstore.read import statements
+from service.eventstore.read.stored import StreamEvent
 from service.eventstore.state.cache import Entry, StateCache
 from service.eventstore.state.loading import Loaded, fold_stream, fold_tail
-from service.eventstore.stored import StreamEvent
 from service.eventstore.write.round import Round
 from tests.support import toy
 from tests.support.cluster import TestCluster

@@ -12,11 +12,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore import statements
 from service.eventstore.declare.commands import Answer, Command, Unit
 from service.eventstore.declare.faults import StreamDamaged
+from service.eventstore.read import statements
+from service.eventstore.read.statements import LIGHT, LIGHT_EVENTS
 from service.eventstore.state.cache import StateCache
-from service.eventstore.statements import LIGHT, LIGHT_EVENTS
 from service.eventstore.store import EventStore
 from service.eventstore.write import lane as lane_module
 from service.eventstore.write.round import Round

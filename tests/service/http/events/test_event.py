@@ -20,7 +20,7 @@ import pytest
 from service.events import event as reads
 from service.events import feeds
 from service.eventstore.declare.codec import EventEnvelope, canonical, hash_leaf
-from service.eventstore.stored import LogEvent
+from service.eventstore.read.stored import LogEvent
 from tests.support import seen
 from tests.support.api import Person, World, ok, refused, world  # noqa: F401 (a fixture)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from projections.kernel import Table
 from service.eventstore.connect.facts import NOW
-from service.eventstore.stored import EVENT_COLUMNS, STREAM_COLUMNS
+from service.eventstore.read.stored import EVENT_COLUMNS, STREAM_COLUMNS
 
 # Prepared like all others: a statement that is not takes a cursor of its own, and is parsed in each round.
 BEGIN = "begin"
@@ -72,34 +72,32 @@ TAILS = (
     "order by e.project_id, e.stream_id, e.revision"
 )
 
-STREAM = (
-    f"select {STREAM_COLUMNS} from events e where e.project_id = %s and e.stream_id = %s "  # noqa: S608 - constants only
+_STREAM_EVENT = f"select {STREAM_COLUMNS} "
+_UNPLACED_EVENT = f"select null::bigint, {EVENT_COLUMNS} "
+_LOG_EVENT = f"select i.position, {EVENT_COLUMNS} "
+STREAM = _STREAM_EVENT + (
+    "from events e where e.project_id = %s and e.stream_id = %s "
     "and e.revision > %s::bigint and e.revision <= %s::bigint order by e.revision limit %s::bigint"
 )
-ANY_STREAM = (
-    f"select {STREAM_COLUMNS} from events e where e.stream_id = %s "  # noqa: S608 - constants only
+ANY_STREAM = _STREAM_EVENT + (
+    "from events e where e.stream_id = %s "
     "and e.revision > %s::bigint and e.revision <= %s::bigint order by e.project_id, e.revision"
 )
-HISTORY = (
-    f"select {STREAM_COLUMNS} from events e where e.kind = any(%s) "  # noqa: S608 - constants only
-    "and (e.project_id, e.stream_id, e.revision) > (%s, %s, %s) "
+HISTORY = _STREAM_EVENT + (
+    "from events e where e.kind = any(%s) and (e.project_id, e.stream_id, e.revision) > (%s, %s, %s) "
     "order by e.project_id, e.stream_id, e.revision limit %s"
 )
-STREAMS = (
-    f"select {STREAM_COLUMNS} from unnest(%s::text[], %s::text[], %s::bigint[]) h(project_id, stream_id, have) "  # noqa: S608 - constants only
+STREAMS = _STREAM_EVENT + (
+    "from unnest(%s::text[], %s::text[], %s::bigint[]) h(project_id, stream_id, have) "
     "join events e on e.project_id = h.project_id and e.stream_id = h.stream_id and e.revision > h.have "
     "order by e.project_id, e.stream_id, e.revision"
 )
-PLACED_STREAM = (
-    f"select i.position, {EVENT_COLUMNS} from events e left join log_index i on i.seq = e.seq "  # noqa: S608 - constants only
-    "where e.stream_id = %s order by e.project_id, e.revision"
+PLACED_STREAM = _LOG_EVENT + (
+    "from events e left join log_index i on i.seq = e.seq where e.stream_id = %s order by e.project_id, e.revision"
 )
-ALL_EVENTS = (
-    f"select null::bigint, {EVENT_COLUMNS} from events e "  # noqa: S608 - constants only
-    "order by e.project_id, e.stream_id, e.revision"
-)
-LOG = (
-    f"select i.position, {EVENT_COLUMNS} from log_index i join events e on e.seq = i.seq "  # noqa: S608 - constants only
+ALL_EVENTS = _UNPLACED_EVENT + "from events e order by e.project_id, e.stream_id, e.revision"
+LOG = _LOG_EVENT + (
+    "from log_index i join events e on e.seq = i.seq "
     "where i.position > %s::bigint and i.position <= %s::bigint order by i.position limit %s::bigint"
 )
 LOG_OF_TOPICS = LOG.replace(" order by", " and e.topic = any(%s::text[]) order by")

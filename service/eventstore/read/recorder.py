@@ -13,10 +13,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from threading import Event as Signal
-from threading import RLock
 from typing import Any, NamedTuple, Self, cast
 from weakref import WeakKeyDictionary, ref
 
@@ -24,12 +23,10 @@ import msgspec
 import psycopg
 from eventsourcing.persistence import (
     ApplicationRecorder,
-    DatabaseError,
     IntegrityError,
     Notification,
     NotSupportedError,
     OperationalError,
-    ProgrammingError,
     StoredEvent,
     Subscription,
     Tracking,
@@ -43,9 +40,9 @@ from eventsourcing.postgres import (
     PostgresTrackingRecorder,
 )
 
-from service.eventstore import statements
 from service.eventstore.connect.pipeline import Value, columns
-from service.eventstore.stored import LogEvent, StoredSnapshot, StreamEvent
+from service.eventstore.read import statements
+from service.eventstore.read.stored import LogEvent, StoredSnapshot, StreamEvent
 
 POLL_SECONDS = 0.2
 """Between two looks at the end of the log."""
@@ -65,7 +62,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class BorrowedDatastore(PostgresDatastore):
-    """A connection that somebody else opens, watches and closes. Errors come as the driver raises them.
+    """A connection of somebody else. Errors come as the driver raises them.
 
     The library's own pool is never opened: it has settings, waits and rows of another kind.
     """
@@ -81,49 +78,11 @@ class BorrowedDatastore(PostgresDatastore):
     def get_connection(self) -> Iterator[Any]:
         """Lend it."""
         connection = self._connection()
-        assert connection is not None, "whoever lent the connection has dropped it"
+        assert connection is not None, "its owner has dropped the connection"
         yield connection
 
 
-class AddressedDatastore(PostgresDatastore):
-    """A connection to an address, opened when it is needed and again after it was lost. Threads use it in turn.
-
-    Errors come as those that the library declares.
-    """
-
-    def __init__(self, conninfo: str) -> None:
-        super().__init__("", "", "", "", "", originator_id_type="text")
-        self._conninfo = conninfo
-        self._opened: Connection | None = None
-        self._lock = RLock()
-
-    def register_type_adapters(self) -> None:
-        """Need none."""
-
-    @contextmanager
-    def get_connection(self) -> Iterator[Any]:
-        """Lend it. Raises the library's OperationalError, ProgrammingError or DatabaseError."""
-        with self._lock:
-            try:
-                if self._opened is None or self._opened.broken:
-                    self._opened = psycopg.connect(self._conninfo, autocommit=True)
-                yield self._opened
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                raise OperationalError(error) from error
-            except psycopg.ProgrammingError as error:
-                raise ProgrammingError(error) from error
-            except psycopg.Error as error:
-                raise DatabaseError(error) from error
-
-    def close(self) -> None:
-        """Close it."""
-        with suppress(AttributeError), self._lock:
-            if self._opened is not None:
-                self._opened.close()
-                self._opened = None
-
-
-class Fence(NamedTuple):
+class LockedHeads(NamedTuple):
     """What a writing transaction holds: its moment, and its heads as they are to be moved and made.
 
     Its locks are held until COMMIT. A head that is not where it was fails the insert.
@@ -178,7 +137,7 @@ class FencedRecorder(_Recorder, PostgresApplicationRecorder):
         at its end, and raises there what they raise.
         """
         fence = kwargs.get("fence")
-        if not isinstance(fence, Fence):
+        if not isinstance(fence, LockedHeads):
             raise NotSupportedError(
                 "only the command loop writes events: use the API, whose commands go through their machines"
             )
