@@ -37,7 +37,7 @@ _READERS: dict[type, Callable[[Any], tuple[Any, ...]] | None] = {}
 
 
 def weigh(*values: Any) -> int:
-    """Bytes of memory that these values hold together. Shared ones count once.
+    """Bytes of memory of these values together. Shared ones count once.
 
     Takes what states and rows are made of: structs, lists, tuples, sets and dicts of scalars. Scalars in lists count
     once for each list. Costs up to half a microsecond for each object.
@@ -330,7 +330,7 @@ MOST_BYTES: Final = 8 * 1024 * 1024
 WINDOW: Final = 3600
 """Seconds."""
 MOST_TIMES: Final = 16
-"""Times that are kept apart; with more, neighbours count as if they had come at the later time."""
+"""Times kept apart. With more, neighbours count as of the later time."""
 
 Taken = tuple[tuple[int, int], ...]
 """What documents brought, oldest first: epoch seconds and bytes."""
