@@ -53,7 +53,7 @@ from service.eventstore.read.recorder import (
 from service.eventstore.read.stored import LogEvent, MsgspecMapper, MsgspecTranscoder, StoredSnapshot, StreamEvent
 from service.eventstore.state.unit import Registry
 from service.eventstore.store import EventStore
-from statemachines.kernel.machine import Event, StateMachine, Stream, transition_table
+from statemachines.kernel.machine import Event, PreconditionFailed, StateMachine, Stream, transition_table
 from tests.service.process.test_loading import SETTINGS
 from tests.support.rounds import Bench, wait_until
 from tests.support.server import clean_environment
