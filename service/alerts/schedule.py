@@ -25,8 +25,8 @@ from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
-from service.runs.background import sweep
-from service.runs.background.sweep import Name, Turn
+from service.runs import sweep
+from service.runs.sweep import Name, Turn
 from statemachines.kernel.machine import ReadFailed, Rejection
 
 log = structlog.get_logger(__name__)

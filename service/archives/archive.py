@@ -24,7 +24,7 @@ from service.eventstore.store import EventStore
 from service.eventstore.tree.reading import KeptCheckpoint, ProvenPositions
 from service.fairness.offload import Aside
 from service.fairness.turns import ReadNotDone, Turns
-from service.runs.reads.counting import keep
+from service.runs.verifying import keep
 from statemachines.kernel.machine import Rejection
 
 log = structlog.get_logger(__name__)

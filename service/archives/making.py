@@ -31,7 +31,7 @@ from service.eventstore.read.stored import LogEvent, exported
 from service.eventstore.tree import reading
 from service.eventstore.tree.reading import KeptCheckpoint
 from service.packing import unpack
-from service.runs.reads import counting
+from service.runs import verifying
 from service.sql import Query, load_query
 from service.tlog.hashing import Span, spans_beside
 
@@ -276,7 +276,7 @@ class _Maker:
             for (text,) in rows:
                 row = msgspec.json.decode(text, type=RunRow)
                 async with self._turn():
-                    read = await read_bundle(self._connection, counting.chain_of(row))
+                    read = await read_bundle(self._connection, verifying.chain_of(row))
                 await self._prove_run(row, read)
 
     async def _prove_run(self, row: RunRow, read: StreamBundle) -> None:
@@ -285,7 +285,7 @@ class _Maker:
         proven = None if checkpoint is None else await reading.prove(self._connection, positions, checkpoint)
 
         def write() -> None:
-            document = counting.seal(row, read, proven, made_at=self._contents.made_at)
+            document = verifying.seal(row, read, proven, made_at=self._contents.made_at)
             self._spool.add(f"proofs/{row.id}.json", msgspec.json.encode(document))
 
         await self._work(write)

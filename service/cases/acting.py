@@ -17,8 +17,8 @@ from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.store import EventStore
 from service.ids import new_id
-from service.runs.commands.noting import count_notes, notes_of
-from service.runs.commands.scope import ChainScope
+from service.runs.acting import count_notes, notes_of
+from service.runs.scope import ChainScope
 from service.sql import load_query
 from statemachines.accounts.membership import membership_id
 from statemachines.cases import agent_run, comment

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from service.contracts.contract import StopTally
     from service.eventstore.history.audit import Report
     from service.eventstore.store import EventStore
-    from service.runs.background.sweep import StartedGrant
+    from service.runs.sweep import StartedGrant
 
 MOST_EFFECTS = 10_000  # that are named
 MOST_WHY = 500
@@ -46,7 +46,7 @@ def pause(everything: bool, why: str, as_json: bool) -> None:  # noqa: ARG001 - 
 
 async def _stop(store: EventStore, why: str, report: Report) -> tuple[StopTally, list[StartedGrant]]:
     from service.contracts.contract import stop_installation
-    from service.runs.background.sweep import started_anywhere
+    from service.runs.sweep import started_anywhere
 
     tally = await stop_installation(store, why, report)
     return tally, await started_anywhere(store, limit=MOST_EFFECTS + 1)

@@ -352,7 +352,7 @@ def _fence(row: AutomationContractRow) -> FenceEvent:
 
 
 def effects(found: Iterable[Sequence[Any]]) -> list[StartedEffect]:
-    """Effects that had begun, as service/runs/background/effects.py reads them."""
+    """Effects that had begun, as the sweep reads them."""
     return [
         StartedEffect(kind, automation_id, run_id, grant_id, status, at)
         for _, automation_id, run_id, grant_id, kind, status, at in found

@@ -27,7 +27,7 @@ from service.eventstore.declare.commands import Intent, OutcomeUnknown, retry_mo
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.ids import new_id
-from service.runs.background.sweep import end_open, runs_to_follow_up
+from service.runs.sweep import end_open, runs_to_follow_up
 from statemachines import provider as teams
 from statemachines.accounts.membership import Role
 from statemachines.deletion.removal import FOLLOW_UP_LIMIT, AskForDeletion, ExternalFollowUp, OtherDeletion

@@ -14,8 +14,8 @@ from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 from service.ids import new_id
-from service.runs.commands.pr_proof import WaitingRun
-from service.runs.reads.listed import waiting_runs
+from service.runs.acting import WaitingRun
+from service.runs.control import waiting_runs
 from service.sql import load_query
 from statemachines import deploys
 from statemachines.deploys import RecordDeploy, decide_record

@@ -24,8 +24,8 @@ from service.eventstore.schema import migrations
 from service.eventstore.schema.migrations import Migration, MigrationStanding
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
-from service.runs.background import sweep
-from service.runs.background.sweep import Wait
+from service.runs import sweep
+from service.runs.sweep import Wait
 from service.settings import Settings
 from service.settingvalues import Plan
 from service.sql import load_query

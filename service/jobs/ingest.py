@@ -12,7 +12,7 @@ import structlog
 from service.billing.plans import retention
 from service.ingest import kept as kepts
 from service.ingest.kept import ensure_partitions, purge
-from service.runs.background.forgetting import forget_decisions
+from service.runs.sweep import forget_decisions
 from service.services import Services
 from service.tasks import Task
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from service.runs.background.sweep import Sweep
+from service.runs.sweep import Sweep
 from service.services import Services
 from service.tasks import Task
 

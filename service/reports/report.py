@@ -15,10 +15,10 @@ from service.analytics.metadata import AnalyticsProvider, FunnelProbe
 from service.analytics.queries import AnalyticsProviders
 from service.eventstore.declare.commands import Intent
 from service.eventstore.store import EventStore
-from service.runs.commands.scope import Ran, RunScope
-from service.runs.reads.counting import settled
-from service.runs.show import run as show_run
-from service.runs.show.decision import next_step
+from service.runs import shown as show_run
+from service.runs.decision import next_step
+from service.runs.scope import Ran, RunScope
+from service.runs.verifying import settled
 from statemachines import reports
 from statemachines.kernel.machine import Cause, ReadFailed
 from statemachines.reports import (

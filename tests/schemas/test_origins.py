@@ -14,7 +14,7 @@ from schemas.runs.proof import RunProof
 from service.http.discovery.entry import schema_document
 from service.http.edge.declare.operations import RUNNER
 from service.http.edge.routes import all_endpoints
-from service.runs.show import run as show_run
+from service.runs import shown as show_run
 from statemachines.runs.events import FollowUp as FollowUpEvent
 from statemachines.runs.events import FollowUpKind
 from tests.support.loop.bodies import HEAD, MERGED

@@ -13,7 +13,7 @@ from service.eventstore.history.bundle import NAMING, NAMING_LISTS
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import machines
-from service.runs.reads.counting import prove_run
+from service.runs.verifying import prove_run
 from statemachines.kernel.machine import Event, Stream
 from statemachines.kernel.topics import decode_event
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from service.analytics.local import LocalAnalytics
 from service.eventstore.store import EventStore
-from service.runs.background.sweep import Sweep
+from service.runs.sweep import Sweep
 
 
 class _Local:

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from service.eventstore.store import EventStore
 from service.registry import registry
-from service.runs.background import sweep
-from service.runs.background import sweep as sweeping
+from service.runs import sweep
+from service.runs import sweep as sweeping
 from tests.support.enabled import connect, enable, one, open_cases
 from tests.support.sweeping import make_sweep
 from tests.torture.runs import Size, Theatre

@@ -15,10 +15,10 @@ from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, KEY_OR_RUNNER
-from service.runs.reads import decided
-from service.runs.show import decision as show_decision
+from service.runs import decision
+from service.runs import decision as show_decision
 
-_RECORD = reads.record_with(decided.STANDING)
+_RECORD = reads.record_with(decision.STANDING)
 
 
 @groups.CASES.operation(
@@ -81,7 +81,7 @@ async def read_case(call: Call[None, None]) -> Answer:
     """Show a case in full and why it is or is not worked on; a runner sees it only while it holds it (R-CASE-14)."""
     store, project_id, case_id = call.services.store, call.project_id, call.subject.id
     bundle, beside = await reads.read_case(store, project_id, case_id, call.runner, _RECORD)
-    standing = await decided.standing_of(store, project_id, beside)
+    standing = await decision.standing_of(store, project_id, beside)
     size = 0 if bundle.latest_stored is None else bundle.latest_stored.size
     shown = await call.work_on(size, partial(show.record, bundle, show_decision.case_work(standing)))
     return Answer(200, shown)

@@ -20,10 +20,10 @@ from service.http.edge.answer.errors import RateLimited
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from service.runs.background import backtesting
-from service.runs.background.backtesting import TooMuch
-from service.runs.background.past_facts import read_past
-from service.runs.show import run as show_backtest
+from service.runs import backtesting
+from service.runs import shown as show_backtest
+from service.runs.backtesting import TooMuch
+from service.runs.past_facts import read_past
 
 AT_ONCE = 2
 MOST_WAITING = 2

@@ -38,7 +38,7 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, OWNER
 from service.ids import new_id
-from service.runs.background import sweep
+from service.runs import sweep
 from statemachines.contracts.contract import EnableWish, command_of
 from statemachines.contracts.documents import check_contract
 

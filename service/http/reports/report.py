@@ -12,7 +12,7 @@ from service.http.edge.declare.operations import RUNNER
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.reports import report
 from service.reports.report import read_source
-from service.runs.commands.scope import Ran
+from service.runs.scope import Ran
 from statemachines.runs.steps.end_run import as_of
 
 

@@ -27,10 +27,10 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, OWNER, RUNNER, Subject
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
-from service.runs import commands
-from service.runs.commands.scope import Ran
-from service.runs.reads import listed as reads
-from service.runs.show import parts as show
+from service.runs import acting
+from service.runs import control as reads
+from service.runs import shown as show
+from service.runs.scope import Ran
 from statemachines.runs.approval import OwnerDecision, Status
 from statemachines.runs.steps import use_grant
 
@@ -51,7 +51,7 @@ async def request_approval(call: Call[RequestApproval, None]) -> Outcome:
     """Put a question to a person; the run waits. What the runner writes is shown and never acted upon."""
     token, body = token_of(call), call.body
     wish = use_grant.RequestApproval(body.action, body.summary, _evidence(body))
-    return await on_run(call, lambda row: commands.approval.request(row, token, wish), _requested)
+    return await on_run(call, lambda row: acting.request_approval(row, token, wish), _requested)
 
 
 def _requested(ran: Ran[str], _: Unit) -> Answer:
@@ -125,7 +125,7 @@ async def decide_approval(call: Call[DecideApproval, None]) -> Outcome:
         call.ask_fresh()
     decision = OwnerDecision(call.body.decision == "approve", call.user_id, text_of(call.body.reason))
     run = await reads.run_row(call.services.store, call.project_id, row.run_id)
-    command = partial(commands.approval.decide, approval_id=row.id, decision=decision)
+    command = partial(acting.decide_approval, approval_id=row.id, decision=decision)
     return await on_run(call, command, partial(_decided, row), row=run)
 
 

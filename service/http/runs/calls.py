@@ -9,8 +9,8 @@ from schemas.kernel.shape import PageQuery
 from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import read_page
 from service.http.edge.declare.call import Call
-from service.runs.reads import listed as reads
-from service.runs.reads.listed import ReceiptNow
+from service.runs import control as reads
+from service.runs.control import ReceiptNow
 from statemachines.runs.claim import require_own
 
 

@@ -17,10 +17,10 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY_OR_RUNNER, RUNNER
 from service.http.runs.calls import require_visible
 from service.http.runs.on_run import holder_of
-from service.runs import commands
-from service.runs.commands.claim import Claimed
-from service.runs.reads import listed as reads
-from service.runs.show import parts as show
+from service.runs import acting
+from service.runs import control as reads
+from service.runs import shown as show
+from service.runs.acting import Claimed
 from statemachines.runs import claim as claims
 from statemachines.runs import lease as leases
 from statemachines.runs.claim import ClaimNotFound
@@ -80,7 +80,7 @@ async def create_claim(call: Call[CreateClaim, None]) -> Outcome:
     return await call.carry_out_on(
         await store.locate(*named),
         partial(store.get, *named),
-        lambda lease: commands.claim.claim(command, lease).shown_by(_claimed),
+        lambda lease: acting.take_claim(command, lease).shown_by(_claimed),
     )
 
 
@@ -150,7 +150,7 @@ async def renew_claim(call: Call[RenewClaim, None]) -> Outcome:
     return await call.carry_out_on(
         await _resting(call),
         partial(_resting, call),
-        lambda found: commands.claim.renew(found[0], holder, epoch, found[1]).shown_by(partial(_shown, found[0])),
+        lambda found: acting.renew(found[0], holder, epoch, found[1]).shown_by(partial(_shown, found[0])),
     )
 
 
@@ -175,7 +175,7 @@ async def release_claim(call: Call[ReleaseClaim, None]) -> Outcome:
         raise InvalidPayload("A runner must send the epoch of its lease.", missing=["lease_epoch"], schema=schema)
     row = await _claim_row(call)
     wish = Release(holder, epoch if isinstance(epoch, int) else None, text_of(call.body.reason))
-    return await _on_claim(call, row, commands.claim.release(row, wish))
+    return await _on_claim(call, row, acting.release(row, wish))
 
 
 ENDPOINTS = [read_active_claim, create_claim, renew_claim, release_claim]

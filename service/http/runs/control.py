@@ -9,8 +9,8 @@ from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from service.runs.reads.listed import read_snapshot
-from service.runs.show import control as show_control
+from service.runs import control as show_control
+from service.runs.control import read_snapshot
 
 
 @groups.AUTOMATION.operation(

@@ -8,8 +8,8 @@ from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from service.runs.reads.decided import DecisionFilter, decisions
-from service.runs.show import decision as show_decision
+from service.runs import decision as show_decision
+from service.runs.decision import DecisionFilter, decisions
 
 
 @groups.AUTOMATION.operation(

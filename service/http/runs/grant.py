@@ -13,9 +13,9 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import RUNNER
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
-from service.runs import commands
-from service.runs.commands.scope import Ran
-from service.runs.show import parts as show
+from service.runs import acting
+from service.runs import shown as show
+from service.runs.scope import Ran
 from statemachines.runs.events import GrantKind
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding, TestRun
 
@@ -56,7 +56,7 @@ async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
         tests=[TestRun(test.command, test.passed) for test in body.tests],
         title=text_of(body.title),
     )
-    return await on_run(call, lambda row: commands.grant.authorize_draft_pr(row, token, binding), _authorized)
+    return await on_run(call, lambda row: acting.authorize_draft_pr(row, token, binding), _authorized)
 
 
 @groups.AUTOMATION.operation(
@@ -75,7 +75,7 @@ async def authorize_auto_merge(call: Call[AuthorizeAutoMerge, None]) -> Outcome:
     """Reserve auto-merge once a trusted CI has proven readiness of this very head."""
     token, body = token_of(call), call.body
     binding = AutoMergeBinding(pr_number=body.pr_number, head_sha=body.head_sha, merge_method=body.merge_method)
-    return await on_run(call, lambda row: commands.grant.authorize_auto_merge(row, token, binding), _authorized)
+    return await on_run(call, lambda row: acting.authorize_auto_merge(row, token, binding), _authorized)
 
 
 def _authorized(ran: Ran[str], _: Unit) -> Answer:
@@ -123,7 +123,7 @@ async def _consume(call: Call[ConsumeGrant, None], kind: GrantKind) -> Outcome:
     token, grant_id = token_of(call), call.body.grant_id
     return await on_run(
         call,
-        lambda row: commands.grant.consume(row, token, kind, grant_id),
+        lambda row: acting.consume(row, token, kind, grant_id),
         partial(_consumed, grant_id),
         on_replay=_consumed_before,
     )

@@ -12,7 +12,7 @@ from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
 from service.eventstore.store import EventStore
 from service.http.edge.declare.call import Call, Replay
 from service.http.edge.declare.operations import Subject
-from service.runs.commands.scope import Ran
+from service.runs.scope import Ran
 from statemachines.runs.claim import Holder
 from statemachines.runs.steps.book import FencingToken
 

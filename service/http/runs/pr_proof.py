@@ -15,11 +15,11 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import CI
 from service.http.runs.on_run import RUN_LOCATED, on_run
-from service.runs import commands
-from service.runs.commands.noting import count_notes
-from service.runs.commands.scope import Ran
-from service.runs.show import run as show_run
-from service.runs.show.decision import next_step
+from service.runs import acting
+from service.runs import shown as show_run
+from service.runs.acting import count_notes
+from service.runs.decision import next_step
+from service.runs.scope import Ran
 from statemachines.runs.events import Observation, Proof, Seen, Sight, StatusCheck
 from statemachines.runs.steps.end_run import as_of
 from statemachines.runs.steps.prove_pull_request import ObservedPr
@@ -50,7 +50,7 @@ async def record_pr_proof(call: Call[RecordPrProof, None]) -> Outcome:
     case_id, notes = call.subject.case_id, None
     if observed.observation == "closed" and case_id is not None:
         notes = await count_notes(call.services.store, call.project_id, case_id)
-    return await on_run(call, lambda row: commands.pr_proof.record(row, observed, notes), render)
+    return await on_run(call, lambda row: acting.record_observation(row, observed, notes), render)
 
 
 def _require_read(body: RecordPrProof, row: RunRow) -> None:

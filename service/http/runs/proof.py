@@ -11,7 +11,7 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY_OR_RUNNER
 from service.http.runs.calls import require_visible
 from service.http.runs.on_run import RUN_SUBJECT
-from service.runs.reads.counting import as_tlog_proof, prove_run
+from service.runs.verifying import as_tlog_proof, prove_run
 
 
 @groups.AUTOMATION.operation(

@@ -20,12 +20,11 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY_OR_RUNNER, Subject
 from service.http.runs.calls import read_receipts, require_visible
-from service.runs import commands
-from service.runs.commands.receipt import Issued
-from service.runs.reads import listed as reads
-from service.runs.reads.look_for_work import SHOWN, Judged, Look, look_for_work
-from service.runs.reads.recording import Looker, Taken, record
-from service.runs.show import parts as show
+from service.runs import control as reads
+from service.runs import issuing
+from service.runs import shown as show
+from service.runs.issuing import Issued
+from service.runs.looking import SHOWN, Judged, Look, Looker, Taken, look_for_work, record
 from statemachines.contracts.policy import AutomationNotFound, AutomationOff
 from statemachines.runs import receipt as receipts
 from statemachines.runs.receipt import ReceiptState
@@ -72,7 +71,7 @@ def _issue(project_id: str, automation_id: str, asked: Looker, taken: list[Taken
     judged = look.judged(automation_id)
     taken.append(look.taken(project_id, automation_id, asked, judged))
     known = {bundle.receipt.id for bundle in look.open}
-    intent = commands.receipt.issue(project_id, automation_id, judged, asked, known)
+    intent = issuing.issue(project_id, automation_id, judged, asked, known)
     return intent.shown_by(partial(_issued, project_id, automation_id, look, judged))
 
 

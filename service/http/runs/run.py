@@ -35,11 +35,11 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY_OR_RUNNER, RUNNER
 from service.http.runs.calls import require_visible, seen_automation
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, holder_of, on_run, read_again, token_of
-from service.runs import commands
-from service.runs.commands.scope import Ran, RunScope
-from service.runs.reads import listed as reads
-from service.runs.reads.bundles import read_contract
-from service.runs.show import run as show_run
+from service.runs import acting
+from service.runs import control as reads
+from service.runs import shown as show_run
+from service.runs.bundles import read_contract
+from service.runs.scope import Ran, RunScope
 from statemachines.kernel.machine import Stream
 from statemachines.runs.ledger import Amounts, plain
 from statemachines.runs.steps import advance_run, end_run
@@ -83,7 +83,7 @@ async def start_run(call: Call[StartRun, None]) -> Outcome | Answer:
     outcome = await call.carry_out_on(
         row,
         read_again(call, RECEIPTS, row),
-        lambda latest: commands.run.start(command, latest).shown_by(_started),
+        lambda latest: acting.begin_run(command, latest).shown_by(_started),
     )
     if not outcome.replayed:
         return outcome
@@ -206,20 +206,20 @@ def _step(row: RunRow, token: FencingToken, body: UpdateRun) -> Intent[Ran[None]
     """Choose the command of a PATCH. Raises InvalidPayload when a member that belongs to the status is missing."""
     given = {name for name in ("phase", "status", "reason", "summary_md", "pull_request") if _given(body, name)}
     if given == {"phase"} and body.phase == "running":
-        return commands.run.progress(row, token)
+        return acting.progress(row, token)
     if body.status == "draft_pr_opened" and given <= {"status", "pull_request"}:
         opened = body.pull_request
         if isinstance(opened, msgspec.UnsetType):
             raise _missing("pull_request")
         reported = advance_run.ReportedPullRequest(opened.number, opened.url, opened.head_sha)
-        return commands.run.report_pr(row, token, reported)
+        return acting.report_pr(row, token, reported)
     if body.status in {"failed", "escalated"} and given <= {"status", "reason", "summary_md"}:
         reason = text_of(body.reason)
         if reason is None:
             raise _missing("reason")
         outcome: Literal["failed", "escalated"] = "failed" if body.status == "failed" else "escalated"
-        return commands.run.hand_over(row, token, advance_run.HandOver(outcome, reason, text_of(body.summary_md)))
-    return commands.run.refuse(row, token)
+        return acting.hand_over(row, token, advance_run.HandOver(outcome, reason, text_of(body.summary_md)))
+    return acting.refuse(row, token)
 
 
 def _given(body: UpdateRun, name: str) -> bool:
@@ -246,7 +246,7 @@ async def record_usage(call: Call[RecordUsage, None]) -> Outcome:
     """Charge all of it or nothing (R-AUT-35)."""
     token = token_of(call)
     usage = advance_run.Usage(_amounts(call.body), text_of(call.body.label))
-    return await on_run(call, lambda row: commands.run.charge(row, token, usage), _charged, on_replay=_charged_before)
+    return await on_run(call, lambda row: acting.charge(row, token, usage), _charged, on_replay=_charged_before)
 
 
 def _charged(ran: Ran[None], unit: Unit) -> Answer:
@@ -299,7 +299,7 @@ async def cancel_run(call: Call[CancelRun, None]) -> Outcome:
     if runner is not None:
         require_runner(call.subject.state, runner)
     command = end_run.CancelRun(hashlib.sha256(key.encode()).hexdigest(), text_of(call.body.reason))
-    return await on_run(call, lambda row: commands.run.cancel(row, command), _cancelled)
+    return await on_run(call, lambda row: acting.cancel(row, command), _cancelled)
 
 
 def _cancelled(ran: Ran[None], unit: Unit) -> Answer:

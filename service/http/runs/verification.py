@@ -18,10 +18,10 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY_OR_RUNNER
 from service.http.runs.on_run import RUN_SUBJECT, on_run
-from service.runs import commands
-from service.runs.commands.scope import Ran
-from service.runs.reads.counting import count
-from service.runs.show import run as show_run
+from service.runs import shown as show_run
+from service.runs import verifying
+from service.runs.scope import Ran
+from service.runs.verifying import count
 from statemachines.kernel.machine import ReadFailed
 from statemachines.runs.steps.book import Book, require_automation
 from statemachines.runs.steps.end_run import as_of
@@ -61,7 +61,7 @@ async def verify_run(call: Call[VerifyRun, WaitQuery]) -> Outcome:
     counts = None if require_verifiable(row.state) is None else await _count(call, row)
     revisions: list[int] = []
     judged = partial(_judged, revisions, counts)
-    outcome = await on_run(call, lambda latest: commands.verification.verify(latest, counts), judged)
+    outcome = await on_run(call, lambda latest: verifying.verify(latest, counts), judged)
     if outcome.status == HTTPStatus.ACCEPTED:
         call.saw(revisions[-1])
     return outcome

@@ -13,8 +13,8 @@ from service.alerts import alert, schedule
 from service.alerts.schedule import AlertSchedule
 from service.discovery.reads import figures
 from service.eventstore.write.lane import forget
-from service.runs.background import sweep
-from service.runs.background.sweep import Turn
+from service.runs import sweep
+from service.runs.sweep import Turn
 from service.settings import load_settings
 from statemachines.kernel.machine import ReadFailed
 from tests.service.alerts.scene import AlertScene

@@ -25,7 +25,7 @@ from service.eventstore.schema.migrations import TELEMETRY
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import read_models
-from service.runs.background import sweep as sweeps
+from service.runs import sweep as sweeps
 from statemachines.deletion.removal import AskForDeletion
 from tests.support.accounts_store import make_project
 from tests.support.ending import left_of, problems

@@ -206,8 +206,8 @@ WORST: Mapping[str, Worst] = {
     "compiled._DOTNET_PLATFORM": Worst(("System.", "MS"), 500, ask="match"),
     "compiled._STATES": Worst((".<", ".<a>d", ".<a>d__1"), 500, ask="match"),
     "forms.ARRAY": Worst((" ", "\n"), ask="match"),
-    "forms.MAY_BE_CARD": Worst(("4", "4000 ", "3000-000000", "2")),
-    "forms._ISSUERS": Worst(("4", "6011"), ask="fullmatch"),
+    "telling.MAY_BE_CARD": Worst(("4", "4000 ", "3000-000000", "2")),
+    "telling._ISSUERS": Worst(("4", "6011"), ask="fullmatch"),
     "forms._JSON": Worst(("application/", "a+", "application/a+"), 8192, ask="fullmatch"),
     "errors._TYPE": Worst(("a.", "a::", "*&", "a\\"), ask="match"),
     "errors._IN_VALUE": Worst(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from service.runs.reads import listed as reads
-from service.runs.show.decision import NextStep, next_step
+from service.runs import control as reads
+from service.runs.decision import NextStep, next_step
 from tests.support.schedules import AUTOMATION
 from tests.support.weekly import Weekly, report_on
 

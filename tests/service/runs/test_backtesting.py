@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from projections.runs import DecisionRow
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore
-from service.runs.background.backtesting import Backtest, contract_row
-from service.runs.background.past_facts import Unknown, read_past
-from service.runs.reads.recording import outcome_of
+from service.runs.backtesting import Backtest, contract_row
+from service.runs.looking import outcome_of
+from service.runs.past_facts import Unknown, read_past
 from statemachines.cases import case as cases
 from statemachines.contracts import contract as contracts
 from statemachines.contracts.contract import EnableWish, command_of
@@ -305,9 +305,9 @@ async def test_cases_that_no_look_comes_to_are_not_read(
         days.to(BEGAN + 2 * DAY - HOUR)
         await days.enable(chosen)
         await days.pass_time(20, looking=True)
-    monkeypatch.setattr("service.runs.background.backtesting.LOOKED_AT", 3)
+    monkeypatch.setattr("service.runs.backtesting.LOOKED_AT", 3)
     whole = await replayed(store, chosen)
-    monkeypatch.setattr("service.runs.background.past_facts.LOOKED_AT", 3)
+    monkeypatch.setattr("service.runs.past_facts.LOOKED_AT", 3)
     past = await read_past(store, PROJECT, 1, ["heal"])
     part = await replayed(store, chosen)
     assert len(past.known) < len(sql.execute("select from case_stats").fetchall())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.eventstore.store import EventStore
-from service.runs.reads.listed import Snapshot, read_snapshot
+from service.runs.control import Snapshot, read_snapshot
 from tests.support.automation_world import closed
 from tests.support.loop.http_scene import HttpScene
 

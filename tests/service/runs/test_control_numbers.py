@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from projections.runs import LedgerRow, fold_ledger
 from service.onboarding.whose import ComparedHistory, WhoseEvidence
-from service.runs.background.backtesting import contract_row
-from service.runs.reads.bundles import contract_of
-from service.runs.reads.listed import Snapshot
-from service.runs.show.control import control
+from service.runs.backtesting import contract_row
+from service.runs.bundles import contract_of
+from service.runs.control import Snapshot, control
 from statemachines.contracts.contract import authority_of
 from statemachines.contracts.policy import Limits
 from statemachines.kernel.machine import Event, Recorded, Rejection

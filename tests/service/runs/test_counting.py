@@ -20,7 +20,7 @@ from service.analytics.local import LocalAnalytics
 from service.eventstore.connect.facts import NOW, NOW_SECONDS
 from service.eventstore.declare import names
 from service.eventstore.store import EventStore
-from service.runs.reads import counting
+from service.runs import verifying
 from statemachines.contracts.policy import VerificationTerms
 from statemachines.runs.events import Terms
 from statemachines.runs.run import Run, Status
@@ -95,7 +95,7 @@ async def count(
         deploy=deploy,
         terms=Terms(verification=TERMS, environment=environment),
     )
-    counted = await counting.count(store, Local(store), PROJECT, run)  # type: ignore[arg-type]
+    counted = await verifying.count(store, Local(store), PROJECT, run)  # type: ignore[arg-type]
     assert isinstance(counted, Counts), counted
     return counted
 
@@ -107,7 +107,7 @@ async def test_an_error_whose_commit_is_late_is_never_overlooked(database_url, s
     await asyncio.sleep(3.1)
     [now] = sql.execute(f"select {NOW_SECONDS}").fetchone()
     before = await count(store, deployed_at)
-    assert now - counting.LAG_SECONDS > late.received_at
+    assert now - verifying.LAG_SECONDS > late.received_at
     assert (before.recurrences, before.observed_to < late.received_at) == (0, True)
     late.commit()
     after = await count(store, deployed_at)
@@ -117,7 +117,7 @@ async def test_an_error_whose_commit_is_late_is_never_overlooked(database_url, s
 
 async def test_the_latest_seconds_are_never_counted(sql, store):
     """Also when nothing is under way: two seconds for second hands and clocks that are set back (G-134)."""
-    ends = [int(await counting.settled(store, PROJECT)) for _ in range(3)]
+    ends = [int(await verifying.settled(store, PROJECT)) for _ in range(3)]
     [now] = sql.execute(f"select {NOW_SECONDS}").fetchone()
     assert max(ends) <= now - 2
     assert min(ends) >= now - 4
@@ -125,7 +125,7 @@ async def test_the_latest_seconds_are_never_counted(sql, store):
 
 async def test_counts_stay_true_beside_flushes_that_commit_in_any_order(database_url, sql, store, monkeypatch):
     """With a lag that flushes outlast: whatever a count up to a moment said, it still says when all have committed."""
-    monkeypatch.setattr(counting, "LAG_SECONDS", 1)
+    monkeypatch.setattr(verifying, "LAG_SECONDS", 1)
     [deployed_at] = sql.execute(f"select {NOW_SECONDS} - 5").fetchone()
     ends = time.monotonic() + 3
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from service.runs.reads.look_for_work import LOOKED_AT
+from service.runs.looking import LOOKED_AT
 from service.sql import load_query
 from tests.support import list_plans
 from tests.support.cluster import TestCluster

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.runs.commands.scope import RunScope
-from service.runs.show import run as show_run
-from service.runs.show.decision import NextStep, next_step
+from service.runs import shown as show_run
+from service.runs.decision import NextStep, next_step
+from service.runs.scope import RunScope
 from statemachines.runs import run as runs
 from statemachines.runs.steps.book import Book
 from statemachines.runs.steps.end_run import as_of

@@ -15,10 +15,9 @@ from projections.runs import DECISIONS
 from service.eventstore.declare import names
 from service.eventstore.schema import functions
 from service.eventstore.store import EventStore
-from service.runs.background.forgetting import forget_decisions
-from service.runs.reads import recording
-from service.runs.reads.look_for_work import look_for_work
-from service.runs.reads.recording import SWEPT, DecisionSubject, LastDecision, passed_over
+from service.runs import looking
+from service.runs.looking import SWEPT, DecisionSubject, LastDecision, look_for_work, passed_over
+from service.runs.sweep import forget_decisions
 from statemachines.contracts.policy import Thresholds
 from statemachines.runs.materiality import CaseFacts, Check, decide_materiality
 from statemachines.runs.steps.offer import CaseJudgement
@@ -122,7 +121,7 @@ async def test_the_time_of_each_look_is_kept(store: EventStore, sql: Sql):
     look = await look_for_work(store, HERE, AUTOMATION)
     taken = look.taken(HERE, AUTOMATION, SWEPT, look.judged(AUTOMATION))._replace(at=hour + 2 * 3600 + 5)
     for _ in range(2):
-        await recording.record(store.facts, [taken, taken])
+        await looking.record(store.facts, [taken, taken])
     rows = sql.execute("select hour, seconds from automation_looks order by hour").fetchall()
     assert rows[1] == (hour + 2 * 3600, [5])
     [(first, seconds)] = rows[:1]
@@ -135,7 +134,7 @@ async def test_two_who_see_the_same_write_one_record(store: EventStore, sql: Sql
     open_cases(sql, HERE, CASES)
     look = await look_for_work(store, HERE, AUTOMATION)
     taken = look.taken(HERE, AUTOMATION, SWEPT, look.judged(AUTOMATION))
-    written = await asyncio.gather(*(recording.record(store.facts, [taken]) for _ in range(4)))
+    written = await asyncio.gather(*(looking.record(store.facts, [taken]) for _ in range(4)))
     assert (sum(written), len(records(sql))) == (CASES, CASES)
 
 
@@ -166,7 +165,7 @@ async def test_a_fence_keeps_records_out(store: EventStore, sql: Sql, database_u
         fence.execute("update projects set status = 'fenced' where project_id = %s", (HERE,))
     look = await look_for_work(store, HERE, AUTOMATION)
     taken = look.taken(HERE, AUTOMATION, SWEPT, look.judged(AUTOMATION))
-    assert await recording.record(store.facts, [taken]) == 0
+    assert await looking.record(store.facts, [taken]) == 0
     assert one(sql, "select count(*) from automation_looks where project_id = %s", HERE) == 0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from service.eventstore.store import EventStore
-from service.runs.background import sweep as sweeping
+from service.runs import sweep as sweeping
 from tests.support.automation_world import World, closed
 from tests.support.loop.http_scene import HttpScene
 from tests.support.sweeping import make_sweep

@@ -7,9 +7,9 @@ from datetime import datetime
 import pytest
 
 from service.eventstore.store import EventStore
-from service.runs.background import sweep as sweeping
-from service.runs.background import sweep as sweeps
-from service.runs.background.sweep import Turn
+from service.runs import sweep as sweeping
+from service.runs import sweep as sweeps
+from service.runs.sweep import Turn
 from tests.support.enabled import AUTOMATION, enable, one
 from tests.support.ingest import OWNER, PROJECT, Sql, make_project
 from tests.support.sweeping import make_sweep

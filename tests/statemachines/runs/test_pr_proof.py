@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from projections.runs import RUNS
-from service.runs.commands.scope import RunScope
+from service.runs.scope import RunScope
 from statemachines.contracts.documents import Document
 from statemachines.contracts.playbook import find_template
 from statemachines.kernel.shapes import json_schema

@@ -13,14 +13,13 @@ from projections.cases import CASE_STATS, CASES, CaseStatsRow
 from projections.runs import APPROVALS, CLAIMS, GRANTS, LEASES, RECEIPTS, RUNS, RunRow
 from schemas.kernel.errors import CATALOGUE
 from service.eventstore.declare.commands import LOOKUPS, Intent, Unit
-from service.runs import commands
-from service.runs.commands.pr_proof import WaitingRun
-from service.runs.commands.scope import Ran, RunScope
-from service.runs.reads.counting import LAG_SECONDS
-from service.runs.reads.look_for_work import ConsideredCase
-from service.runs.reads.recording import SWEPT
-from service.runs.show import parts as show
-from service.runs.show import run as show_run
+from service.runs import acting, issuing, verifying
+from service.runs import shown as show
+from service.runs import shown as show_run
+from service.runs.acting import WaitingRun
+from service.runs.looking import SWEPT, ConsideredCase
+from service.runs.scope import Ran, RunScope
+from service.runs.verifying import LAG_SECONDS
 from statemachines.cases import case as case_machine
 from statemachines.contracts import contract as contracts
 from statemachines.contracts.documents import Document, Facts
@@ -242,7 +241,7 @@ class MemoryPort:
             ConsideredCase(row.id, row.case_revision, self._lease(row.id), deployed_at=self._deployed_at(row.id))
             for row in rows
         ]
-        intent = commands.receipt.issue_for_cases(PROJECT, automation_id, cases, SWEPT)
+        intent = issuing.issue_for_cases(PROJECT, automation_id, cases, SWEPT)
         issued = self._execute(request, intent, interleave)
         return 200, {"receipt_ids": issued.receipt_ids, "skipped": issued.skipped_cases}
 
@@ -266,7 +265,7 @@ class MemoryPort:
             case_revision=request.body["case_revision"],
             holder=self._holder(request),
         )
-        intent = commands.claim.claim(command, self._lease(command.case_id))
+        intent = acting.take_claim(command, self._lease(command.case_id))
         stream = self._execute(request, intent, interleave).claim
         return 201, show.claim(PROJECT, stream.id, self.store.streams[stream.name].state)
 
@@ -277,14 +276,14 @@ class MemoryPort:
         row = self._claim_row(request)
         run = self.store.row(RUNS, PROJECT, row.run_id) if row.state.resting else None
         epoch = request.body["lease_epoch"]
-        self._execute(request, commands.claim.renew(row, self._holder(request), epoch, run), interleave)
+        self._execute(request, acting.renew(row, self._holder(request), epoch, run), interleave)
         return 200, show.claim(PROJECT, row.id, self._claim_row(request).state)
 
     def _release(self, request: Request, interleave: Callable[[], None]) -> Any:
         row = self._claim_row(request)
         holder = None if _kind(request.actor) == "key" else self._holder(request)
         release = Release(holder, request.body.get("lease_epoch"), None)
-        self._execute(request, commands.claim.release(row, release), interleave)
+        self._execute(request, acting.release(row, release), interleave)
         return 200, show.claim(PROJECT, row.id, self._claim_row(request).state)
 
     # ---- runs
@@ -293,7 +292,7 @@ class MemoryPort:
         receipt_id = request.body["trigger_receipt_id"]
         row = self._row(RECEIPTS, receipt_id, ReceiptNotFound)
         command = StartRun(project_id=PROJECT, receipt_id=receipt_id, holder=self._holder(request))
-        run = self._execute(request, commands.run.start(command, row), interleave)
+        run = self._execute(request, acting.begin_run(command, row), interleave)
         return 201, self._show(run.id)
 
     def _show(self, run_id: str) -> Any:
@@ -311,23 +310,23 @@ class MemoryPort:
     def _patch(self, request: Request, interleave: Callable[[], None]) -> Any:
         row, token, body = self._run_row(request), self._token(request), request.body
         if "pull_request" in body:
-            intent = commands.run.report_pr(row, token, ReportedPullRequest(**body["pull_request"]))
+            intent = acting.report_pr(row, token, ReportedPullRequest(**body["pull_request"]))
         elif "status" in body:
-            intent = commands.run.hand_over(row, token, HandOver(body["status"], body["reason"]))
+            intent = acting.hand_over(row, token, HandOver(body["status"], body["reason"]))
         else:
-            intent = commands.run.progress(row, token)
+            intent = acting.progress(row, token)
         return 200, show_run.run(as_of(self._on_run(request, intent, interleave).book, self.store.now))
 
     def _usage(self, request: Request, interleave: Callable[[], None]) -> Any:
         body = request.body
         amounts = Amounts(body["turns"], body["cost_usd"], body["runtime_seconds"])
-        intent = commands.run.charge(self._run_row(request), self._token(request), Usage(amounts))
+        intent = acting.charge(self._run_row(request), self._token(request), Usage(amounts))
         return 200, show_run.usage(as_of(self._on_run(request, intent, interleave).book, self.store.now))
 
     def _request_approval(self, request: Request, interleave: Callable[[], None]) -> Any:
         wish = RequestApproval(request.body["action"], "May I?")
         ran = self._on_run(
-            request, commands.approval.request(self._run_row(request), self._token(request), wish), interleave
+            request, acting.request_approval(self._run_row(request), self._token(request), wish), interleave
         )
         return (201 if ran.changed else 200), show.requested_approval(ran.book, ran.result)
 
@@ -341,28 +340,28 @@ class MemoryPort:
         run_row = self.store.row(RUNS, PROJECT, approval_row.run_id)
         assert run_row is not None
         decision = OwnerDecision(request.body["decision"] == "approve", "usr_1")
-        ran = self._on_run(request, commands.approval.decide(run_row, approval_id, decision), interleave)
+        ran = self._on_run(request, acting.decide_approval(run_row, approval_id, decision), interleave)
         return 200, show.approval(PROJECT, approval_id, ran.book.approval(approval_id))
 
     def _authorize(self, request: Request, interleave: Callable[[], None]) -> Any:
         row, token, binding = self._run_row(request), self._token(request), request.body["binding"]
         if request.path["kind"] == "draft_pr":
-            intent = commands.grant.authorize_draft_pr(row, token, msgspec.convert(binding, DraftPrBinding))
+            intent = acting.authorize_draft_pr(row, token, msgspec.convert(binding, DraftPrBinding))
         else:
-            intent = commands.grant.authorize_auto_merge(row, token, msgspec.convert(binding, AutoMergeBinding))
+            intent = acting.authorize_auto_merge(row, token, msgspec.convert(binding, AutoMergeBinding))
         ran = self._on_run(request, intent, interleave)
         return (201 if ran.changed else 200), show.grant(PROJECT, ran.result, ran.book.grant(ran.result))
 
     def _consume(self, request: Request, interleave: Callable[[], None]) -> Any:
         kind: Any = request.path["kind"]
         grant_id = request.body["grant_id"]
-        intent = commands.grant.consume(self._run_row(request), self._token(request), kind, grant_id)
+        intent = acting.consume(self._run_row(request), self._token(request), kind, grant_id)
         ran = self._on_run(request, intent, interleave)
         return 200, show.consumed(ran.book, grant_id, call_authorized=ran.result)
 
     def _pr_proof(self, request: Request, interleave: Callable[[], None]) -> Any:
         observed = msgspec.convert(request.body, ObservedPr)
-        ran = self._on_run(request, commands.pr_proof.record(self._run_row(request), observed), interleave)
+        ran = self._on_run(request, acting.record_observation(self._run_row(request), observed), interleave)
         return (201 if ran.changed else 200), {"proof_id": ran.result}
 
     def _deploy(self, request: Request, interleave: Callable[[], None]) -> Any:
@@ -389,7 +388,7 @@ class MemoryPort:
     def _verify(self, request: Request, interleave: Callable[[], None]) -> Any:
         row = self._run_row(request)
         counts = None if require_verifiable(row.state) is None else self._counts(row)
-        ran = self._on_run(request, commands.verification.verify(row, counts), interleave)
+        ran = self._on_run(request, verifying.verify(row, counts), interleave)
         return (202 if ran.result.outcome == "pending" else 200), {"verification": ran.result}
 
     def _counts(self, row: RunRow) -> Counts:
@@ -405,7 +404,7 @@ class MemoryPort:
 
     def _cancel(self, request: Request, interleave: Callable[[], None]) -> Any:
         key = hashlib.sha256((request.key or "").encode()).hexdigest()
-        ran = self._on_run(request, commands.run.cancel(self._run_row(request), CancelRun(key)), interleave)
+        ran = self._on_run(request, acting.cancel(self._run_row(request), CancelRun(key)), interleave)
         return 200, show_run.cancelled(as_of(ran.book, self.store.now))
 
     # ---- the sweep
@@ -423,21 +422,21 @@ class MemoryPort:
         store = self.store
         for receipt_row in store.all(RECEIPTS):
             if receipt_row.status in {"issued", "claimed"}:
-                yield commands.receipt.settle(receipt_row)
+                yield issuing.settle(receipt_row)
         for claim_row in store.all(CLAIMS):
             if claim_row.status == "active":
-                yield commands.claim.settle(claim_row)
+                yield acting.expire_claim(claim_row)
         for run_row in store.all(RUNS):
             if run_row.live:
-                yield commands.run.settle(run_row)
+                yield acting.expire_run(run_row)
                 if run_row.outcome == "verifying":
-                    yield commands.verification.verify(run_row, self._counts(run_row))
+                    yield verifying.verify(run_row, self._counts(run_row))
         for grant_row in store.all(GRANTS):
             if grant_row.status in {"authorized", "consumed"}:
-                yield commands.grant.settle(self._run_of(grant_row), grant_row)
+                yield acting.expire_grant(self._run_of(grant_row), grant_row)
         for approval_row in store.all(APPROVALS):
             if approval_row.status == "pending":
-                yield commands.approval.settle(self._run_of(approval_row), approval_row)
+                yield acting.expire_approval(self._run_of(approval_row), approval_row)
 
     def _run_of(self, row: Any) -> RunRow:
         found = self.store.row(RUNS, PROJECT, row.run_id)

@@ -18,7 +18,7 @@ from service.analytics.metadata import TrafficProbe
 from service.eventstore.store import EventStore
 from service.http.edge.routes import all_endpoints
 from service.ingest.kept import COUNTERS, check_counters
-from service.runs.reads.look_for_work import ENVIRONMENTS_KEPT, observed_in
+from service.runs.looking import ENVIRONMENTS_KEPT, observed_in
 from statemachines.accounts.membership import Role
 from tests.support import archives
 from tests.support.api import Api, Person, World, ok, refused

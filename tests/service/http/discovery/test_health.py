@@ -7,7 +7,7 @@ import re
 import psycopg
 
 from service.jobs.declared import declared
-from service.runs.background import sweep
+from service.runs import sweep
 from tests.support.server import ServerFactory, ServerHandle
 
 

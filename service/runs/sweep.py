@@ -1,15 +1,10 @@
-"""The minute sweep, in turns of projects: what time has made of things (G-119, R-AUT-10).
-
-Every step takes up at most 500 objects, in turn (P27), judges them as reads do, and sends one command for each that has
-become something else. Deciding again under the locks makes a second sweep at once record nothing twice. Results never
-depend on a sweep having run: it only writes down what every read says already, and looks for work as a runner would.
-"""
+"""The minute sweep, in turns of projects: what time has made of things, and the end of old looks (G-119, R-AUT-10)."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
@@ -28,23 +23,54 @@ from service.eventstore.connect.facts import Facts
 from service.eventstore.declare.commands import Intent, OutcomeUnknown, retry_moved
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
-from service.runs import commands
-from service.runs.reads.bundles import (
-    ReceiptBundle,
-    RunBundle,
-    contract_of,
-    read_bundles,
-    read_contract,
-)
-from service.runs.reads.counting import count
-from service.runs.reads.look_for_work import look_for_work
-from service.runs.reads.recording import SWEPT, Recorder
+from service.runs import acting, issuing, verifying
+from service.runs.bundles import ReceiptBundle, RunBundle, contract_of, read_bundles, read_contract
+from service.runs.looking import SWEPT, Recorder, look_for_work
+from service.runs.verifying import count
 from service.sql import load_query
 from statemachines.contracts.contract import Contract, authority_of
 from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import ReadFailed, Rejection
 from statemachines.runs import receipt as receipts
 from statemachines.runs.steps.book import DEPLOY_WAIT_SECONDS
+
+# The end of decisions and looks that the plan keeps no longer, and of turns that nobody waits for (G-071, G-137).
+
+log = structlog.get_logger(__name__)
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+STEP = 2000  # rows a transaction deletes
+
+_DECISIONS = load_query("runs/background", "forget_decisions")
+_LOOKS = load_query("runs/background", "forget_looks")
+_TURNS = load_query("runs/background", "forget_turns")
+
+
+async def forget_decisions(connection: Connection, days_by_project: Mapping[str, int]) -> int:
+    """Delete what is older than each project's days, in steps; returns how many decisions went.
+
+    `connection` is in autocommit mode. Turns go after a day: whatever is still due then comes first anyway.
+    """
+    total = 0
+    for project_id, days in days_by_project.items():
+        while True:
+            values = {"project_id": project_id, "days": days, "most": STEP}
+            gone = (await connection.execute(_DECISIONS, values)).rowcount
+            total += gone
+            if gone < STEP:
+                break
+        await connection.execute(_LOOKS, {"project_id": project_id, "days": days})
+    await connection.execute(_TURNS)
+    if total:
+        log.info("decisions_purged", rows=total)
+    return total
+
+
+# The minute sweep, in turns of projects: what time has made of things (G-119, R-AUT-10). Every step takes up at most
+# 500 objects, in turn (P27), judges them as reads do, and sends one command for each that has become something else.
+# Deciding again under the locks makes a second sweep at once record nothing twice. Results never depend on a sweep
+# having run: it only writes down what every read says already, and looks for work as a runner would.
 
 # Whose turn it is: what a sweep takes up next of more than it can take up at once (P27). When each object was last
 # considered is kept in the database, so that several workers and a restarted one go on where the others were. Four
@@ -146,7 +172,6 @@ async def waits(store: EventStore, turns: Iterable[Turn], bound: int) -> list[Wa
 R = TypeVar("R", bound=msgspec.Struct)
 Work = Callable[[], Awaitable[None]]
 
-log = structlog.get_logger(__name__)
 
 AT_MOST = 500
 AT_ONCE = 8
@@ -234,18 +259,18 @@ class Sweep:
         """Receipts that time, a stop or a moved case has ended."""
         bundles = await read_bundles(self._store, ReceiptBundle, _RECEIPTS, **_named(mine))
         due = [b for b in bundles if b.state(await self._contract(b.receipt.project_id)).over]
-        return [self._on("receipts", RECEIPTS, b.receipt, commands.receipt.settle) for b in due]
+        return [self._on("receipts", RECEIPTS, b.receipt, issuing.settle) for b in due]
 
     async def _claims(self, mine: Sequence[Name]) -> list[Work]:
         """Leases that have ended."""
         rows: list[ClaimRow] = await self._store.find(CLAIMS, _OF, *_named(mine).values())
-        return [self._on("claims", CLAIMS, row, commands.claim.settle) for row in rows]
+        return [self._on("claims", CLAIMS, row, acting.expire_claim) for row in rows]
 
     async def _overdue(self, mine: Sequence[Name]) -> list[Work]:
         """Runs whose deadline, lease or deploy has not been kept."""
         bundles = await read_bundles(self._store, RunBundle, _OVERDUE, **_named(mine))
         due = [b for b in bundles if not b.book(await self._contract(b.run.project_id)).run.live]
-        return [self._on("runs", RUNS, bundle.run, commands.run.settle) for bundle in due]
+        return [self._on("runs", RUNS, bundle.run, acting.expire_run) for bundle in due]
 
     async def _grants(self, mine: Sequence[Name]) -> list[Work]:
         """Grants that have lapsed, and those whose effect nobody will settle in a live run."""
@@ -277,7 +302,7 @@ class Sweep:
             if isinstance(counts, ReadFailed):
                 log.warning("verification_unread", run=row.id, cause=counts.cause)
                 return
-            await self._on("verification", RUNS, row, lambda latest: commands.verification.verify(latest, counts))()
+            await self._on("verification", RUNS, row, lambda latest: verifying.verify(latest, counts))()
 
         return work
 
@@ -310,7 +335,7 @@ class Sweep:
             if judged.cases or (
                 judged.slot is not None and await self._slot_open(authority, project_id, judged.slot, look.now)
             ):
-                await self._send("issue", project_id, commands.receipt.issue(project_id, automation_id, judged, SWEPT))
+                await self._send("issue", project_id, issuing.issue(project_id, automation_id, judged, SWEPT))
 
         return lambda: retry_moved(attempt)
 
@@ -329,11 +354,11 @@ def _named(names: Sequence[Name]) -> dict[str, list[str]]:
 
 
 def _settle_grant(row: GrantRow) -> Callable[[RunRow], Intent[Any]]:
-    return lambda run: commands.grant.settle(run, row)
+    return lambda run: acting.expire_grant(run, row)
 
 
 def _settle_approval(row: ApprovalRow) -> Callable[[RunRow], Intent[Any]]:
-    return lambda run: commands.approval.settle(run, row)
+    return lambda run: acting.expire_approval(run, row)
 
 
 async def _together(works: Iterable[Work]) -> None:
@@ -406,9 +431,9 @@ async def started_anywhere(store: EventStore, *, limit: int) -> list[StartedGran
 
 # Runs first: each takes its claim, its grants and its requests along.
 _OPEN: tuple[tuple[str, Table[Any], str, Callable[[Any], Intent[Any]]], ...] = (
-    ("runs", RUNS, "t.live", commands.run.fence),
-    ("receipts", RECEIPTS, "t.status in ('issued', 'claimed')", commands.receipt.fence),
-    ("claims", CLAIMS, "t.status = 'active'", commands.claim.fence),
+    ("runs", RUNS, "t.live", acting.fence_run),
+    ("receipts", RECEIPTS, "t.status in ('issued', 'claimed')", issuing.fence),
+    ("claims", CLAIMS, "t.status = 'active'", acting.fence_claim),
 )
 _FOLLOW_UPS = "t.project_id = %s and jsonb_array_length(t.state -> 'follow_ups') > 0"
 

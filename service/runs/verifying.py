@@ -1,10 +1,4 @@
-"""What verification counts: traffic as the project's analytics provider saw it, recurrence as this service did (G-111).
-
-Both are counted from the deploy on, and no further than its deadline and than what has settled: a record is received
-before its flush commits, so the latest ones, and all that came since the oldest flush under way began, may not be
-there to count yet (G-134). Exceptions of a connected provider are waited for until they were read (G-182). Both are
-counted in the environment of the run (G-190).
-"""
+"""What verification counts and how it judges it, and the proof of a run (G-111, R-AUT-44, R-AUT-45)."""
 
 from __future__ import annotations
 
@@ -24,14 +18,48 @@ from service.analytics.queries import AnalyticsProviders
 from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.declare import names
 from service.eventstore.declare.codec import canonical
+from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.history.bundle import StreamBundle, StreamName, read_bundle, snapshot
 from service.eventstore.read.reader import Row
 from service.eventstore.store import EventStore
 from service.eventstore.tree.reading import PIN, ProvenPositions, prove
+from service.runs.scope import Ran, RunScope
 from service.sql import Query, load_query
+from statemachines.cases import case as cases
 from statemachines.kernel.machine import LATE_SECONDS, ReadFailed
 from statemachines.runs.run import Run, RunNotFound
-from statemachines.runs.steps.results import Counts, observation_end
+from statemachines.runs.steps.end_run import telling_what_is_left
+from statemachines.runs.steps.results import Counts, observation_end, verify_run
+from statemachines.runs.verdict import Verdict
+
+# Verification: judge what was counted since the deploy of a run (G-111, R-AUT-44, R-AUT-45).
+
+
+def verify(row: RunRow, counts: Counts | None) -> Intent[Ran[Verdict]]:
+    """Judge what was counted since the run's deploy; success closes the case (G-050, G-111).
+
+    `counts` are None when the outcome stood already: whoever asks again is still judged by the authority of now.
+    """
+    scope = RunScope.of(row)
+    stream = None if row.case_id is None else cases.stream(row.project_id, row.case_id)
+
+    def decide(unit: Unit) -> Ran[Verdict]:
+        book = scope.open(unit)
+        with telling_what_is_left(book, unit.now):
+            verdict, effects = verify_run(book, counts, unit.now)
+        if verdict.passed and effects and stream is not None:
+            deployed_at = verdict.sample.observed_from
+            unit.append(stream, cases.decide_resolve(unit.state(stream), row.id, unit.now, deployed_at))
+        return Ran(verdict, scope.carry_out(unit, effects), bool(effects))
+
+    return Intent([*scope.streams, *([] if stream is None else [stream])], decide, reads=scope.reads)
+
+
+# What verification counts: traffic as the project's analytics provider saw it, recurrence as this service did
+# (G-111). Both are counted from the deploy on, and no further than its deadline and than what has settled: a record
+# is received before its flush commits, so the latest ones, and all that came since the oldest flush under way began,
+# may not be there to count yet (G-134). Exceptions of a connected provider are waited for until they were read
+# (G-182). Both are counted in the environment of the run (G-190).
 
 _SETTLED = load_query("runs", "settled_until")
 LAG_SECONDS = 2

@@ -21,10 +21,9 @@ from projections.kernel import Table
 from projections.onboarding import SIGNAL_MAPS, SignalMapRow
 from projections.runs import DecisionRow, LeaseRow, fold_lease
 from schemas.runs.decision import BacktestReceipt
-from service.runs.commands.receipt import Issued, issue
-from service.runs.reads.bundles import contract_of
-from service.runs.reads.look_for_work import LOOKED_AT, Judged, Look, OpenCase
-from service.runs.reads.recording import LastDecision, Looker
+from service.runs.bundles import contract_of
+from service.runs.issuing import Issued, issue
+from service.runs.looking import LOOKED_AT, Judged, LastDecision, Look, Looker, OpenCase
 from statemachines.cases import case as cases
 from statemachines.cases.case import Case
 from statemachines.contracts import contract as contracts

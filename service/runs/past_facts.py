@@ -17,9 +17,8 @@ from schemas.runs.decision import MAX_SHOWN
 from service.eventstore.connect.pipeline import array
 from service.eventstore.read.reader import AsyncConnection
 from service.eventstore.store import EventStore
-from service.runs.background.backtesting import CaseMoved, Change, Errors, KnownCase, LookTaken, Mapped, TooMuch
-from service.runs.reads.look_for_work import ENVIRONMENTS_KEPT, LOOKED_AT
-from service.runs.reads.recording import Looker
+from service.runs.backtesting import CaseMoved, Change, Errors, KnownCase, LookTaken, Mapped, TooMuch
+from service.runs.looking import ENVIRONMENTS_KEPT, LOOKED_AT, Looker
 from service.sql import Query, load_query
 from statemachines.kernel.machine import Recorded
 from statemachines.kernel.topics import UnknownTopic, decode_events

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from projections.cases import CASE_STATS, CaseStatsRow
 from projections.runs import DECISIONS, TRIGGER_EVIDENCE, TriggerEvidenceRow, TriggerReceiptRow
 from service.eventstore.declare.commands import Intent, Unit
-from service.runs.commands.scope import (
+from service.runs.looking import ConsideredCase, DecisionSubject, Judged, Looker, acted_on, passed_over
+from service.runs.scope import (
     ChainScope,
     append_all,
     case_lookups,
@@ -20,8 +21,6 @@ from service.runs.commands.scope import (
     read_mapped,
     read_state,
 )
-from service.runs.reads.look_for_work import ConsideredCase, Judged
-from service.runs.reads.recording import DecisionSubject, Looker, acted_on, passed_over
 from statemachines.cases import case as cases
 from statemachines.cases import suppression as suppressions
 from statemachines.cases.case import Case

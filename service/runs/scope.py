@@ -17,7 +17,7 @@ from projections.projects import PROJECT_SETTINGS, PUBLIC_DSNS
 from projections.reports import REPORTS
 from projections.runs import DECISIONS, ClaimRow, LeaseRow, RunRow
 from service.eventstore.declare.commands import Intent, Lookup, Refused, Unit
-from service.runs.reads.recording import DecisionSubject, Looker, acted_on
+from service.runs.looking import DecisionSubject, Looker, acted_on
 from statemachines import reports
 from statemachines.cases import case as cases
 from statemachines.cases.case import Case

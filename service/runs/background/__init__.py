@@ -1,1 +1,0 @@
-"""What happens to runs without a caller: the sweep, ends, back-tests."""

@@ -1,1 +1,0 @@
-"""How runs, decisions, back-tests and the control room are shown."""
