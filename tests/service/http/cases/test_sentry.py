@@ -198,7 +198,7 @@ HOSTILE: list[tuple[str, bytes, str, int]] = [
     ("packed and cut short", gzip.compress(of_event(PYTHON_EVENT), mtime=0)[:-9], "gzip", 400),
     ("a length past the end", envelope(({"type": "event", "length": 2**60}, b"{}")), "", 400),
     ("not what it says", b"{}", "gzip", 400),
-    ("a bomb of brotli", brotli.compress(ATTACHED + b" " * 50_000_000), "br", 413),
+    ("a bomb of brotli", brotli.compress(ATTACHED + b" " * 50_000_000, quality=1), "br", 413),
     ("brotli cut short", brotli.compress(of_event(PYTHON_EVENT))[:-9], "br", 400),
     ("brotli with more behind it", brotli.compress(of_event(PYTHON_EVENT)) + b"{}", "br", 400),
     ("no brotli", of_event(PYTHON_EVENT), "br", 400),
