@@ -59,6 +59,7 @@ EXECUTED = (
 RELEASE = (
     TESTS / "browser",
     TESTS / "torture",
+    TESTS / "e2e" / "test_generated_shapes.py",
     TESTS / "e2e" / "test_guides.py",
     TESTS / "e2e" / "test_malformed.py",
     TESTS / "e2e" / "test_schemathesis.py",

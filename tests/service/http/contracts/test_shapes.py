@@ -12,7 +12,6 @@ from typing import Any, get_args, get_type_hints
 
 import jsonschema_rs
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -262,31 +261,6 @@ def test_changed_requests_are_judged_alike(body: Any) -> None:
 @MANY
 @given(changed(CONTRACTS))
 def test_changed_contracts_are_judged_alike(body: Any) -> None:
-    agree(body, SAVED, faults_of_contract(body))
-
-
-def generated(operation_id: str) -> st.SearchStrategy[Any]:
-    """Calls of an operation with bodies that its schema allows."""
-    path, method = OPERATIONS[operation_id]
-    document = select(DOCUMENT, path=path, method=method)
-    calls: st.SearchStrategy[Any] = schemathesis.openapi.from_dict(document)[path][method.upper()].as_strategy()
-    return calls.map(lambda call: call.body)
-
-
-FEW = settings(MANY, max_examples=15)
-
-
-@FEW
-@given(generated(RENDER))
-def test_generated_requests_are_taken(body: Any) -> None:
-    """Whatever the schema allows breaks no rule but those above."""
-    agree(body, ASKED, faults_of_render(body))
-
-
-@FEW
-@given(generated(SAVE))
-def test_generated_contracts_are_taken(body: Any) -> None:
-    """As of a render. The policy hardly ever is the one that was rendered."""
     agree(body, SAVED, faults_of_contract(body))
 
 
