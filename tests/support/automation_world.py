@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -34,6 +34,33 @@ EVENTS = ("signed_up", "project_created", "checkout_completed")
 _keys = count(1)
 
 
+class StoreAside:
+    """A store with an event loop and a thread of its own: a browser may hold those of the test."""
+
+    def __init__(self, url: str) -> None:
+        self._thread = ThreadPoolExecutor(1)
+        self._runner = self._thread.submit(asyncio.Runner).result()
+        self._store = EventStore(url, registry())
+        self._await(self._store.start())
+
+    def run(self, work: Callable[[EventStore], Awaitable[Any]]) -> Any:
+        """Carry out something with the store."""
+
+        async def carry_out() -> Any:
+            return await work(self._store)
+
+        return self._await(carry_out())
+
+    def close(self) -> None:
+        """Close the store."""
+        self._await(self._store.stop())
+        self._thread.submit(self._runner.close).result()
+        self._thread.shutdown()
+
+    def _await(self, doing: Coroutine[Any, Any, Any]) -> Any:
+        return self._thread.submit(self._runner.run, doing).result()
+
+
 @dataclass
 class World:
     """A project with an owner, a member and a stranger; `secrets` holds the secret of each."""
@@ -44,6 +71,7 @@ class World:
     other_project_id: str = ""
     secrets: dict[str, str] = field(default_factory=dict)
     users: dict[str, str] = field(default_factory=dict)
+    _store: StoreAside | None = None
 
     @property
     def contract(self) -> str:
@@ -122,9 +150,16 @@ class World:
         self.record(project.stream(self.project_id), ProjectFenced("del_test", 1))
 
     def run(self, work: Callable[[EventStore], Awaitable[Any]]) -> Any:
-        """Run something with a store of its own, in a thread of its own: a browser may hold this one's event loop."""
-        with ThreadPoolExecutor(1) as aside:
-            return aside.submit(lambda: asyncio.run(_with_store(self.url, work))).result()
+        """Run something with the store of this world."""
+        if self._store is None:
+            self._store = StoreAside(self.url)
+        return self._store.run(work)
+
+    def close(self) -> None:
+        """Close the store, if there is one."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
 
 
 def _receipt(plan: Plan) -> Receipt:
@@ -151,15 +186,6 @@ def _receipt(plan: Plan) -> Receipt:
         "deploy": {"environment": "production", "source_snapshot": snapshot_body(), "row_count": 1},
     }
     return msgspec.convert(body, Receipt)
-
-
-async def _with_store(url: str, work: Callable[[EventStore], Awaitable[Any]]) -> Any:
-    store = EventStore(url, registry())
-    await store.start()
-    try:
-        return await work(store)
-    finally:
-        await store.stop()
 
 
 async def _execute(store: EventStore, decide: Callable[[Unit], Answer], *streams: Stream) -> None:
@@ -194,6 +220,7 @@ def open_world(server: ServerHandle) -> Iterator[World]:
         finally:  # a project that nobody looks at any more takes no turn in the sweep of a server that others use
             with suppress(httpx2.TransportError):
                 world.call("POST", f"{world.contract}/pause", who="member")
+            world.close()
 
 
 def closed(answer: httpx2.Response, status: int, code: str) -> dict[str, Any]:
