@@ -25,7 +25,14 @@ SAID = re.compile(r'team\.says\("([^"]+)"\)')
 Opens = Callable[..., Team]
 
 
-@pytest.fixture(params=["github", "gitlab"])
+each_host = pytest.mark.parametrize("opens", ["github", "gitlab"], indirect=True)
+both_at_releases = pytest.mark.parametrize(
+    "opens", ["github", pytest.param("gitlab", marks=pytest.mark.release)], indirect=True
+)
+"""For acts in which the code host takes no part of its own."""
+
+
+@pytest.fixture
 def opens(request: pytest.FixtureRequest, server: ServerHandle, tmp_path: Path) -> Iterator[Opens]:
     """Open the scene of an act at each code host."""
     with ExitStack() as stack:
@@ -43,6 +50,7 @@ def test_each_moment_of_the_page_is_played() -> None:
     assert set(SAID.findall(Path(__file__).read_text())) == set(moments_of_page())
 
 
+@each_host
 def test_it_is_merged_as_it_was_granted(opens: Opens) -> None:
     team = opens("It is merged as it was granted")
     host, scene = team.place.host, team.scene
@@ -59,6 +67,7 @@ def test_it_is_merged_as_it_was_granted(opens: Opens) -> None:
     team.says("No error came back")
 
 
+@each_host
 def test_a_reviewer_takes_twenty_minutes_and_changes_the_repair(opens: Opens) -> None:
     team = opens("A reviewer takes their time, and changes the repair")
     host = team.place.host
@@ -93,6 +102,7 @@ def test_a_reviewer_takes_twenty_minutes_and_changes_the_repair(opens: Opens) ->
     team.says("The case is offered again")
 
 
+@each_host
 def test_a_reviewer_is_faster_than_ci(opens: Opens) -> None:
     team = opens("A reviewer is faster than CI")
     host = team.place.host
@@ -114,6 +124,7 @@ def test_a_reviewer_is_faster_than_ci(opens: Opens) -> None:
     team.says("The merge is deployed")
 
 
+@each_host
 def test_a_reviewer_merges_before_ci_has_looked(opens: Opens) -> None:
     team = opens("A reviewer merges before CI has looked")
     team.tell(team.starts())
@@ -127,6 +138,7 @@ def test_a_reviewer_merges_before_ci_has_looked(opens: Opens) -> None:
     team.says("An owner has cancelled the run")
 
 
+@each_host
 def test_a_draft_is_closed_and_reopened(opens: Opens) -> None:
     team = opens("A draft is closed without a merge, and reopened", cooldown_seconds=HOUR)
     host = team.place.host
@@ -151,6 +163,7 @@ def test_a_draft_is_closed_and_reopened(opens: Opens) -> None:
     team.says("The case of a closed draft is offered again")
 
 
+@each_host
 def test_checks_are_red(opens: Opens) -> None:
     team = opens("A check is red", "auto_merge")
     team.place.host.check(build="success", test="failure")
@@ -163,6 +176,7 @@ def test_checks_are_red(opens: Opens) -> None:
     team.says("CI has seen what was handed over")
 
 
+@each_host
 def test_a_branch_is_written_anew_and_deleted(opens: Opens) -> None:
     team = opens("A branch is pushed by force, and deleted")
     host = team.place.host
@@ -197,6 +211,7 @@ def at_work(team: Team) -> Iterator[subprocess.Popen[str]]:
             (here / "go").touch()
 
 
+@both_at_releases
 def test_two_runners_come_at_once(opens: Opens) -> None:
     team = opens("Two runners come at once")
     place = team.place
@@ -212,6 +227,7 @@ def test_two_runners_come_at_once(opens: Opens) -> None:
     team.says("The draft is open")
 
 
+@both_at_releases
 def test_a_runner_comes_while_another_one_is_at_work(opens: Opens) -> None:
     team = opens("A runner comes while another one is at work")
     place = team.place
@@ -229,6 +245,7 @@ def test_a_runner_comes_while_another_one_is_at_work(opens: Opens) -> None:
     team.says("The draft is open")
 
 
+@both_at_releases
 def test_a_credential_is_replaced_in_the_middle(opens: Opens) -> None:
     team = opens("A credential is replaced in the middle")
     place = team.place
@@ -246,6 +263,7 @@ def test_a_credential_is_replaced_in_the_middle(opens: Opens) -> None:
     assert len(place.host.pulls) == 1
 
 
+@both_at_releases
 def test_nobody_comes_back(opens: Opens) -> None:
     team = opens("The runner is gone for good", cooldown_seconds=HOUR)
     with at_work(team) as runner:
@@ -257,6 +275,7 @@ def test_nobody_comes_back(opens: Opens) -> None:
     team.says("The draft is open")
 
 
+@both_at_releases
 def test_a_runner_comes_once_a_night(opens: Opens) -> None:
     team = opens("A runner comes once a night", quiet_seconds=48 * HOUR)
     [first] = team.receipts()
@@ -273,6 +292,7 @@ def test_a_runner_comes_once_a_night(opens: Opens) -> None:
     team.says("The draft is open")
 
 
+@both_at_releases
 def test_a_case_has_gone_quiet_at_night(opens: Opens) -> None:
     team = opens("A case has gone quiet when the runner comes", quiet_seconds=6 * HOUR)
     team.scene.wait(7 * HOUR)

@@ -5,6 +5,7 @@ The moments stand in docs/how-to/touched-pull-requests.md. A moment of the story
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 from collections.abc import Iterator
@@ -14,7 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from service.demo.theatre.stage import Stage
-from tests.support.consolescene import People, open_people
+from tests.support import seen
+from tests.support.console import Browser
+from tests.support.consolescene import Watcher
 from tests.support.loop.http_scene import open_scene
 from tests.support.runner.workplace import Workplace, git, open_workplace
 from tests.support.server import ServerHandle
@@ -52,10 +55,10 @@ def _plain(words: str) -> str:
 class Team:
     """A reviewer, an owner, the runner and CI around one automation."""
 
-    def __init__(self, place: Workplace, people: People, stage: Stage) -> None:
+    def __init__(self, place: Workplace, member: Watcher, stage: Stage) -> None:
         self.place = place
         self.scene = place.scene
-        self.people = people
+        self.member = member
         self.stage = stage
         self.page = moments_of_page()
 
@@ -182,15 +185,15 @@ class Team:
 
     def _reads(self, place: str) -> str:
         """The words of a page of the console, as a member of the team reads them."""
-        if self.people.member.get(place).status_code == SIGN_IN:
-            self._sign_in()
-        return html.unescape(self.people.member.open(place).text)
+        if self.member.get(place).status_code == SIGN_IN:
+            self.sign_in()
+        return html.unescape(self.member.open(place).text)
 
-    def _sign_in(self) -> None:
-        """The member signs in again: a session ends after half a day."""
+    def sign_in(self) -> None:
+        """A member signs in at the console. A session ends after half a day."""
         world = self.scene.world
         session = world.run(partial(open_session, user_id=world.users["member"]))
-        self.people.member.browser.secret = session.secret
+        self.member.browser.secret = session.secret
 
     def _of_case(self) -> str:
         case = self.case()
@@ -214,5 +217,9 @@ def open_team(server: ServerHandle, directory: Path, kind: str, mode: str, **cha
     with ExitStack() as stack:
         scene = stack.enter_context(open_scene(server, mode))
         place = stack.enter_context(open_workplace(directory, scene, kind, **changes))
-        people = stack.enter_context(open_people(scene))
-        yield Team(place, people, Stage())
+        client = seen.async_client(server.base_url, timeout=60)
+        runner = stack.enter_context(asyncio.Runner())
+        stack.callback(lambda: runner.run(client.aclose()))
+        team = Team(place, Watcher(Browser(client, ""), runner.run), Stage())
+        team.sign_in()
+        yield team
