@@ -19,6 +19,7 @@ from tests.support import seen
 from tests.support.console import Browser
 from tests.support.consolescene import Watcher
 from tests.support.loop.http_scene import open_scene
+from tests.support.runner.host import TOKEN
 from tests.support.runner.workplace import Workplace, git, open_workplace
 from tests.support.server import ServerHandle
 from tests.support.sessions import open_session
@@ -26,6 +27,7 @@ from tests.support.sessions import open_session
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "touched-pull-requests.md"
 _PLACE = re.compile(r"^- \*\*(Run|Case|Control)\*\*: (.+(?:\n  .+)*)", re.MULTILINE)
 SIGN_IN = 303
+SECRET = re.compile(r"service_[a-z]+_[0-9A-Za-z]{30}")
 _ASKED = "asked a person"
 
 
@@ -61,6 +63,7 @@ class Team:
         self.member = member
         self.stage = stage
         self.page = moments_of_page()
+        self.moments: list[str] = []
 
     # ---- what is done
 
@@ -165,6 +168,7 @@ class Team:
     def says(self, moment: str) -> None:
         """Assert that each place says what the page says of this moment, and tell it."""
         said = Sayings(self._of_run(), self._of_case(), self._of_control())
+        self.moments.append(moment)
         self.stage.tell(f"[{moment}]")
         for place, words in said._asdict().items():
             self.stage.tell(f"  {place:7} {words}")
@@ -220,6 +224,17 @@ def open_team(server: ServerHandle, directory: Path, kind: str, mode: str, **cha
         client = seen.async_client(server.base_url, timeout=60)
         runner = stack.enter_context(asyncio.Runner())
         stack.callback(lambda: runner.run(client.aclose()))
-        team = Team(place, Watcher(Browser(client, ""), runner.run), Stage())
-        team.sign_in()
-        yield team
+        story = directory / "story.txt"
+        with story.open("w") as file:
+            team = Team(place, Watcher(Browser(client, ""), runner.run), Stage(transcript=file))
+            team.sign_in()
+            yield team
+        _check(story.read_text(), team.moments)
+
+
+def _check(story: str, moments: list[str]) -> None:
+    """The story tells each moment in its order, and no secret."""
+    assert re.findall(r"^   \[(.+)\]$", story, re.MULTILINE) == moments
+    assert re.match(r"1\. [A-Z]", story)
+    assert SECRET.search(story) is None
+    assert TOKEN not in story

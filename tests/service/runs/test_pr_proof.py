@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import pytest
@@ -100,6 +101,7 @@ CHANGED = {"head_sha": "8" * 40, "commits": [HEAD, *OTHERS]}
 """A person pushed two commits to it, and merged."""
 CLOSED = {"merged": False, "closed_by": "ada", "head_sha": "8" * 40}
 """A person pushed a commit, and closed the pull request without a merge."""
+JOBS = 8
 
 
 def test_a_closing_ends_the_run_and_comments_on_its_case(at: HttpScene) -> None:
@@ -181,6 +183,23 @@ def test_a_closing_and_a_merge_at_once_have_one_winner(at: HttpScene, changes: d
     port.close()
     Rules().check(log)
     assert sum(isinstance(one.event, e.RunClosed | e.RunMergeProven) for one in log) == 1
+
+
+@pytest.mark.parametrize(("observation", "told"), [("closed", CLOSED), ("merged", CHANGED), ("reopened", {})])
+def test_jobs_that_tell_the_same_at_once_are_heard_once(
+    at: HttpScene, observation: str, told: dict[str, object]
+) -> None:
+    """A job of the branch and those of the schedule see it together: one proof, one end, one comment (G-186, G-187)."""
+    at.delivered()
+    at.must(at.prove(), 201)
+    if observation == "reopened":
+        at.must(at.prove("closed", **CLOSED), 201)
+    with ThreadPoolExecutor(JOBS) as jobs:
+        answers = list(jobs.map(lambda _: at.prove(observation, **told), range(JOBS)))
+    assert sorted(answer.status_code for answer in answers) == [*[200] * (JOBS - 1), 201]
+    assert len({answer.json()["proof_id"] for answer in answers}) == 1
+    comments = at.must(at.call("GET", f"/v1/cases/{at.case_id}", who="owner"), 200)["comments"]
+    assert len(comments) == (0 if observation == "merged" else 1)
 
 
 def test_a_merge_with_other_commits_escalates_the_run_and_its_case_waits_for_a_deploy(at: HttpScene) -> None:
