@@ -10,7 +10,8 @@
 It writes nothing while anything is in the way: two public names that meet, a name that is bound where it would come to
 stand, or modules and folders that would import each other in a circle. Private names that meet get the name of their
 module, twins with the same text become one, and lists of pages, forms and endpoints are put together. Tests of a folder
-that goes move to the folder above it. Afterwards run ruff, mypy and the tests: a program that reads names at run time
+that goes move to the folder above it, unless it becomes a module.
+Afterwards run ruff, mypy and the tests: a program that reads names at run time
 is beyond it.
 """
 
@@ -222,6 +223,8 @@ class Join:
             folder = Path(path).parent
             room = str(folder).removeprefix("tests/")
             if path.endswith("__init__.py") or not room.startswith(ROOMS) or room in kept or path in moves:
+                continue
+            if f"{room}.py" in moves.values():  # which they go on testing
                 continue
             if (self.root / room).is_dir():
                 prefix, bare = re.fullmatch(r"(test_)?(.*)", Path(path).name).groups("")  # type: ignore[union-attr]

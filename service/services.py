@@ -8,12 +8,12 @@ from service.analytics.queries import AnalyticsProviders, BoundedQueries
 from service.archives.archive import Archives
 from service.audit.tree import SignedTree
 from service.auth.authenticator import Authenticator
-from service.auth.oidc.issuer import Issuer
+from service.auth.oidc import Issuer
 from service.billing.payments import Payments
 from service.billing.usage import Notices
 from service.cases.sourcemaps.unmangling import Unmangler
 from service.egress.guard import Guard
-from service.events.feeds import Feeds
+from service.events.event import Feeds
 from service.eventstore.follow.follower import Follower
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
@@ -21,7 +21,7 @@ from service.ingest.kept import FeedbackReports
 from service.ingest.provided.looking import ExceptionLooks
 from service.provider.operator import OperatorProvider
 from service.provider.sources import Exchanges, ProviderSources
-from service.publications.serving import PublicAnswers
+from service.publications import PublicAnswers
 from service.settings import Settings
 from service.webhooks.testing import WebhookTester
 

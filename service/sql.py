@@ -11,6 +11,7 @@ r"""Queries: named blocks of one `queries.sql` an area, read once while the modu
 
 A part is no statement, and stands where a line `\include` names it: alone, or as `<file>.<part>` one of another file.
 Where an area has more than about 600 lines, a resource has a file beside its module: `cases/people.sql`.
+An area of one module has its file there too: `deploys.sql`.
 """
 
 from __future__ import annotations
@@ -71,8 +72,9 @@ class Block(NamedTuple):
 
 
 def load_query(file: str, name: str) -> Query:
-    """Return a query of `<area>/queries.sql`, or of `<area>/<resource>.sql`. Raises LookupError, OSError, ValueError.
+    """Return a query of `<area>/queries.sql`, `<area>.sql` or `<area>/<thing>.sql`.
 
+    Raises LookupError, OSError and ValueError.
     Its lines become one without comments: the driver keeps how a statement is written for the server if it is short.
     """
     return _made(" ".join(_lines(file, name)), file, name, load_blocks(file)[name].description)
@@ -85,8 +87,9 @@ def load_blocks(file: str) -> Mapping[str, Block]:
 
 
 def path_of(file: str) -> Path:
-    """Where the blocks of an area stand (`billing`), or those of a resource (`cases/people`)."""
-    return ROOM / f"{file}.sql" if "/" in file else ROOM / file / "queries.sql"
+    """Where the blocks of an area stand (`billing`), of an area of one module (`deploys`), or of a resource."""
+    beside = ROOM / f"{file}.sql"
+    return beside if beside.is_file() else ROOM / file / "queries.sql"
 
 
 def _made(text: str, file: str, name: str, description: str) -> Query:

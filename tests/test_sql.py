@@ -22,8 +22,8 @@ SCHEMA = SERVICE / "eventstore" / "schema" / "sql"
 """Migrations and versions of functions: each is a file, which is applied as it stands."""
 OTHERS = sorted(set(SERVICE.rglob("*.sql")) - set(SCHEMA.rglob("*.sql")))
 FILES = [
-    f"{file.parent.name}" if file.name == "queries.sql" else f"{file.parent.name}/{file.stem}"
-    for file in SERVICE.glob("*/*.sql")
+    str(file.parent if file.name == "queries.sql" else file.with_suffix(""))
+    for file in (found.relative_to(SERVICE) for pattern in ("*.sql", "*/*.sql") for found in SERVICE.glob(pattern))
 ]
 """As `load_query` names them."""
 FOREIGN = [file for file in FILES if file.endswith("/connected")]

@@ -55,9 +55,9 @@ from service.ingest.grouping.fingerprint import MAX_ENTRIES, MAX_ENTRY
 from service.process.sockets import MAX_CONNECTIONS
 from service.provider.operator import PROVISION_SECONDS
 from service.provider.sources import PER_ACCOUNT, PLACES
-from service.publications.serving import MOST_BYTES as MOST_PUBLIC_BYTES
+from service.publications import MOST_BYTES as MOST_PUBLIC_BYTES
 from service.settings import settings_table
-from service.webhooks.outbox.places import OF_ACCOUNT, OF_WEBHOOK
+from service.webhooks.delivering import OF_ACCOUNT, OF_WEBHOOK
 from service.webhooks.sending import KEPT_SECONDS
 from service.webhooks.testing import A_MINUTE, catalogue
 from statemachines.accounts.person import FEEDBACK_LIMIT, MOST_DETAILS

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from projections.accounts import INVITATIONS, MEMBERSHIPS, PEOPLE, STANDINGS, InvitationRow, MembershipRow
 from projections.projects import PROJECTS
-from service.accounts import reads
+from service.accounts import person as persons
 from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.store import EventStore
 from statemachines.accounts import invitation as invitations
@@ -108,7 +108,7 @@ class Owners(NamedTuple):
 
 async def owners_of(store: EventStore, project_id: str) -> Owners:
     """Read who could own a project."""
-    return Owners(await reads.memberships_in(store, project_id))
+    return Owners(await persons.memberships_in(store, project_id))
 
 
 async def _invitations_of(store: EventStore, project_id: str, user_id: str) -> list[Stream]:
@@ -148,7 +148,7 @@ async def invite(store: EventStore, project_id: str, email: str, role: Role, *, 
     """
     stream = invitations.stream(project_id, invitations.invitation_id(store.installation_salt, project_id, email))
     owners = await owners_of(store, project_id)
-    named = {one: memberships.stream(project_id, one) for one in await reads.members_with(store, project_id, email)}
+    named = {one: memberships.stream(project_id, one) for one in await persons.members_with(store, project_id, email)}
     own = Lookup(MEMBERSHIPS, project_id, memberships.membership_id(project_id, invited_by))
     standings = [Lookup(STANDINGS, project_id, project_id), Lookup(STANDINGS, project_id, stream.id)]
 

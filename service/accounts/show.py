@@ -29,8 +29,7 @@ from schemas.accounts import (
     SyntheticSignInBody,
 )
 from service.accounts.membership import Invited, Joined
-from service.accounts.person import KnownPerson, NewKey
-from service.accounts.reads import ListedMember, Offered, UsedKey, UsedSession
+from service.accounts.person import KnownPerson, ListedMember, NewKey, Offered, UsedKey, UsedSession
 from service.accounts.sign_in import Codes
 from statemachines.accounts.sign_in import INTERVAL, LIFETIME
 

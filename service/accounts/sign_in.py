@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from projections.accounts import IDENTITIES, PEOPLE, SESSION_USES, SESSIONS, SIGN_IN_POLLS, PersonRow, PollRow
-from service.accounts import reads
-from service.accounts.person import KnownPerson, NewKey, check_active, mint, register
-from service.accounts.reads import UsedSession
+from service.accounts import person as persons
+from service.accounts.person import KnownPerson, NewKey, UsedSession, check_active, mint, register
 from service.auth.secrets import Secret, SecretKind, digest, make, make_user_code
 from service.eventstore.declare.commands import Intent, Lookup, Refused, Unit
 from service.eventstore.store import EventStore
@@ -91,7 +90,7 @@ async def redeem(store: EventStore, device_code: str) -> Intent[NewKey]:
     Raises DeviceCodeOver, AccessDenied; and AuthorizationPending or SlowDown, whose note is committed.
     """
     code_hash = digest(device_code)
-    row = await reads.find_sign_in(store, code_hash)
+    row = await persons.find_sign_in(store, code_hash)
     if row is None:
         raise DeviceCodeOver("The device code has expired or was used.", next_action="Start the sign-in again.")
     sign_in = sign_ins.stream(row.id)
@@ -199,7 +198,7 @@ def offer_to(user_id: str) -> Intent[NewLink]:
 async def enter(store: EventStore, link: str) -> Intent[NewSession]:
     """Use a link for a session. Raises LinkOver and AccountDeletionInProgress."""
     link_hash = digest(link)
-    row = await reads.find_link(store, link_hash)
+    row = await persons.find_link(store, link_hash)
     if row is None:
         raise link_over()
     secret, session, person = make(SecretKind.SESSION), sessions.stream(row.user_id, row.id), people.stream(row.user_id)
@@ -234,7 +233,7 @@ def authenticate(user_id: str, session_id: str) -> Intent[NewSession]:
 async def authenticate_by_link(store: EventStore, user_id: str, session_id: str, link: str) -> Intent[NewSession]:
     """Use a link of the same person to sign them in once more. Raises LinkOver and SessionNotFound."""
     link_hash = digest(link)
-    row = await reads.find_link(store, link_hash)
+    row = await persons.find_link(store, link_hash)
     if row is None or row.user_id != user_id:
         raise link_over()
     session, spent = sessions.stream(user_id, session_id), sessions.stream(user_id, row.id)
@@ -294,7 +293,7 @@ async def enter_as(store: EventStore, vouched: Vouched) -> Intent[NewSession]:
     found = await store.get(PEOPLE, before, before) if before else None
     known = found is not None
     if found is None and vouched.email is not None:
-        found = await reads.find_proven(store, vouched.email)
+        found = await persons.find_proven(store, vouched.email)
     user_id = own.id if found is None else found.id
     opening = open_for(user_id)
 

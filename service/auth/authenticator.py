@@ -21,8 +21,7 @@ from projections.accounts import KEY_USES, KEYS, SESSION_USES
 from projections.credentials import CREDENTIAL_USES, CredentialRow
 from projections.kernel import Table
 from service.auth import secrets
-from service.auth.authority import fence_reaches
-from service.auth.principals import ANONYMOUS, DELETION_GROUP, Access, Principal, PrincipalKind, permits
+from service.auth.authority import ANONYMOUS, DELETION_GROUP, Access, Principal, PrincipalKind, fence_reaches, permits
 from service.auth.refusals import (
     NotFound,
     OwnerRequired,

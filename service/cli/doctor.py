@@ -14,7 +14,7 @@ import click
 import psycopg
 
 from service.analytics.connecting.registering import READ, THREE_WAYS, ClientWay, Registration
-from service.auth.oidc.issuer import Issuer, IssuerFailed
+from service.auth.oidc import Issuer, IssuerFailed
 from service.billing.plans import BEFORE_SELF_HOSTED, unsubscribed_days
 from service.cli.log.witnesses import look_at_witnesses
 from service.cli.shared.common import advised, database, json_option, show

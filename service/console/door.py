@@ -16,7 +16,7 @@ from litestar.types import HTTPScope
 
 from service.auth.refusals import NotFound
 from service.console import assets
-from service.console.kit.places import FRAMELESS, HEADERS
+from service.console.kit.visit import FRAMELESS, HEADERS
 from service.eventstore.declare.commands import Outcome
 from service.fairness.turns import SIGN_IN
 from service.http.edge.answer.errors import Failure

@@ -15,15 +15,13 @@ from urllib.parse import parse_qsl, urlencode
 from service.accounts import sign_in
 from service.accounts import sign_in as commands
 from service.accounts.sign_in import NewSession
-from service.auth.oidc import flow as flows
-from service.auth.oidc.flow import Flow
-from service.auth.oidc.issuer import Issuer, IssuerFailed
+from service.auth import oidc as flows
+from service.auth.oidc import Flow, Issuer, IssuerFailed
 from service.auth.refusals import NotFound, Unauthenticated
 from service.auth.secrets import cookie_value, digest, session_secret, set_cookie
 from service.console.kit.page import first, read_form
-from service.console.kit.places import FRAMELESS, HEADERS, local, way_to
 from service.console.kit.rendering import render
-from service.console.kit.visit import carry_out_unstored
+from service.console.kit.visit import FRAMELESS, HEADERS, carry_out_unstored, local, way_to
 from service.eventstore.declare.commands import Answer, Intent, KeyInProgress, Outcome, retry_moved
 from service.http.edge import inner
 from service.http.edge.admission.session_cookie import with_session

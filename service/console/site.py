@@ -13,13 +13,24 @@ from urllib.parse import parse_qsl, urlencode
 
 from service.auth.refusals import InvalidPayload, NotFound, Unauthenticated
 from service.console import pages
-from service.console.kit import following
-from service.console.kit.commands import COMMANDS, FormProblem
-from service.console.kit.page import Answerer, Download, Fields, Form, Page, Redirect, View, first, read_form, sections
-from service.console.kit.places import FRAMELESS, HEADERS, way_to
+from service.console.kit import page
+from service.console.kit.page import (
+    COMMANDS,
+    Answerer,
+    Download,
+    Fields,
+    Form,
+    FormProblem,
+    Page,
+    Redirect,
+    View,
+    first,
+    read_form,
+    sections,
+)
 from service.console.kit.rendering import DONE, load, render
 from service.console.kit.texts import HERE, TooMuchHere
-from service.console.kit.visit import ReadRefused, Said, Visit
+from service.console.kit.visit import FRAMELESS, HEADERS, ReadRefused, Said, Visit, way_to
 from service.eventstore.declare.commands import Outcome
 from service.http.edge import inner
 from service.http.edge.answer.errors import failure_of
@@ -84,7 +95,7 @@ async def send(call: Call[bytes, Any], place: str) -> Outcome:
 
 async def follow(call: Call[Any, Any]) -> Streamed:
     """Tell a page of changes to what it shows. Raises NotFound for anything else."""
-    return await following.follow(call, Visit(call, "follow", {}, _query(call.scope["query_string"])))
+    return await page.follow(call, Visit(call, "follow", {}, _query(call.scope["query_string"])))
 
 
 async def again(visit: Visit, fields: Fields, problem: FormProblem) -> Outcome:
@@ -145,7 +156,7 @@ async def _answer(visit: Visit, one: Answerer[Any], view: View, problem: FormPro
         "changed": problem.changed(visit.entered, view.state) if problem else (),
         "done": _done(visit),
         "here": _here(visit),
-        "follows": following.address(visit, view.follows, view.project_id) if view.follows else "",
+        "follows": page.address(visit, view.follows, view.project_id) if view.follows else "",
         "theme": visit.preferences.get("theme", ""),
     }
     status = view.status if problem is None else problem.status

@@ -27,7 +27,7 @@ from schemas.deletion import (
     ProjectDeleted,
     ProjectDeleting,
 )
-from service.accounts.reads import other_memberships
+from service.accounts.person import other_memberships
 from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.store import EventStore

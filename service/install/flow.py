@@ -1,41 +1,414 @@
-"""Installs: draft, report and verdict recorded, read and shown (R-INST-05 to R-INST-09, G-156).
-
-Each decision locks the streams of install, signal map and onboarding together, so it never rests on a map that is gone.
-"""
+"""Installs of a plan: their contract, the verdict of each gate, and the flow (R-INS)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Final, NamedTuple, get_args
 
 from projections.install import INSTALLS, InstallRow, install_state
 from projections.onboarding import SIGNAL_MAPS, SignalMapRow
 from schemas.install import (
+    AnswerBlocker,
+    AnswerContract,
+    AnswerContracts,
+    DailyUse,
     DraftRequest,
+    GateCode,
+    GateFailure,
+    InstallContract,
     InstallState,
+    InstallStep,
+    InstallVerdict,
+    InstallWay,
     PlanDrafted,
     ProjectSetup,
     ProjectVariable,
+    ReadinessGap,
     ReportedTest,
     ReportStored,
+    RequiredProperties,
     SetupEndpoints,
     SetupProject,
     SetupReadiness,
+    Signal,
+    VerifyReport,
 )
 from schemas.onboarding import SourceSnapshot, SourceTarget
+from service.analytics.queries import BoundedQueries
 from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.store import EventStore
-from service.install.contract import CHECKLIST, skeleton
-from service.install.verdict import InstallFindings, failed_gates
-from service.onboarding.evidence import AskedProject, reshape
-from service.onboarding.whose import WhoseEvidence, whose_evidence
+from service.onboarding.evidence import AskedProject, WhoseEvidence, ask_about, reshape, whose_evidence
+from service.onboarding.lifecycle import evidence_status
 from service.sql import load_query
 from statemachines import install as installs
-from statemachines.install import ImplementationReport, MapInForce, ProposedReport
+from statemachines.install import NO_MAP, ImplementationReport, MapInForce, ProposedReport
 from statemachines.kernel.machine import Moved
 from statemachines.onboarding import lifecycle as onboardings
 from statemachines.onboarding import signal_map as signal_maps
+from statemachines.onboarding.plan import Milestone, Plan
+from statemachines.onboarding.proof import (
+    FUNNEL_STEPS,
+    NEWEST_ROWS,
+    GapCode,
+    Question,
+    Questions,
+    SeenRows,
+    safe_failure,
+)
 from statemachines.projects.project import ProjectNotFound
+
+# The install contract: states, steps and gates of the flow (R-INST-01 to R-INST-11, G-061).
+
+PRINCIPLE: Final = (
+    "Nothing is implemented before a person has reviewed the plan. The install is complete only after a verification "
+    "answered ok true."
+)
+WAYS: Final = (
+    InstallWay(
+        "provider",
+        "The product reports through the official SDKs of its analytics provider, which it has. The service reads that "
+        "provider's project.",
+        "/install.md#connect-the-provider",
+    ),
+    InstallWay(
+        "dsn",
+        "The product reports to this service, with the project's DSN.",
+        "/install.md#give-the-product-the-dsn",
+    ),
+)
+STATES: Final = (
+    "unknown",
+    "contract_loaded",
+    "authenticated",
+    "project_selected",
+    "project_setup_loaded",
+    "plan_drafted",
+    "plan_approved",
+    "implemented",
+    "verified",
+    "blocked",
+    "proof_loaded",
+    "feedback_checked",
+)
+GATES: Final[Mapping[GateCode, str]] = {
+    "signal_map_missing": "There is no signal map. Have a person review the plan, then save it with PUT …/signal-map.",
+    "implementation_report_missing": (
+        "No implementation of the present signal map is reported. Send one with PUT …/implementation-report."
+    ),
+    "no_events_received": "No analytics event has arrived. Run the instrumented product.",
+    "no_deploy_recorded": "No deploy is recorded. Let CI record each with POST /v1/deploys/.",
+    "no_error_received": "No error has arrived. Provoke the safe failure of the plan once.",
+}
+"""What each gate asks for, in the order of their codes."""
+assert tuple(GATES) == get_args(GateCode)
+
+_PROJECT: Final = "/v1/projects/{project_id}"
+_ALWAYS: Final = "Always possible."
+STEPS: Final = (
+    InstallStep("unknown", "GET", "/install.md", "contract_loaded", _ALWAYS),
+    InstallStep("unknown", "GET", "/v1/setup/manifest", "contract_loaded", _ALWAYS),
+    InstallStep("unknown", "GET", "/v1/install/contract", "contract_loaded", _ALWAYS),
+    InstallStep("contract_loaded", "POST", "/v1/auth/device", "authenticated", "There is no local key yet."),
+    InstallStep(
+        "contract_loaded", "POST", "/v1/auth/device/poll", "authenticated", "A person has authorized the user code."
+    ),
+    InstallStep("authenticated", "GET", "/v1/projects", "project_selected", "The project exists."),
+    InstallStep("authenticated", "POST", "/v1/projects", "project_selected", "The project does not exist yet."),
+    InstallStep("project_selected", "GET", f"{_PROJECT}/setup", "project_setup_loaded", _ALWAYS),
+    InstallStep("project_setup_loaded", "POST", "/v1/install/plan", "plan_drafted", "The project has no onboarding."),
+    InstallStep(
+        "plan_drafted",
+        "PUT",
+        f"{_PROJECT}/signal-map",
+        "plan_approved",
+        "A person has reviewed the plan, and the project has no onboarding.",
+    ),
+    InstallStep(
+        "plan_approved",
+        "PUT",
+        f"{_PROJECT}/implementation-report",
+        "implemented",
+        "The report is about the plan of the signal map.",
+    ),
+    InstallStep("implemented", "POST", f"{_PROJECT}/install/verify", "verified", "ok is true."),
+    InstallStep("implemented", "POST", f"{_PROJECT}/install/verify", "blocked", "ok is false: gate_failures say why."),
+    InstallStep("blocked", "POST", f"{_PROJECT}/install/verify", "verified", "The failed gates are mended."),
+    InstallStep("verified", "GET", f"{_PROJECT}/verify-report", "proof_loaded", _ALWAYS),
+    InstallStep("verified", "POST", "/v1/feedback", "feedback_checked", "A defect was found."),
+)
+
+
+def contract(there: Container[str]) -> InstallContract:
+    """The contract with the steps whose operation ("GET /v1/…") is `there`."""
+    return InstallContract(
+        principle=PRINCIPLE,
+        ways=list(WAYS),
+        states=list(STATES),
+        operations=[step for step in STEPS if f"{step.method} {step.path}" in there],
+        gates=list(GATES),
+        next_action="Sign in with the device flow, choose a project, then read its setup with GET …/setup.",
+    )
+
+
+# A skeleton of a plan, in which each null is a place to fill (G-061, G-156). Of the members of a plan only
+# `historical_evidence` and `git_head_sha` may be null. So a skeleton with another place left never passes as a plan.
+
+BROWSER: Final = frozenset({"browser", "web", "frontend", "client"})
+SERVER: Final = frozenset({"server", "backend", "api", "worker"})
+
+CHECKLIST: Final = (
+    "Read the source of the product, and find each durable success and each failure exit that bear on the question.",
+    "Name an event for each success in milestones. Capture it after the success, at one of its targets.",
+    "Name a marker for each failure in failures. Exactly one has safe_live_proof true: it can be provoked safely.",
+    "Leave out properties that name a person or a secret. PUT …/signal-map refuses them.",
+    "Take source_snapshot from GET /v1/onboarding/source-snapshot.mjs, run in the repository.",
+    "Write all of it as text for a person into plan_markdown, and fill the nulls: only historical_evidence may stay.",
+    "Show the exact plan to the responsible person, and wait until they approve it.",
+)
+
+
+def skeleton(question: str, surfaces: Sequence[str]) -> dict[str, Any]:
+    """Draft a plan for a question, with a milestone for each surface, at least two of them."""
+    boundaries = [_boundary(surface) for surface in dict.fromkeys(surfaces)]
+    boundaries += [None] * (2 - len(boundaries))
+    targets = [{"file": None, "anchor": None}]
+    failure = {"marker": None, "meaning": None, "provider_boundary": None, "context": [], "targets": targets}
+    return {
+        "business_question": question,
+        "plan_markdown": None,
+        "source_snapshot": {
+            "git_head_sha": None,
+            "source_fingerprint_sha256": None,
+            "source_fingerprint_algorithm": "service-source-tree-sha256-v1",
+        },
+        "historical_evidence": None,
+        "milestones": [
+            {"event": None, "meaning": None, "provider_boundary": boundary, "properties": [], "targets": targets}
+            for boundary in boundaries
+        ],
+        "failures": [failure | {"safe_live_proof": True}, failure | {"safe_live_proof": False}],
+        "deploy": {"environment": None, "sha_source": "git_head", "targets": targets},
+    }
+
+
+def _boundary(surface: str) -> str | None:
+    named = surface.lower()
+    if named in BROWSER:
+        return "browser_provider"
+    return "server_provider" if named in SERVER else None
+
+
+# Verification, its report and answer contracts on the wire: all from the same findings (G-062, G-157).
+
+# Verifying an install: the evidence for its gates, read before a verdict is recorded (R-INST-08, R-INST-09, G-157).
+
+_DEPLOYS = load_query("install", "deploys")
+
+
+class InstallFindings(NamedTuple):
+    """The evidence of a project at a time in epoch seconds. `deploys` are those to the environment of its plan."""
+
+    at: int
+    asked: AskedProject
+    any_deploy: bool
+    deploys: SeenRows | None
+
+    def beside(self, install: InstallRow | None) -> InstallFindings:
+        """The same evidence beside an install."""
+        return self._replace(asked=self.asked._replace(install=install))
+
+
+async def find(store: EventStore, queries: BoundedQueries, project_id: str, tenant: str) -> InstallFindings:
+    """Read the evidence in the name of a tenant. Raises as `ask_about`."""
+    at = await store.now()
+    asked = await ask_about(store, queries, project_id, tenant, all_signals=True)
+    environment = None if asked.signal_map is None else asked.signal_map.plan.deploy.environment
+    [[any_deploy, count, last_at]] = await store.fetch(
+        _DEPLOYS, project_id=project_id, environment=environment, newest=NEWEST_ROWS
+    )
+    return InstallFindings(at, asked, any_deploy, SeenRows(count, last_at) if count else None)
+
+
+def failed_gates(findings: InstallFindings) -> list[GateCode]:
+    """The gates that stop a verification, in order. A verified source needs no report."""
+    asked = findings.asked
+    mapped = asked.map_revision != NO_MAP
+    reported = mapped and asked.install is not None and asked.install.reported_on == asked.map_revision
+    passed: dict[GateCode, bool] = {
+        "signal_map_missing": mapped,
+        "implementation_report_missing": reported or asked.source_verified,
+        "no_events_received": asked.all_seen.event_at is not None,
+        "no_deploy_recorded": findings.any_deploy,
+        "no_error_received": asked.all_seen.error_at is not None,
+    }
+    return [code for code in GATES if not passed[code]]
+
+
+_GAPS: Final = {
+    GapCode.EVENT: "The event {name} has not been seen.",
+    GapCode.PROPERTY: "The newest rows of the event {name} lack the property {property}.",
+    GapCode.ERROR: "No error with the failure marker {name} has been seen.",
+}
+_MEND: Final = "Mend each gate in gate_failures, then verify again with POST …/install/verify."
+_READY: Final = "Read GET …/answer-contracts, and run the blueprint of a question."
+_GAPS_LEFT: Final = "The install works. Close readiness_gaps before you rely on every question of the plan."
+_VERIFY: Final = "Verify with POST …/install/verify. Answers are relied on only after a recorded success."
+_NO_MAP: Final = "There is no signal map yet. Have a plan reviewed and approved."
+_INSTRUMENT: Final = "Instrument what the blockers name, or wait for real data."
+
+
+def verdict(project_id: str, findings: InstallFindings) -> InstallVerdict:
+    """A verification."""
+    asked, failures = findings.asked, _failures(findings)
+    ok = not failures
+    return InstallVerdict(
+        ok=ok,
+        project_id=project_id,
+        status="verified" if ok else "blocked",
+        gate_failures=failures,
+        readiness_gaps=_gaps(asked.questions),
+        answer_ready=asked.answer_ready,
+        verified_at=_verified_at(asked) if ok else None,
+        verify_report=f"/v1/projects/{project_id}/verify-report",
+        next_action=_after(asked, ok=ok),
+    )
+
+
+def verify_report(project_id: str, findings: InstallFindings, evidence: WhoseEvidence) -> VerifyReport:
+    """The report of an install with a signal map, and whose evidence counts."""
+    asked, failures = findings.asked, _failures(findings)
+    assert asked.signal_map is not None, "without a map there is no report"
+    ok = not failures
+    return VerifyReport(
+        project_id=project_id,
+        ok=ok,
+        status="verified" if ok else "blocked",
+        answer_ready=asked.answer_ready,
+        gate_failures=failures,
+        readiness_gaps=_gaps(asked.questions),
+        signals=_signals(asked.signal_map.plan, findings),
+        evidence_status=evidence_status(asked.signal_map.plan, asked.signal_map.receipt),
+        evidence_source=evidence.evidence_source,
+        historical_evidence_check=evidence.historical_evidence_check,
+        daily_use=_daily_use(asked),
+        verified_at=_verified_at(asked),
+        generated_at=findings.at,
+        next_action=_after(asked, ok=ok),
+    )
+
+
+def contracts(project_id: str, asked: AskedProject) -> AnswerContracts:
+    """The questions of a project's signal map, or none."""
+    shown: list[AnswerContract] = []
+    if asked.signal_map is not None:
+        shown = [_contract(question, asked.signal_map.plan) for question in asked.questions.asked]
+    if asked.signal_map is None:
+        following = _NO_MAP
+    elif asked.questions.ready:
+        following = _READY if asked.install_verified else _VERIFY
+    else:
+        following = _INSTRUMENT
+    return AnswerContracts(
+        project_id=project_id,
+        answer_contracts=shown,
+        count=len(shown),
+        answer_ready=asked.answer_ready,
+        daily_use=_daily_use(asked),
+        next_action=following,
+    )
+
+
+def _failures(findings: InstallFindings) -> list[GateFailure]:
+    return [GateFailure(code, GATES[code]) for code in failed_gates(findings)]
+
+
+def _gaps(questions: Questions) -> list[ReadinessGap]:
+    return [
+        ReadinessGap(gap.code.value, _GAPS[gap.code].format(name=gap.name, property=gap.property))
+        for gap in questions.gaps
+    ]
+
+
+def _verified_at(asked: AskedProject) -> int | None:
+    return None if asked.install is None or asked.state != "verified" else asked.install.verified_at
+
+
+def _after(asked: AskedProject, *, ok: bool) -> str:
+    if not ok:
+        return _MEND
+    if asked.questions.gaps:
+        return _GAPS_LEFT
+    return _READY if asked.answer_ready else _VERIFY
+
+
+def _daily_use(asked: AskedProject) -> DailyUse:
+    """Whether questions can be asked: only of a verified project, without gaps, with every question ready."""
+    reasons = []
+    if asked.signal_map is None:
+        reasons.append("There is no signal map.")
+    if not asked.install_verified:
+        reasons.append("Neither the source nor the install is verified.")
+    questions = asked.questions
+    for number, what in (
+        (len(questions.gaps), "gaps in the source"),
+        (questions.blocked, "questions blocked by a missing property"),
+        (questions.pending, "questions without real data"),
+    ):
+        if number:
+            reasons.append(f"There are {what}: {number}.")
+    return DailyUse(state="needs_data_or_instrumentation" if reasons else "queried", reasons=reasons)
+
+
+def _signals(plan: Plan, findings: InstallFindings) -> list[Signal]:
+    seen = findings.asked.all_seen
+    events = dict.fromkeys(milestone.event for milestone in plan.milestones)
+    return [
+        *(_signal("analytics", event, seen.events.get(event)) for event in events),
+        _signal("error", safe_failure(plan).marker, seen.failure),
+        _signal("deploy", plan.deploy.environment, findings.deploys),
+    ]
+
+
+def _signal(kind: str, name: str, rows: SeenRows | None) -> Signal:
+    return Signal(
+        kind=kind,  # type: ignore[arg-type] # one of three words above
+        name=name,
+        observed=rows is not None,
+        row_count=0 if rows is None else rows.row_count,
+        last_seen_at=None if rows is None else rows.last_at,
+    )
+
+
+def _contract(question: Question, plan: Plan) -> AnswerContract:
+    return AnswerContract(
+        id=question.id,
+        question=_text(question, plan),
+        blueprint_id="ordered-funnel" if question.funnel else "event-count",
+        required_events=list(dict.fromkeys(milestone.event for milestone in question.milestones)),
+        required_properties=_required(question.milestones),
+        status=question.status.value,
+        blockers=[AnswerBlocker(gap.code.value, gap.name, gap.property) for gap in question.blockers],
+    )
+
+
+def _text(question: Question, plan: Plan) -> str:
+    if not question.funnel:
+        return f"How often: {question.milestones[0].meaning}"
+    steps = len(dict.fromkeys(milestone.event for milestone in plan.milestones))
+    if steps > FUNNEL_STEPS:
+        return f"{plan.business_question} (the first {FUNNEL_STEPS} of {steps} different events)"
+    return plan.business_question
+
+
+def _required(milestones: Sequence[Milestone]) -> list[RequiredProperties]:
+    needed: dict[str, dict[str, None]] = {}
+    for milestone in milestones:
+        needed.setdefault(milestone.event, {}).update(dict.fromkeys(milestone.properties))
+    return [RequiredProperties(event, list(names)) for event, names in needed.items()]
+
+
+# Installs: draft, report and verdict recorded, read and shown (R-INST-05 to R-INST-09, G-156). Each decision locks
+# the streams of install, signal map and onboarding together, so it never rests on a map that is gone.
 
 # What may be done with an install: draft, report, record a verdict (R-INST-05 to R-INST-09, G-156).
 

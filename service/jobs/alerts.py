@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 from prometheus_client import Counter
 
-from service.alerts.schedule import AlertSchedule
+from service.alerts import AlertSchedule
 from service.eventstore.write.lane import forget
 from service.services import Services
 from service.tasks import Task

@@ -1,8 +1,4 @@
-"""Gathers the evidence for one verify: provider reads, recorded deploys, CI credentials, owners of markers.
-
-All of it is read before the unit of work and handed to it as an argument; If-Match on the proving revision proves
-that it is still current. Telemetry is used for the matching only.
-"""
+"""The evidence of a project: whose it is, what a proof saw, and how the history of its plan compares (G-183)."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ import psycopg
 from projections.deploys import DEPLOYS
 from projections.install import INSTALLS, InstallRow, install_state, is_verified
 from projections.onboarding import SIGNAL_MAPS, OnboardingRow, SignalMapRow
+from schemas.kernel.shape import EvidenceSource, HistoryCheck
 from service.analytics.local import unread
 from service.analytics.metadata import AnalyticsProvider, ErrorProbe, EventProbe, SignalProbe
 from service.analytics.queries import BoundedQueries, unanswered
@@ -27,7 +24,7 @@ from statemachines.install import NO_MAP
 from statemachines.kernel.machine import ReadFailed
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.onboarding.lifecycle import SESSION_SECONDS, Status
-from statemachines.onboarding.plan import Plan
+from statemachines.onboarding.plan import HistoricalEvidence, Plan, Window
 from statemachines.onboarding.proof import (
     NO_QUESTIONS,
     DeploySighting,
@@ -41,6 +38,74 @@ from statemachines.onboarding.proof import (
     safe_failure,
     unknown_markers,
 )
+from statemachines.projects.project import ProjectNotFound
+
+# The source of a project's evidence: our own records, or the connected provider (G-183).
+
+_WHOSE = load_query("onboarding", "whose_evidence")
+
+
+class KeptReceipt(msgspec.Struct, frozen=True):
+    """The receipt of an answer of a provider: the project asked there, and the window. It begins at 0 for a text query.
+
+    Times are in epoch seconds.
+    """
+
+    provider_project_id: int
+    since: int
+    until: int
+
+    def covers(self, window: Window) -> bool:
+        """Whether a window is the one asked for. A text query has its own inside."""
+        if self.since == 0:
+            return window.to <= self.until
+        return (window.from_, window.to) == (self.since, self.until)
+
+
+class ComparedHistory(msgspec.Struct, frozen=True):
+    """The history of a plan, and the receipt of ours that it names. None: it has none, or names another."""
+
+    history: HistoricalEvidence | None
+    receipt: KeptReceipt | None
+
+
+class WhoseEvidence(msgspec.Struct, frozen=True):
+    """The source of evidence of a project: of its proof, else of a proof made now (G-183).
+
+    `connected_to` is the number of the connected project at the provider.
+    """
+
+    evidence_source: EvidenceSource
+    connected_to: int | None
+    compared: ComparedHistory
+
+    @property
+    def historical_evidence_check(self) -> HistoryCheck | None:
+        """How the history of the plan compares with the connection. None without a history."""
+        history, receipt = self.compared.history, self.compared.receipt
+        if history is None:
+            return None
+        if self.connected_to is None:
+            return "unconfirmed"
+        if history.provider_project_id != self.connected_to:
+            return "contradicted"
+        if receipt is None:
+            return "unconfirmed"
+        agrees = receipt.provider_project_id == history.provider_project_id and receipt.covers(history.window)
+        return "confirmed" if agrees else "contradicted"
+
+
+async def whose_evidence(store: EventStore, project_id: str) -> WhoseEvidence:
+    """Read the source of evidence of a project. Raises ProjectNotFound."""
+    rows = await store.fetch(_WHOSE, project_id=project_id)
+    if not rows:
+        raise ProjectNotFound("There is no such project.")
+    return msgspec.json.decode(rows[0][0], type=WhoseEvidence)
+
+
+# Gathers the evidence for one verify: provider reads, recorded deploys, CI credentials, owners of markers. All of it
+# is read before the unit of work and handed to it as an argument; If-Match on the proving revision proves that it is
+# still current. Telemetry is used for the matching only.
 
 MARGIN_SECONDS = SESSION_SECONDS  # the margin around the session in which early and late records are looked for
 MAX_DEPLOYS = 500

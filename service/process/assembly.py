@@ -9,14 +9,14 @@ from service.analytics.queries import AnalyticsProviders, BoundedQueries
 from service.archives.archive import Archives
 from service.audit.tree import SignedTree
 from service.auth.authenticator import Authenticator
-from service.auth.oidc.issuer import Issuer
+from service.auth.oidc import Issuer
 from service.billing.payments import Payments
 from service.billing.usage import Notices
 from service.cases.sourcemaps.deciding import DecidingFrames
 from service.cases.sourcemaps.unmangling import Unmangler
 from service.egress.guard import Guard
 from service.egress.lookups import Lookups
-from service.events.feeds import Feeds
+from service.events.event import Feeds
 from service.eventstore.connect.connection import FULL_DISK
 from service.eventstore.follow.follower import Follower
 from service.eventstore.store import EventStore
@@ -28,7 +28,7 @@ from service.ingest.scrubbing import Scrubber
 from service.process.measures import DIRECTORY
 from service.provider.operator import OperatorProvider
 from service.provider.sources import Exchanges, ProviderSources
-from service.publications.serving import PublicAnswers
+from service.publications import PublicAnswers
 from service.registry import registry
 from service.services import Services
 from service.settings import Settings

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import structlog
 
+from service.deletion.advancing import to_erase_again
 from service.deletion.ledger import people_erased
-from service.deletion.restoring import to_erase_again
 from service.eventstore.schema import migrations, roles
 from service.eventstore.schema.migrations import check_database
 from service.settings import Settings
@@ -51,7 +51,7 @@ def _erase_again(settings: Settings) -> None:
     )
     sys.stdout.flush()
     # It loads every machine, and hardly any start needs it.
-    from service.deletion.restoring import erase_again  # noqa: PLC0415
+    from service.deletion.advancing import erase_again  # noqa: PLC0415
 
     # In a thread of its own: the signals of this one wake the supervisor, and stay its own.
     with ThreadPoolExecutor(1) as thread:

@@ -32,8 +32,8 @@ from service.process.jobs import job_app
 from service.services import Services
 from service.settings import Settings, load_settings
 from service.tlog.policy import BadPolicy, parse_policy
-from service.webhooks.outbox.delivering import Deliverer
-from service.webhooks.outbox.queueing import OutboxReader
+from service.webhooks.delivering import Deliverer
+from service.webhooks.queueing import OutboxReader
 from service.witness.asking import Asker, witnesses_of
 
 log = structlog.get_logger()

@@ -29,7 +29,7 @@ from service.billing.plans import (
 )
 from service.eventstore.connect.facts import DAY
 from service.eventstore.store import EventStore
-from service.onboarding.whose import WhoseEvidence, whose_evidence
+from service.onboarding.evidence import WhoseEvidence, whose_evidence
 from service.projects.next_steps import BEING_DELETED
 from service.sql import load_query
 from statemachines.cases import case

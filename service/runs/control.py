@@ -30,7 +30,7 @@ from schemas.runs.control import (
 )
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
-from service.onboarding.whose import WhoseEvidence
+from service.onboarding.evidence import WhoseEvidence
 from service.runs.bundles import ReceiptBundle, RunBundle, contract_of, read_bundles, read_contract, read_page
 from service.sql import load_query
 from statemachines.contracts.contract import Contract, authority_of

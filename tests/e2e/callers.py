@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from service.auth.principals import PrincipalKind as Kind
+from service.auth.authority import PrincipalKind as Kind
 from service.auth.secrets import alias_of
 from service.http.edge.declare.operations import Operation
 from tests.support import seen

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from service.auth.principals import PrincipalKind as Kind
+from service.auth.authority import PrincipalKind as Kind
 from service.http.cases.intake.sdks import POSTHOG
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.routes import all_endpoints, bind

@@ -20,7 +20,7 @@ from schemas.webhooks import DeliveryBody
 from service.eventstore.store import EventStore
 from service.http.edge.routes import all_endpoints
 from service.registry import registry
-from service.webhooks.outbox.queueing import events_of
+from service.webhooks.queueing import events_of
 from service.webhooks.testing import TOPICS
 from tests.support import accounts
 from tests.support.cluster import TestCluster

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from service.console import site
-from service.console.kit.commands import takes
+from service.console.kit.page import takes
 from tests.support.fullscene import FullScene
 from tests.support.intruding import never_issued, operations
 from tests.support.playbook_samples import CASE

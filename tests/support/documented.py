@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.kernel.published import Auth, DocumentedOperation
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.http.edge.declare.operations import Operation, Presence
 
 INGEST_MAX_BODY = 262_144

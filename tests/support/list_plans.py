@@ -21,7 +21,7 @@ from msgspec.structs import FieldInfo
 from psycopg import sql as syntax
 
 from schemas.kernel.shape import PageQuery
-from service.auth.principals import Principal, PrincipalKind
+from service.auth.authority import Principal, PrincipalKind
 from service.auth.refusals import Refusal
 from service.eventstore.store import EventStore, Row
 from service.http.edge.declare.endpoint import Endpoint

@@ -19,7 +19,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from schemas.cases.source_map import MAX_MAP_BYTES, SourceMapKind
-from service.auth.principals import Principal
+from service.auth.authority import Principal
 from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, Unauthenticated
 from service.cases.sourcemaps import blobs, keeping
 from service.cases.sourcemaps.blobs import Destination, Worker

@@ -44,10 +44,10 @@ def open_(email: str, name: str | None, as_json: bool) -> None:
 
 async def _offer(store: EventStore, email: str, name: str | None) -> NewLink:
     """Make the link. Raises ClickException for the address of a person with another sign-in."""
-    from service.accounts import operator, reads
+    from service.accounts import operator, person
 
     identity = operator.email_identity(email, name)
-    other = await reads.find_signed_in_otherwise(store, identity)
+    other = await person.find_signed_in_otherwise(store, identity)
     if other is not None:
         raise click.ClickException(
             f"{email} is the address of {other.id}, who signs in at an identity provider. A link would open another, "

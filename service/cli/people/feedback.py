@@ -31,7 +31,7 @@ def list_(limit: int, as_json: bool) -> None:
 
 
 async def _latest(store: EventStore, limit: int) -> list[dict[str, object]]:
-    from service.accounts.reads import latest_feedback
+    from service.accounts.person import latest_feedback
 
     rows = [msgspec.to_builtins(row) for row in await latest_feedback(store, limit)]
     return [

@@ -12,7 +12,7 @@ from schemas.kernel.patterns import MAIL_ADDRESS, words_for
 from service.cli.shared.common import json_option, print_json, say, show, with_store
 
 if TYPE_CHECKING:
-    from service.accounts.reads import ListedKey
+    from service.accounts.person import ListedKey
     from service.eventstore.store import EventStore
 
 
@@ -93,7 +93,7 @@ def revoke(key_id: str) -> None:
 @json_option
 def sign_ins(as_json: bool) -> None:
     """List open sign-ins."""
-    from service.accounts import reads
+    from service.accounts import person as persons
 
     rows = [
         {
@@ -103,7 +103,7 @@ def sign_ins(as_json: bool) -> None:
             "started_at": row.started_at,
             "expires_at": row.expires_at,
         }
-        for row in with_store(reads.live_sign_ins)
+        for row in with_store(persons.live_sign_ins)
     ]
     show(rows, ("id", "client_name", "status", "started_at", "expires_at"), as_json=as_json)
 
@@ -132,7 +132,7 @@ def deny(user_code: str) -> None:
 
 
 async def _keys_of(store: EventStore, person: str | None) -> list[ListedKey]:
-    from service.accounts import reads
+    from service.accounts import person as persons
 
-    user_id = None if person is None else (await reads.find_person(store, person)).id
-    return await reads.all_keys(store, user_id)
+    user_id = None if person is None else (await persons.find_person(store, person)).id
+    return await persons.all_keys(store, user_id)

@@ -35,9 +35,9 @@ def add(project_id: str, person: str, role: str) -> None:
 @json_option
 def list_(project_id: str, as_json: bool) -> None:
     """List the members of a project, oldest first."""
-    from service.accounts import reads
+    from service.accounts import person as persons
 
-    rows = [member._asdict() for member in with_store(lambda store: reads.members_of(store, project_id))]
+    rows = [member._asdict() for member in with_store(lambda store: persons.members_of(store, project_id))]
     show(rows, ("user_id", "email", "role", "created_at"), as_json=as_json)
 
 
@@ -51,17 +51,19 @@ def remove(project_id: str, person: str) -> None:
 
 
 async def _add(store: EventStore, project_id: str, person: str, role: str) -> str:
-    from service.accounts import operator, reads
+    from service.accounts import operator
+    from service.accounts import person as persons
     from statemachines.accounts.membership import Role
 
-    found = await reads.find_person(store, person)
+    found = await persons.find_person(store, person)
     await operator.set_member(store, project_id, found.id, Role(role))
     return found.id
 
 
 async def _remove(store: EventStore, project_id: str, person: str) -> str:
-    from service.accounts import operator, reads
+    from service.accounts import operator
+    from service.accounts import person as persons
 
-    found = await reads.find_person(store, person)
+    found = await persons.find_person(store, person)
     await operator.remove_member(store, project_id, found.id)
     return found.id

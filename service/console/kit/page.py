@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import hashlib
+import hmac
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from http import HTTPStatus
 from typing import Any, Generic, NamedTuple, TypeVar
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 import msgspec
 
-from service.auth.refusals import InvalidPayload
-from service.console.kit.visit import Visit
+from service.auth.authority import streams_of
+from service.auth.refusals import InvalidPayload, NotFound
+from service.console.kit.rendering import LEADING_ON, SECRETS
+from service.console.kit.visit import FRAMELESS, Said, Visit, local
+from service.http.edge import inner
 from service.http.edge.answer.errors import UnsupportedMediaType
+from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import head_of
+from service.http.edge.declare.operations import KEY, Operation
+from statemachines.kernel.machine import Rejection
 
 # The navigation of a project: its sections in groups, each with its first page.
 
@@ -264,3 +275,200 @@ def page(address: str, *, section: str = "") -> Callable[[Show], Page]:
 def form(address: str, *, section: str = "") -> Callable[[Take], Form]:
     """Declare a function as the taker of a form."""
     return lambda take: Answerer(address, section, take)
+
+
+# The one form handler behind nearly all buttons: it carries out an operation as the form says it. A form names the
+# operation in its address, the values of its path as `_path.<name>`, its If-Match as `_if_match`, its
+# Idempotency-Key as `_key`, and the rest is the body (see `fields`). So no rule of any operation is written here. A
+# form sent twice is carried out once.
+
+PATH = "_path."
+CHANGED = frozenset({HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED})
+
+
+class ShownProblem(NamedTuple):
+    """A problem as templates see it. `stale`: the page had been overtaken."""
+
+    status: int
+    code: str
+    message: str
+    next_action: str
+    invalid: Mapping[str, str]
+    stale: bool
+
+
+class FormProblem(Exception):
+    """The error of an operation, for its form to show beside the values entered."""
+
+    def __init__(self, status: int, error: Mapping[str, Any]) -> None:
+        super().__init__(error["code"])
+        self.status = status
+        self.code: str = error["code"]
+        self.message: str = error["message"]
+        self.next_action: str = error.get("next_action", "")
+        details: Mapping[str, Any] = error.get("details") or {}
+        self.allowed_next: Sequence[Any] = details.get("allowed_next") or ()
+        self.invalid: Mapping[str, str] = _invalid(details)
+
+    @classmethod
+    def of_form(cls) -> FormProblem:
+        """The problem of a form from another session."""
+        message = "This form belongs to another sign-in. Look at the page once more, then send it again."
+        return cls(HTTPStatus.FORBIDDEN, {"code": "form_of_another_session", "message": message})
+
+    @classmethod
+    def of_field(cls, name: str, reason: str) -> FormProblem:
+        """The problem of one field, found by the form itself."""
+        details = {"invalid_fields": [{"field": name, "reason": reason}]}
+        error = {"code": "invalid_payload", "message": "A field is not acceptable.", "details": details}
+        return cls(HTTPStatus.BAD_REQUEST, error)
+
+    @property
+    def stale(self) -> bool:
+        """Whether the page had been overtaken."""
+        return self.status in CHANGED
+
+    @property
+    def shown(self) -> ShownProblem:
+        """The problem as templates see it."""
+        return ShownProblem(self.status, self.code, self.message, self.next_action, self.invalid, self.stale)
+
+    def changed(self, entered: Mapping[str, str], state: Mapping[str, str]) -> list[tuple[str, str, str]]:
+        """What is otherwise than when the form was shown: label, text then and text now."""
+        try:
+            before = msgspec.json.decode(entered.get("_state", "{}"), type=dict[str, str])
+        except msgspec.DecodeError:
+            return []
+        names = [name for name in {**before, **state} if before.get(name) != state.get(name)]
+        return [(name, before.get(name, "–"), state.get(name, "–")) for name in names if before]
+
+
+def _invalid(details: Mapping[str, Any]) -> Mapping[str, str]:
+    """The refused fields, each with the reason."""
+    refused = {one["field"]: one["reason"] for one in details.get("invalid_fields") or ()}
+    unknown = dict.fromkeys(details.get("unknown_fields") or (), "is not taken")
+    return {**refused, **unknown, **dict.fromkeys(details.get("missing_fields") or (), "is missing")}
+
+
+def takes(operation: Operation) -> bool:
+    """Whether a form may carry an operation out: one of people that changes something, with a body that has fields.
+
+    Files, and the messages of MCP, are for programs.
+    """
+    return operation.method != "GET" and bool(operation.principals & KEY) and operation.body is not bytes
+
+
+@form("do/{operation_id}")
+async def carry_out(visit: Visit, fields: Fields) -> View | Redirect:
+    """Carry out an operation of people. Raises FormProblem when it is refused, and NotFound for any other."""
+    operation_id = visit.values["operation_id"]
+    bound = inner.pipeline_of(visit.call).bound.get(operation_id)
+    if bound is None or not takes(bound.operation):
+        raise NotFound
+    path = {name.removeprefix(PATH): values[0] for name, values in fields.items() if name.startswith(PATH)}
+    headers = {"if-match": first(fields, "_if_match"), "idempotency-key": first(fields, "_key")}
+    body = body_of(fields, bound.body_type)
+    said = await visit.ask(
+        operation_id, path, body=body, headers={name: value for name, value in headers.items() if value}
+    )
+    if not said.ok:
+        raise FormProblem(said.status, said.error)
+    if operation_id in SECRETS:
+        return _shown_once(visit, operation_id, said, first(fields, "_next"))
+    return Redirect(local(first(fields, "_next")), operation_id)
+
+
+def _shown_once(visit: Visit, operation_id: str, said: Said, after: str) -> View:
+    """The page of a secret shown once."""
+    shown = [(label, said.body[member]) for label, member in SECRETS[operation_id] if said.body.get(member)]
+    facts = {"shown": shown, "after": local(after), "answer": said.body}
+    template = LEADING_ON.get(operation_id, "kit/secret.html")
+    return View(template, "Keep this now", facts, visit.entered.get(f"{PATH}project_id", said.body.get("project_id")))
+
+
+COMMANDS = [carry_out]
+
+
+# Live pages: a page says which streams it shows, and its browser hears of each change to them. The address to listen
+# at is signed with the session that was shown the page, so nobody listens to anything else. What is heard is a
+# position of the log, no more: the page is then read anew, with all of its checks.
+
+ALL = "*"
+"""Stands among the streams for all of the page's project; on a page without one, for all of the person."""
+SENT = "text/event-stream"
+HEARTBEAT_SECONDS = 15.0
+TOGETHER_SECONDS = 0.25  # within which several changes are told as one
+RETRY_MS = 2000
+MOST_STREAMS = 50
+
+
+class ShownStreams(NamedTuple):
+    """What a page shows: streams by their ids, within a project or without one."""
+
+    streams: Sequence[str]
+    project_id: str
+
+
+def address(visit: Visit, streams: Sequence[str], project_id: str | None) -> str:
+    """Where the browser of a visit hears of changes to streams."""
+    followed = ShownStreams(sorted(set(streams))[:MOST_STREAMS], project_id or "")
+    said = {"streams": " ".join(followed.streams), "project": followed.project_id}
+    return f"/console/follow?{urlencode({**said, 'token': _token(visit.secret, followed)})}"
+
+
+async def follow(call: Call[Any, Any], visit: Visit) -> Streamed:
+    """Tell of changes until the session or its right to the project ends.
+
+    Raises NotFound for what no page has shown to this session, and ProjectNotFound.
+    """
+    followed = ShownStreams(visit.query.get("streams", "").split(), visit.query.get("project", ""))
+    if not hmac.compare_digest(_token(visit.secret, followed).encode(), visit.query.get("token", "").encode()):
+        raise NotFound
+    await _admit(call, followed.project_id)
+    return Streamed(_changes(call, followed), headers=FRAMELESS, endless=True)
+
+
+async def _changes(call: Call[Any, Any], followed: ShownStreams) -> AsyncIterator[bytes]:
+    follower, wake = call.services.follower, asyncio.Event()
+    streams = [stream for stream in followed.streams if stream != ALL]
+    all_of = [followed.project_id or call.user_id] if ALL in followed.streams else []
+    rights = (
+        streams_of(call.principal, followed.project_id) if followed.project_id else (call.principal.id, call.user_id)
+    )
+    with (
+        await follower.listen(streams=streams, projects=all_of, tell=wake.set) as shown,
+        await follower.listen(streams=rights, tell=wake.set) as authority,
+    ):
+        yield b"retry: %d\nevent: begun\ndata: 0\n\n" % RETRY_MS
+        told, admitted = 0, -1  # The session may have ended before the listening began.
+        while True:
+            wake.clear()
+            if authority.heard != admitted:
+                admitted = authority.heard
+                try:
+                    await _admit(call, followed.project_id)
+                except Rejection:
+                    return
+            if shown.heard != told:
+                told = shown.heard
+                yield b"event: changed\ndata: %d\n\n" % shown.position
+                await asyncio.sleep(TOGETHER_SECONDS)
+                continue
+            try:
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await wake.wait()
+            except TimeoutError:
+                admitted = -1
+                yield b": still there\n\n"
+
+
+async def _admit(call: Call[Any, Any], project_id: str) -> None:
+    await call.readmit()
+    if project_id:
+        await call.services.authenticator.standing(call.principal, project_id)
+
+
+def _token(secret: str, followed: ShownStreams) -> str:
+    said = "\n".join([followed.project_id, *followed.streams])
+    digest = hmac.digest(secret.encode(), f"console follow\n{said}".encode(), hashlib.sha256)
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")

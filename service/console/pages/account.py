@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from service.accounts import reads, sign_in
+from service.accounts import person, sign_in
 from service.auth.secrets import set_cookie, unset_cookie
-from service.console.kit import places
-from service.console.kit.commands import FormProblem
-from service.console.kit.page import Fields, Redirect, View, first, form, page
-from service.console.kit.places import local
-from service.console.kit.visit import Visit, carry_out_unstored, together
+from service.console.kit import visit as visits
+from service.console.kit.page import Fields, FormProblem, Redirect, View, first, form, page
+from service.console.kit.visit import Visit, carry_out_unstored, local, together
 from service.eventstore.declare.commands import Answer
 from service.http.accounts.device_page import code_of
 
@@ -54,7 +52,7 @@ SETTLED = frozenset({"confirmed", "refused"})
 async def show_device(visit: Visit) -> View:
     """Show the device of a code, or ask for the code."""
     code, store = code_of(visit.query.get("user_code")), visit.call.services.store
-    found = None if code is None else await reads.pending_sign_in(store, code)
+    found = None if code is None else await person.pending_sign_in(store, code)
     settled = visit.query.get("settled", "")
     facts = {
         "code": code,
@@ -109,7 +107,7 @@ KEYS = 50
 async def show_settings(visit: Visit) -> View:
     """Show the settings, with a page of keys."""
     keys = await visit.read("list_keys", query={"cursor": visit.query.get("cursor"), "limit": KEYS})
-    facts = {"keys": keys, "zones": places.zones(), "saved": visit.preferences}
+    facts = {"keys": keys, "zones": visits.zones(), "saved": visit.preferences}
     return View("person/settings.html", "Settings", facts)
 
 
@@ -118,10 +116,10 @@ async def save_preferences(visit: Visit, fields: Fields) -> Redirect:
     """Save the theme and the zone of times in a cookie. Raises FormProblem for an unknown one."""
     wanted = {name: first(fields, name) for name in ("theme", "zone") if first(fields, name)}
     for name, value in wanted.items():
-        if not places.is_known(name, value):
+        if not visits.is_known(name, value):
             raise FormProblem.of_field(name, "is none of those offered")
     secure = visit.call.services.settings.base_url.startswith("https:")
-    cookie = places.written(wanted, secure=secure)
+    cookie = visits.written(wanted, secure=secure)
     return Redirect(local(first(fields, "_next") or "settings"), "preferences", {"set-cookie": cookie})
 
 

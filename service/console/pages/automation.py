@@ -10,8 +10,7 @@ import msgspec
 
 from schemas.contracts.contract import ContractInput
 from service.auth.refusals import InvalidPayload
-from service.console.kit.commands import FormProblem
-from service.console.kit.page import Fields, View, body_of, first, form, page
+from service.console.kit.page import Fields, FormProblem, View, body_of, first, form, page
 from service.console.kit.texts import written
 from service.console.kit.visit import ReadRefused, Visit
 from statemachines.contracts import contract as contracts

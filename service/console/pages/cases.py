@@ -7,11 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from service.auth.refusals import InvalidPayload, NotFound
-from service.console.kit.commands import FormProblem
-from service.console.kit.following import ALL
-from service.console.kit.page import Fields, View, first, form, page
-from service.console.kit.places import local
-from service.console.kit.visit import Said, Visit
+from service.console.kit.page import ALL, Fields, FormProblem, View, first, form, page
+from service.console.kit.visit import Said, Visit, local
 from service.console.pages import errors
 from service.console.pages.errors import evidence_of, facts_of, person_of, trace_of
 from service.console.pages.runs import kind_of, words

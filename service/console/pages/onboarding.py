@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schemas.onboarding import ProofRequest
-from service.console.kit.commands import FormProblem
-from service.console.kit.page import Fields, Redirect, View, body_of, first, form, page
-from service.console.kit.places import local
-from service.console.kit.visit import ReadRefused, Visit
+from service.console.kit.page import Fields, FormProblem, Redirect, View, body_of, first, form, page
+from service.console.kit.visit import ReadRefused, Visit, local
 from statemachines.onboarding import lifecycle
 from statemachines.onboarding.lifecycle import Status
 

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from service.auth.refusals import NotFound
-from service.console.kit.commands import FormProblem
-from service.console.kit.following import ALL
-from service.console.kit.page import Download, Fields, View, first, form, page
+from service.console.kit.page import ALL, Download, Fields, FormProblem, View, first, form, page
 from service.console.kit.visit import Json, ReadRefused, Visit, together
 from service.ids import new_id
 

@@ -13,8 +13,7 @@ import rfc8785
 
 from service.auth.refusals import NotFound
 from service.console.kit.diagrams import Passed, draw
-from service.console.kit.following import ALL
-from service.console.kit.page import View, page
+from service.console.kit.page import ALL, View, page
 from service.console.kit.visit import Json, Visit
 
 # Words and marks of runs, requests and grants, for all pages.

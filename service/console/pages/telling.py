@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from service.console.kit.commands import FormProblem
-from service.console.kit.page import Fields, View, body_of, first, form, page
+from service.console.kit.page import Fields, FormProblem, View, body_of, first, form, page
 from service.console.kit.visit import Json, Visit
 from service.http.edge import inner
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from schemas.accounts import KeyList, KeyRevokedBody, RevokeKey
 from schemas.kernel.shape import PageQuery
+from service.accounts import person, show
 from service.accounts import person as commands
-from service.accounts import reads, show
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import page, start_of
@@ -27,7 +27,7 @@ async def list_keys(call: Call[None, PageQuery]) -> Answer:
     """List the caller's keys, live and revoked, newest first."""
     start = start_of(call.query)
     await call.services.authenticator.uses.flush()  # so that the use by this very request shows
-    found = await reads.keys_of(call.services.store, call.user_id, start, call.query.limit + 1)
+    found = await person.keys_of(call.services.store, call.user_id, start, call.query.limit + 1)
     keys, cursor = page(found, call.query, lambda used: PageEnd(used.key.created_at, used.key.id))
     return Answer(200, show.key_list(keys, cursor))
 

@@ -15,8 +15,8 @@ from schemas.accounts import (
 from schemas.kernel.shape import PageQuery
 from service.accounts import membership as invitations
 from service.accounts import membership as memberships
-from service.accounts import reads, show
-from service.accounts.reads import Offered
+from service.accounts import person, show
+from service.accounts.person import Offered
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import page, start_of
@@ -41,9 +41,9 @@ from statemachines.accounts.membership import Role
 async def list_members(call: Call[None, PageQuery]) -> Answer:
     """List the members, newest first, and what is still offered."""
     store, project_id = call.services.store, call.project_id
-    found = await reads.members_page(store, project_id, start_of(call.query), call.query.limit + 1)
+    found = await person.members_page(store, project_id, start_of(call.query), call.query.limit + 1)
     members, cursor = page(found, call.query, lambda member: PageEnd(member.created_at, member.id))
-    return Answer(200, show.member_list(project_id, members, await reads.open_invitations(store, project_id), cursor))
+    return Answer(200, show.member_list(project_id, members, await person.open_invitations(store, project_id), cursor))
 
 
 @groups.PROJECTS.operation(
@@ -147,7 +147,7 @@ async def accept_invitation(call: Call[AcceptInvitation, None]) -> Outcome:
 
 async def _offered(call: Call[AcceptInvitation, None] | Call[None, None]) -> Offered:
     """Find the invitation for the caller. Raises InvitationNotFound."""
-    found = await reads.find_offered(call.services.store, call.path["invitation_id"], call.user_id)
+    found = await person.find_offered(call.services.store, call.path["invitation_id"], call.user_id)
     if found is None:
         raise no_invitation()
     return found

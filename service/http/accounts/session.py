@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from schemas.accounts import SessionEndedBody, SessionList
 from schemas.kernel.shape import PageQuery
-from service.accounts import reads, show
+from service.accounts import person, show
 from service.accounts import sign_in as commands
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import page, start_of
@@ -28,7 +28,7 @@ async def list_sessions(call: Call[None, PageQuery]) -> Answer:
     """List the caller's open sessions, newest first."""
     start, principal = start_of(call.query), call.principal
     await call.services.authenticator.uses.flush()  # so that the use by this very request shows
-    found = await reads.sessions_of(call.services.store, call.user_id, start, call.query.limit + 1)
+    found = await person.sessions_of(call.services.store, call.user_id, start, call.query.limit + 1)
     sessions, cursor = page(found, call.query, lambda used: PageEnd(used.session.created_at, used.session.id))
     current = principal.id if principal.kind is PrincipalKind.SESSION else None
     return Answer(200, show.session_list(sessions, current, cursor))

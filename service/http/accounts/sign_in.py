@@ -20,7 +20,7 @@ from schemas.accounts import (
 )
 from service.accounts import person, show
 from service.accounts import sign_in as commands
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.turns import SIGN_IN
 from service.http.accounts import device_page

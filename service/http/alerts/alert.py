@@ -16,8 +16,8 @@ from schemas.alerts import (
     PreviewAlert,
 )
 from schemas.kernel.published import body_schema
-from service.alerts import alert
-from service.alerts.alert import StandingAlert, alerts_of
+from service import alerts
+from service.alerts import StandingAlert, alerts_of
 from service.analytics.queries import QUERY_SECONDS, unanswered
 from service.auth.refusals import Refusal, refusal
 from service.eventstore.declare.commands import Answer, Outcome
@@ -44,7 +44,7 @@ _UNREAD = ("upstream_error", "upstream_timeout", "rate_limited")
 )
 async def list_alerts(call: Call[None, None]) -> Answer:
     """List all alerts with their latest verdicts, newest first."""
-    return Answer(200, alert.listed(call.project_id, await alerts_of(call.services.store, call.project_id)))
+    return Answer(200, alerts.listed(call.project_id, await alerts_of(call.services.store, call.project_id)))
 
 
 @groups.ALERTS.operation(
@@ -58,8 +58,8 @@ async def list_alerts(call: Call[None, None]) -> Answer:
 )
 async def create_alert(call: Call[CreateAlert, None]) -> Outcome:
     """Make an alert over a column of a blueprint, with frozen parameters."""
-    wish = alert.wish_of(call.body, body_schema(CreateAlert))
-    return await call.carry_out(alert.create(call.project_id, wish), lambda made: Answer(201, alert.created(made)))
+    wish = alerts.wish_of(call.body, body_schema(CreateAlert))
+    return await call.carry_out(alerts.create(call.project_id, wish), lambda made: Answer(201, alerts.created(made)))
 
 
 @groups.ALERTS.operation(
@@ -74,7 +74,7 @@ async def create_alert(call: Call[CreateAlert, None]) -> Outcome:
 )
 async def get_alert(call: Call[None, None]) -> Answer:
     """Show an alert, its latest verdict and how late its evaluation is."""
-    return Answer(200, alert.alert(await _alert(call)))
+    return Answer(200, alerts.alert(await _alert(call)))
 
 
 @groups.ALERTS.operation(
@@ -96,12 +96,12 @@ async def preview_alert(call: Call[PreviewAlert, None]) -> Answer | Outcome:
 
 async def _preview(call: Call[PreviewAlert, None]) -> Answer:
     tenant = call.principal.tenant
-    wish = alert.wish_of(call.body, body_schema(PreviewAlert))
+    wish = alerts.wish_of(call.body, body_schema(PreviewAlert))
     with reading_for(Caller(tenant, QUERY_SECONDS)):
-        past = await alert.look_back(call.services.queries, call.project_id, tenant, wish, call.body.days)
+        past = await alerts.look_back(call.services.queries, call.project_id, tenant, wish, call.body.days)
     if isinstance(past, ReadFailed):
         raise _unread(past)
-    return Answer(200, alert.preview(call.project_id, wish, call.body.days, past))
+    return Answer(200, alerts.preview(call.project_id, wish, call.body.days, past))
 
 
 @groups.ALERTS.operation(
@@ -121,12 +121,12 @@ async def evaluate_alert(call: Call[EvaluateAlert, None]) -> Outcome:
         return stored
     row, tenant, services = (await _alert(call)).row, call.principal.tenant, call.services
     with reading_for(Caller(tenant, QUERY_SECONDS)):
-        found = await alert.read(
+        found = await alerts.read(
             services.store, services.queries, call.project_id, tenant, row.blueprint_id, row.params
         )
     if isinstance(found, ReadFailed):
         raise _unread(found)
-    return await call.carry_out(alert.record_look(row, found), lambda look: Answer(200, alert.evaluated(look)))
+    return await call.carry_out(alerts.record_look(row, found), lambda look: Answer(200, alerts.evaluated(look)))
 
 
 @groups.ALERTS.operation(
@@ -142,8 +142,8 @@ async def evaluate_alert(call: Call[EvaluateAlert, None]) -> Outcome:
 )
 async def delete_alert(call: Call[None, None]) -> Outcome:
     """Delete an alert and end its evaluation."""
-    intent = alert.delete(call.project_id, call.path["id"])
-    return await call.carry_out(intent, lambda ended: Answer(200, alert.deleted(ended)))
+    intent = alerts.delete(call.project_id, call.path["id"])
+    return await call.carry_out(intent, lambda ended: Answer(200, alerts.deleted(ended)))
 
 
 async def _alert(call: Call[EvaluateAlert, None] | Call[None, None]) -> StandingAlert:

@@ -14,7 +14,7 @@ from schemas.contracts.playbook import (
     RenderRequest,
 )
 from schemas.kernel.published import publish
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.contracts import contract
 from service.eventstore.declare.commands import Answer
 from service.http.contracts.faults import refuse_document

@@ -17,9 +17,9 @@ from schemas.credentials import (
     RevokeCredential,
 )
 from schemas.kernel.published import body_schema
+from service import credentials
 from service.auth.refusals import InvalidPayload
-from service.credentials import credential
-from service.credentials.credential import NewCredential
+from service.credentials import NewCredential
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import page, start_of
@@ -50,17 +50,17 @@ async def create_credential(call: Call[CreateCredential, None]) -> Outcome:
     assert call.key is not None, "the operation requires a key"
     caller = f"{call.principal.kind.value}:{call.principal.id}"
     made_id = credential_id(call.services.store.installation_salt, call.project_id, caller, call.key)
-    intent = credential.create(call.project_id, made_id, wish, created_by=call.user_id, request=call.request_hash)
+    intent = credentials.create(call.project_id, made_id, wish, created_by=call.user_id, request=call.request_hash)
     return await call.carry_out(intent, _created, on_replay=partial(_replayed, call.project_id, made_id))
 
 
 def _created(made: NewCredential) -> Answer:
-    body = credential.credential_created(made.standing, made.secret)
-    return Answer(200, body, stored=credential.credential_replay(made.standing))
+    body = credentials.credential_created(made.standing, made.secret)
+    return Answer(200, body, stored=credentials.credential_replay(made.standing))
 
 
 def _replayed(project_id: str, made_id: str, unit: Unit, _: StoredAnswer) -> Answer:
-    credential.refuse_repeat(unit, project_id, made_id)
+    credentials.refuse_repeat(unit, project_id, made_id)
 
 
 def _wish(body: CreateCredential) -> CredentialWish:
@@ -89,9 +89,9 @@ async def list_credentials(call: Call[None, CredentialQuery]) -> Answer:
     """List the credentials of a project, newest first."""
     await call.services.authenticator.uses.flush()
     start, limit = start_of(call.query), call.query.limit + 1
-    found = await credential.credentials_of(call.services.store, call.project_id, start, limit)
+    found = await credentials.credentials_of(call.services.store, call.project_id, start, limit)
     shown, cursor = page(found, call.query, lambda standing: PageEnd(standing.row.created_at, standing.row.id))
-    return Answer(200, credential.credential_list(shown, cursor))
+    return Answer(200, credentials.credential_list(shown, cursor))
 
 
 @groups.CREDENTIALS.operation(
@@ -108,8 +108,8 @@ async def list_credentials(call: Call[None, CredentialQuery]) -> Answer:
 )
 async def revoke_credential(call: Call[RevokeCredential, None]) -> Outcome:
     """End a credential; from the answer on nothing that rests on it commits (R-CRED-11)."""
-    intent = credential.revoke(call.project_id, call.path["credential_id"], text_of(call.body.reason))
-    outcome = await call.carry_out(intent, lambda ended: Answer(200, credential.credential_revoked(ended)))
+    intent = credentials.revoke(call.project_id, call.path["credential_id"], text_of(call.body.reason))
+    outcome = await call.carry_out(intent, lambda ended: Answer(200, credentials.credential_revoked(ended)))
     call.services.authenticator.forget()
     return outcome
 

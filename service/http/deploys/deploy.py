@@ -8,8 +8,8 @@ from functools import partial
 from schemas.cases.log import MAX_INGEST_BYTES
 from schemas.deploys import DeployAccepted, DeployEvent, DeployList, DeployQuery
 from schemas.onboarding import PROOF_HEADER
-from service.auth.principals import PrincipalKind
-from service.deploys import deploy
+from service import deploys
+from service.auth.authority import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome, retry_moved
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
@@ -39,19 +39,19 @@ async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
     return await retry_moved(partial(_record, call, _report(call)))
 
 
-async def _record(call: Call[DeployEvent, None], report: deploy.Report) -> Outcome:
+async def _record(call: Call[DeployEvent, None], report: deploys.Report) -> Outcome:
     # Only a project's own secrets send deploys, and their account is who pays for the project.
-    intent = await deploy.record(call.services.store, call.project_id, report, call.principal.account)
+    intent = await deploys.record(call.services.store, call.project_id, report, call.principal.account)
     return await call.carry_out(intent, _accepted)
 
 
-def _report(call: Call[DeployEvent, None]) -> deploy.Report:
+def _report(call: Call[DeployEvent, None]) -> deploys.Report:
     """Take the sender's words with their secrets hidden, and of its proof marker only the hash (G-084)."""
     body, marker = call.body, call.header(PROOF_HEADER.lower())
     [version, environment, branch, message], scrubbed = hide_own(
         body.version, body.environment or DEFAULT_ENVIRONMENT, body.branch, body.message
     )
-    return deploy.Report(
+    return deploys.Report(
         version=version,
         environment=environment,
         sha=body.sha,
@@ -63,8 +63,8 @@ def _report(call: Call[DeployEvent, None]) -> deploy.Report:
     )
 
 
-def _accepted(recorded: deploy.RecordedDeploy) -> Answer:
-    return Answer(202, deploy.accepted(recorded.row, recorded.awaited, recorded.mismatch))
+def _accepted(recorded: deploys.RecordedDeploy) -> Answer:
+    return Answer(202, deploys.accepted(recorded.row, recorded.awaited, recorded.mismatch))
 
 
 @groups.ANALYTICS.operation(
@@ -78,11 +78,11 @@ def _accepted(recorded: deploy.RecordedDeploy) -> Answer:
 async def list_deploys(call: Call[None, DeployQuery]) -> Answer:
     """List a project's deploys, newest first."""
     query = call.query
-    found = await deploy.newest(
+    found = await deploys.newest(
         call.services.store, call.project_id, query.environment, start_of(query), query.limit + 1
     )
     shown, cursor = page(found, query, lambda noted: noted.place)
-    return Answer(200, deploy.listed(call.project_id, shown, cursor))
+    return Answer(200, deploys.listed(call.project_id, shown, cursor))
 
 
 ENDPOINTS = [record_deploy, list_deploys]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.discovery.manifest import MARKDOWN, Text
 from service.discovery.reads import Installation, installation
 from service.eventstore.declare.commands import Outcome

@@ -7,7 +7,7 @@ from functools import partial
 from litestar import Litestar
 
 from schemas.discovery import Live, Ready
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.discovery.reads import figures, readiness
 from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.turns import NOBODY

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from schemas.discovery import SdkSnippet
-from service.auth.principals import PrincipalKind
-from service.discovery.sdk.show import rendered
+from service.auth.authority import PrincipalKind
+from service.discovery.sdk.facts import rendered
 from service.eventstore.declare.commands import Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

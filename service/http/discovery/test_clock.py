@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from schemas.discovery import AdvanceClock, ClockAdvanced
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.discovery.reads import advance
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups

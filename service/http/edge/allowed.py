@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Any
 
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.http.edge.declare.operations import Operation
 
 _RUN_ENDS = ("update_automation_run",)

@@ -10,12 +10,10 @@ import msgspec
 from projections.accounts import MEMBERSHIPS
 from schemas.events import LogPage, LogQuery
 from schemas.kernel.shape import SAFE_INTEGER
-from service.auth.authority import streams_of
-from service.auth.principals import Principal
+from service.auth.authority import Principal, streams_of
 from service.auth.refusals import InvalidPayload
 from service.events import event
-from service.events.event import EventSource, EventsRead
-from service.events.feeds import StreamAuthority, StreamParts, download, follow
+from service.events.event import EventSource, EventsRead, StreamAuthority, StreamParts, download, follow
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.store import EventStore
 from service.http.edge.answer.preferred import prefers

@@ -11,8 +11,7 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import ANYONE, KEY
 from service.http.edge.routes import all_endpoints
 from service.install import flow
-from service.install.contract import contract
-from service.install.flow import setup_of
+from service.install.flow import contract, setup_of
 
 
 @groups.INSTALL.operation(

@@ -8,10 +8,9 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
 from service.http.edge.reading import stored_answer
-from service.install import flow, verdict
-from service.install.verdict import InstallFindings, find
-from service.onboarding.evidence import ask_about
-from service.onboarding.whose import whose_evidence
+from service.install import flow
+from service.install.flow import InstallFindings, find
+from service.onboarding.evidence import ask_about, whose_evidence
 from statemachines.install import VerifyReportNotFound
 
 _UNREAD = ("rate_limited", "upstream_error", "upstream_timeout")
@@ -53,7 +52,7 @@ async def get_verify_report(call: Call[None, None]) -> Answer:
             next_action="Have a plan reviewed, then save it with PUT …/signal-map.",
         )
     evidence = await whose_evidence(call.services.store, call.project_id)
-    return Answer(200, verdict.report(call.project_id, findings, evidence))
+    return Answer(200, flow.verify_report(call.project_id, findings, evidence))
 
 
 @groups.ANALYTICS.operation(
@@ -69,7 +68,7 @@ async def list_answer_contracts(call: Call[None, None]) -> Answer:
     """Show a funnel over the milestones, and a question for each of them."""
     services = call.services
     asked = await ask_about(services.store, services.queries, call.project_id, call.principal.tenant)
-    return Answer(200, verdict.contracts(call.project_id, asked))
+    return Answer(200, flow.contracts(call.project_id, asked))
 
 
 async def _find(call: Call[VerifyRequest, None] | Call[None, None]) -> InstallFindings:
@@ -82,7 +81,7 @@ def _verify(call: Call[VerifyRequest, None], found: InstallFindings) -> Intent[A
 
 def _answer(call: Call[VerifyRequest, None], findings: InstallFindings) -> Answer:
     """A failed verification is not final, so a repeat with the same Idempotency-Key looks again (G-008)."""
-    shown = verdict.verdict(call.project_id, findings)
+    shown = flow.verdict(call.project_id, findings)
     return Answer(200, shown, pending=not shown.ok)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.auth.refusals import InvalidPayload
 from service.http.discovery import facts
 from service.http.discovery.entry import schema_document

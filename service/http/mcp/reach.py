@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from schemas.kernel.origins import Origins
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.http.edge.answer.reply import JSON
 from service.http.edge.declare.bound import Bound
 from service.http.edge.document.openapi import HIDDEN_PATHS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from schemas.onboarding import MAX_PROOF_BYTES, ProofRequest, ProofStarted, VerifyAnswer
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

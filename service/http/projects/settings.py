@@ -13,9 +13,9 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY, OWNER
-from service.projects import settings as settings_commands
-from service.projects import settings as show
-from service.projects.settings import ChangedSettings, settings_of
+from service.projects import project as settings_commands
+from service.projects import project as show
+from service.projects.project import ChangedSettings, settings_of
 from statemachines.projects.settings import SettingsWish
 
 _PATH = "/v1/projects/{project_id}/settings"

@@ -16,6 +16,7 @@ from schemas.publications import (
     PublicQuery,
     PublishQuery,
 )
+from service import publications
 from service.analytics.blueprints.asking import CATALOGUE, ask_for
 from service.auth.refusals import InvalidPayload, refusal
 from service.auth.secrets import digest, equal
@@ -26,8 +27,7 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import head_of, matches_tag
 from service.http.edge.declare.operations import ANYONE, KEY
-from service.publications import publication
-from service.publications.publication import Published
+from service.publications import Published
 from statemachines.kernel.canonical import canonical
 from statemachines.publications import PublicationWish
 
@@ -51,7 +51,7 @@ _REVALIDATED = "no-cache"
 async def create_public_query(call: Call[PublishQuery, None]) -> Outcome:
     """Publish a query with its parameters as they are now. This answer alone shows its key."""
     base_url = call.services.settings.base_url
-    return await call.carry_out(publication.publish(call.project_id, _wish(call.body)), partial(_created, base_url))
+    return await call.carry_out(publications.publish(call.project_id, _wish(call.body)), partial(_created, base_url))
 
 
 def _wish(body: PublishQuery) -> PublicationWish:
@@ -71,8 +71,8 @@ def _wish(body: PublishQuery) -> PublicationWish:
 def _created(base_url: str, made: Published) -> Answer:
     return Answer(
         HTTPStatus.CREATED,
-        publication.created(made.row, base_url, made.key),
-        stored=publication.created(made.row, base_url, None),
+        publications.created(made.row, base_url, made.key),
+        stored=publications.created(made.row, base_url, None),
     )
 
 
@@ -87,8 +87,8 @@ def _created(base_url: str, made: Published) -> Answer:
 )
 async def list_public_queries(call: Call[None, None]) -> Answer:
     """List the published queries of a project, newest first."""
-    rows = await publication.published_in(call.services.store, call.project_id)
-    return Answer(HTTPStatus.OK, publication.listed(call.project_id, rows, call.services.settings.base_url))
+    rows = await publications.published_in(call.services.store, call.project_id)
+    return Answer(HTTPStatus.OK, publications.listed(call.project_id, rows, call.services.settings.base_url))
 
 
 @groups.PUBLIC_QUERIES.operation(
@@ -103,8 +103,8 @@ async def list_public_queries(call: Call[None, None]) -> Answer:
 )
 async def delete_public_query(call: Call[None, None]) -> Outcome:
     """Revoke a publication. From the answer on no process serves it."""
-    intent = publication.revoke(call.project_id, call.path["publication_id"])
-    return await call.carry_out(intent, lambda row: Answer(HTTPStatus.OK, publication.revoked(row)))
+    intent = publications.revoke(call.project_id, call.path["publication_id"])
+    return await call.carry_out(intent, lambda row: Answer(HTTPStatus.OK, publications.revoked(row)))
 
 
 @groups.PUBLIC_QUERIES.operation(

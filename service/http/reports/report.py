@@ -5,13 +5,13 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from schemas.reports import ReadReportSource, RecordedReport, RecordReport, ReportSource
+from service import reports
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import RUNNER
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
-from service.reports import report
-from service.reports.report import read_source
+from service.reports import read_source
 from service.runs.scope import Ran
 from statemachines.runs.steps.end_run import as_of
 
@@ -34,11 +34,11 @@ async def read_report_source(call: Call[ReadReportSource, None]) -> Outcome:
     The first of these binds the key and stores no answer, so that a repeat after a failed read reads again.
     """
     token, row, services = token_of(call), call.subject, call.services
-    wanted = await on_run(call, lambda latest: report.want_source(latest, token), _wanted)
+    wanted = await on_run(call, lambda latest: reports.want_source(latest, token), _wanted)
     if wanted.status != HTTPStatus.ACCEPTED:
         return wanted
     read = await read_source(services.store, services.providers, row)
-    return await on_run(call, lambda latest: report.store_source(latest, token, read), _source)
+    return await on_run(call, lambda latest: reports.store_source(latest, token, read), _source)
 
 
 def _wanted(ran: Ran[None], unit: Unit) -> Answer:
@@ -47,7 +47,7 @@ def _wanted(ran: Ran[None], unit: Unit) -> Answer:
 
 
 def _source(ran: Ran[None], unit: Unit) -> Answer:
-    return Answer(200, report.source(as_of(ran.book, unit.now)))
+    return Answer(200, reports.source(as_of(ran.book, unit.now)))
 
 
 @groups.AUTOMATION.operation(
@@ -73,11 +73,11 @@ def _source(ran: Ran[None], unit: Unit) -> Answer:
 async def record_report(call: Call[RecordReport, None]) -> Outcome:
     """Hold the report to its source and record it, which ends the run; nothing in it is acted on (R-AUT-49)."""
     token, document = token_of(call), call.body.report
-    return await on_run(call, lambda row: report.record(row, token, document), _recorded)
+    return await on_run(call, lambda row: reports.record(row, token, document), _recorded)
 
 
 def _recorded(ran: Ran[None], unit: Unit) -> Answer:
-    return Answer(201 if ran.changed else 200, report.recorded(as_of(ran.book, unit.now)))
+    return Answer(201 if ran.changed else 200, reports.recorded(as_of(ran.book, unit.now)))
 
 
 ENDPOINTS = [read_report_source, record_report]

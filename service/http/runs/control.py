@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.credentials import CredentialMetadata
 from schemas.runs.control import AutomationControl
-from service.credentials.credential import metadata_of
+from service.credentials import metadata_of
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.webhooks import WebhookEventList
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

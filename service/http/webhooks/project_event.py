@@ -8,7 +8,7 @@ from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.operations import KEY
-from service.webhooks.outbox.queueing import events_of
+from service.webhooks.queueing import events_of
 from service.webhooks.testing import DOCUMENTED, TOPICS
 
 

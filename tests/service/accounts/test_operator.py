@@ -9,7 +9,7 @@ import pytest
 
 from service.accounts import membership as invitations
 from service.accounts import operator as admin
-from service.accounts import reads
+from service.accounts import person as persons
 from service.accounts import sign_in as sign_ins
 from service.accounts.operator import email_identity
 from service.auth.authority import carry_out
@@ -42,19 +42,19 @@ async def test_sixteen_first_keys_of_one_identity_make_one_person(accounts):
     assert len({key.key_id for key in made}) == len({key.api_key for key in made}) == 16
     assert sum(key.is_new for key in made) == 1
     assert all(kind_of(key.api_key) for key in made)
-    listed = await reads.all_keys(accounts, made[0].user_id)
+    listed = await persons.all_keys(accounts, made[0].user_id)
     assert {item.key.key_hash for item in listed} == {digest(key.api_key) for key in made}
     assert {item.email for item in listed} == {"ann@example.com"}
-    assert [await reads.all_keys(accounts)] == [listed]
-    assert await reads.all_keys(accounts, "usr_nobody") == []
+    assert [await persons.all_keys(accounts)] == [listed]
+    assert await persons.all_keys(accounts, "usr_nobody") == []
 
 
 async def test_a_revoked_key_stays_revoked_at_the_first_time(accounts):
     made = await admin.create_key(accounts, ANN)
     await admin.revoke_key(accounts, made.key_id)
-    [first] = await reads.all_keys(accounts)
+    [first] = await persons.all_keys(accounts)
     await admin.revoke_key(accounts, made.key_id)
-    assert [first] == await reads.all_keys(accounts)
+    assert [first] == await persons.all_keys(accounts)
     assert first.key.revoked_at is not None
     with pytest.raises(KeyNotFound):
         await admin.revoke_key(accounts, "key_nothing")
@@ -65,7 +65,7 @@ async def test_members_come_go_and_change_roles(accounts):
     project_id = await make_project(accounts, ann.user_id)
     await admin.set_member(accounts, project_id, bob.user_id, Role.MEMBER)
     await admin.set_member(accounts, project_id, bob.user_id, Role.MEMBER)
-    assert {(m.email, m.role) for m in await reads.members_of(accounts, project_id)} == {
+    assert {(m.email, m.role) for m in await persons.members_of(accounts, project_id)} == {
         ("ann@example.com", "owner"),
         ("bob@example.com", "member"),
     }
@@ -75,9 +75,9 @@ async def test_members_come_go_and_change_roles(accounts):
         await admin.set_member(accounts, project_id, ann.user_id, Role.MEMBER)
     await admin.set_member(accounts, project_id, bob.user_id, Role.OWNER)
     await admin.remove_member(accounts, project_id, ann.user_id)
-    assert [m.user_id for m in await reads.members_of(accounts, project_id)] == [bob.user_id]
+    assert [m.user_id for m in await persons.members_of(accounts, project_id)] == [bob.user_id]
     await admin.set_member(accounts, project_id, ann.user_id, Role.MEMBER)
-    assert len(await reads.members_of(accounts, project_id)) == 2
+    assert len(await persons.members_of(accounts, project_id)) == 2
 
 
 async def test_two_owners_who_leave_at_once_leave_one_owner(accounts):
@@ -92,7 +92,7 @@ async def test_two_owners_who_leave_at_once_leave_one_owner(accounts):
             return_exceptions=True,
         )
         assert sorted(type(result).__name__ for result in results) == ["LastOwner", "NoneType"]
-        assert len(await reads.members_of(accounts, project_id)) == 1
+        assert len(await persons.members_of(accounts, project_id)) == 1
 
 
 async def test_who_cannot_be_a_member(accounts):
@@ -108,11 +108,11 @@ async def test_who_cannot_be_a_member(accounts):
     for call in (
         admin.set_member(accounts, "proj_nothing", ann.user_id, Role.MEMBER),
         admin.remove_member(accounts, "proj_nothing", ann.user_id),
-        reads.members_of(accounts, "proj_nothing"),
+        persons.members_of(accounts, "proj_nothing"),
     ):
         with pytest.raises(ProjectNotFound):
             await call
-    assert [m.user_id for m in await reads.members_of(accounts, project_id)] == [ann.user_id]
+    assert [m.user_id for m in await persons.members_of(accounts, project_id)] == [ann.user_id]
 
 
 async def test_the_operator_settles_what_is_still_offered(accounts):
@@ -120,13 +120,13 @@ async def test_the_operator_settles_what_is_still_offered(accounts):
     ann, bob = await admin.create_key(accounts, ANN), await admin.create_key(accounts, BOB)
     project_id = await make_project(accounts, ann.user_id)
     offered = await invite(accounts, project_id, "bob@example.com", ann.user_id)
-    assert [row.id for row in await reads.open_invitations(accounts, project_id)] == [offered]
+    assert [row.id for row in await persons.open_invitations(accounts, project_id)] == [offered]
     await admin.set_member(accounts, project_id, bob.user_id, Role.MEMBER)
-    assert await reads.open_invitations(accounts, project_id) == []
+    assert await persons.open_invitations(accounts, project_id) == []
     await admin.remove_member(accounts, project_id, bob.user_id)
     await invite(accounts, project_id, "bob@example.com", ann.user_id)
     await admin.set_member(accounts, project_id, bob.user_id, Role.OWNER)
-    assert await reads.open_invitations(accounts, project_id) == []
+    assert await persons.open_invitations(accounts, project_id) == []
     person = people.stream(bob.user_id)
     fence = Intent(
         [person],
@@ -140,17 +140,17 @@ async def test_the_operator_settles_what_is_still_offered(accounts):
 
 async def test_people_are_found_by_id_and_by_an_address_that_one_person_has(accounts):
     ann = await admin.create_key(accounts, ANN)
-    assert (await reads.find_person(accounts, ann.user_id)).email == "ann@example.com"
-    assert (await reads.find_person(accounts, "ann@example.com")).id == ann.user_id
+    assert (await persons.find_person(accounts, ann.user_id)).email == "ann@example.com"
+    assert (await persons.find_person(accounts, "ann@example.com")).id == ann.user_id
     await admin.create_key(accounts, msgspec.structs.replace(ANN, provider="github", subject="7"))
     for text in ("ann@example.com", "nobody@example.com"):
         with pytest.raises(PersonNotFound):
-            await reads.find_person(accounts, text)
+            await persons.find_person(accounts, text)
 
 
 async def test_sign_ins_are_authorised_or_refused(accounts):
     first, second = [(await start_sign_in(accounts)).user_code for _ in range(2)]
-    assert [row.client_name for row in await reads.live_sign_ins(accounts)] == ["laptop", "laptop"]
+    assert [row.client_name for row in await persons.live_sign_ins(accounts)] == ["laptop", "laptop"]
     user_id = await admin.authorize_sign_in(accounts, first.lower(), ANN)
     assert await admin.authorize_sign_in(accounts, first.replace("-", ""), ANN) == user_id
     with pytest.raises(sign_in.UserCodeNotFound):
@@ -161,9 +161,9 @@ async def test_sign_ins_are_authorised_or_refused(accounts):
         await admin.authorize_sign_in(accounts, second, ANN)
     with pytest.raises(sign_in.UserCodeNotFound):
         await admin.deny_sign_in(accounts, "BBBB-BBBB")
-    assert {row.status for row in await reads.live_sign_ins(accounts)} == {"authorized", "denied"}
+    assert {row.status for row in await persons.live_sign_ins(accounts)} == {"authorized", "denied"}
     with pytest.raises(PersonNotFound):  # The refused authorisation has not made Bob known.
-        await reads.find_person(accounts, "bob@example.com")
+        await persons.find_person(accounts, "bob@example.com")
 
 
 async def test_rebuilt_rows_equal_the_live_ones(accounts, database_url):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.accounts import operator, reads
+from service.accounts import operator, person
 from service.accounts.operator import email_identity
 from service.eventstore.read.reader import END, PageEnd
 from service.eventstore.store import EventStore
@@ -14,11 +14,11 @@ async def test_pages_of_keys_add_up_to_the_whole(accounts: EventStore) -> None:
     made = [await operator.create_key(accounts, ann) for _ in range(5)]
     await operator.create_key(accounts, bob)
     user_id = made[0].user_id
-    whole = await reads.keys_of(accounts, user_id, END, 10)
+    whole = await person.keys_of(accounts, user_id, END, 10)
     assert {used.key.id for used in whole} == {key.key_id for key in made}
     assert [used.last_used_at for used in whole] == [None] * 5
     paged, after = [], END
-    while page := await reads.keys_of(accounts, user_id, after, 2):
+    while page := await person.keys_of(accounts, user_id, after, 2):
         paged += page
         after = PageEnd(page[-1].key.created_at, page[-1].key.id)
     assert paged == whole

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from projections.accounts import SIGN_IN_POLLS, PollRow
-from service.accounts import reads
+from service.accounts import person as persons
 from service.accounts import sign_in as commands
 from service.accounts.operator import email_identity
 from service.accounts.person import NewKey
@@ -62,7 +62,7 @@ async def test_a_poll_after_the_authorisation_takes_one_key(accounts: EventStore
     [made] = [answer for answer in answers if isinstance(answer, NewKey)]
     assert [type(answer) for answer in answers if answer is not made] == [DeviceCodeOver] * 7
     assert (made.user_id, made.is_new, kind_of(made.api_key) is not None) == (user_id, True, True)
-    [listed] = await reads.all_keys(accounts, user_id)
+    [listed] = await persons.all_keys(accounts, user_id)
     assert (listed.key.id, listed.key.key_hash) == (made.key_id, digest(made.api_key))
     assert listed.key.sign_in_id == sign_in_id(accounts.installation_salt, codes.user_code)
     assert await noted(accounts, codes) is None
@@ -94,4 +94,4 @@ async def test_codes_that_open_nothing(accounts: EventStore) -> None:
     await carry_out(accounts, "test", "fence", Intent([person], fence))
     with pytest.raises(AccessDenied):
         await poll(accounts, orphaned)
-    assert await reads.all_keys(accounts) == []
+    assert await persons.all_keys(accounts) == []

@@ -6,9 +6,8 @@ from typing import Any
 
 from projections.alerts import AlertRow
 from schemas.alerts import CreateAlert
-from service.alerts import alert
-from service.alerts.alert import StandingAlert, alerts_of
-from service.alerts.schedule import AlertSchedule
+from service import alerts
+from service.alerts import AlertSchedule, StandingAlert, alerts_of
 from service.auth.authority import carry_out
 from statemachines.kernel.machine import ReadFailed
 from tests.support.ingest import make_project
@@ -31,7 +30,7 @@ class AlertScene:
         """Make an alert, at two events of a day unless told otherwise."""
         body = {"threshold_op": "gte", "threshold_value": 2, "threshold_column": "row_count"} | changed
         body = {"blueprint_id": "event-count", "params": {"event": "paid", "days": 1}} | body
-        intent = alert.create(project_id, alert.wish_of(CreateAlert(**body), {}))
+        intent = alerts.create(project_id, alerts.wish_of(CreateAlert(**body), {}))
         return (await carry_out(self.store, "test", "make alert", intent, project=project_id)).row
 
     def wait(self, seconds: int) -> None:
@@ -47,22 +46,22 @@ class AlertScene:
         [found] = await alerts_of(self.store, row.project_id, row.id)
         return found
 
-    async def read(self, row: AlertRow) -> alert.BlueprintReading:
+    async def read(self, row: AlertRow) -> alerts.BlueprintReading:
         """What the blueprint of an alert says now."""
-        found = await alert.read(
+        found = await alerts.read(
             self.store, self.questions.queries, row.project_id, "tenant", row.blueprint_id, row.params
         )
         assert not isinstance(found, ReadFailed)
         return found
 
-    async def record(self, row: AlertRow, reading: alert.BlueprintReading) -> alert.EvaluatedAlert:
+    async def record(self, row: AlertRow, reading: alerts.BlueprintReading) -> alerts.EvaluatedAlert:
         """Record a look."""
-        intent = alert.record_look(row, reading)
+        intent = alerts.record_look(row, reading)
         return await carry_out(self.store, "test", "look", intent, project=row.project_id)
 
     async def delete(self, row: AlertRow) -> None:
         """Delete an alert."""
-        intent = alert.delete(row.project_id, row.id)
+        intent = alerts.delete(row.project_id, row.id)
         await carry_out(self.store, "test", "delete", intent, project=row.project_id)
 
     def topics(self, row: AlertRow) -> list[str]:

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.alerts import MOST_LOOKS, CreateAlert
-from service.alerts import alert
-from service.alerts.alert import PastLooks
+from service import alerts as alertss
+from service.alerts import PastLooks
 from service.analytics.queries import QueriesBusy
 from service.eventstore.connect.facts import DAY
 from service.eventstore.history.audit import check_projection
@@ -32,8 +32,8 @@ OPS = st.sampled_from(["gt", "gte", "lt", "lte", "eq", "neq"])
 async def look_back(questions: Questions, days: int, **members: Any) -> PastLooks | ReadFailed:
     body = {"blueprint_id": "event-count", "params": {"event": "a"}, "threshold_column": "row_count"}
     body |= {"threshold_op": "gte", "threshold_value": 1} | members
-    wish = alert.wish_of(CreateAlert(**body), {})
-    return await alert.look_back(questions.queries, PROJECT, TENANT, wish, days)
+    wish = alertss.wish_of(CreateAlert(**body), {})
+    return await alertss.look_back(questions.queries, PROJECT, TENANT, wish, days)
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -96,7 +96,7 @@ async def test_out_of_time_the_oldest_looks_are_left_out(
     questions: Questions, monkeypatch: pytest.MonkeyPatch, end: Any
 ) -> None:
     """But none at all is no answer; and any other failure of a read fails the whole."""
-    run = alert.run_blueprint
+    run = alertss.run_blueprint
     looks = 3
 
     async def some(*args: Any, **named: Any) -> Any:
@@ -108,7 +108,7 @@ async def test_out_of_time_the_oldest_looks_are_left_out(
             raise end
         return end
 
-    monkeypatch.setattr(alert, "run_blueprint", some)
+    monkeypatch.setattr(alertss, "run_blueprint", some)
     found = await look_back(questions, 1)
     assert isinstance(found, PastLooks)
     assert (len(found.looks), found.left_out) == (3, MOST_LOOKS - 3)

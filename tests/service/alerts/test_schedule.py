@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from service.alerts import alert, schedule
-from service.alerts.schedule import AlertSchedule
+from service import alerts
+from service.alerts import AlertSchedule
 from service.discovery.reads import figures
 from service.eventstore.write.lane import forget
 from service.runs import sweep
@@ -42,7 +42,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 def watch(monkeypatch: pytest.MonkeyPatch, answer: Callable[[str], Any]) -> list[tuple[str, str]]:
     """Note what is asked; `answer` may say of a project what its read comes to."""
     found: list[tuple[str, str]] = []
-    run = alert.run_blueprint
+    run = alerts.run_blueprint
 
     async def noted(queries: Any, project_id: str, tenant: str, question: Any, at: int | None = None) -> Any:
         found.append((project_id, question.params.event))
@@ -51,7 +51,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, answer: Callable[[str], Any]) -> list
             raise said
         return await run(queries, project_id, tenant, question, at) if said is None else said
 
-    monkeypatch.setattr(alert, "run_blueprint", noted)
+    monkeypatch.setattr(alerts, "run_blueprint", noted)
     return found
 
 
@@ -93,7 +93,7 @@ async def test_each_of_four_times_as_many_projects_has_its_turn_within_five_runs
     scene: AlertScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when none of them is ever done: whoever cannot be read is no more due than the others."""
-    monkeypatch.setattr(schedule, "AT_MOST", BOUND)
+    monkeypatch.setattr(alerts, "AT_MOST", BOUND)
     asked = watch(monkeypatch, lambda _: ReadFailed("unreachable"))
     names = {scene.project(f"proj_{number:08}") for number in range(100, 100 + 4 * BOUND)}
     for name in names:
@@ -109,7 +109,7 @@ async def test_each_of_four_times_as_many_projects_has_its_turn_within_five_runs
 async def test_an_account_with_one_project_does_not_wait_behind_one_with_many(
     scene: AlertScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "AT_MOST", BOUND)
+    monkeypatch.setattr(alerts, "AT_MOST", BOUND)
     for number in range(20):
         await scene.make(scene.project(f"proj_{number:08}a", "usr_many"))
     alone = await scene.make(scene.project("proj_99999999", "usr_alone"))
@@ -148,7 +148,7 @@ async def test_out_of_time_the_rest_comes_first_the_next_time(
         scene.sql.execute("update alert_looks set due_at = due_at - %s where id = %s", (earlier, row.id))
     scene.wait(301)
     asked = watch(monkeypatch, lambda _: None)
-    monkeypatch.setattr(schedule, "PROJECT_SECONDS", 1e-6)  # over before its first question is answered
+    monkeypatch.setattr(alerts, "PROJECT_SECONDS", 1e-6)  # over before its first question is answered
     for number, left in ((0, 2), (2, 1), (1, 0)):
         asked.clear()
         assert await scene.run() == {"evaluated": 1} | ({"left": left} if left else {})

@@ -12,7 +12,7 @@ from projections.credentials import CREDENTIAL_USES
 from service.accounts import operator as admin
 from service.auth import secrets
 from service.auth.authenticator import Authenticator
-from service.auth.principals import ANONYMOUS, PrincipalKind
+from service.auth.authority import ANONYMOUS, PrincipalKind
 from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.auth.secrets import Dsn, SecretKind
 from service.eventstore.declare.commands import Answer, Command, Origin

@@ -12,8 +12,7 @@ from scripts.golden import kept
 from scripts.permissions import PERSON, callers, freshness, in_project
 from service.accounts import operator
 from service.auth.authenticator import Authenticator
-from service.auth.authority import authority
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind, authority
 from service.auth.refusals import (
     OwnerRequired,
     PrincipalNotAllowed,

@@ -10,10 +10,9 @@ import pytest
 
 from projections.accounts import SESSION_USES, SESSIONS
 from service.accounts import operator as admin
-from service.accounts import reads
+from service.accounts import person
 from service.accounts import sign_in as commands
-from service.auth.authority import authority, carry_out
-from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
+from service.auth.authority import ANONYMOUS, Principal, PrincipalKind, authority, carry_out
 from service.auth.refusals import PrincipalNotAllowed, ReauthenticationRequired, Unauthenticated
 from service.auth.secrets import digest
 from service.eventstore.declare.commands import Answer, Command, Origin
@@ -69,7 +68,7 @@ async def test_a_link_opens_one_session_however_many_use_it_at_once(accounts):
     secrets = [secret for secret in await asyncio.gather(*(use() for _ in range(8))) if secret]
     assert len(secrets) == 1
     assert await use() is None
-    [listed] = await reads.sessions_of(accounts, user_id, NEWEST, 9)
+    [listed] = await person.sessions_of(accounts, user_id, NEWEST, 9)
     assert listed.session.secret_hash == digest(secrets[0])
     assert listed.session.link_hash == ""
 
@@ -191,7 +190,7 @@ async def test_a_session_ends_by_time_and_by_its_person(accounts, database_url):
     other = await door.authenticate(operation(KIND.SESSION), bearer(second.secret), {})
     pass_time(database_url, LIFETIME)
     door.forget()
-    assert await reads.sessions_of(accounts, user_id, NEWEST, 9) == []
+    assert await person.sessions_of(accounts, user_id, NEWEST, 9) == []
     with pytest.raises(Unauthenticated):
         await door.authenticate(operation(KIND.SESSION), bearer(second.secret), {})
     with pytest.raises(Unauthenticated):

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import httpx2
 import pytest
 
-from service.console.kit.places import local, way_to
+from service.console.kit.visit import local, way_to
 from tests.service.console.test_signing_in import link_for, secret_in, send
 from tests.support.api import Person, World
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from service.console.kit.diagrams import Passed, draw
-from service.console.pages.operator import Figures
+from service.console.pages.log import Figures
 from service.registry import machines
 from tests.support.consolescene import People, open_people
 from tests.support.intruding import meaning

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.console.kit import places
+from service.console.kit import visit
 from tests.support.api import World, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.console import Shown, ShownForm, browser_of
@@ -56,9 +56,9 @@ async def test_a_cookie_of_anybody_s_making_does_no_harm(world: World, cookie: s
 
 def test_what_is_written_can_be_read():
     saved = {"theme": "light", "zone": "Europe/Berlin"}
-    cookie = places.written({**saved, "other": "x"}, secure=True)
+    cookie = visit.written({**saved, "other": "x"}, secure=True)
     assert cookie.endswith("; Secure")
-    assert places.read(cookie.partition(";")[0].partition("=")[2]) == saved
+    assert visit.read_preferences(cookie.partition(";")[0].partition("=")[2]) == saved
 
 
 async def test_a_key_is_revoked(world: World):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scripts.permissions import in_project
-from service.auth.principals import permits
+from service.auth.authority import permits
 from statemachines.accounts.membership import Role
 from tests.support import seen
 from tests.support.console import Shown, shown

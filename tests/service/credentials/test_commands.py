@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from service import credentials
 from service.accounts import operator
 from service.auth.authority import carry_out
 from service.auth.secrets import SecretKind, digest, kind_of
-from service.credentials import credential
-from service.credentials.credential import NewCredential, credential_replay, credentials_of
+from service.credentials import NewCredential, credential_replay, credentials_of
 from service.eventstore.read.reader import END
 from service.eventstore.store import EventStore
 from statemachines.credentials import (
@@ -35,7 +35,7 @@ async def project_of_ann(store: EventStore) -> str:
 async def create(
     store: EventStore, project_id: str, credential_id: str, wish: CredentialWish, request: str = "r"
 ) -> NewCredential:
-    intent = credential.create(project_id, credential_id, wish, created_by="usr_ann", request=request)
+    intent = credentials.create(project_id, credential_id, wish, created_by="usr_ann", request=request)
     return await carry_out(store, "test", "create", intent, project=project_id)
 
 
@@ -75,12 +75,12 @@ async def test_the_first_end_counts_and_is_a_fence(accounts: EventStore) -> None
     await create(accounts, project_id, "cred_1", CI_WISH)
     ended = []
     for reason in ("leaked", "tidying up"):
-        intent = credential.revoke(project_id, "cred_1", reason)
+        intent = credentials.revoke(project_id, "cred_1", reason)
         assert intent.fence is True
         ended.append(await carry_out(accounts, "test", "revoke", intent, project=project_id))
     assert ended[0].row == ended[1].row
     assert ended[0].row.revoke_reason == "leaked"
     assert not ended[0].row.active(ended[0].now)
-    gone = credential.revoke(project_id, "cred_none", None)
+    gone = credentials.revoke(project_id, "cred_none", None)
     with pytest.raises(CredentialNotFound):
         await carry_out(accounts, "test", "revoke", gone, project=project_id)

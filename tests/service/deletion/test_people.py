@@ -20,9 +20,9 @@ from schemas.cases.log import LogEvent
 from service.auth.authority import carry_out
 from service.billing.plans import Retention
 from service.deletion import people as commands
+from service.deletion.advancing import to_erase_again
 from service.deletion.ledger import erasures, people_erased, remember
 from service.deletion.people import Eraser, people_to_erase_again, person_hash, sweep_erasures
-from service.deletion.restoring import to_erase_again
 from service.eventstore.history.rebuild import rebuild
 from service.eventstore.store import EventStore
 from service.ids import new_id

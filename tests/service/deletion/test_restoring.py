@@ -13,9 +13,8 @@ from projections.deletion import DeletionRow
 from service.accounts import operator
 from service.auth.authority import carry_out
 from service.deletion import removal
-from service.deletion.advancing import Advancer
+from service.deletion.advancing import Advancer, to_erase_again
 from service.deletion.ledger import Erasure, erasures, remember
-from service.deletion.restoring import to_erase_again
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.registry import registry

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from service import deploys
 from service.auth.authority import carry_out
-from service.deploys import deploy
-from service.deploys.deploy import Report
+from service.deploys import Report
 from service.eventstore.connect.facts import DAY
 from service.eventstore.read.reader import END
 from tests.support.ingest import OTHER, OWNER, PROJECT
@@ -14,7 +14,7 @@ BY_DSN = REPORT._replace(environment="staging", message=None, scrubbed=0, creden
 
 
 async def record(store, report, project_id=PROJECT):
-    intent = await deploy.record(store, project_id, report, OWNER)
+    intent = await deploys.record(store, project_id, report, OWNER)
     return (await carry_out(store, "test", "record a deploy", intent, project=project_id)).row
 
 
@@ -35,7 +35,7 @@ async def test_only_a_credential_makes_it_trusted(sql, store):
     row = await record(store, BY_DSN)
     assert (row.source, row.trusted, row.credential_id, row.automation_run_id) == ("dsn", False, None, None)
     assert sql.execute("select from deploy_notes").fetchall() == []
-    shown = deploy.accepted(row, None, None)
+    shown = deploys.accepted(row, None, None)
     assert (shown.trusted, shown.onboarding_proof_matched, shown.onboarding_proof_reason) == (False, False, None)
     assert "CI credential" in shown.next_action
 
@@ -45,13 +45,13 @@ async def test_pages_are_of_one_project_and_go_on_where_they_ended(sql, store):
     made = [await record(store, report) for report in (REPORT, BY_DSN, REPORT)]
     await record(store, REPORT, OTHER)
     expected = sorted(made, key=lambda row: (row.recorded_at, row.id), reverse=True)
-    whole = await deploy.newest(store, PROJECT, None, END, 10)
+    whole = await deploys.newest(store, PROJECT, None, END, 10)
     assert [noted.row for noted in whole] == expected
-    first = await deploy.newest(store, PROJECT, None, END, 2)
-    rest = await deploy.newest(store, PROJECT, None, first[-1].place, 2)
+    first = await deploys.newest(store, PROJECT, None, END, 2)
+    rest = await deploys.newest(store, PROJECT, None, first[-1].place, 2)
     assert [*first, *rest] == whole
-    [staging] = await deploy.newest(store, PROJECT, "staging", END, 10)
+    [staging] = await deploys.newest(store, PROJECT, "staging", END, 10)
     assert (staging.row, staging.message) == (made[1], None)
-    listed = deploy.listed(PROJECT, whole, None)
+    listed = deploys.listed(PROJECT, whole, None)
     assert [(record.id, record.message) for record in listed.deploys] == [(n.row.id, n.message) for n in whole]
     assert listed.count == 3

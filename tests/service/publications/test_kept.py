@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.publications.serving import OVERHEAD, KeptAnswer, KeptAnswers
+from service.publications import OVERHEAD, KeptAnswer, KeptAnswers
 
 
 def kept(payer: str, size: int, seconds: int = 60) -> KeptAnswer:

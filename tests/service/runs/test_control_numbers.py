@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projections.runs import LedgerRow, fold_ledger
-from service.onboarding.whose import ComparedHistory, WhoseEvidence
+from service.onboarding.evidence import ComparedHistory, WhoseEvidence
 from service.runs.backtesting import contract_row
 from service.runs.bundles import contract_of
 from service.runs.control import Snapshot, control

@@ -11,7 +11,7 @@ import pytest
 
 from service.eventstore.connect.facts import Facts
 from service.sql import load_query
-from service.webhooks.outbox.queueing import MOST, DeliveryNotes
+from service.webhooks.queueing import MOST, DeliveryNotes
 
 PROJECT = "proj_1"
 SEEN = (

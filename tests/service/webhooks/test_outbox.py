@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from schemas.webhooks import MAX_DELIVERY_BYTES
-from service.webhooks.outbox.composing import ToldEvent, data_of
+from service.webhooks.queueing import ToldEvent, data_of
 from tests.service.http.cases.test_acting import act
 from tests.service.http.cases.test_case import listed, log
 from tests.support.api import World, ok

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.webhooks.outbox import places
-from service.webhooks.outbox.places import AttemptPlace, AttemptPlaces, DueWebhook
+from service.webhooks import delivering
+from service.webhooks.delivering import AttemptPlace, AttemptPlaces, DueWebhook
 
-UNPROVEN = places.UNPROVEN_OF_ACCOUNT
+UNPROVEN = delivering.UNPROVEN_OF_ACCOUNT
 WEBHOOKS = [
     DueWebhook(
         f"proj_{account}",
@@ -43,16 +43,16 @@ def test_no_bound_is_passed(steps: list[tuple[list[DueWebhook], int]]) -> None:
     held, room, now = [], AttemptPlaces(), 0.0
     for due, ended in steps:
         held += begun(room.choose(due), now)
-        now += places.SLICE
+        now += delivering.SLICE
         cut = room.cut_short(due, now)
         assert len(set(cut)) == len(cut) <= len(due)
         webhooks = [one.webhook for one in held]
-        assert room.taken == len(held) <= places.PLACES
-        assert max(Counter(one.name for one in webhooks).values(), default=0) <= places.OF_WEBHOOK
-        assert max(Counter(one.account for one in webhooks).values(), default=0) <= places.OF_ACCOUNT
+        assert room.taken == len(held) <= delivering.PLACES
+        assert max(Counter(one.name for one in webhooks).values(), default=0) <= delivering.OF_WEBHOOK
+        assert max(Counter(one.account for one in webhooks).values(), default=0) <= delivering.OF_ACCOUNT
         for counted, most, of_account in (
-            ((one for one in webhooks if not one.proven), places.PLACES - places.PROVEN_ONLY, UNPROVEN),
-            ((one for one in webhooks if one.cut), places.PATIENT, places.PATIENT_OF_ACCOUNT),
+            ((one for one in webhooks if not one.proven), delivering.PLACES - delivering.PROVEN_ONLY, UNPROVEN),
+            ((one for one in webhooks if one.cut), delivering.PATIENT, delivering.PATIENT_OF_ACCOUNT),
         ):
             counts = Counter(one.account for one in counted)
             assert counts.total() <= most
@@ -85,7 +85,7 @@ def test_the_least_recently_tried_comes_first() -> None:
 def test_silent_accounts_leave_room_for_the_first_attempt_of_another() -> None:
     room = AttemptPlaces()
     silent = [DueWebhook("p", f"wh_{n}", f"usr_{n % 20}", proven=False) for n in range(400)]
-    assert len(room.choose(silent)) == places.PLACES - places.PROVEN_ONLY - places.FIRST_UNPROVEN
+    assert len(room.choose(silent)) == delivering.PLACES - delivering.PROVEN_ONLY - delivering.FIRST_UNPROVEN
     newcomer = DueWebhook("q", "wh", "newcomer", proven=False)
     assert webhooks(room.choose([*silent, newcomer])) == [newcomer]
 
@@ -94,10 +94,10 @@ def test_accounts_that_fall_silent_leave_room_for_another() -> None:
     """Eight accounts with eight places each would take all: every last attempt of theirs succeeded."""
     room = AttemptPlaces()
     silent = [DueWebhook("p", f"wh_{n}", f"usr_{n % 20}", proven=True) for n in range(400)]
-    assert len(room.choose(silent)) == places.PLACES - places.FIRST_ONLY
-    newcomers = [DueWebhook("q", f"wh_{n}", f"new_{n}", proven=False) for n in range(places.FIRST_ONLY)]
+    assert len(room.choose(silent)) == delivering.PLACES - delivering.FIRST_ONLY
+    newcomers = [DueWebhook("q", f"wh_{n}", f"new_{n}", proven=False) for n in range(delivering.FIRST_ONLY)]
     assert sorted(webhooks(room.choose([*silent, *newcomers]))) == sorted(newcomers)
-    assert room.taken == places.PLACES
+    assert room.taken == delivering.PLACES
 
 
 @pytest.mark.parametrize("proven", [True, False])
@@ -106,9 +106,9 @@ def test_a_silent_attempt_makes_way_once(proven: bool) -> None:
     room = AttemptPlaces()
     held = begun(room.choose([DueWebhook("p", f"wh_{n}", "a", proven=proven) for n in range(9)]), 0.0)
     late = DueWebhook("q", "late", "a", proven=False)
-    assert room.choose([late]) == room.cut_short([late], places.SLICE / 2) == []
-    assert room.cut_short([late], places.SLICE) == held[:1]
-    assert room.cut_short([late], places.SLICE) == [], "it is on its way"
+    assert room.choose([late]) == room.cut_short([late], delivering.SLICE / 2) == []
+    assert room.cut_short([late], delivering.SLICE) == held[:1]
+    assert room.cut_short([late], delivering.SLICE) == [], "it is on its way"
     room.leave(held[0])
     assert webhooks(room.choose([late])) == [late]
     again = begun(room.choose([held[0].webhook._replace(cut=True)]), 1.0)
@@ -133,9 +133,9 @@ def test_whoever_was_tried_lately_cuts_nobody_short() -> None:
 def test_patient_attempts_leave_places_to_others() -> None:
     room = AttemptPlaces()
     patient = [DueWebhook("p", f"wh_{n}", "a", proven=False, cut=True) for n in range(20)]
-    assert len(room.choose(patient)) == places.PATIENT_OF_ACCOUNT
+    assert len(room.choose(patient)) == delivering.PATIENT_OF_ACCOUNT
     others = [DueWebhook("q", f"wh_{n}", "a", proven=False) for n in range(20)]
-    assert len(room.choose(others)) == UNPROVEN - places.PATIENT_OF_ACCOUNT
+    assert len(room.choose(others)) == UNPROVEN - delivering.PATIENT_OF_ACCOUNT
 
 
 def test_an_account_with_more_in_flight_makes_way() -> None:
@@ -143,7 +143,7 @@ def test_an_account_with_more_in_flight_makes_way() -> None:
     room = AttemptPlaces()
     held = begun(room.choose([DueWebhook("p", f"w{n}", f"a{n // 2}", proven=True) for n in range(80)]), 0.0)
     held += begun(room.choose([DueWebhook("p", f"v{n}", f"b{n}", proven=True) for n in range(40)]), 0.0)
-    assert room.taken == places.PLACES
+    assert room.taken == delivering.PLACES
     assert room.cut_short([DueWebhook("p", "new", "newcomer", proven=False)], 5.0) == held[:1]
     own = next(place for place in held if place.webhook.account == "b0")
     assert room.cut_short([DueWebhook("p", "second", "b0", proven=True)], 5.0) == [own]

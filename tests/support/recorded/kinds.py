@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import httpx2
 
-from service.auth.principals import PrincipalKind as Kind
+from service.auth.authority import PrincipalKind as Kind
 from service.http.edge.declare.bound import Bound
 
 JSON = "application/json"

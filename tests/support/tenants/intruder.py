@@ -19,7 +19,7 @@ from typing import Any
 import httpx2
 
 from service.auth import secrets as auth_secrets
-from service.auth.principals import PrincipalKind as Kind
+from service.auth.authority import PrincipalKind as Kind
 from service.auth.secrets import SecretKind
 from service.http.edge.declare.operations import Operation
 from tests.support import seen

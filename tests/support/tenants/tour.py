@@ -32,7 +32,7 @@ from scripts.load.automation_world import (
     onboard,
     open_shop,
 )
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.auth.secrets import digest
 from service.eventstore.store import EventStore
 from service.http.edge.routes import all_endpoints

@@ -19,9 +19,9 @@ from schemas.cases.foreign import (
     SentryRelease,
     SentryReleaseChange,
 )
-from service.auth.principals import PrincipalKind
+from service import deploys
+from service.auth.authority import PrincipalKind
 from service.auth.refusals import InvalidPayload
-from service.deploys import deploy
 from service.eventstore.declare.commands import Answer, Outcome, retry_moved
 from service.http.cases.source_maps.sentry_upload import admit_to, carry_out_in, require_named
 from service.http.edge.declare import groups
@@ -142,9 +142,9 @@ async def record_deploy(call: Call[SentryNewDeploy, None]) -> Answer:
     return Answer(201, told)
 
 
-def _report(call: Call[SentryNewDeploy, None], version: str) -> deploy.Report:
+def _report(call: Call[SentryNewDeploy, None], version: str) -> deploys.Report:
     [version, environment, name], scrubbed = hide_own(version, call.body.environment, call.body.name)
-    return deploy.Report(
+    return deploys.Report(
         version=version,
         environment=environment,
         sha=None,
@@ -156,9 +156,9 @@ def _report(call: Call[SentryNewDeploy, None], version: str) -> deploy.Report:
     )
 
 
-async def _record(call: Call[SentryNewDeploy, None], project_id: str, report: deploy.Report) -> Outcome:
-    payer = await deploy.payer(call.services.store, project_id)
-    intent = await deploy.record(call.services.store, project_id, report, payer)
+async def _record(call: Call[SentryNewDeploy, None], project_id: str, report: deploys.Report) -> Outcome:
+    payer = await deploys.payer(call.services.store, project_id)
+    intent = await deploys.record(call.services.store, project_id, report, payer)
     return await carry_out_in(call, project_id, intent)
 
 

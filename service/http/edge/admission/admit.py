@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from service.auth.principals import DELETION_GROUP, Principal, PrincipalKind, anonymous
+from service.auth.authority import DELETION_GROUP, Principal, PrincipalKind, anonymous
 from service.auth.refusals import Unauthenticated, refusal
 from service.auth.secrets import Dsn, names_project
 from service.eventstore.read.reader import read_as

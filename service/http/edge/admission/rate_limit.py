@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
-from service.auth.principals import Principal, PrincipalKind
+from service.auth.authority import Principal, PrincipalKind
 from service.http.edge.answer.errors import RateLimited
 from service.settingvalues import RATE_LIMITS
 

@@ -12,7 +12,7 @@ from msgspec import inspect
 
 from schemas.kernel.published import body_schema
 from schemas.kernel.shape import WaitQuery
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.http.edge.answer.reply import JSON
 from service.http.edge.declare.endpoint import Endpoint
 from service.http.edge.declare.ignored import HEADER as IGNORED

@@ -12,8 +12,7 @@ from litestar.types import HTTPScope
 
 from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.shape import WaitQuery
-from service.auth.authority import authority
-from service.auth.principals import Principal, PrincipalKind
+from service.auth.authority import Principal, PrincipalKind, authority
 from service.auth.refusals import ReauthenticationRequired
 from service.eventstore.declare.commands import (
     Answer,

@@ -14,7 +14,7 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from schemas.kernel.shape import AsOfQuery
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.turns import STRANGERS
 from service.http.edge.answer.streamed import Streamed

@@ -14,7 +14,7 @@ import msgspec
 from litestar.types import HTTPScope
 
 from projections.kernel import Table
-from service.auth.principals import Access, PrincipalKind
+from service.auth.authority import Access, PrincipalKind
 from service.fairness.turns import STRANGERS
 from service.http.edge.answer.errors import Failure
 from service.http.edge.answer.reply import Reply

@@ -17,7 +17,7 @@ from schemas.kernel.errors import ClosedErrorEnvelope, ErrorEnvelope
 from schemas.kernel.published import publish, publish_request
 from schemas.kernel.shape import ALTERNATIVES, BatchAccepted
 from service import release
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.document.described import DocumentSources, area_of, describe_operation
 from service.http.edge.document.examples import Examples

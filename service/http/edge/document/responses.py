@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from schemas.kernel.errors import CATALOGUE
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.http.edge.answer.csv_text import MEDIA as CSV
 from service.http.edge.answer.reply import JSON, REQUEST_ID_HEADER
 from service.http.edge.declare.bound import Bound

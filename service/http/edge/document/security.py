@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schemas.kernel.published import documented_operations
-from service.auth.principals import PrincipalKind, permits
+from service.auth.authority import PrincipalKind, permits
 from service.http.edge.declare.operations import Operation
 from statemachines.accounts.membership import Role
 

@@ -9,10 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from service.auth.oidc import flow as flows
-from service.auth.oidc import issuer as module
-from service.auth.oidc.flow import Flow
-from service.auth.oidc.issuer import Issuer, IssuerFailed
+from service.auth import oidc as flows
+from service.auth import oidc as module
+from service.auth.oidc import Flow, Issuer, IssuerFailed
 from service.egress.guard import Guard
 from service.egress.lookups import Lookups
 from service.settings import Settings, SettingsError, load_settings

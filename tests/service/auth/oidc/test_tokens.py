@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.auth.oidc.tokens import BadToken, Claims, Expected, UnknownKey, read_keys, verify
+from service.auth.oidc import BadToken, Claims, Expected, UnknownKey, read_keys, verify
 from tests.support.issuer import SigningKey, b64, key
 
 ISSUER, CLIENT, NONCE = "https://id.example", "client", "n" * 43

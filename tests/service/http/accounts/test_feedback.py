@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.accounts.reads import latest_feedback
+from service.accounts.person import latest_feedback
 from service.ids import new_id
 from statemachines.accounts.person import FEEDBACK_LIMIT, MOST_DETAILS
 from tests.service.http.deletion.test_account import to_the_receipt

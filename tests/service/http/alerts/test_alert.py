@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from service.alerts.schedule import AlertSchedule
+from service.alerts import AlertSchedule
 from service.ids import new_id
 from statemachines.alerts import ALERTS_LIMIT
 from tests.service.http.projects.test_project import add_member, fence

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from schemas.cases.log import LEVELS
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.http.edge.routes import all_endpoints
 from service.ingest.foreign.crash import DUMP
 from service.ingest.foreign.feedback import ITEM_TYPES, OTHER

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from schemas.discovery import LANGUAGES, SdkSnippet
-from service.discovery.sdk.facts import FACTS
-from service.discovery.sdk.show import rendered
+from service.discovery.sdk.facts import FACTS, rendered
 from tests.support.accounts import bearer, checked
 from tests.support.server import ServerHandle
 

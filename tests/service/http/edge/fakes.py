@@ -12,7 +12,7 @@ import msgspec
 
 from service.archives.archive import Archives
 from service.auth.authenticator import Authenticator, PrincipalStanding
-from service.auth.principals import ANONYMOUS, Principal, PrincipalKind
+from service.auth.authority import ANONYMOUS, Principal, PrincipalKind
 from service.auth.refusals import PrincipalNotAllowed, ScopeMissing, Unauthenticated
 from service.auth.secrets import Dsn
 from service.billing.usage import Told

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.http.edge.allowed import OPERATIONS, in_operations
 from service.http.edge.declare.bound import Bound
 from service.http.edge.routes import all_endpoints

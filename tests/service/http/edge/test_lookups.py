@@ -15,7 +15,7 @@ import psycopg
 import pytest_asyncio
 from psycopg.types.json import Jsonb
 
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.auth.secrets import SecretKind, make
 from service.billing.usage import Notices
 from service.http.edge.app import create_app

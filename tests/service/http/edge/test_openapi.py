@@ -17,7 +17,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemas.discovery import FLOWS
 from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.published import documented_operations
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.http.cases.intake import posthog
 from service.http.discovery.entry import schema_document
 from service.http.edge.answer.reply import JSON

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from schemas.kernel.published import DocumentedOperation, documented_operations
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.http.edge.declare.bound import Bound, Undeclared
 from service.http.edge.declare.endpoint import Endpoint
 from service.http.edge.declare.operations import Operation

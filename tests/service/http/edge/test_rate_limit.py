@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.auth.principals import ANONYMOUS, PrincipalKind
+from service.auth.authority import ANONYMOUS, PrincipalKind
 from service.http.edge.admission.rate_limit import BY_ADDRESS, BY_KIND, RateLimiter, take_token
 from service.http.edge.answer.errors import RateLimited
 from service.settingvalues import FEEDBACK, RATE_LIMITS, rate_limits

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.auth.refusals import ServiceUnavailable
 from service.console import door
 from service.eventstore.read.reader import reads_for

@@ -15,7 +15,7 @@ from msgspec import Meta
 from structlog.testing import capture_logs
 
 from projections.kernel import Row, Table
-from service.auth.principals import PrincipalKind as Kind
+from service.auth.authority import PrincipalKind as Kind
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.edge.app import Edge, create_app
 from service.http.edge.declare.call import Call

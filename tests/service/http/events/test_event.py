@@ -17,8 +17,8 @@ import httpx2
 import jsonschema_rs
 import pytest
 
+from service.events import event as feeds
 from service.events import event as reads
-from service.events import feeds
 from service.eventstore.declare.codec import EventEnvelope, canonical, hash_leaf
 from service.eventstore.read.stored import LogEvent
 from tests.support import seen

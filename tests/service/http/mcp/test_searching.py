@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.http.mcp import kit
 from service.http.mcp.kit import Kit
 from service.http.mcp.searching import MOST_WORDS, SHORTEST, WEIGHTS, words_of

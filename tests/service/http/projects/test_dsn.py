@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from projections.projects import PUBLIC_DSNS
-from service.auth.principals import PrincipalKind
+from service.auth.authority import PrincipalKind
 from service.eventstore.history.rebuild import rebuild
 from service.http.edge.routes import all_endpoints
 from tests.support.accounts_store import make_project

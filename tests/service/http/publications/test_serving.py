@@ -17,7 +17,7 @@ from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import EventStore
 from service.fairness.turns import PUBLIC_QUERIES, sharing
 from service.ids import new_id
-from service.publications.serving import PublicAnswers
+from service.publications import PublicAnswers
 from service.registry import read_models, registry
 from statemachines.publications import PublicationNotFound
 from tests.service.http.analytics.test_connection import provider as provider  # noqa: PLC0414 (found by name)

@@ -1,32 +1,256 @@
-"""The issuer: its discovery document, its keys and its token endpoint, each asked through the guard with bounds.
+"""One way to the issuer and back, kept in a cookie of the browser that begins it.
 
-The document and the keys are kept for an hour. A token with an unknown key has the keys read again, but not more often
-than every AGAIN seconds.
+State, nonce and verifier are derived from the cookie, so nothing is stored before the way back. A state proves the
+browser: nobody else can compute it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
+import hmac
+import re
+import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
+import jwt
 import msgspec
 import structlog
+from jwt.algorithms import RSAAlgorithm
 
-from service.auth.oidc.flow import Flow
 from service.egress.exchange import AddressRefused, NotReceived, Request, take_apart
 from service.egress.guard import CALLERS, Guard, Reach
 from service.egress.lookups import OF_OPERATOR
 from service.settings import Settings
 from statemachines.accounts.identity import Vouched
 
-if TYPE_CHECKING:
-    from service.auth.oidc.tokens import Claims, Key
+LIFETIME = 600
+"""Seconds for the way to the issuer and back."""
+MOST_PLACE = 1_000
+"""Characters of the place that it leads to in the end."""
+_COOKIE = re.compile(r"[A-Za-z0-9_-]{43}\.[0-9]{1,12}\.[01]\.[A-Za-z0-9_-]{0,4000}")
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A way, as its cookie has it. `again`: the person of an open session signs in once more."""
+
+    cookie: str
+    began_at: int
+    again: bool
+    place: str
+
+    @property
+    def state(self) -> str:
+        """What the issuer sends back."""
+        return self._derived("state")
+
+    @property
+    def nonce(self) -> str:
+        """What the ID token repeats."""
+        return self._derived("nonce")
+
+    @property
+    def verifier(self) -> str:
+        """The secret of PKCE."""
+        return self._derived("verifier")
+
+    @property
+    def challenge(self) -> str:
+        """The SHA-256 of the verifier."""
+        return _text(hashlib.sha256(self.verifier.encode()).digest())
+
+    def matches(self, state: str) -> bool:
+        """Whether a state came back to its own browser in time."""
+        in_time = 0 <= time.time() - self.began_at <= LIFETIME
+        return in_time and hmac.compare_digest(state.encode("utf-8", "surrogatepass"), self.state.encode())
+
+    def _derived(self, purpose: str) -> str:
+        return _text(hmac.digest(self.cookie.encode(), purpose.encode(), "sha256"))
+
+
+def begin(place: str, *, again: bool) -> Flow:
+    """Begin a way."""
+    kept = place if len(place) <= MOST_PLACE else ""
+    parts = (secrets.token_urlsafe(32), str(int(time.time())), str(int(again)), _text(kept.encode("utf-8", "replace")))
+    flow = read(".".join(parts))
+    assert flow is not None
+    return flow
+
+
+def read(cookie: str | None) -> Flow | None:
+    """Read a cookie. None for anything else."""
+    if cookie is None or _COOKIE.fullmatch(cookie) is None:
+        return None
+    _, began_at, again, place = cookie.split(".")
+    try:
+        text = base64.urlsafe_b64decode(place + "=" * (-len(place) % 4)).decode()
+    except ValueError:
+        return None
+    return Flow(cookie, int(began_at), again == "1", text)
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+# ID tokens, judged strictly: one of three algorithms with a fitting key, and each claim that the protocol names.
+
+LEEWAY = 60
+"""Seconds by which the issuer's clock may differ."""
+LONGEST = 600
+"""Seconds since a token was made."""
+MOST_TOKEN = 16 * 1024
+MOST_SUBJECT = 255
+MOST_EMAIL = 320
+MOST_NAME = 200
+MOST_KEYS = 50
+LEAST_RSA = 2048
+ALGORITHMS: Mapping[str, tuple[str, str | None]] = {
+    "RS256": ("RSA", None),
+    "ES256": ("EC", "P-256"),
+    "EdDSA": ("OKP", "Ed25519"),
+}
+"""Algorithms, each with the type and the curve of its keys. None rests on a shared secret."""
+_PUBLIC = ("kty", "crv", "n", "e", "x", "y")
+
+
+class BadToken(Exception):
+    """The token proves nothing. The message is one of ours."""
+
+
+class UnknownKey(BadToken):
+    """The token names a key that is not among those given."""
+
+
+class Key(NamedTuple):
+    """A public key of the issuer, for one algorithm."""
+
+    kid: str | None
+    algorithm: str
+    key: jwt.PyJWK
+
+
+class Expected(NamedTuple):
+    """The facts of a way that its token has to repeat. `signed_in_since`: the person has to have signed in after it."""
+
+    issuer: str
+    client_id: str
+    nonce: str
+    signed_in_since: int | None = None
+
+
+class Claims(NamedTuple):
+    """The words of a valid token. `email` is None unless verified."""
+
+    subject: str
+    email: str | None
+    name: str | None
+
+
+def read_keys(documents: Iterable[Any]) -> list[Key]:
+    """Read a key set. Keys for other purposes and unfit ones are left out."""
+    found = []
+    for document in list(documents)[:MOST_KEYS]:
+        if not isinstance(document, dict) or document.get("use", "sig") != "sig":
+            continue
+        fit = (document.get("kty"), document.get("crv"))
+        for algorithm, (kind, curve) in ALGORITHMS.items():
+            if fit == (kind, curve) and document.get("alg", algorithm) == algorithm:
+                key = _public(document, algorithm)
+                kid = document.get("kid")
+                found += [Key(kid if isinstance(kid, str) else None, algorithm, key)] if key is not None else []
+    return found
+
+
+def _public(document: Mapping[str, Any], algorithm: str) -> jwt.PyJWK | None:
+    try:
+        key = jwt.PyJWK({name: document[name] for name in _PUBLIC if name in document}, algorithm)
+    except (jwt.PyJWTError, ValueError, TypeError, ArithmeticError):
+        return None
+    weak = isinstance(key.Algorithm, RSAAlgorithm) and key.key.key_size < LEAST_RSA
+    return None if weak else key
+
+
+def verify(token: str, keys: Iterable[Key], expected: Expected) -> Claims:
+    """Judge a token. Raises UnknownKey and BadToken."""
+    if len(token) > MOST_TOKEN:
+        raise BadToken("The ID token is too large.")
+    try:
+        header = jwt.get_unverified_header(token)
+    except (jwt.PyJWTError, ValueError, RecursionError):
+        raise BadToken("The ID token is malformed.") from None
+    algorithm, kid = header.get("alg"), header.get("kid")
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS or "crit" in header:
+        raise BadToken("The ID token is signed in a way that is not accepted.")
+    fit = [one for one in keys if one.algorithm == algorithm and (kid is None or one.kid == kid)]
+    if len(fit) != 1:
+        raise UnknownKey("The ID token is signed by an unknown key.")
+    try:
+        claims = jwt.decode(
+            token,
+            fit[0].key,
+            algorithms=[algorithm],
+            audience=expected.client_id,
+            issuer=expected.issuer,
+            leeway=LEEWAY,
+            options={"require": ["iss", "sub", "aud", "exp", "iat"]},
+        )
+    except jwt.InvalidSignatureError:
+        raise BadToken("The signature of the ID token is wrong.") from None
+    except jwt.ExpiredSignatureError:
+        raise BadToken("The ID token has expired.") from None
+    except (jwt.PyJWTError, ValueError, TypeError, ArithmeticError, RecursionError):
+        raise BadToken("A claim of the ID token is missing or wrong.") from None
+    _check(claims, expected)
+    name, email = claims.get("name"), claims.get("email")
+    proven = claims.get("email_verified") is True and isinstance(email, str) and _is_address(email)
+    return Claims(claims["sub"], email if proven else None, _name(name))
+
+
+def _check(claims: Mapping[str, Any], expected: Expected) -> None:
+    """Check what the library does not."""
+    nonce, subject, audience = claims.get("nonce"), claims["sub"], claims["aud"]
+    shown = nonce.encode("utf-8", "surrogatepass") if isinstance(nonce, str) else b""
+    if not hmac.compare_digest(shown, expected.nonce.encode()):
+        raise BadToken("The ID token belongs to another sign-in.")
+    if not isinstance(subject, str) or not 0 < len(subject) <= MOST_SUBJECT or not subject.isprintable():
+        raise BadToken("The ID token names nobody.")
+    alone = audience in (expected.client_id, [expected.client_id])
+    if claims.get("azp", expected.client_id if alone else None) != expected.client_id:
+        raise BadToken("The ID token is for another client.")
+    made_at = _time(claims["iat"])
+    if made_at is None or made_at < time.time() - LONGEST - LEEWAY:
+        raise BadToken("The ID token is too old.")
+    since, signed_in = expected.signed_in_since, _time(claims.get("auth_time"))
+    if since is not None and (signed_in is None or not since - LEEWAY <= signed_in <= time.time() + LEEWAY):
+        raise BadToken("The issuer did not ask you to sign in again.")
+
+
+def _time(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _is_address(text: str) -> bool:
+    local, _, domain = text.rpartition("@")
+    return bool(local and domain) and len(text) <= MOST_EMAIL and text.isprintable() and " " not in text
+
+
+def _name(name: Any) -> str | None:
+    text = name.strip() if isinstance(name, str) else ""
+    return text[:MOST_NAME] if text and text.isprintable() else None
+
+
+# The issuer: its discovery document, its keys and its token endpoint, each asked through the guard with bounds. The
+# document and the keys are kept for an hour. A token with an unknown key has the keys read again, but not more often
+# than every AGAIN seconds.
 
 log = structlog.get_logger(__name__)
 
@@ -156,7 +380,7 @@ class Issuer:
             self._at_once -= 1
 
     async def _judge(self, metadata: Metadata, flow: Flow, token: str) -> Claims:
-        from service.auth.oidc.tokens import BadToken, Expected, UnknownKey, verify  # noqa: PLC0415 - with the first sign-in
+        # joined
 
         since = flow.began_at if flow.again else None
         expected = Expected(self._url, self._client_id, flow.nonce, since)
@@ -212,7 +436,7 @@ class Issuer:
 
     async def _key_set(self, metadata: Metadata, before: float | None) -> Sequence[Key]:
         """The keys; those read `before` a moment are read again, at most every AGAIN seconds."""
-        from service.auth.oidc.tokens import read_keys  # noqa: PLC0415 - with the first sign-in
+        # joined
 
         async with self._asking:
             kept, now = self._keys, self._clock()

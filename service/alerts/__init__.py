@@ -1,1 +1,0 @@
-"""Alerts: a threshold over a blueprint: commands, reads, the schedule, and their form on the wire."""

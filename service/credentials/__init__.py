@@ -1,1 +1,0 @@
-"""Project credentials: what CI and runners act with: commands, reads and their form on the wire."""

@@ -1,1 +1,0 @@
-"""Deploys that really happened: commands and reads."""

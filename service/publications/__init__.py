@@ -1,1 +1,0 @@
-"""Published blueprint queries: commands, reads and public answers."""

@@ -1,1 +1,0 @@
-"""The report of a weekly run: reading its source, and recording it."""
