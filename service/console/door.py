@@ -24,7 +24,7 @@ from service.http.edge.answer.page import HTML
 from service.http.edge.answer.reply import Reply
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Group
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Group, Who
 from service.http.edge.declare.headers import head_of, matches_tag
 from service.http.edge.declare.operations import ANYONE, SESSION
 
@@ -71,89 +71,50 @@ async def _show(call: Call[Any, Any], place: str) -> Outcome:
     return made
 
 
-@CONSOLE.operation(
-    method="GET",
-    path=ROOT,
-    operation_id="console_home",
-    summary="Open the console",
-    principals=SESSION,
-    responses={200: str},
-    content_type=HTML,
-    reads_query=True,
-    failure_page=failure_page,
-)
+@CONSOLE.get(ROOT, "Open the console", operation_id="console_home")
+@Who(SESSION)
+@Body(reads_query=True)
+@Docs(str, content_type=HTML, failure_page=failure_page)
 async def show_home(call: Call[None, None]) -> Outcome:
     """Show the first page."""
     return await _show(call, "")
 
 
-@CONSOLE.operation(
-    method="GET",
-    path=f"{ROOT}/{{place}}",
-    operation_id="console_page",
-    summary="Open a page of the console",
-    principals=SESSION,
-    responses={200: str},
-    content_type=HTML,
-    reads_query=True,
-    failure_page=failure_page,
-)
+@CONSOLE.get(f"{ROOT}/{{place}}", "Open a page of the console", operation_id="console_page")
+@Who(SESSION)
+@Body(reads_query=True)
+@Docs(str, content_type=HTML, failure_page=failure_page)
 async def show_page(call: Call[None, None]) -> Outcome:
     """Show a page. Raises NotFound for a place without one."""
     return await _show(call, call.path["place"].strip("/"))
 
 
-@CONSOLE.operation(
-    method="POST",
-    path=f"{ROOT}/{{place}}",
-    operation_id="console_form",
-    summary="Send a form of the console",
-    principals=SESSION,
-    responses={200: str, 303: None},
-    media_type=FORM,
-    max_body=MAX_FORM,
-    content_type=HTML,
-    mutation=False,
-    reads_query=True,
-    same_origin=True,
-    failure_page=failure_page,
-)
+@CONSOLE.post(f"{ROOT}/{{place}}", "Send a form of the console", operation_id="console_form")
+@Who(SESSION, same_origin=True)
+@Body(max_body=MAX_FORM, media_type=FORM, reads_query=True)
+@Fencing(mutation=False)
+@Docs({200: str, 303: None}, content_type=HTML, failure_page=failure_page)
 async def send_form(call: Call[bytes, None]) -> Outcome:
     """Carry out a form. Raises NotFound for a place without one."""
     made: Outcome = await (await _site(call)).send(call, call.path["place"].strip("/"))
     return made
 
 
-@CONSOLE.operation(
-    method="GET",
-    path=f"{ROOT}/follow",
-    operation_id="console_follow",
-    summary="Hear of changes to a page of the console",
-    principals=SESSION,
-    responses={200: bytes},
-    content_type="text/event-stream",
-    reads_query=True,
-    failure_page=failure_page,
-)
+@CONSOLE.get(f"{ROOT}/follow", "Hear of changes to a page of the console", operation_id="console_follow")
+@Who(SESSION)
+@Body(reads_query=True)
+@Docs(bytes, content_type="text/event-stream", failure_page=failure_page)
 async def follow_page(call: Call[None, None]) -> Streamed:
     """Tell of changes to what a page shows, for as long as the session lasts. Raises NotFound for anything else."""
     made: Streamed = await (await _site(call)).follow(call)
     return made
 
 
-@CONSOLE.operation(
-    method="GET",
-    path=f"{ROOT}/enter",
-    operation_id="console_sign_in",
-    summary="Open the sign-in",
-    principals=ANYONE,
-    responses={200: str},
-    content_type=HTML,
-    reads_query=True,
-    rate="log",
-    failure_page=failure_page,
-    place=SIGN_IN,
-)
+@CONSOLE.get(f"{ROOT}/enter", "Open the sign-in", operation_id="console_sign_in")
+@Who(ANYONE, place=SIGN_IN)
+@Body(reads_query=True)
+@Fencing(rate="log")
+@Docs(str, content_type=HTML, failure_page=failure_page)
 async def show_sign_in(call: Call[None, None]) -> Outcome:
     """Show the page of a one-time link."""
     await _site(call)
@@ -162,22 +123,11 @@ async def show_sign_in(call: Call[None, None]) -> Outcome:
     return signing_in.show(call)
 
 
-@CONSOLE.operation(
-    method="POST",
-    path=f"{ROOT}/enter",
-    operation_id="console_enter",
-    summary="Sign in to the console",
-    principals=ANYONE,
-    responses={303: None},
-    media_type=FORM,
-    max_body=8192,
-    content_type=HTML,
-    reads_query=True,
-    rate="device_poll",
-    same_origin=True,
-    failure_page=failure_page,
-    place=SIGN_IN,
-)
+@CONSOLE.post(f"{ROOT}/enter", "Sign in to the console", operation_id="console_enter")
+@Who(ANYONE, same_origin=True, place=SIGN_IN)
+@Body(max_body=8192, media_type=FORM, reads_query=True)
+@Fencing(rate="device_poll")
+@Docs({303: None}, content_type=HTML, failure_page=failure_page)
 async def enter(call: Call[bytes, None]) -> Outcome:
     """Use a one-time link."""
     await _site(call)
@@ -186,19 +136,11 @@ async def enter(call: Call[bytes, None]) -> Outcome:
     return await signing_in.enter(call)
 
 
-@CONSOLE.operation(
-    method="GET",
-    path=f"{ROOT}/oidc",
-    operation_id="console_oidc",
-    summary="Sign in at the OIDC issuer",
-    principals=ANYONE,
-    responses={303: None},
-    content_type=HTML,
-    reads_query=True,
-    rate="device_poll",
-    failure_page=failure_page,
-    place=SIGN_IN,
-)
+@CONSOLE.get(f"{ROOT}/oidc", "Sign in at the OIDC issuer", operation_id="console_oidc")
+@Who(ANYONE, place=SIGN_IN)
+@Body(reads_query=True)
+@Fencing(rate="device_poll")
+@Docs({303: None}, content_type=HTML, failure_page=failure_page)
 async def start_oidc(call: Call[None, None]) -> Outcome:
     """Lead to the issuer. Raises NotFound without one."""
     await _site(call)
@@ -207,19 +149,11 @@ async def start_oidc(call: Call[None, None]) -> Outcome:
     return await signing_in.start(call)
 
 
-@CONSOLE.operation(
-    method="GET",
-    path=f"{ROOT}/oidc/callback",
-    operation_id="console_oidc_callback",
-    summary="Come back from the OIDC issuer",
-    principals=ANYONE,
-    responses={303: None},
-    content_type=HTML,
-    reads_query=True,
-    rate="device_poll",
-    failure_page=failure_page,
-    place=SIGN_IN,
-)
+@CONSOLE.get(f"{ROOT}/oidc/callback", "Come back from the OIDC issuer", operation_id="console_oidc_callback")
+@Who(ANYONE, place=SIGN_IN)
+@Body(reads_query=True)
+@Fencing(rate="device_poll")
+@Docs({303: None}, content_type=HTML, failure_page=failure_page)
 async def end_oidc(call: Call[None, None]) -> Outcome:
     """Sign a person in by the answer of the issuer. Raises NotFound without one."""
     await _site(call)
@@ -228,18 +162,11 @@ async def end_oidc(call: Call[None, None]) -> Outcome:
     return await signing_in.come_back(call)
 
 
-@CONSOLE.operation(
-    method="GET",
-    path=f"{ROOT}/assets/{{file}}",
-    operation_id="console_asset",
-    summary="Read a file of the console",
-    principals=ANYONE,
-    responses={200: bytes, 304: None},
-    content_type="application/octet-stream",
-    reads_query=True,
-    rate="none",
-    failure_page=failure_page,
-)
+@CONSOLE.get(f"{ROOT}/assets/{{file}}", "Read a file of the console", operation_id="console_asset")
+@Who(ANYONE)
+@Body(reads_query=True)
+@Fencing(rate="none")
+@Docs({200: bytes, 304: None}, content_type="application/octet-stream", failure_page=failure_page)
 async def read_asset(call: Call[None, None]) -> Outcome:
     """Serve a style sheet, a script or a picture. Raises NotFound for any other."""
     found = assets.named(call.path["file"])

@@ -13,21 +13,16 @@ from service.accounts import person
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 
 _NEXT = "Nothing to do. Send the same fingerprint when you meet it again: repeats are counted."
 
 
-@groups.INSTALL.operation(
-    method="POST",
-    path="/v1/feedback",
-    operation_id="send_feedback",
-    summary="Report a defect, a question or an idea to the operator",
-    principals=KEY,
-    responses={201: FeedbackReceived, 200: FeedbackReceived},
-    idempotency="optional",
-    errors=("project_not_found",),
-)
+@groups.INSTALL.post("/v1/feedback", "Report a defect, a question or an idea to the operator")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs({201: FeedbackReceived, 200: FeedbackReceived}, errors=("project_not_found",))
 async def send_feedback(call: Call[SendFeedback, None]) -> Outcome:
     """Keep feedback of the caller, or count its repeat."""
     wish = call.body

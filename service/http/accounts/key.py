@@ -11,18 +11,13 @@ from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 
 
-@groups.AUTH.operation(
-    method="GET",
-    path="/v1/keys",
-    operation_id="list_keys",
-    summary="List your API keys",
-    principals=KEY,
-    responses={200: KeyList},
-    extension=True,
-)
+@groups.AUTH.get("/v1/keys", "List your API keys")
+@Who(KEY)
+@Docs(KeyList, extension=True)
 async def list_keys(call: Call[None, PageQuery]) -> Answer:
     """List the caller's keys, live and revoked, newest first."""
     start = start_of(call.query)
@@ -32,17 +27,10 @@ async def list_keys(call: Call[None, PageQuery]) -> Answer:
     return Answer(200, show.key_list(keys, cursor))
 
 
-@groups.AUTH.operation(
-    method="POST",
-    path="/v1/keys/{key_id}/revoke",
-    operation_id="revoke_key",
-    summary="Revoke one of your API keys",
-    principals=KEY,
-    responses={200: KeyRevokedBody},
-    idempotency="optional",
-    extension=True,
-    errors=("not_found",),
-)
+@groups.AUTH.post("/v1/keys/{key_id}/revoke", "Revoke one of your API keys")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(KeyRevokedBody, errors=("not_found",), extension=True)
 async def revoke_key(call: Call[RevokeKey, None]) -> Outcome:
     """End a key; from the answer on nothing that rests on it commits."""
     intent = commands.revoke(call.user_id, call.path["key_id"])

@@ -22,22 +22,16 @@ from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY, OWNER
 from statemachines.accounts.invitation import no_invitation
 from statemachines.accounts.membership import Role
 
 
-@groups.PROJECTS.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/members",
-    operation_id="list_members",
-    summary="List the members of a project and its open invitations",
-    principals=OWNER,
-    owner=True,
-    mutation=False,
-    responses={200: MemberList},
-    extension=True,
-)
+@groups.PROJECTS.get("/v1/projects/{project_id}/members", "List the members of a project and its open invitations")
+@Who(OWNER, owner=True)
+@Fencing(mutation=False)
+@Docs(MemberList, extension=True)
 async def list_members(call: Call[None, PageQuery]) -> Answer:
     """List the members, newest first, and what is still offered."""
     store, project_id = call.services.store, call.project_id
@@ -46,19 +40,10 @@ async def list_members(call: Call[None, PageQuery]) -> Answer:
     return Answer(200, show.member_list(project_id, members, await person.open_invitations(store, project_id), cursor))
 
 
-@groups.PROJECTS.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/members",
-    operation_id="invite_member",
-    summary="Invite an address to a project, or change a member's role",
-    principals=OWNER,
-    owner=True,
-    fresh=True,
-    responses={202: MemberInvited},
-    idempotency="optional",
-    extension=True,
-    errors=("last_owner", "too_many_invitations"),
-)
+@groups.PROJECTS.post("/v1/projects/{project_id}/members", "Invite an address to a project, or change a member's role")
+@Who(OWNER, owner=True, fresh=True)
+@Fencing(idempotency="optional")
+@Docs({202: MemberInvited}, errors=("last_owner", "too_many_invitations"), extension=True)
 async def invite_member(call: Call[InviteMember, None]) -> Outcome:
     """Make an invitation for the owner to hand over; nothing changes before it is accepted."""
     store, body = call.services.store, call.body
@@ -69,18 +54,10 @@ async def invite_member(call: Call[InviteMember, None]) -> Outcome:
     return outcome
 
 
-@groups.PROJECTS.operation(
-    method="DELETE",
-    path="/v1/projects/{project_id}/members/{user_id}",
-    operation_id="remove_member",
-    summary="Remove a member from a project",
-    principals=OWNER,
-    owner=True,
-    responses={200: MemberRemoved},
-    idempotency="optional",
-    extension=True,
-    errors=("not_found", "last_owner"),
-)
+@groups.PROJECTS.delete("/v1/projects/{project_id}/members/{user_id}", "Remove a member from a project")
+@Who(OWNER, owner=True)
+@Fencing(idempotency="optional")
+@Docs(MemberRemoved, errors=("not_found", "last_owner"), extension=True)
 async def remove_member(call: Call[None, None]) -> Outcome:
     """End a membership; from the answer on nothing that rests on it commits."""
     user_id = call.path["user_id"]
@@ -91,51 +68,31 @@ async def remove_member(call: Call[None, None]) -> Outcome:
     return outcome
 
 
-@groups.PROJECTS.operation(
-    method="DELETE",
-    path="/v1/projects/{project_id}/members/invitations/{invitation_id}",
-    operation_id="revoke_invitation",
-    summary="Revoke an invitation",
-    principals=OWNER,
-    owner=True,
-    responses={200: InvitationRevokedBody},
-    idempotency="optional",
-    extension=True,
-    errors=("not_found",),
-)
+@groups.PROJECTS.delete("/v1/projects/{project_id}/members/invitations/{invitation_id}", "Revoke an invitation")
+@Who(OWNER, owner=True)
+@Fencing(idempotency="optional")
+@Docs(InvitationRevokedBody, errors=("not_found",), extension=True)
 async def revoke_invitation(call: Call[None, None]) -> Outcome:
     """Revoke an invitation; from the answer on nobody can accept it."""
     intent = await invitations.revoke(call.services.store, call.project_id, call.path["invitation_id"])
     return await call.carry_out(intent, lambda made_id: Answer(200, show.invitation_revoked(made_id)))
 
 
-@groups.PROJECTS.operation(
-    method="GET",
-    path="/v1/members/invitations/{invitation_id}",
-    operation_id="get_invitation",
-    summary="Show an invitation to the person with the invited address",
-    principals=KEY,
-    mutation=False,
-    responses={200: InvitationBody},
-    extension=True,
-    errors=("not_found",),
+@groups.PROJECTS.get(
+    "/v1/members/invitations/{invitation_id}", "Show an invitation to the person with the invited address"
 )
+@Who(KEY)
+@Fencing(mutation=False)
+@Docs(InvitationBody, errors=("not_found",), extension=True)
 async def get_invitation(call: Call[None, None]) -> Answer:
     """Show an invitation to the person with its verified address, and to nobody else."""
     return Answer(200, show.offered(await _offered(call)))
 
 
-@groups.PROJECTS.operation(
-    method="POST",
-    path="/v1/members/invitations/{invitation_id}/accept",
-    operation_id="accept_invitation",
-    summary="Accept an invitation to a project",
-    principals=KEY,
-    responses={200: InvitationAcceptedBody},
-    idempotency="optional",
-    extension=True,
-    errors=("not_found",),
-)
+@groups.PROJECTS.post("/v1/members/invitations/{invitation_id}/accept", "Accept an invitation to a project")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(InvitationAcceptedBody, errors=("not_found",), extension=True)
 async def accept_invitation(call: Call[AcceptInvitation, None]) -> Outcome:
     """Become what was offered, as the person with the verified address."""
     found = await _offered(call)

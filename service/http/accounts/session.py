@@ -12,18 +12,13 @@ from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 
 
-@groups.AUTH.operation(
-    method="GET",
-    path="/v1/auth/sessions",
-    operation_id="list_sessions",
-    summary="List your open sessions in the console",
-    principals=KEY,
-    responses={200: SessionList},
-    extension=True,
-)
+@groups.AUTH.get("/v1/auth/sessions", "List your open sessions in the console")
+@Who(KEY)
+@Docs(SessionList, extension=True)
 async def list_sessions(call: Call[None, PageQuery]) -> Answer:
     """List the caller's open sessions, newest first."""
     start, principal = start_of(call.query), call.principal
@@ -34,17 +29,10 @@ async def list_sessions(call: Call[None, PageQuery]) -> Answer:
     return Answer(200, show.session_list(sessions, current, cursor))
 
 
-@groups.AUTH.operation(
-    method="DELETE",
-    path="/v1/auth/sessions/{session_id}",
-    operation_id="end_session",
-    summary="End one of your sessions in the console",
-    principals=KEY,
-    responses={200: SessionEndedBody},
-    idempotency="optional",
-    extension=True,
-    errors=("not_found",),
-)
+@groups.AUTH.delete("/v1/auth/sessions/{session_id}", "End one of your sessions in the console")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(SessionEndedBody, errors=("not_found",), extension=True)
 async def end_session(call: Call[None, None]) -> Outcome:
     """End a session; from the answer on nothing that rests on it commits."""
     intent = commands.end(call.user_id, call.path["session_id"], "revoked")

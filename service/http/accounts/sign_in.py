@@ -27,6 +27,7 @@ from service.http.accounts import device_page
 from service.http.edge.answer.page import HEADERS, HTML
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from statemachines.accounts.person import Identity, synthetic_identity, without_address
 from statemachines.accounts.sign_in import UserCodeTaken
 
@@ -37,19 +38,10 @@ TEST = frozenset({PrincipalKind.TEST})
 CODE_ATTEMPTS = 5  # two live sign-ins with one of 20^8 codes are rare; five times in a row, something is broken
 
 
-@groups.AUTH.operation(
-    method="POST",
-    path="/v1/auth/device",
-    operation_id="start_device",
-    summary="Begin a sign-in on a device without a browser",
-    principals=ANYONE,
-    responses={200: DeviceStarted},
-    idempotency="optional",
-    rate="device_start",
-    flows=frozenset({"install", "provider"}),
-    errors=("service_unavailable",),
-    place=SIGN_IN,
-)
+@groups.AUTH.post("/v1/auth/device", "Begin a sign-in on a device without a browser")
+@Who(ANYONE, place=SIGN_IN)
+@Fencing(idempotency="optional", rate="device_start")
+@Docs(DeviceStarted, errors=("service_unavailable",), flows=frozenset({"install", "provider"}))
 async def start_device(call: Call[StartDevice, None]) -> Outcome:
     """Show a fresh user code; another one when a live sign-in has it already."""
     call.key = None  # All anonymous callers would share one scope of keys; a key would name another's sign-in.
@@ -66,18 +58,13 @@ async def _start(call: Call[StartDevice, None]) -> Outcome:
     return await call.carry_out(intent, lambda codes: Answer(200, show.device_started(base_url, codes), pending=True))
 
 
-@groups.AUTH.operation(
-    method="POST",
-    path="/v1/auth/device/poll",
-    operation_id="poll_device",
-    summary="Poll a sign-in and receive its key once",
-    principals=ANYONE,
-    responses={200: DeviceAuthorized},
-    idempotency="optional",
-    rate="device_poll",
-    flows=frozenset({"install", "provider"}),
+@groups.AUTH.post("/v1/auth/device/poll", "Poll a sign-in and receive its key once")
+@Who(ANYONE, place=SIGN_IN)
+@Fencing(idempotency="optional", rate="device_poll")
+@Docs(
+    DeviceAuthorized,
     errors=("authorization_pending", "slow_down", "access_denied", "expired_token"),
-    place=SIGN_IN,
+    flows=frozenset({"install", "provider"}),
 )
 async def poll_device(call: Call[PollDevice, None]) -> Outcome:
     """Mint the key at the first poll after the authorisation; before it, watch the pace."""
@@ -87,17 +74,10 @@ async def poll_device(call: Call[PollDevice, None]) -> Outcome:
     return await call.carry_out(intent, lambda key: Answer(200, show.device_authorized(key), pending=True))
 
 
-@groups.AUTH.operation(
-    method="POST",
-    path="/v1/auth/device/authorize",
-    operation_id="authorize_device",
-    summary="Authorize a user code as an identity",
-    principals=INTERNAL,
-    responses={200: SignInAuthorizedBody},
-    idempotency="optional",
-    rate="internal",
-    errors=("not_found",),
-)
+@groups.AUTH.post("/v1/auth/device/authorize", "Authorize a user code as an identity")
+@Who(INTERNAL)
+@Fencing(idempotency="optional", rate="internal")
+@Docs(SignInAuthorizedBody, errors=("not_found",))
 async def authorize_device(call: Call[AuthorizeDevice, None]) -> Outcome:
     """Authorise a sign-in for the person of an identity."""
     salt = call.services.store.installation_salt
@@ -105,17 +85,10 @@ async def authorize_device(call: Call[AuthorizeDevice, None]) -> Outcome:
     return await call.carry_out(intent, lambda known: Answer(200, show.sign_in_authorized(known)))
 
 
-@groups.AUTH.operation(
-    method="POST",
-    path="/v1/auth/device/test-authorize",
-    operation_id="test_authorize_device",
-    summary="Authorize a user code as the synthetic identity of a test run",
-    principals=TEST,
-    responses={200: SyntheticSignInBody},
-    idempotency="optional",
-    rate="internal",
-    errors=("not_found",),
-)
+@groups.AUTH.post("/v1/auth/device/test-authorize", "Authorize a user code as the synthetic identity of a test run")
+@Who(TEST)
+@Fencing(idempotency="optional", rate="internal")
+@Docs(SyntheticSignInBody, errors=("not_found",))
 async def test_authorize_device(call: Call[AuthorizeTestDevice, None]) -> Outcome:
     """Authorise a sign-in for the synthetic person of a test run; the ordinary poll mints the key."""
     test_run_id = call.body.test_run_id
@@ -126,16 +99,10 @@ async def test_authorize_device(call: Call[AuthorizeTestDevice, None]) -> Outcom
     )
 
 
-@groups.AUTH.operation(
-    method="POST",
-    path="/v1/auth/identity/resolve",
-    operation_id="resolve_identity",
-    summary="Find or create the person of an identity",
-    principals=INTERNAL,
-    responses={200: IdentityResolved},
-    idempotency="optional",
-    rate="internal",
-)
+@groups.AUTH.post("/v1/auth/identity/resolve", "Find or create the person of an identity")
+@Who(INTERNAL)
+@Fencing(idempotency="optional", rate="internal")
+@Docs(IdentityResolved)
 async def resolve_identity(call: Call[ResolveIdentity, None]) -> Outcome:
     """Find or create the person of an identity."""
     salt = call.services.store.installation_salt
@@ -143,18 +110,10 @@ async def resolve_identity(call: Call[ResolveIdentity, None]) -> Outcome:
     return await call.carry_out(intent, lambda known: Answer(200, show.identity_resolved(known)))
 
 
-@groups.AUTH.operation(
-    method="GET",
-    path="/device",
-    operation_id="show_device_page",
-    summary="Show how to authorize a user code, as a page",
-    principals=ANYONE,
-    responses={200: str},
-    rate="none",
-    extension=True,
-    content_type=HTML,
-    place=SIGN_IN,
-)
+@groups.AUTH.get("/device", "Show how to authorize a user code, as a page")
+@Who(ANYONE, place=SIGN_IN)
+@Fencing(rate="none")
+@Docs(str, extension=True, content_type=HTML)
 async def show_device_page(call: Call[None, DevicePageQuery]) -> Outcome:
     """Show the code of the link and the commands that authorise it."""
     return Outcome(200, device_page.render(call.services.settings.base_url, call.query.user_code), HEADERS)

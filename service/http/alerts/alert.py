@@ -24,6 +24,7 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import Caller, reading_for
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from service.http.edge.reading import answer_read, stored_answer
 from statemachines.alerts import no_alert
@@ -33,62 +34,36 @@ _PATH = "/v1/projects/{project_id}/alerts"
 _UNREAD = ("upstream_error", "upstream_timeout", "rate_limited")
 
 
-@groups.ALERTS.operation(
-    method="GET",
-    path=_PATH,
-    operation_id="list_alerts",
-    summary="List the alerts of a project",
-    principals=KEY,
-    responses={200: AlertList},
-    extension=True,
-)
+@groups.ALERTS.get(_PATH, "List the alerts of a project")
+@Who(KEY)
+@Docs(AlertList, extension=True)
 async def list_alerts(call: Call[None, None]) -> Answer:
     """List all alerts with their latest verdicts, newest first."""
     return Answer(200, alerts.listed(call.project_id, await alerts_of(call.services.store, call.project_id)))
 
 
-@groups.ALERTS.operation(
-    method="POST",
-    path=_PATH,
-    operation_id="create_alert",
-    summary="Create an alert",
-    principals=KEY,
-    responses={201: AlertCreated},
-    idempotency="optional",
-)
+@groups.ALERTS.post(_PATH, "Create an alert")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs({201: AlertCreated})
 async def create_alert(call: Call[CreateAlert, None]) -> Outcome:
     """Make an alert over a column of a blueprint, with frozen parameters."""
     wish = alerts.wish_of(call.body, body_schema(CreateAlert))
     return await call.carry_out(alerts.create(call.project_id, wish), lambda made: Answer(201, alerts.created(made)))
 
 
-@groups.ALERTS.operation(
-    method="GET",
-    path=f"{_PATH}/{{id}}",
-    operation_id="get_alert",
-    summary="Show an alert",
-    principals=KEY,
-    responses={200: AlertShown},
-    extension=True,
-    errors=("alert_not_found",),
-)
+@groups.ALERTS.get(f"{_PATH}/{{id}}", "Show an alert")
+@Who(KEY)
+@Docs(AlertShown, errors=("alert_not_found",), extension=True)
 async def get_alert(call: Call[None, None]) -> Answer:
     """Show an alert, its latest verdict and how late its evaluation is."""
     return Answer(200, alerts.alert(await _alert(call)))
 
 
-@groups.ALERTS.operation(
-    method="POST",
-    path=f"{_PATH}/preview",
-    operation_id="preview_alert",
-    summary="Show when an alert would have triggered",
-    principals=KEY,
-    responses={200: AlertPreview},
-    mutation=False,
-    idempotency="optional",
-    extension=True,
-    errors=_UNREAD,
-)
+@groups.ALERTS.post(f"{_PATH}/preview", "Show when an alert would have triggered")
+@Who(KEY)
+@Fencing(mutation=False, idempotency="optional")
+@Docs(AlertPreview, errors=_UNREAD, extension=True)
 async def preview_alert(call: Call[PreviewAlert, None]) -> Answer | Outcome:
     """Look back over some days without recording anything."""
     return await answer_read(call, partial(_preview, call))
@@ -104,16 +79,10 @@ async def _preview(call: Call[PreviewAlert, None]) -> Answer:
     return Answer(200, alerts.preview(call.project_id, wish, call.body.days, past))
 
 
-@groups.ALERTS.operation(
-    method="POST",
-    path=f"{_PATH}/{{id}}/evaluate",
-    operation_id="evaluate_alert",
-    summary="Evaluate an alert now",
-    principals=KEY,
-    responses={200: AlertEvaluated},
-    idempotency="optional",
-    errors=("alert_not_found", *_UNREAD),
-)
+@groups.ALERTS.post(f"{_PATH}/{{id}}/evaluate", "Evaluate an alert now")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(AlertEvaluated, errors=("alert_not_found", *_UNREAD))
 async def evaluate_alert(call: Call[EvaluateAlert, None]) -> Outcome:
     """Run the blueprint and record the verdict. A failed read records nothing."""
     stored = await stored_answer(call)
@@ -129,17 +98,10 @@ async def evaluate_alert(call: Call[EvaluateAlert, None]) -> Outcome:
     return await call.carry_out(alerts.record_look(row, found), lambda look: Answer(200, alerts.evaluated(look)))
 
 
-@groups.ALERTS.operation(
-    method="DELETE",
-    path=f"{_PATH}/{{id}}",
-    operation_id="delete_alert",
-    summary="Delete an alert",
-    principals=KEY,
-    fresh=True,
-    responses={200: AlertDeleted},
-    idempotency="optional",
-    errors=("alert_not_found",),
-)
+@groups.ALERTS.delete(f"{_PATH}/{{id}}", "Delete an alert")
+@Who(KEY, fresh=True)
+@Fencing(idempotency="optional")
+@Docs(AlertDeleted, errors=("alert_not_found",))
 async def delete_alert(call: Call[None, None]) -> Outcome:
     """Delete an alert and end its evaluation."""
     intent = alerts.delete(call.project_id, call.path["id"])

@@ -16,50 +16,34 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import Caller, reading_for
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from service.http.edge.reading import answer_read, server_timing
 from statemachines.kernel.machine import ReadFailed
 
 
-@groups.ANALYTICS.operation(
-    method="GET",
-    path="/v1/query-blueprints",
-    operation_id="list_query_blueprints",
-    summary="List the query blueprints",
-    principals=KEY,
-    responses={200: BlueprintCatalog},
-)
-async def list_blueprints(_: Call[None, None]) -> Answer:
+@groups.ANALYTICS.get("/v1/query-blueprints", "List the query blueprints")
+@Who(KEY)
+@Docs(BlueprintCatalog)
+async def list_query_blueprints(_: Call[None, None]) -> Answer:
     """List every blueprint, whole."""
     return Answer(200, asking.catalog())
 
 
-@groups.ANALYTICS.operation(
-    method="GET",
-    path="/v1/query-blueprints/{blueprint_id}",
-    operation_id="get_query_blueprint",
-    summary="Show a query blueprint",
-    principals=KEY,
-    responses={200: QueryBlueprint},
-    errors=("blueprint_not_found",),
-)
-async def get_blueprint(call: Call[None, None]) -> Answer:
+@groups.ANALYTICS.get("/v1/query-blueprints/{blueprint_id}", "Show a query blueprint")
+@Who(KEY)
+@Docs(QueryBlueprint, errors=("blueprint_not_found",))
+async def get_query_blueprint(call: Call[None, None]) -> Answer:
     """Show one blueprint."""
     return Answer(200, asking.blueprint(find_blueprint(call.path["blueprint_id"])))
 
 
-@groups.ANALYTICS.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/query-blueprints/{blueprint_id}/run",
-    operation_id="run_query_blueprint",
-    summary="Run a query blueprint in a project",
-    principals=KEY,
-    responses={200: BlueprintRun},
-    mutation=False,
-    idempotency="optional",
-    tables=True,
-    errors=("blueprint_not_found", "upstream_error", "upstream_timeout"),
+@groups.ANALYTICS.post(
+    "/v1/projects/{project_id}/query-blueprints/{blueprint_id}/run", "Run a query blueprint in a project"
 )
+@Who(KEY)
+@Fencing(mutation=False, idempotency="optional")
+@Docs(BlueprintRun, errors=("blueprint_not_found", "upstream_error", "upstream_timeout"), tables=True)
 async def run_query_blueprint(call: Call[RunBlueprint, None]) -> Answer | Outcome:
     """Count now, and answer with rows, evidence and freshness. Nothing is changed."""
     return await answer_read(call, partial(_run, call))
@@ -89,4 +73,4 @@ async def _run(call: Call[RunBlueprint, None]) -> Answer:
     return Answer(200, asking.run(call.project_id, asked, found))
 
 
-ENDPOINTS = [list_blueprints, get_blueprint, run_query_blueprint]
+ENDPOINTS = [list_query_blueprints, get_query_blueprint, run_query_blueprint]

@@ -18,6 +18,7 @@ from service.http.edge.answer.errors import UnsupportedMediaType
 from service.http.edge.answer.page import HEADERS, HTML
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.forms import media_of
 from service.http.edge.declare.operations import ANYONE
 
@@ -29,17 +30,10 @@ CACHED = {"cache-control": "public, max-age=3600"}
 PAGES = {200: str, 410: str, 502: str, 503: str, 504: str}
 
 
-@groups.AUTH.operation(
-    method="GET",
-    path=DOCUMENT_PATH,
-    operation_id="get_oauth_client",
-    summary="Read the OAuth client of this service, for an analytics provider",
-    principals=ANYONE,
-    responses={200: ClientMetadata},
-    rate="none",
-    extension=True,
-    sealed=True,
-)
+@groups.AUTH.get(DOCUMENT_PATH, "Read the OAuth client of this service, for an analytics provider")
+@Who(ANYONE)
+@Fencing(rate="none")
+@Docs(ClientMetadata, extension=True, sealed=True)
 async def get_oauth_client(call: Call[None, None]) -> Answer:
     """Show the document that is our client id. Raises ServiceUnavailable where the operator has another, or none."""
     document = call.services.providers.oauth.registration.document
@@ -54,19 +48,10 @@ async def get_oauth_client(call: Call[None, None]) -> Answer:
     return Answer(200, document, CACHED)
 
 
-@groups.AUTH.operation(
-    method="GET",
-    path=CALLBACK_PATH,
-    operation_id="return_from_provider",
-    summary="Come back from the analytics provider, as a page",
-    principals=ANYONE,
-    mutation=True,
-    responses=PAGES,
-    rate="device_poll",
-    flows=frozenset({"provider"}),
-    extension=True,
-    content_type=HTML,
-)
+@groups.AUTH.get(CALLBACK_PATH, "Come back from the analytics provider, as a page")
+@Who(ANYONE)
+@Fencing(mutation=True, rate="device_poll")
+@Docs(PAGES, extension=True, flows=frozenset({"provider"}), content_type=HTML)
 async def return_from_provider(call: Call[None, CallbackQuery]) -> Outcome:
     """Use the state up, and ask the human to compare the codes. A HEAD changes nothing."""
     query = call.query
@@ -82,20 +67,11 @@ async def return_from_provider(call: Call[None, CallbackQuery]) -> Outcome:
     )
 
 
-@groups.AUTH.operation(
-    method="POST",
-    path=CALLBACK_PATH,
-    operation_id="answer_provider_page",
-    summary="Answer the page: connect, or refuse",
-    principals=ANYONE,
-    responses=PAGES,
-    rate="device_poll",
-    max_body=MAX_FORM,
-    media_type=FORM,
-    flows=frozenset({"provider"}),
-    extension=True,
-    content_type=HTML,
-)
+@groups.AUTH.post(CALLBACK_PATH, "Answer the page: connect, or refuse")
+@Who(ANYONE)
+@Body(max_body=MAX_FORM, media_type=FORM)
+@Fencing(rate="device_poll")
+@Docs(PAGES, extension=True, flows=frozenset({"provider"}), content_type=HTML)
 async def answer_provider_page(call: Call[bytes, None]) -> Outcome:
     """Exchange the code if the human found the codes equal. Anything else is a refusal."""
     form = _read_form(call)

@@ -8,6 +8,7 @@ from service.analytics import connection
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import OWNER
 from statemachines.analytics import PENDING, ConnectionNotFound, Status
 from statemachines.projects.project import ProjectNotFound
@@ -17,18 +18,10 @@ FLOW = frozenset({"onboarding", "provider"})
 AnyCall = Call[ConnectRequest, None] | Call[PollRequest, None]
 
 
-@groups.AUTH.operation(
-    method="POST",
-    path="/v1/auth/provider",
-    operation_id="connect_provider",
-    summary="Request read access to the customer's analytics provider",
-    principals=OWNER,
-    owner=True,
-    responses={200: ConnectionStarted},
-    idempotency="optional",
-    flows=FLOW,
-    errors=("project_not_found", "service_unavailable"),
-)
+@groups.AUTH.post("/v1/auth/provider", "Request read access to the customer's analytics provider")
+@Who(OWNER, owner=True)
+@Fencing(idempotency="optional")
+@Docs(ConnectionStarted, errors=("project_not_found", "service_unavailable"), flows=FLOW)
 async def connect_provider(call: Call[ConnectRequest, None]) -> Outcome:
     """Begin a sign-in of the human who owns the provider project."""
     await _require_own(call, call.body.project_id)
@@ -36,18 +29,10 @@ async def connect_provider(call: Call[ConnectRequest, None]) -> Outcome:
     return await call.carry_out(intent, _started)
 
 
-@groups.AUTH.operation(
-    method="POST",
-    path="/v1/auth/provider/poll",
-    operation_id="poll_provider",
-    summary="Poll a request for read access",
-    principals=OWNER,
-    owner=True,
-    responses={200: ConnectionStatus},
-    idempotency="optional",
-    flows=FLOW,
-    errors=("not_found", "service_unavailable"),
-)
+@groups.AUTH.post("/v1/auth/provider/poll", "Poll a request for read access")
+@Who(OWNER, owner=True)
+@Fencing(idempotency="optional")
+@Docs(ConnectionStatus, errors=("not_found", "service_unavailable"), flows=FLOW)
 async def poll_provider(call: Call[PollRequest, None]) -> Outcome | Answer:
     """Show how a connection stands. One whose time is over expires."""
     row = await _find(call)

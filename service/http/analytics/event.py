@@ -8,27 +8,18 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.cases.intake.several import record_several
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.forms import BATCHES
 from service.http.edge.declare.operations import SENDERS
 from service.ingest.items import take_analytics
 from service.provider import sources, team
 
 
-@groups.INGEST.operation(
-    method="POST",
-    path="/v1/analytics/",
-    operation_id="record_analytics_event",
-    summary="Record a product event",
-    principals=SENDERS,
-    strict=False,
-    max_body=MAX_INGEST_BYTES,
-    responses={202: AnalyticsAccepted},
-    idempotency="optional",
-    text_plain=True,
-    adjusts=True,
-    forms=BATCHES,
-    unpacked=MAX_INGEST_BYTES,
-)
+@groups.INGEST.post("/v1/analytics/", "Record a product event")
+@Who(SENDERS)
+@Body(max_body=MAX_INGEST_BYTES, strict=False, text_plain=True, adjusts=True, forms=BATCHES, unpacked=MAX_INGEST_BYTES)
+@Fencing(idempotency="optional")
+@Docs({202: AnalyticsAccepted})
 async def record_analytics_event(call: Call[AnalyticsEvent, None]) -> Outcome | Answer:
     """Store an analytics event, or many."""
     if call.form is not None:
@@ -36,14 +27,9 @@ async def record_analytics_event(call: Call[AnalyticsEvent, None]) -> Outcome | 
     return await call.services.intake.submit(take_analytics(call.sender, call.body, call.raw_body, call.adjustments))
 
 
-@groups.INGEST.operation(
-    method="GET",
-    path="/v1/analytics/browser-config",
-    operation_id="read_browser_config",
-    summary="Read the capture settings of a browser",
-    principals=SENDERS,
-    responses={200: BrowserConfig},
-)
+@groups.INGEST.get("/v1/analytics/browser-config", "Read the capture settings of a browser")
+@Who(SENDERS)
+@Docs(BrowserConfig)
 async def read_browser_config(call: Call[None, None]) -> Answer:
     """Say whether sessions are recorded. The fence closes this to a DSN as well (G-131)."""
     await call.services.authenticator.admit(call.principal, call.project_id, call.operation)

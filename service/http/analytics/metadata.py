@@ -18,6 +18,7 @@ from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import KEY
 from statemachines.kernel.machine import ReadFailed
 
@@ -27,15 +28,9 @@ _NOTHING = "No such events came in within the window. Send events with POST /v1/
 _MORE = "There may be more: repeat with a larger `limit`."
 
 
-@groups.ANALYTICS.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/event-names",
-    operation_id="list_event_names",
-    summary="List the names of a project's events",
-    principals=KEY,
-    responses={200: EventNames},
-    errors=("rate_limited", "upstream_error", "upstream_timeout"),
-)
+@groups.ANALYTICS.get("/v1/projects/{project_id}/event-names", "List the names of a project's events")
+@Who(KEY)
+@Docs(EventNames, errors=("rate_limited", "upstream_error", "upstream_timeout"))
 async def list_event_names(call: Call[None, EventNamesQuery]) -> Answer:
     """List names with rows, people and times, most rows first."""
     days, limit = call.query.days, call.query.limit
@@ -57,15 +52,11 @@ async def list_event_names(call: Call[None, EventNamesQuery]) -> Answer:
     return Answer(200, body)
 
 
-@groups.ANALYTICS.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/event-property-keys",
-    operation_id="list_event_property_keys",
-    summary="List the keys of the properties of a project's events",
-    principals=KEY,
-    responses={200: PropertyKeys},
-    errors=("invalid_payload", "rate_limited", "upstream_error", "upstream_timeout"),
+@groups.ANALYTICS.get(
+    "/v1/projects/{project_id}/event-property-keys", "List the keys of the properties of a project's events"
 )
+@Who(KEY)
+@Docs(PropertyKeys, errors=("invalid_payload", "rate_limited", "upstream_error", "upstream_timeout"))
 async def list_event_property_keys(call: Call[None, PropertyKeysQuery]) -> Answer:
     """List keys with rows and types, most rows first, and never a value."""
     days, limit = call.query.days, call.query.limit

@@ -18,23 +18,16 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import Caller, reading_for
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from service.http.edge.reading import answer_read, server_timing
 from statemachines.kernel.machine import ReadFailed
 
 
-@groups.ANALYTICS.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/analytics/query",
-    operation_id="query_analytics",
-    summary="Run an analytics query in a project",
-    principals=KEY,
-    responses={200: QueryAnswer},
-    mutation=False,
-    idempotency="optional",
-    tables=True,
-    errors=("upstream_error", "upstream_timeout"),
-)
+@groups.ANALYTICS.post("/v1/projects/{project_id}/analytics/query", "Run an analytics query in a project")
+@Who(KEY)
+@Fencing(mutation=False, idempotency="optional")
+@Docs(QueryAnswer, errors=("upstream_error", "upstream_timeout"), tables=True)
 async def query_analytics(call: Call[QueryInput, None]) -> Answer | Outcome:
     """Answer with rows, evidence and freshness; nothing is changed."""
     return await answer_read(call, partial(_query, call))

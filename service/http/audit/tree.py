@@ -11,6 +11,7 @@ from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import ANYONE
 from service.tlog.tiles import parse_tile_path
 
@@ -20,34 +21,18 @@ BRIEFLY = {"cache-control": "public, max-age=1"}
 FOR_GOOD = {"cache-control": "public, max-age=31536000, immutable"}
 
 
-@groups.LOG.operation(
-    method="GET",
-    path="/v1/log/checkpoint",
-    operation_id="get_log_checkpoint",
-    summary="Read the newest signed checkpoint of the log",
-    principals=ANYONE,
-    responses={200: str},
-    content_type=CHECKPOINT_TYPE,
-    errors=("checkpoint_not_found",),
-    extension=True,
-)
+@groups.LOG.get("/v1/log/checkpoint", "Read the newest signed checkpoint of the log")
+@Who(ANYONE)
+@Docs(str, errors=("checkpoint_not_found",), extension=True, content_type=CHECKPOINT_TYPE)
 async def get_log_checkpoint(call: Call[None, None]) -> Outcome:
     """Show the note as it was signed, with the signatures of witnesses."""
     found = await call.services.tree.signed()
     return Outcome(HTTPStatus.OK, found.text.encode(), BRIEFLY)
 
 
-@groups.LOG.operation(
-    method="GET",
-    path="/v1/log/tile/{level}/{tile}",
-    operation_id="get_log_tile",
-    summary="Read a tile of the log's Merkle tree",
-    principals=ANYONE,
-    responses={200: bytes},
-    content_type=TILE_TYPE,
-    errors=("tile_not_found",),
-    extension=True,
-)
+@groups.LOG.get("/v1/log/tile/{level}/{tile}", "Read a tile of the log's Merkle tree")
+@Who(ANYONE)
+@Docs(bytes, errors=("tile_not_found",), extension=True, content_type=TILE_TYPE)
 async def get_log_tile(call: Call[None, None]) -> Outcome:
     """Show the hashes of a tile of the signed tree, full or partial."""
     wanted = parse_tile_path(call.path["level"], call.path["tile"].removeprefix("/"))
@@ -57,16 +42,9 @@ async def get_log_tile(call: Call[None, None]) -> Outcome:
     return Outcome(HTTPStatus.OK, hashes, FOR_GOOD)
 
 
-@groups.LOG.operation(
-    method="GET",
-    path="/v1/log/proof/inclusion",
-    operation_id="get_inclusion_proof",
-    summary="Prove that a position is in the log",
-    principals=ANYONE,
-    responses={200: InclusionProof},
-    errors=("invalid_payload", "checkpoint_not_found", "log_size_not_found"),
-    extension=True,
-)
+@groups.LOG.get("/v1/log/proof/inclusion", "Prove that a position is in the log")
+@Who(ANYONE)
+@Docs(InclusionProof, errors=("invalid_payload", "checkpoint_not_found", "log_size_not_found"), extension=True)
 async def get_inclusion_proof(call: Call[None, InclusionQuery]) -> Answer:
     """Prove it for any tree up to the signed size."""
     position, size = call.query.position, call.query.size
@@ -82,16 +60,9 @@ async def get_inclusion_proof(call: Call[None, InclusionQuery]) -> Answer:
     return Answer(HTTPStatus.OK, tree.inclusion(position, size, proven))
 
 
-@groups.LOG.operation(
-    method="GET",
-    path="/v1/log/proof/consistency",
-    operation_id="get_consistency_proof",
-    summary="Prove that the log has only grown between two sizes",
-    principals=ANYONE,
-    responses={200: ConsistencyProof},
-    errors=("invalid_payload", "checkpoint_not_found", "log_size_not_found"),
-    extension=True,
-)
+@groups.LOG.get("/v1/log/proof/consistency", "Prove that the log has only grown between two sizes")
+@Who(ANYONE)
+@Docs(ConsistencyProof, errors=("invalid_payload", "checkpoint_not_found", "log_size_not_found"), extension=True)
 async def get_consistency_proof(call: Call[None, ConsistencyQuery]) -> Answer:
     """Prove it between any trees up to the signed size."""
     old, new = call.query.old, call.query.new

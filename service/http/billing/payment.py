@@ -24,6 +24,7 @@ from service.fairness.turns import PAYMENTS
 from service.http.edge.body.gate import check_body, check_values
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.headers import head_of
 from service.http.edge.declare.operations import ANYONE, KEY
 
@@ -34,16 +35,10 @@ SIGNATURE_HEADERS = frozenset({"provider-signature", "stripe-signature"})
 AnyCall = Call[CheckoutRequest, None] | Call[PortalRequest, None]
 
 
-@groups.USAGE_BILLING.operation(
-    method="POST",
-    path="/v1/billing/checkout",
-    operation_id="start_billing_checkout",
-    summary="Get a link to subscribe your account to a plan",
-    principals=KEY,
-    responses={200: CheckoutStarted},
-    idempotency="optional",
-    errors=("payment_provider_unavailable",),
-)
+@groups.USAGE_BILLING.post("/v1/billing/checkout", "Get a link to subscribe your account to a plan")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(CheckoutStarted, errors=("payment_provider_unavailable",))
 async def start_billing_checkout(call: Call[CheckoutRequest, None]) -> Outcome:
     """Have the provider make a page for the account's person; another plan replaces the one that the account has."""
     wish, services = call.body, call.services
@@ -67,16 +62,10 @@ async def start_billing_checkout(call: Call[CheckoutRequest, None]) -> Outcome:
     return await call.carry_out(_known(page), lambda made: Answer(200, usage.checkout(wish.plan, made)))
 
 
-@groups.USAGE_BILLING.operation(
-    method="POST",
-    path="/v1/billing/portal",
-    operation_id="open_billing_portal",
-    summary="Get a link to change or cancel your subscription",
-    principals=KEY,
-    responses={200: PortalStarted},
-    idempotency="optional",
-    errors=("payment_provider_unavailable",),
-)
+@groups.USAGE_BILLING.post("/v1/billing/portal", "Get a link to change or cancel your subscription")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(PortalStarted, errors=("payment_provider_unavailable",))
 async def open_billing_portal(call: Call[PortalRequest, None]) -> Outcome:
     """Have the provider open its page for the account's person."""
     services = call.services
@@ -88,16 +77,10 @@ async def open_billing_portal(call: Call[PortalRequest, None]) -> Outcome:
     return await call.carry_out(_known(page), lambda made: Answer(200, usage.portal(made)))
 
 
-@groups.USAGE_BILLING.operation(
-    method="POST",
-    path="/v1/billing/webhook",
-    operation_id="receive_billing_webhook",
-    summary="Receive a notification of the payment provider",
-    principals=ANYONE,
-    strict=False,
-    responses={200: NotificationTaken},
-    errors=("invalid_signature",),
-)
+@groups.USAGE_BILLING.post("/v1/billing/webhook", "Receive a notification of the payment provider")
+@Who(ANYONE)
+@Body(strict=False)
+@Docs(NotificationTaken, errors=("invalid_signature",))
 async def receive_billing_webhook(call: Call[bytes, None]) -> Answer:
     """Check the signature over the bytes as they came, then record what they say of a subscription."""
     services, terms = call.services, call.services.settings.terms

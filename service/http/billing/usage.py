@@ -11,31 +11,22 @@ from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import KEY
 
 
-@groups.USAGE_BILLING.operation(
-    method="GET",
-    path="/v1/usage",
-    operation_id="get_usage",
-    summary="Read the usage of your account in a month",
-    principals=KEY,
-    responses={200: Usage},
-)
+@groups.USAGE_BILLING.get("/v1/usage", "Read the usage of your account in a month")
+@Who(KEY)
+@Docs(Usage)
 async def get_usage(call: Call[None, UsageQuery]) -> Answer:
     """Show what the account's projects have sent, and how that stands against its plan."""
     standing = await _standing(call)
     return Answer(200, usage.usage(standing, _upgrade(call, standing)))
 
 
-@groups.USAGE_BILLING.operation(
-    method="GET",
-    path="/v1/billing/status",
-    operation_id="get_billing_status",
-    summary="Read the plan, payment and quota of your account",
-    principals=KEY,
-    responses={200: BillingStatus},
-)
+@groups.USAGE_BILLING.get("/v1/billing/status", "Read the plan, payment and quota of your account")
+@Who(KEY)
+@Docs(BillingStatus)
 async def get_billing_status(call: Call[None, UsageQuery]) -> Answer:
     """Show what the account has, how its payment stands, and how a month stands against its plan (R-BILL-05)."""
     terms, sold = call.services.settings.terms, call.services.payments.configured
@@ -58,14 +49,9 @@ def _upgrade(call: Call[None, UsageQuery], standing: AccountStanding) -> Upgrade
     return usage.upgrade(larger, sold=call.services.payments.configured)
 
 
-@groups.USAGE_BILLING.operation(
-    method="GET",
-    path="/v1/usage/history",
-    operation_id="get_usage_history",
-    summary="Read the usage of your account by day",
-    principals=KEY,
-    responses={200: UsageHistory},
-)
+@groups.USAGE_BILLING.get("/v1/usage/history", "Read the usage of your account by day")
+@Who(KEY)
+@Docs(UsageHistory)
 async def get_usage_history(call: Call[None, HistoryQuery]) -> Answer:
     """Show the last days, those on which nothing came included."""
     now = await call.services.store.now()

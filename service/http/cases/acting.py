@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,7 @@ from service.eventstore.declare.commands import Answer, Outcome, retry_moved
 from service.http.cases.located import CASE_LOCATED
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Endpoint, Handler
+from service.http.edge.declare.endpoint import Declare, Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from statemachines.cases.case import Merge
 
@@ -23,46 +22,41 @@ _ERRORS = ("case_not_found", "case_revision_stale", "case_not_actionable")
 
 def _act(
     step: str,
-    operation_id: str,
     summary: str,
     *,
     answer: tuple[int, type[Any]] = (200, CaseActed),
     exclusive: bool = False,
-) -> Callable[[Handler], Endpoint]:
+) -> Declare:
     """Declare what a member does to a case. An `exclusive` step is not taken while somebody works on the case."""
-    return groups.CASES.operation(
-        method="POST",
-        path=f"/v1/cases/{{case_id}}/{step}",
-        operation_id=operation_id,
-        summary=summary,
-        principals=KEY,
-        subject=CASE_LOCATED,
-        responses=dict([answer]),
-        idempotency="optional",
-        extension=True,
-        errors=(*_ERRORS, "case_already_claimed") if exclusive else _ERRORS,
+    errors = (*_ERRORS, "case_already_claimed") if exclusive else _ERRORS
+    return groups.CASES.post(
+        f"/v1/cases/{{case_id}}/{step}",
+        summary,
+        Who(KEY, subject=CASE_LOCATED),
+        Fencing(idempotency="optional"),
+        Docs(dict([answer]), errors=errors, extension=True),
     )
 
 
-@_act("resolve", "resolve_case", "Close a case")
+@_act("resolve", "Close a case")
 async def resolve_case(call: Call[ActOnCase, None]) -> Outcome:
     """Close a case; an error of a release that was deployed later opens it again (G-144)."""
     return await call.carry_out(commands.resolve(call.project_id, call.subject.id, call.body.case_revision), _acted)
 
 
-@_act("ignore", "ignore_case", "Ignore a case")
+@_act("ignore", "Ignore a case")
 async def ignore_case(call: Call[ActOnCase, None]) -> Outcome:
     """Ignore a case until a member reopens it."""
     return await call.carry_out(commands.ignore(call.project_id, call.subject.id, call.body.case_revision), _acted)
 
 
-@_act("reopen", "reopen_case", "Reopen a case")
+@_act("reopen", "Reopen a case")
 async def reopen_case(call: Call[ActOnCase, None]) -> Outcome:
     """Bring a resolved or ignored case back."""
     return await call.carry_out(commands.reopen(call.project_id, call.subject.id, call.body.case_revision), _acted)
 
 
-@_act("assign", "assign_case", "Assign a case to a member")
+@_act("assign", "Assign a case to a member")
 async def assign_case(call: Call[AssignCase, None]) -> Outcome:
     """Assign a case to a member, or to nobody."""
     body = call.body
@@ -71,7 +65,7 @@ async def assign_case(call: Call[AssignCase, None]) -> Outcome:
     )
 
 
-@_act("comments", "comment_on_case", "Comment on a case", answer=(201, CaseCommented))
+@_act("comments", "Comment on a case", answer=(201, CaseCommented))
 async def comment_on_case(call: Call[CommentOnCase, None]) -> Outcome:
     """Write a comment, in the name of the person whose key is used."""
     body = call.body
@@ -81,7 +75,7 @@ async def comment_on_case(call: Call[CommentOnCase, None]) -> Outcome:
     return await call.carry_out(intent, lambda written: Answer(201, show.commented(written)))
 
 
-@_act("merge", "merge_case", "Merge a case into another", exclusive=True)
+@_act("merge", "Merge a case into another", exclusive=True)
 async def merge_case(call: Call[MergeCase, None]) -> Outcome:
     """Let the errors of a case go into another one from now on; `case_revision` is that of the case merged."""
     return await retry_moved(partial(_merge, call))
@@ -93,7 +87,7 @@ async def _merge(call: Call[MergeCase, None]) -> Outcome:
     return await call.carry_out(intent, _acted)
 
 
-@_act("split", "split_case", "Split a merged fingerprint off a case", exclusive=True)
+@_act("split", "Split a merged fingerprint off a case", exclusive=True)
 async def split_case(call: Call[SplitCase, None]) -> Outcome:
     """Let the errors of a fingerprint that was merged into this case be a case of their own again."""
     return await retry_moved(partial(_split, call))

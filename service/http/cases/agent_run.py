@@ -11,21 +11,15 @@ from service.http.cases.located import CASE_LOCATED
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from statemachines.cases import agent_run
 
 
-@groups.CASES.operation(
-    method="POST",
-    path="/v1/cases/{case_id}/runs",
-    operation_id="create_case_run",
-    summary="Record an agent's work on a case",
-    principals=KEY,
-    subject=CASE_LOCATED,
-    responses={201: AgentRunRecordedBody},
-    idempotency="optional",
-    errors=("case_not_found", "case_not_actionable"),
-)
+@groups.CASES.post("/v1/cases/{case_id}/runs", "Record an agent's work on a case")
+@Who(KEY, subject=CASE_LOCATED)
+@Fencing(idempotency="optional")
+@Docs({201: AgentRunRecordedBody}, errors=("case_not_found", "case_not_actionable"))
 async def create_case_run(call: Call[RecordAgentRun, None]) -> Outcome:
     """Record a run; one that found the case to be noise takes it out of attention."""
     body = call.body

@@ -14,6 +14,7 @@ from service.http.cases.located import CASE_LOCATED
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import KEY, KEY_OR_RUNNER
 from service.runs import decision
 from service.runs import decision as show_decision
@@ -21,15 +22,9 @@ from service.runs import decision as show_decision
 _RECORD = reads.record_with(decision.STANDING)
 
 
-@groups.CASES.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/cases",
-    operation_id="list_cases",
-    summary="List cases",
-    principals=KEY,
-    responses={200: CaseList},
-    flows=frozenset({"automation"}),
-)
+@groups.CASES.get("/v1/projects/{project_id}/cases", "List cases")
+@Who(KEY)
+@Docs(CaseList, flows=frozenset({"automation"}))
 async def list_cases(call: Call[None, CaseQuery]) -> Answer:
     """List cases, newest first unless another order is asked for (R-CASE-11).
 
@@ -65,18 +60,9 @@ async def _page(call: Call[None, CaseQuery], wanted: CaseFilter) -> tuple[list[L
     return page(found, query, lambda case: case.place_by(order), order)
 
 
-@groups.CASES.operation(
-    method="GET",
-    path="/v1/cases/{case_id}",
-    operation_id="read_case",
-    summary="Read a case",
-    principals=KEY_OR_RUNNER,
-    scope="cases:read",
-    subject=CASE_LOCATED,
-    responses={200: CaseRecord},
-    flows=frozenset({"automation"}),
-    errors=("case_not_found", "claim_required"),
-)
+@groups.CASES.get("/v1/cases/{case_id}", "Read a case")
+@Who(KEY_OR_RUNNER, scope="cases:read", subject=CASE_LOCATED)
+@Docs(CaseRecord, errors=("case_not_found", "claim_required"), flows=frozenset({"automation"}))
 async def read_case(call: Call[None, None]) -> Answer:
     """Show a case in full and why it is or is not worked on; a runner sees it only while it holds it (R-CASE-14)."""
     store, project_id, case_id = call.services.store, call.project_id, call.subject.id

@@ -17,20 +17,13 @@ from service.http.cases.located import CASE_LOCATED
 from service.http.edge.answer.paging import encode_cursor, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import KEY
 
 
-@groups.CASES.operation(
-    method="GET",
-    path="/v1/cases/{case_id}/events",
-    operation_id="list_case_events",
-    summary="List the stored errors of a case",
-    principals=KEY,
-    subject=CASE_LOCATED,
-    responses={200: CaseEventList},
-    extension=True,
-    errors=("case_not_found",),
-)
+@groups.CASES.get("/v1/cases/{case_id}/events", "List the stored errors of a case")
+@Who(KEY, subject=CASE_LOCATED)
+@Docs(CaseEventList, errors=("case_not_found",), extension=True)
 async def list_case_events(call: Call[None, CaseEventQuery]) -> Answer:
     """List the stored errors of a case and of those merged into it, newest first, as they were stored."""
     store, project_id, query = call.services.store, call.project_id, call.query
@@ -50,17 +43,9 @@ async def list_case_events(call: Call[None, CaseEventQuery]) -> Answer:
     return Answer(200, show.page(project_id, family, texts, encode_cursor(place) if more else None))
 
 
-@groups.CASES.operation(
-    method="GET",
-    path="/v1/cases/{case_id}/events/{event_id}",
-    operation_id="get_case_event",
-    summary="Read a stored error of a case with its sources",
-    principals=KEY,
-    subject=CASE_LOCATED,
-    responses={200: CaseEventRecord},
-    extension=True,
-    errors=("case_not_found", "event_not_found"),
-)
+@groups.CASES.get("/v1/cases/{case_id}/events/{event_id}", "Read a stored error of a case with its sources")
+@Who(KEY, subject=CASE_LOCATED)
+@Docs(CaseEventRecord, errors=("case_not_found", "event_not_found"), extension=True)
 async def get_case_event(call: Call[None, None]) -> Answer:
     """Show a stored error with its frames resolved by source maps and with the lines around them."""
     store, project_id = call.services.store, call.project_id
@@ -73,17 +58,9 @@ async def get_case_event(call: Call[None, None]) -> Answer:
     return Answer(200, show.record(project_id, family, shown, held, found, beside, written))
 
 
-@groups.CASES.operation(
-    method="GET",
-    path="/v1/cases/{case_id}/common",
-    operation_id="get_case_common",
-    summary="Count what the stored errors of a case have in common",
-    principals=KEY,
-    subject=CASE_LOCATED,
-    responses={200: CaseCommon},
-    extension=True,
-    errors=("case_not_found",),
-)
+@groups.CASES.get("/v1/cases/{case_id}/common", "Count what the stored errors of a case have in common")
+@Who(KEY, subject=CASE_LOCATED)
+@Docs(CaseCommon, errors=("case_not_found",), extension=True)
 async def get_case_common(call: Call[None, None]) -> Answer:
     """Count environments, releases and tags over all stored errors of a case and of those merged into it."""
     store, project_id = call.services.store, call.project_id

@@ -10,19 +10,13 @@ from service.eventstore.declare.commands import Answer
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import KEY
 
 
-@groups.CASES.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/feedback-reports",
-    operation_id="list_feedback_reports",
-    summary="List feedback reports",
-    principals=KEY,
-    responses={200: FeedbackReportList},
-    extension=True,
-    errors=("case_not_found",),
-)
+@groups.CASES.get("/v1/projects/{project_id}/feedback-reports", "List feedback reports")
+@Who(KEY)
+@Docs(FeedbackReportList, errors=("case_not_found",), extension=True)
 async def list_feedback_reports(call: Call[None, FeedbackReportQuery]) -> Answer:
     """List feedback reports, newest first: of a case with those merged into it, of no case, or all."""
     store, project_id, query = call.services.store, call.project_id, call.query

@@ -11,6 +11,7 @@ from service.eventstore.declare.commands import Answer
 from service.http.cases.located import CASE_LOCATED
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import KEY
 from service.provider.listing import PersonAtProvider, person_at_provider
 
@@ -19,16 +20,9 @@ _SOME = "Read one person's errors with GET /v1/projects/{project_id}/users/{dist
 _NONE = "These errors name no person. Send `user.id` with your errors to see the people affected."
 
 
-@groups.CASES.operation(
-    method="GET",
-    path="/v1/cases/{case_id}/users",
-    operation_id="list_case_users",
-    summary="List the people affected by a case",
-    principals=KEY,
-    subject=CASE_LOCATED,
-    responses={200: CaseUsers},
-    errors=("case_not_found",),
-)
+@groups.CASES.get("/v1/cases/{case_id}/users", "List the people affected by a case")
+@Who(KEY, subject=CASE_LOCATED)
+@Docs(CaseUsers, errors=("case_not_found",))
 async def list_case_users(call: Call[None, None]) -> Answer:
     """List the people affected by a case, most often first."""
     found = await people.users_of_case(call.services.store, call.project_id, call.subject.id)
@@ -37,14 +31,9 @@ async def list_case_users(call: Call[None, None]) -> Answer:
     return Answer(200, body)
 
 
-@groups.CASES.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/users",
-    operation_id="list_users",
-    summary="List the people affected by errors in a project",
-    principals=KEY,
-    responses={200: ProjectUsers},
-)
+@groups.CASES.get("/v1/projects/{project_id}/users", "List the people affected by errors in a project")
+@Who(KEY)
+@Docs(ProjectUsers)
 async def list_users(call: Call[None, UsersQuery]) -> Answer:
     """List the people affected by errors in a project lately, most often first."""
     query = call.query
@@ -62,15 +51,9 @@ async def list_users(call: Call[None, UsersQuery]) -> Answer:
     return Answer(200, body)
 
 
-@groups.CASES.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/users/{distinct_id}/summary",
-    operation_id="get_user_summary",
-    summary="Read a summary of a person",
-    principals=KEY,
-    responses={200: PersonSummary},
-    errors=("invalid_payload",),
-)
+@groups.CASES.get("/v1/projects/{project_id}/users/{distinct_id}/summary", "Read a summary of a person")
+@Who(KEY)
+@Docs(PersonSummary, errors=("invalid_payload",))
 async def get_user_summary(call: Call[None, None]) -> Answer:
     """Show a person. An unknown one has empty lists (G-055)."""
     distinct_id = _distinct_id(call)

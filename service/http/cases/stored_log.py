@@ -15,18 +15,13 @@ from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import encode_cursor, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import KEY
 
 
-@groups.CASES.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/logs",
-    operation_id="list_logs",
-    summary="List the stored records below error",
-    principals=KEY,
-    responses={200: StoredLogList},
-    extension=True,
-)
+@groups.CASES.get("/v1/projects/{project_id}/logs", "List the stored records below error")
+@Who(KEY)
+@Docs(StoredLogList, extension=True)
 async def list_logs(call: Call[None, StoredLogQuery]) -> Answer:
     """List the records of a project that belong to no case, as they were stored, newest first."""
     query, end = call.query, start_of(call.query)

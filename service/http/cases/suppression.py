@@ -24,33 +24,24 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from statemachines.cases.suppression import Action
 
 
-@groups.CASES.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/suppressions",
-    operation_id="list_suppressions",
-    summary="List suppression rules",
-    principals=KEY,
-    responses={200: SuppressionList},
-)
+@groups.CASES.get("/v1/projects/{project_id}/suppressions", "List suppression rules")
+@Who(KEY)
+@Docs(SuppressionList)
 async def list_suppressions(call: Call[None, None]) -> Answer:
     """List the rules of a project, newest first."""
     rules = await suppressing.rules_of(call.services.store, call.project_id)
     return Answer(200, show.listed(call.project_id, rules))
 
 
-@groups.CASES.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/suppressions",
-    operation_id="create_suppression",
-    summary="Create a suppression rule",
-    principals=KEY,
-    responses={201: SuppressionCreated},
-    idempotency="optional",
-)
+@groups.CASES.post("/v1/projects/{project_id}/suppressions", "Create a suppression rule")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs({201: SuppressionCreated})
 async def create_suppression(call: Call[CreateSuppression, None]) -> Outcome:
     """Make a rule; it counts for errors from the answer on, and soon for the cases that are there."""
     body = call.body
@@ -67,16 +58,10 @@ async def create_suppression(call: Call[CreateSuppression, None]) -> Outcome:
     return await call.carry_out(intent, lambda rule: Answer(201, show.created(call.project_id, rule)))
 
 
-@groups.CASES.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/suppressions/preview",
-    operation_id="preview_suppression",
-    summary="Preview the matches of a suppression rule",
-    principals=KEY,
-    mutation=False,
-    responses={200: SuppressionPreview},
-    extension=True,
-)
+@groups.CASES.post("/v1/projects/{project_id}/suppressions/preview", "Preview the matches of a suppression rule")
+@Who(KEY)
+@Fencing(mutation=False)
+@Docs(SuppressionPreview, extension=True)
 async def preview_suppression(call: Call[PreviewSuppression, None]) -> Answer:
     """Count the cases and errors that a pattern matches; nothing is changed."""
     pattern = call.body.fingerprint_pattern
@@ -84,17 +69,10 @@ async def preview_suppression(call: Call[PreviewSuppression, None]) -> Answer:
     return Answer(200, show.previewed(call.project_id, pattern, found))
 
 
-@groups.CASES.operation(
-    method="DELETE",
-    path="/v1/projects/{project_id}/suppressions/{suppression_id}",
-    operation_id="remove_suppression",
-    summary="Remove a suppression rule",
-    principals=KEY,
-    responses={200: SuppressionRemoved},
-    idempotency="optional",
-    extension=True,
-    errors=("not_found",),
-)
+@groups.CASES.delete("/v1/projects/{project_id}/suppressions/{suppression_id}", "Remove a suppression rule")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(SuppressionRemoved, errors=("not_found",), extension=True)
 async def remove_suppression(call: Call[None, None]) -> Outcome:
     """Take a rule away; what it did to cases stays done."""
     intent = suppressing.remove(call.project_id, call.path["suppression_id"])

@@ -19,6 +19,7 @@ from service.http.contracts.faults import read_document
 from service.http.edge.answer.errors import RateLimited
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from service.runs import backtesting
 from service.runs import shown as show_backtest
@@ -37,20 +38,14 @@ _turns = Turns(places=AT_ONCE, per_tenant=1, waiting=MOST_WAITING)
 """The places of this process: one an account, so that none holds all of them, and in turn (P27)."""
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/automation-contract/backtest",
-    operation_id="backtest_automation_contract",
-    summary="Test a contract on past days, without recording anything",
-    principals=KEY,
-    max_body=MAX_CONTRACT_BYTES,
-    responses={200: Backtest},
-    mutation=False,
-    idempotency="optional",
-    extension=True,
-    errors=("rate_limited",),
+@groups.AUTOMATION.post(
+    "/v1/projects/{project_id}/automation-contract/backtest", "Test a contract on past days, without recording anything"
 )
-async def backtest_contract(call: Call[BacktestInput, None]) -> Answer:
+@Who(KEY)
+@Body(max_body=MAX_CONTRACT_BYTES)
+@Fencing(mutation=False, idempotency="optional")
+@Docs(Backtest, errors=("rate_limited",), extension=True)
+async def backtest_automation_contract(call: Call[BacktestInput, None]) -> Answer:
     """Say what the contract would have issued, and why not; one an account and two a process at a time."""
     document = await call.work_on_body(partial(read_document, call.body.automations, BacktestInput))
     names = [automation.automation_id for automation in document.automations]
@@ -99,4 +94,4 @@ def _too_much() -> InvalidPayload:
     )
 
 
-ENDPOINTS = [backtest_contract]
+ENDPOINTS = [backtest_automation_contract]

@@ -36,6 +36,7 @@ from service.http.contracts.faults import read_document
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY, OWNER
 from service.ids import new_id
 from service.runs import sweep
@@ -86,72 +87,45 @@ def _enabled_before(project_id: str, wish: EnableWish, unit: Unit, stored: Store
     return _enabled(contracts.enabled_before(unit, project_id, wish, answered))
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path=f"{_PATH}/validate",
-    operation_id="validate_automation_contract",
-    summary="Check a contract input and the project's readiness, without saving anything",
-    principals=KEY,
-    max_body=MAX_CONTRACT_BYTES,
-    responses={200: ContractValidation},
-    mutation=False,
-    idempotency="optional",
+@groups.AUTOMATION.post(
+    f"{_PATH}/validate", "Check a contract input and the project's readiness, without saving anything"
 )
-async def validate_contract(call: Call[ContractInput, None]) -> Answer:
+@Who(KEY)
+@Body(max_body=MAX_CONTRACT_BYTES)
+@Fencing(mutation=False, idempotency="optional")
+@Docs(ContractValidation)
+async def validate_automation_contract(call: Call[ContractInput, None]) -> Answer:
     """Say everything that a save would refuse and everything that an enable would miss (R-AUT-01)."""
     checked = await call.work_on_body(partial(check_contract, call.body.automations))
     examined = await contracts.examine(call.services.store, call.project_id, call.body.automations, checked)
     return Answer(200, await call.work_on_body(partial(contracts.validation, call.project_id, examined)))
 
 
-@groups.AUTOMATION.operation(
-    method="PUT",
-    path=_PATH,
-    operation_id="put_automation_contract",
-    summary="Save a disabled contract, new or in place of the current one",
-    principals=OWNER,
-    owner=True,
-    max_body=MAX_CONTRACT_BYTES,
-    responses={201: AutomationContract, 200: AutomationContract},
-    if_match="optional",
-    idempotency="optional",
-)
-async def put_contract(call: Call[ContractInput, None]) -> Outcome:
+@groups.AUTOMATION.put(_PATH, "Save a disabled contract, new or in place of the current one")
+@Who(OWNER, owner=True)
+@Body(max_body=MAX_CONTRACT_BYTES)
+@Fencing(if_match="optional", idempotency="optional")
+@Docs({201: AutomationContract, 200: AutomationContract})
+async def put_automation_contract(call: Call[ContractInput, None]) -> Outcome:
     """Save a contract with everything off (R-AUT-02 to R-AUT-04)."""
     document = await call.work_on_body(partial(read_document, call.body.automations, ContractInput))
     intent = contracts.save(call.project_id, document, if_match=call.if_match, saved_by=call.user_id)
     return await call.carry_out(intent, _saved)
 
 
-@groups.AUTOMATION.operation(
-    method="GET",
-    path=_PATH,
-    operation_id="get_automation_contract",
-    summary="Read the contract and its etag",
-    principals=KEY,
-    responses={200: AutomationContract},
-    as_of=True,
-    errors=("automation_contract_not_found",),
-)
-async def get_contract(call: Call[None, AsOfQuery]) -> Answer:
+@groups.AUTOMATION.get(_PATH, "Read the contract and its etag")
+@Who(KEY, as_of=True)
+@Docs(AutomationContract, errors=("automation_contract_not_found",))
+async def get_automation_contract(call: Call[None, AsOfQuery]) -> Answer:
     """Read the contract (R-AUT-04)."""
     return _contract(await contracts.find_contract(call.rows, call.project_id))
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path=f"{_PATH}/enable",
-    operation_id="enable_automation_contract",
-    summary="Enable one automation or all of them, exactly as reviewed",
-    principals=OWNER,
-    owner=True,
-    fresh=True,
-    responses={200: EnableAnswer},
-    if_match="required",
-    idempotency="required",
-    errors=("automation_contract_not_found", "automation_not_found", "readiness_incomplete"),
-)
-async def enable_contract(call: Call[EnableRequest, None]) -> Outcome:
+@groups.AUTOMATION.post(f"{_PATH}/enable", "Enable one automation or all of them, exactly as reviewed")
+@Who(OWNER, owner=True, fresh=True)
+@Fencing(if_match="required", idempotency="required")
+@Docs(EnableAnswer, errors=("automation_contract_not_found", "automation_not_found", "readiness_incomplete"))
+async def enable_automation_contract(call: Call[EnableRequest, None]) -> Outcome:
     """Turn automations on; a repeat with the same key recovers the receipt and turns nothing on (R-AUT-05)."""
     assert call.key is not None
     wish = EnableWish(
@@ -165,33 +139,20 @@ async def enable_contract(call: Call[EnableRequest, None]) -> Outcome:
     return await call.carry_out(intent, _enabled, on_replay=partial(_enabled_before, call.project_id, wish))
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path=f"{_PATH}/pause",
-    operation_id="pause_automation_contract",
-    summary="Pause all automation of a project at once",
-    principals=KEY,
-    responses={200: PauseAnswer},
-    idempotency="optional",
-    errors=("automation_contract_not_found",),
-)
-async def pause_contract(call: Call[PauseRequest, None]) -> Outcome:
+@groups.AUTOMATION.post(f"{_PATH}/pause", "Pause all automation of a project at once")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(PauseAnswer, errors=("automation_contract_not_found",))
+async def pause_automation_contract(call: Call[PauseRequest, None]) -> Outcome:
     """Stop everything, whatever revision the contract is at (R-AUT-06)."""
     intent = contracts.pause(call.project_id, reason=text_of(call.body.reason), paused_by=call.user_id)
     return await _with_effects(call, await call.carry_out(intent, _paused))
 
 
-@groups.AUTOMATION.operation(
-    method="PATCH",
-    path=f"{_PATH}/automations/{{automation_id}}",
-    operation_id="disable_automation",
-    summary="Disable one automation",
-    principals=KEY,
-    responses={200: DisabledContract},
-    if_match="required",
-    idempotency="optional",
-    errors=("automation_contract_not_found", "automation_not_found"),
-)
+@groups.AUTOMATION.patch(f"{_PATH}/automations/{{automation_id}}", "Disable one automation")
+@Who(KEY)
+@Fencing(if_match="required", idempotency="optional")
+@Docs(DisabledContract, errors=("automation_contract_not_found", "automation_not_found"))
 async def disable_automation(call: Call[DisableRequest, None]) -> Outcome:
     """Disable one automation at the revision that was read (R-AUT-07)."""
     if call.body.enabled:
@@ -217,10 +178,10 @@ def _only_off() -> InvalidPayload:
 
 
 ENDPOINTS = [
-    validate_contract,
-    put_contract,
-    get_contract,
-    enable_contract,
-    pause_contract,
+    validate_automation_contract,
+    put_automation_contract,
+    get_automation_contract,
+    enable_automation_contract,
+    pause_automation_contract,
     disable_automation,
 ]

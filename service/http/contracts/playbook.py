@@ -20,6 +20,7 @@ from service.eventstore.declare.commands import Answer
 from service.http.contracts.faults import refuse_document
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from service.http.edge.routes import all_endpoints
 from statemachines.contracts.documents import POLICY_VERSION, contract_input
@@ -52,16 +53,11 @@ def _show(template: Template) -> Playbook:
     return contract.playbook(template, operation_ids())
 
 
-@groups.AUTOMATION.operation(
-    method="GET",
-    path="/v1/automation-playbooks",
-    operation_id="list_automation_playbooks",
-    summary="List the automation playbooks at their latest versions",
-    principals=_ANYONE,
-    responses={200: PlaybookCatalog},
-    rate="none",
-)
-async def list_playbooks(_: Call[None, None]) -> Answer:
+@groups.AUTOMATION.get("/v1/automation-playbooks", "List the automation playbooks at their latest versions")
+@Who(_ANYONE)
+@Fencing(rate="none")
+@Docs(PlaybookCatalog)
+async def list_automation_playbooks(_: Call[None, None]) -> Answer:
     """List every template at its latest version."""
     playbooks = [_show(template) for template in latest_templates()]
     catalog = PlaybookCatalog(
@@ -72,35 +68,24 @@ async def list_playbooks(_: Call[None, None]) -> Answer:
     return Answer(200, catalog, _PUBLIC)
 
 
-@groups.AUTOMATION.operation(
-    method="GET",
-    path="/v1/automation-playbooks/{id}",
-    operation_id="get_automation_playbook",
-    summary="Read one playbook version, the latest by default",
-    principals=_ANYONE,
-    responses={200: Playbook},
-    rate="none",
-    errors=("playbook_not_found", "playbook_version_not_found"),
-)
-async def get_playbook(call: Call[None, PlaybookQuery]) -> Answer:
+@groups.AUTOMATION.get("/v1/automation-playbooks/{id}", "Read one playbook version, the latest by default")
+@Who(_ANYONE)
+@Fencing(rate="none")
+@Docs(Playbook, errors=("playbook_not_found", "playbook_version_not_found"))
+async def get_automation_playbook(call: Call[None, PlaybookQuery]) -> Answer:
     """Read one version."""
     return Answer(200, _show(find_template(call.path["id"], call.query.version)), _PUBLIC)
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/automation-playbooks/{id}/render",
-    operation_id="render_automation_playbook",
-    summary="Render a disabled candidate from bindings, without saving anything",
-    principals=KEY,
-    max_body=MAX_RENDER_BYTES,
-    responses={200: Candidate},
-    shown_body=RenderBody,
-    mutation=False,
-    idempotency="optional",
-    errors=("playbook_not_found",),
+@groups.AUTOMATION.post(
+    "/v1/projects/{project_id}/automation-playbooks/{id}/render",
+    "Render a disabled candidate from bindings, without saving anything",
 )
-async def render_playbook(call: Call[RenderRequest, None]) -> Answer:
+@Who(KEY)
+@Body(max_body=MAX_RENDER_BYTES, shown_body=RenderBody)
+@Fencing(mutation=False, idempotency="optional")
+@Docs(Candidate, errors=("playbook_not_found",))
+async def render_automation_playbook(call: Call[RenderRequest, None]) -> Answer:
     """Render bindings into a disabled candidate: a function of the request alone (R-PB-05 to R-PB-07)."""
     template = find_template(call.path["id"])
     return Answer(200, await call.work_on_body(partial(_render, template, call.project_id, call.body)))
@@ -138,4 +123,4 @@ def _check_request(template: Template, request: RenderRequest) -> None:
         )
 
 
-ENDPOINTS = [list_playbooks, get_playbook, render_playbook]
+ENDPOINTS = [list_automation_playbooks, get_automation_playbook, render_automation_playbook]

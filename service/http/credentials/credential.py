@@ -26,24 +26,18 @@ from service.http.edge.answer.paging import page, start_of
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.operations import OWNER, Subject
 from statemachines.credentials import RUNNER, CredentialWish, credential_id
 
 
-@groups.CREDENTIALS.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/credentials",
-    operation_id="create_credential",
-    summary="Create a CI or runner credential and receive its secret once",
-    principals=OWNER,
-    owner=True,
-    fresh=True,
-    max_body=MAX_CREATE_BYTES,
-    responses={200: CredentialCreatedBody},
-    idempotency="required",
-    flows=frozenset({"onboarding", "automation"}),
-    errors=("credential_already_created",),
+@groups.CREDENTIALS.post(
+    "/v1/projects/{project_id}/credentials", "Create a CI or runner credential and receive its secret once"
 )
+@Who(OWNER, owner=True, fresh=True)
+@Body(max_body=MAX_CREATE_BYTES)
+@Fencing(idempotency="required")
+@Docs(CredentialCreatedBody, errors=("credential_already_created",), flows=frozenset({"onboarding", "automation"}))
 async def create_credential(call: Call[CreateCredential, None]) -> Outcome:
     """Make a credential; a repeat is told which one it made and never gets a secret again (R-CRED-09)."""
     wish = _wish(call.body)
@@ -76,15 +70,9 @@ def _wish(body: CreateCredential) -> CredentialWish:
     return CredentialWish(body.kind, body.name, text_of(body.automation_id), body.expires_in_seconds)
 
 
-@groups.CREDENTIALS.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/credentials",
-    operation_id="list_credentials",
-    summary="List a project's credentials, without secrets",
-    principals=OWNER,
-    owner=True,
-    responses={200: CredentialList},
-)
+@groups.CREDENTIALS.get("/v1/projects/{project_id}/credentials", "List a project's credentials, without secrets")
+@Who(OWNER, owner=True)
+@Docs(CredentialList)
 async def list_credentials(call: Call[None, CredentialQuery]) -> Answer:
     """List the credentials of a project, newest first."""
     await call.services.authenticator.uses.flush()
@@ -94,18 +82,10 @@ async def list_credentials(call: Call[None, CredentialQuery]) -> Answer:
     return Answer(200, credentials.credential_list(shown, cursor))
 
 
-@groups.CREDENTIALS.operation(
-    method="POST",
-    path="/v1/project-credentials/{credential_id}/revoke",
-    operation_id="revoke_credential",
-    summary="Revoke a project credential",
-    principals=OWNER,
-    owner=True,
-    subject=Subject("credential_id", CREDENTIALS, "credential_not_found"),
-    responses={200: CredentialRevokedBody},
-    idempotency="optional",
-    errors=("credential_not_found",),
-)
+@groups.CREDENTIALS.post("/v1/project-credentials/{credential_id}/revoke", "Revoke a project credential")
+@Who(OWNER, owner=True, subject=Subject("credential_id", CREDENTIALS, "credential_not_found"))
+@Fencing(idempotency="optional")
+@Docs(CredentialRevokedBody, errors=("credential_not_found",))
 async def revoke_credential(call: Call[RevokeCredential, None]) -> Outcome:
     """End a credential; from the answer on nothing that rests on it commits (R-CRED-11)."""
     intent = credentials.revoke(call.project_id, call.path["credential_id"], text_of(call.body.reason))

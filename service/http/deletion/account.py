@@ -11,21 +11,15 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.deletion.calls import deleting
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from statemachines.deletion.removal import AskForDeletion, command_key_sha256
 
 
-@groups.ACCOUNT_DELETION.operation(
-    method="POST",
-    path=SELF_DELETE_PATH,
-    operation_id="delete_account",
-    summary="Delete your account and the projects without another owner",
-    principals=KEY,
-    fresh=True,
-    responses={202: AccountDeleting, 200: AccountDeleted},
-    idempotency="optional",
-    errors=("project_deletion_in_progress",),
-)
+@groups.ACCOUNT_DELETION.post(SELF_DELETE_PATH, "Delete your account and the projects without another owner")
+@Who(KEY, fresh=True)
+@Fencing(idempotency="optional")
+@Docs({202: AccountDeleting, 200: AccountDeleted}, errors=("project_deletion_in_progress",))
 async def delete_account(call: Call[DeleteAccount, WaitQuery]) -> Outcome | Answer:
     """Fence an account at once, and delete it step by step; each repeat of the request moves it on and shows it."""
     if call.body.confirm != CONFIRM:

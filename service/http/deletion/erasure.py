@@ -12,25 +12,19 @@ from service.deletion.people import Eraser, round_of
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import OWNER
 from statemachines.deletion.erasure import request_sha256
 
 MAX_DISTINCT_ID = 200
 
 
-@groups.CASES.operation(
-    method="DELETE",
-    path="/v1/projects/{project_id}/users/{distinct_id}",
-    operation_id="delete_user",
-    summary="Delete a person, repeated with the same key until it answers 200",
-    principals=OWNER,
-    owner=True,
-    fresh=True,
-    extension=True,
-    responses={202: UserDeleting, 200: UserDeleted},
-    idempotency="required",
-    errors=("invalid_payload", "person_deletion_in_progress"),
+@groups.CASES.delete(
+    "/v1/projects/{project_id}/users/{distinct_id}", "Delete a person, repeated with the same key until it answers 200"
 )
+@Who(OWNER, owner=True, fresh=True)
+@Fencing(idempotency="required")
+@Docs({202: UserDeleting, 200: UserDeleted}, errors=("invalid_payload", "person_deletion_in_progress"), extension=True)
 async def delete_user(call: Call[None, None]) -> Outcome | Answer:
     """Fence a person at once, and delete the records step by step. Each repeat moves it on and shows it."""
     assert call.key is not None, "the operation requires a key"

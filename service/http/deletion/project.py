@@ -9,22 +9,20 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.deletion.calls import deleting
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import OWNER
 from statemachines.deletion.removal import AskForDeletion, command_key_sha256
 
 
-@groups.PROJECT_DELETION.operation(
-    method="DELETE",
-    path="/v1/projects/{project_id}",
-    operation_id="delete_project",
-    summary="Delete a project, repeated with the same key until it answers 200",
-    principals=OWNER,
-    flows=frozenset({"automation"}),
-    owner=True,
-    fresh=True,
-    responses={202: ProjectDeleting, 200: ProjectDeleted},
-    idempotency="required",
+@groups.PROJECT_DELETION.delete(
+    "/v1/projects/{project_id}", "Delete a project, repeated with the same key until it answers 200"
+)
+@Who(OWNER, owner=True, fresh=True)
+@Fencing(idempotency="required")
+@Docs(
+    {202: ProjectDeleting, 200: ProjectDeleted},
     errors=("project_deletion_in_progress",),
+    flows=frozenset({"automation"}),
 )
 async def delete_project(call: Call[None, WaitQuery]) -> Outcome | Answer:
     """Fence a project at once, and delete it step by step; each repeat of the request moves it on and shows it."""

@@ -14,26 +14,18 @@ from service.eventstore.declare.commands import Answer, Outcome, retry_moved
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from service.ingest.scrubbing import hide_own
 
 DEFAULT_ENVIRONMENT = "production"
 
 
-@groups.INGEST.operation(
-    method="POST",
-    path="/v1/deploys/",
-    operation_id="record_deploy",
-    summary="Record a successful deploy",
-    principals=frozenset({PrincipalKind.DSN, PrincipalKind.CI}),
-    scope="deploys:write",
-    strict=False,
-    max_body=MAX_INGEST_BYTES,
-    responses={202: DeployAccepted},
-    idempotency="optional",
-    headers=(PROOF_HEADER,),
-    flows=frozenset({"onboarding", "automation"}),
-)
+@groups.INGEST.post("/v1/deploys/", "Record a successful deploy")
+@Who(frozenset({PrincipalKind.DSN, PrincipalKind.CI}), scope="deploys:write")
+@Body(max_body=MAX_INGEST_BYTES, strict=False, headers=(PROOF_HEADER,))
+@Fencing(idempotency="optional")
+@Docs({202: DeployAccepted}, flows=frozenset({"onboarding", "automation"}))
 async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
     """Record a deploy, and bind it to the run that waits for its commit."""
     return await retry_moved(partial(_record, call, _report(call)))
@@ -67,14 +59,9 @@ def _accepted(recorded: deploys.RecordedDeploy) -> Answer:
     return Answer(202, deploys.accepted(recorded.row, recorded.awaited, recorded.mismatch))
 
 
-@groups.ANALYTICS.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/deploys",
-    operation_id="list_deploys",
-    summary="List deploys",
-    principals=KEY,
-    responses={200: DeployList},
-)
+@groups.ANALYTICS.get("/v1/projects/{project_id}/deploys", "List deploys")
+@Who(KEY)
+@Docs(DeployList)
 async def list_deploys(call: Call[None, DeployQuery]) -> Answer:
     """List a project's deploys, newest first."""
     query = call.query

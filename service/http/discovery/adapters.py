@@ -14,31 +14,24 @@ from service.http.discovery.guides import PUBLIC, serve, text_of
 from service.http.edge.answer.reply import JSON
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/adapters",
-    operation_id="list_adapters",
-    summary="List the documents for coding agents and editors",
-    principals=PUBLIC,
-    responses={200: AdapterList, 304: None},
-)
+@groups.DISCOVERY.get("/adapters", "List the documents for coding agents and editors")
+@Who(PUBLIC)
+@Docs({200: AdapterList, 304: None})
 async def list_adapters(call: Call[None, None]) -> Outcome:
     """List them."""
     return serve(call, _adapters(call.services.settings.base_url), JSON)
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/adapters/{file}",
-    operation_id="get_adapter",
-    summary="Read a document for a coding agent or editor",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
+@groups.DISCOVERY.get("/adapters/{file}", "Read a document for a coding agent or editor")
+@Who(PUBLIC)
+@Docs(
+    {200: str, 304: None},
+    errors=("adapter_not_found",),
     content_type="text/markdown; charset=utf-8",
     also_answers=("text/plain; charset=utf-8", "application/json"),
-    errors=("adapter_not_found",),
 )
 async def get_adapter(call: Call[None, None]) -> Outcome:
     """Serve one by its exact name, from memory. Raises `adapter_not_found` for any other."""

@@ -19,6 +19,7 @@ from service.http.discovery.guides import CACHED, PUBLIC, VARY, serve, text_of, 
 from service.http.edge.answer.reply import JSON
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.document.openapi import build_document
 from service.http.edge.document.schema_filters import check_filters, index_of, select
 from service.weighted import Weighted
@@ -62,29 +63,17 @@ def _render(base_url: str, query: SchemaQuery) -> Text:
     return as_text(msgspec.json.encode(index_of(selected) if query.index else selected))
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/v1/openapi.json",
-    operation_id="get_openapi",
-    summary="Read the API schema, whole or filtered",
-    principals=PUBLIC,
-    responses={200: SchemaDocument, 304: None},
-    errors=("operation_not_found",),
-)
+@groups.DISCOVERY.get("/v1/openapi.json", "Read the API schema, whole or filtered")
+@Who(PUBLIC)
+@Docs({200: SchemaDocument, 304: None}, errors=("operation_not_found",))
 async def get_openapi(call: Call[None, SchemaQuery]) -> Outcome:
     """Serve the schema document."""
     return serve(call, await _rendered(call), JSON)
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/v1/errors",
-    operation_id="list_errors",
-    summary="List every error code with its status and remedy",
-    principals=PUBLIC,
-    responses={200: ErrorCatalogue},
-    extension=True,
-)
+@groups.DISCOVERY.get("/v1/errors", "List every error code with its status and remedy")
+@Who(PUBLIC)
+@Docs(ErrorCatalogue, extension=True)
 async def list_errors(_: Call[None, None]) -> Answer:
     """List the catalogue."""
     entries = [
@@ -95,15 +84,9 @@ async def list_errors(_: Call[None, None]) -> Answer:
     return Answer(200, ErrorCatalogue(entries, len(entries), action), CACHED)
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/",
-    operation_id="get_root",
-    summary="Start here: links to the other operations",
-    principals=PUBLIC,
-    responses={200: Root},
-    also_answers=(MARKDOWN,),
-)
+@groups.DISCOVERY.get("/", "Start here: links to the other operations")
+@Who(PUBLIC)
+@Docs(Root, also_answers=(MARKDOWN,))
 async def get_root(call: Call[None, None]) -> Answer | Outcome:
     """Describe the service and point to its parts. As Markdown it is the service guide."""
     settings = call.services.settings

@@ -14,6 +14,7 @@ from service.http.discovery.facts import text
 from service.http.edge.answer.preferred import prefers
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.headers import matches_tag
 from service.weighted import Weighted
 
@@ -58,102 +59,57 @@ async def _guide(call: Call[None, None], name: str) -> Outcome:
     return serve(call, await text_of(call, name))
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/service.md",
-    operation_id="get_service_guide",
-    summary="Read the overview of the service, and the order of its flows",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=MARKDOWN,
-)
+@groups.DISCOVERY.get("/service.md", "Read the overview of the service, and the order of its flows")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, content_type=MARKDOWN)
 async def get_service_guide(call: Call[None, None]) -> Outcome:
     """Serve the overview."""
     return await _guide(call, "service.md")
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/install.md",
-    operation_id="get_install_guide",
-    summary="Read the guide to onboarding, command by command",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    flows=frozenset({"install", "onboarding"}),
-    content_type=MARKDOWN,
-)
+@groups.DISCOVERY.get("/install.md", "Read the guide to onboarding, command by command")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, flows=frozenset({"install", "onboarding"}), content_type=MARKDOWN)
 async def get_install_guide(call: Call[None, None]) -> Outcome:
     """Serve the way through onboarding. Every guide anchor of an onboarding is a heading here (G-087)."""
     return await _guide(call, "install.md")
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/skill/service/SKILL.md",
-    operation_id="get_skill",
-    summary="Read the skill that a coding agent keeps",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=MARKDOWN,
-)
+@groups.DISCOVERY.get("/skill/service/SKILL.md", "Read the skill that a coding agent keeps")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, content_type=MARKDOWN)
 async def get_skill(call: Call[None, None]) -> Outcome:
     """Serve the skill."""
     return await _guide(call, "skill.md")
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/v1/docs/query",
-    operation_id="get_docs_query",
-    summary="Read the guide to questions, with every query blueprint",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=MARKDOWN,
-)
+@groups.DISCOVERY.get("/v1/docs/query", "Read the guide to questions, with every query blueprint")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, content_type=MARKDOWN)
 async def get_docs_query(call: Call[None, None]) -> Outcome:
     """Serve the daily use of the data (R-QRY-01 to R-QRY-04)."""
     return await _guide(call, "query.md")
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/v1/docs/automation",
-    operation_id="get_docs_automation",
-    summary="Read the guide to automation, from the contract to a verified repair",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=MARKDOWN,
-)
+@groups.DISCOVERY.get("/v1/docs/automation", "Read the guide to automation, from the contract to a verified repair")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, content_type=MARKDOWN)
 async def get_docs_automation(call: Call[None, None]) -> Outcome:
     """Serve the setup and the loop of a runner (R-AUT-09, R-AUT-36, R-AUT-37)."""
     return await _guide(call, "automation.md")
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/v1/docs/query.md",
-    operation_id="get_docs_query_page",
-    summary="Read the guide to questions at an address with an ending",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=MARKDOWN,
-    extension=True,
-)
+@groups.DISCOVERY.get("/v1/docs/query.md", "Read the guide to questions at an address with an ending")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, extension=True, content_type=MARKDOWN)
 async def get_docs_query_page(call: Call[None, None]) -> Outcome:
     """Serve the same text as without the ending."""
     return await _guide(call, "query.md")
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/v1/docs/automation.md",
-    operation_id="get_docs_automation_page",
-    summary="Read the guide to automation at an address with an ending",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=MARKDOWN,
-    extension=True,
-)
+@groups.DISCOVERY.get("/v1/docs/automation.md", "Read the guide to automation at an address with an ending")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, extension=True, content_type=MARKDOWN)
 async def get_docs_automation_page(call: Call[None, None]) -> Outcome:
     """Serve the same text as without the ending."""
     return await _guide(call, "automation.md")

@@ -13,53 +13,33 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.turns import NOBODY
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 
 PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-@groups.OPERATIONS.operation(
-    method="GET",
-    path="/health/live",
-    operation_id="get_live",
-    summary="Check that the process is alive",
-    principals=PUBLIC,
-    responses={200: Live},
-    extension=True,
-    place=NOBODY,
-)
+@groups.OPERATIONS.get("/health/live", "Check that the process is alive")
+@Who(PUBLIC, place=NOBODY)
+@Docs(Live, extension=True)
 async def get_live(_: Call[None, None]) -> Answer:
     """Answer."""
     return Answer(200, Live("live"))
 
 
-@groups.OPERATIONS.operation(
-    method="GET",
-    path="/health/ready",
-    operation_id="get_ready",
-    summary="Check that the process can serve, and how far its readers lag",
-    principals=PUBLIC,
-    responses={200: Ready},
-    extension=True,
-    place=NOBODY,
-)
+@groups.OPERATIONS.get("/health/ready", "Check that the process can serve, and how far its readers lag")
+@Who(PUBLIC, place=NOBODY)
+@Docs(Ready, extension=True)
 async def get_ready(call: Call[None, None]) -> Answer:
     """Check database, migrations and log. Raises ServiceUnavailable when requests cannot be served."""
     return Answer(200, await readiness(call.services.store, call.services.settings))
 
 
-@groups.OPERATIONS.operation(
-    method="GET",
-    path="/metrics",
-    operation_id="get_metrics",
-    summary="Read the metrics of all processes on this machine and of the database, as Prometheus text",
-    principals=PUBLIC,
-    responses={200: str},
-    content_type=METRICS_TYPE,
-    inside=True,
-    extension=True,
-    place=NOBODY,
+@groups.OPERATIONS.get(
+    "/metrics", "Read the metrics of all processes on this machine and of the database, as Prometheus text"
 )
+@Who(PUBLIC, place=NOBODY, inside=True)
+@Docs(str, extension=True, content_type=METRICS_TYPE)
 async def get_metrics(call: Call[None, None]) -> Outcome:
     """Render what all processes of this machine count, and what the database tells."""
     metrics = Litestar.from_scope(call.scope).state.metrics

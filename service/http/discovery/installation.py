@@ -15,44 +15,28 @@ from service.http.discovery.guides import PUBLIC, kept, serve, wants_markdown
 from service.http.edge.answer.reply import JSON
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/v1/capabilities",
-    operation_id="list_capabilities",
-    summary="List the capabilities of this installation",
-    principals=PUBLIC,
-    responses={200: Capabilities, 304: None},
-)
+@groups.DISCOVERY.get("/v1/capabilities", "List the capabilities of this installation")
+@Who(PUBLIC)
+@Docs({200: Capabilities, 304: None})
 async def list_capabilities(call: Call[None, None]) -> Outcome:
     """List the capabilities, and those without their setting."""
     return serve(call, _capabilities(installation(call.services.settings)), JSON)
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/v1/setup/manifest",
-    operation_id="get_setup_manifest",
-    summary="Read the variables, checks and files of a setup",
-    principals=PUBLIC,
-    responses={200: SetupManifest, 304: None},
-    flows=frozenset({"install"}),
-)
+@groups.DISCOVERY.get("/v1/setup/manifest", "Read the variables, checks and files of a setup")
+@Who(PUBLIC)
+@Docs({200: SetupManifest, 304: None}, flows=frozenset({"install"}))
 async def get_setup_manifest(call: Call[None, None]) -> Outcome:
     """Describe a setup."""
     return serve(call, _manifest(call.services.settings.base_url), JSON)
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/v1/privacy/disclosure",
-    operation_id="get_privacy_disclosure",
-    summary="Read a privacy disclosure for a product",
-    principals=PUBLIC,
-    responses={200: PrivacyDisclosure, 304: None},
-    also_answers=(MARKDOWN,),
-)
+@groups.DISCOVERY.get("/v1/privacy/disclosure", "Read a privacy disclosure for a product")
+@Who(PUBLIC)
+@Docs({200: PrivacyDisclosure, 304: None}, also_answers=(MARKDOWN,))
 async def get_privacy_disclosure(call: Call[None, DisclosureQuery]) -> Outcome:
     """Describe collection, retention and erasure."""
     if wants_markdown(call):
@@ -61,16 +45,9 @@ async def get_privacy_disclosure(call: Call[None, DisclosureQuery]) -> Outcome:
     return serve(call, await kept(call, f"privacy.json {call.query}", made), JSON, vary=True)
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/v1/privacy/disclosure.md",
-    operation_id="get_privacy_page",
-    summary="Read a privacy disclosure as Markdown alone",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=MARKDOWN,
-    extension=True,
-)
+@groups.DISCOVERY.get("/v1/privacy/disclosure.md", "Read a privacy disclosure as Markdown alone")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, extension=True, content_type=MARKDOWN)
 async def get_privacy_page(call: Call[None, DisclosureQuery]) -> Outcome:
     """Serve the text to paste."""
     return serve(call, await _privacy(call))

@@ -22,6 +22,7 @@ from service.http.edge.answer.page import HTML, LINKED
 from service.http.edge.answer.preferred import prefers
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 
 CSS = "text/css; charset=utf-8"
 PLAIN = "text/plain; charset=utf-8"
@@ -67,32 +68,17 @@ def _serve(call: Call[Any, Any], text: Text, content_type: str = HTML, *, vary: 
     return Outcome(outcome.status, outcome.body, {**outcome.headers, **LINKED})
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/llms.txt",
-    operation_id="get_llms_index",
-    summary="Read the list of texts for language models",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=PLAIN,
-    extension=True,
-)
+@groups.DISCOVERY.get("/llms.txt", "Read the list of texts for language models")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, extension=True, content_type=PLAIN)
 async def get_llms_index(call: Call[None, None]) -> Outcome:
     """Serve the list, in the form of llmstxt.org."""
     return serve(call, await kept(call, "llms.txt", shelf.llms), PLAIN)
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path=ROOT,
-    operation_id="get_docs",
-    summary="Open the documentation for people",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=HTML,
-    also_answers=(MARKDOWN,),
-    extension=True,
-)
+@groups.DISCOVERY.get(ROOT, "Open the documentation for people")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, extension=True, content_type=HTML, also_answers=(MARKDOWN,))
 async def get_docs(call: Call[None, None]) -> Outcome:
     """Serve the list of all pages, as HTML or by Accept as Markdown."""
     if prefers(call.header("accept"), "text/markdown", to="text/html"):
@@ -100,81 +86,42 @@ async def get_docs(call: Call[None, None]) -> Outcome:
     return _serve(call, await kept(call, ROOT, lambda at: shelf.library(at).index()), vary=True)
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path=OUTLINE,
-    operation_id="get_docs_outline",
-    summary="Read the list of all pages of the documentation as Markdown",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=MARKDOWN,
-    extension=True,
-)
+@groups.DISCOVERY.get(OUTLINE, "Read the list of all pages of the documentation as Markdown")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, extension=True, content_type=MARKDOWN)
 async def get_docs_outline(call: Call[None, None]) -> Outcome:
     """Serve the same list as at `/docs`."""
     return serve(call, await _outline(call))
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path=STYLE,
-    operation_id="get_docs_style",
-    summary="Read the style sheet of the documentation",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=CSS,
-    extension=True,
-)
+@groups.DISCOVERY.get(STYLE, "Read the style sheet of the documentation")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, extension=True, content_type=CSS)
 async def get_docs_style(call: Call[None, None]) -> Outcome:
     """Serve the one style sheet."""
     return _serve(call, await kept(call, STYLE, lambda _: render("pages/style.css", {})), CSS)
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path=SEARCH,
-    operation_id="search_docs",
-    summary="Search the documentation",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=HTML,
-    extension=True,
-)
+@groups.DISCOVERY.get(SEARCH, "Search the documentation")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, extension=True, content_type=HTML)
 async def search_docs(call: Call[None, PagesQuery]) -> Outcome:
     """Serve the hits, at most twenty, as a page."""
     at = installation(call.services.settings)
     return _serve(call, await call.work_apart(lambda: shelf.library(at).found(call.query.q)))
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path=f"{ROOT}/{API}/{{tag}}",
-    operation_id="get_docs_api",
-    summary="Open the reference of a tag or an operation of the API",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=HTML,
-    also_answers=(MARKDOWN,),
-    errors=("not_found",),
-    extension=True,
-)
+@groups.DISCOVERY.get(f"{ROOT}/{API}/{{tag}}", "Open the reference of a tag or an operation of the API")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, errors=("not_found",), extension=True, content_type=HTML, also_answers=(MARKDOWN,))
 async def get_docs_api(call: Call[None, None]) -> Outcome:
     """Serve the operations of a tag, or one operation, made of the schema document."""
     return await _page(call, API, call.path["tag"], shelf.api_page)
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path=f"{ROOT}/{{section}}/{{page}}",
-    operation_id="get_docs_page",
-    summary="Open a page of the documentation",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=HTML,
-    also_answers=(MARKDOWN,),
-    errors=("not_found",),
-    extension=True,
-)
+@groups.DISCOVERY.get(f"{ROOT}/{{section}}/{{page}}", "Open a page of the documentation")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, errors=("not_found",), extension=True, content_type=HTML, also_answers=(MARKDOWN,))
 async def get_docs_page(call: Call[None, None]) -> Outcome:
     """Serve a page of a fixed set. Its names are looked up and never lead to a file."""
     section = call.path["section"]

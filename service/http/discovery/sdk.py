@@ -8,46 +8,31 @@ from service.discovery.sdk.facts import rendered
 from service.eventstore.declare.commands import Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 
 PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
 CACHED = {"cache-control": "public, max-age=300"}
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/v1/install/sdk/node",
-    operation_id="get_install_sdk_node",
-    summary="Read the snippet for Node.js",
-    principals=PUBLIC,
-    responses={200: SdkSnippet},
-)
+@groups.DISCOVERY.get("/v1/install/sdk/node", "Read the snippet for Node.js")
+@Who(PUBLIC)
+@Docs(SdkSnippet)
 async def get_install_sdk_node(call: Call[None, None]) -> Outcome:
     """Serve the bytes of `{language}` for node."""
     return await _serve(call, "node")
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/v1/install/sdk/browser",
-    operation_id="get_install_sdk_browser",
-    summary="Read the snippet for browsers",
-    principals=PUBLIC,
-    responses={200: SdkSnippet},
-)
+@groups.DISCOVERY.get("/v1/install/sdk/browser", "Read the snippet for browsers")
+@Who(PUBLIC)
+@Docs(SdkSnippet)
 async def get_install_sdk_browser(call: Call[None, None]) -> Outcome:
     """Serve the bytes of `{language}` for browser."""
     return await _serve(call, "browser")
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path="/v1/install/sdk/{language}",
-    operation_id="get_install_sdk",
-    summary="Read the snippet for a language",
-    principals=PUBLIC,
-    responses={200: SdkSnippet},
-    errors=("sdk_language_not_found",),
-)
+@groups.DISCOVERY.get("/v1/install/sdk/{language}", "Read the snippet for a language")
+@Who(PUBLIC)
+@Docs(SdkSnippet, errors=("sdk_language_not_found",))
 async def get_install_sdk(call: Call[None, None]) -> Outcome:
     """Serve the snippet of a language. Raises SdkLanguageNotFound."""
     return await _serve(call, call.path["language"])

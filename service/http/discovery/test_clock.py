@@ -11,19 +11,14 @@ from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.bound import TEST_CLOCK_PATH
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.jobs.declared import declared
 from service.tasks import scheduled_jobs
 
 
-@groups.TEST_CLOCK.operation(
-    method="POST",
-    path=TEST_CLOCK_PATH,
-    operation_id="advance_test_clock",
-    summary="Move the clock forward",
-    principals=frozenset({PrincipalKind.TEST}),
-    responses={200: ClockAdvanced},
-    extension=True,
-)
+@groups.TEST_CLOCK.post(TEST_CLOCK_PATH, "Move the clock forward")
+@Who(frozenset({PrincipalKind.TEST}))
+@Docs(ClockAdvanced, extension=True)
 async def advance_test_clock(call: Call[AdvanceClock, None]) -> Answer:
     """Move the clock, and wake everything that runs by the minute."""
     tasks, _ = declared()

@@ -20,6 +20,7 @@ from service.http.discovery.guides import PUBLIC, serve
 from service.http.edge.answer.page import HTML
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 
 VERIFY = f"{ROOT}/verify"
 
@@ -29,16 +30,9 @@ class _Verifier(NamedTuple):
     headers: Mapping[str, str]
 
 
-@groups.DISCOVERY.operation(
-    method="GET",
-    path=VERIFY,
-    operation_id="get_docs_verifier",
-    summary="Open the page that verifies exports and proofs in the browser",
-    principals=PUBLIC,
-    responses={200: str, 304: None},
-    content_type=HTML,
-    extension=True,
-)
+@groups.DISCOVERY.get(VERIFY, "Open the page that verifies exports and proofs in the browser")
+@Who(PUBLIC)
+@Docs({200: str, 304: None}, extension=True, content_type=HTML)
 async def get_docs_verifier(call: Call[None, None]) -> Outcome:
     """Serve the page as it is. It asks for nothing else, from here or from anywhere."""
     found = _verifier()

@@ -7,23 +7,15 @@ from service.http.edge.answer.errors import RateLimited
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import OWNER
 
 TAR = "application/x-tar"
 
 
-@groups.EVENTS.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/archive",
-    operation_id="get_project_archive",
-    summary="Download everything that is stored of a project",
-    principals=OWNER,
-    owner=True,
-    responses={200: bytes},
-    content_type=TAR,
-    extension=True,
-    sealed=True,
-)
+@groups.EVENTS.get("/v1/projects/{project_id}/archive", "Download everything that is stored of a project")
+@Who(OWNER, owner=True)
+@Docs(bytes, extension=True, content_type=TAR, sealed=True)
 async def get_project_archive(call: Call[None, None]) -> Streamed:
     """Make an archive in one snapshot, and send it as it grows."""
     try:

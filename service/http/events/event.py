@@ -21,6 +21,7 @@ from service.http.edge.answer.reply import JSON
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import OWNER, Subject
 
 LINES = "application/x-ndjson"
@@ -45,35 +46,17 @@ async def _find_stream(store: EventStore, stream_id: str, principal: Principal) 
 STREAM = Subject("stream_id", MEMBERSHIPS, "not_found", find=_find_stream)
 
 
-@groups.EVENTS.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/events",
-    operation_id="list_events",
-    summary="Read or follow the events of a project",
-    principals=OWNER,
-    owner=True,
-    responses={200: LogPage},
-    also_answers=(BATCH, LINES, SENT),
-    extension=True,
-)
+@groups.EVENTS.get("/v1/projects/{project_id}/events", "Read or follow the events of a project")
+@Who(OWNER, owner=True)
+@Docs(LogPage, extension=True, also_answers=(BATCH, LINES, SENT))
 async def list_events(call: Call[None, LogQuery]) -> Answer | Outcome | Streamed:
     """Answer events after a position, in the form of the Accept header."""
     return await _answer(call, EventSource(call.project_id))
 
 
-@groups.EVENTS.operation(
-    method="GET",
-    path="/v1/streams/{stream_id}/events",
-    operation_id="list_stream_events",
-    summary="Read or follow the events of one stream",
-    principals=OWNER,
-    owner=True,
-    subject=STREAM,
-    responses={200: LogPage},
-    also_answers=(BATCH, LINES, SENT),
-    extension=True,
-    errors=("not_found",),
-)
+@groups.EVENTS.get("/v1/streams/{stream_id}/events", "Read or follow the events of one stream")
+@Who(OWNER, owner=True, subject=STREAM)
+@Docs(LogPage, errors=("not_found",), extension=True, also_answers=(BATCH, LINES, SENT))
 async def list_stream_events(call: Call[None, LogQuery]) -> Answer | Outcome | Streamed:
     """Answer the events of a stream after a position, in the form of the Accept header."""
     return await _answer(call, EventSource(call.project_id, call.subject.id))

@@ -8,22 +8,16 @@ from service.events.event import asyncapi, topic_schemas
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import ANYONE
 
 ASYNCAPI = "application/vnd.aai.asyncapi+json;version=3.0.0"
 
 
-@groups.EVENTS.operation(
-    method="GET",
-    path="/v1/events/schemas",
-    operation_id="get_event_schemas",
-    summary="Show the JSON Schema of each topic",
-    principals=ANYONE,
-    rate="none",
-    responses={200: TopicSchemas},
-    extension=True,
-    errors=("not_found",),
-)
+@groups.EVENTS.get("/v1/events/schemas", "Show the JSON Schema of each topic")
+@Who(ANYONE)
+@Fencing(rate="none")
+@Docs(TopicSchemas, errors=("not_found",), extension=True)
 async def get_event_schemas(call: Call[None, TopicQuery]) -> Answer:
     """Show the schemas of all topics, or of one."""
     found, topic = await call.once(topic_schemas), call.query.topic
@@ -32,17 +26,10 @@ async def get_event_schemas(call: Call[None, TopicQuery]) -> Answer:
     return Answer(200, TopicSchemas(schemas=found if topic is None else {topic: found[topic]}))
 
 
-@groups.EVENTS.operation(
-    method="GET",
-    path="/v1/events/asyncapi.json",
-    operation_id="get_asyncapi",
-    summary="Show the streams of events as an AsyncAPI document",
-    principals=ANYONE,
-    rate="none",
-    responses={200: None},
-    extension=True,
-    content_type=ASYNCAPI,
-)
+@groups.EVENTS.get("/v1/events/asyncapi.json", "Show the streams of events as an AsyncAPI document")
+@Who(ANYONE)
+@Fencing(rate="none")
+@Docs(None, extension=True, content_type=ASYNCAPI)
 async def get_asyncapi(call: Call[None, None]) -> Outcome:
     """Describe the streams by AsyncAPI 3."""
     return Outcome(200, await call.once(asyncapi, call.services.settings.base_url), {})

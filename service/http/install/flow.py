@@ -9,22 +9,17 @@ from schemas.install import DraftRequest, PlanDrafted, ReportRequest, ReportStor
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY, OWNER
 from service.install import flow
 from service.onboarding.evidence import reshape
 from statemachines.install import ImplementationReport, ProposedReport, propose_report
 
 
-@groups.INSTALL.operation(
-    method="POST",
-    path="/v1/install/plan",
-    operation_id="plan_install",
-    summary="Draft a plan for a business question",
-    principals=KEY,
-    responses={200: PlanDrafted},
-    idempotency="optional",
-    errors=("project_not_found", "install_state_conflict"),
-)
+@groups.INSTALL.post("/v1/install/plan", "Draft a plan for a business question")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(PlanDrafted, errors=("project_not_found", "install_state_conflict"))
 async def plan_install(call: Call[DraftRequest, None]) -> Outcome:
     """Draft a skeleton. Only the state of the flow is kept."""
     body = call.body
@@ -33,17 +28,12 @@ async def plan_install(call: Call[DraftRequest, None]) -> Outcome:
     return await call.carry_out(flow.draft(body.project_id), lambda _: Answer(HTTPStatus.OK, flow.drafted(body)))
 
 
-@groups.INSTALL.operation(
-    method="PUT",
-    path="/v1/projects/{project_id}/implementation-report",
-    operation_id="put_implementation_report",
-    summary="Report how the plan of the signal map is implemented",
-    principals=OWNER,
-    owner=True,
-    responses={201: ReportStored, 200: ReportStored},
-    idempotency="optional",
-    errors=("install_state_conflict", "plan_hash_mismatch"),
+@groups.INSTALL.put(
+    "/v1/projects/{project_id}/implementation-report", "Report how the plan of the signal map is implemented"
 )
+@Who(OWNER, owner=True)
+@Fencing(idempotency="optional")
+@Docs({201: ReportStored, 200: ReportStored}, errors=("install_state_conflict", "plan_hash_mismatch"))
 async def put_implementation_report(call: Call[ReportRequest, None]) -> Outcome:
     """Record a report. A repeat of the latest one changes nothing."""
     wish = await call.work_on_body(partial(_checked, call.body))

@@ -6,6 +6,7 @@ from schemas.install import AnswerContracts, InstallVerdict, VerifyReport, Verif
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from service.http.edge.reading import stored_answer
 from service.install import flow
@@ -16,16 +17,10 @@ from statemachines.install import VerifyReportNotFound
 _UNREAD = ("rate_limited", "upstream_error", "upstream_timeout")
 
 
-@groups.INSTALL.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/install/verify",
-    operation_id="verify_install",
-    summary="Verify the install of a project",
-    principals=KEY,
-    responses={200: InstallVerdict},
-    idempotency="optional",
-    errors=_UNREAD,
-)
+@groups.INSTALL.post("/v1/projects/{project_id}/install/verify", "Verify the install of a project")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(InstallVerdict, errors=_UNREAD)
 async def verify_install(call: Call[VerifyRequest, None]) -> Outcome:
     """Judge the newest evidence, and record a changed verdict. A failed read records nothing."""
     stored = await stored_answer(call)
@@ -34,15 +29,9 @@ async def verify_install(call: Call[VerifyRequest, None]) -> Outcome:
     return await call.carry_out_on(await _find(call), lambda: _find(call), lambda found: _verify(call, found))
 
 
-@groups.INSTALL.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/verify-report",
-    operation_id="get_verify_report",
-    summary="Read what a verification would find now",
-    principals=KEY,
-    responses={200: VerifyReport},
-    errors=("verify_report_not_found", *_UNREAD),
-)
+@groups.INSTALL.get("/v1/projects/{project_id}/verify-report", "Read what a verification would find now")
+@Who(KEY)
+@Docs(VerifyReport, errors=("verify_report_not_found", *_UNREAD))
 async def get_verify_report(call: Call[None, None]) -> Answer:
     """Show gates, gaps and signals as they are now. Nothing is recorded."""
     findings = await _find(call)
@@ -55,15 +44,11 @@ async def get_verify_report(call: Call[None, None]) -> Answer:
     return Answer(200, flow.verify_report(call.project_id, findings, evidence))
 
 
-@groups.ANALYTICS.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/answer-contracts",
-    operation_id="list_answer_contracts",
-    summary="List the questions of the signal map and what each still needs",
-    principals=KEY,
-    responses={200: AnswerContracts},
-    errors=_UNREAD,
+@groups.ANALYTICS.get(
+    "/v1/projects/{project_id}/answer-contracts", "List the questions of the signal map and what each still needs"
 )
+@Who(KEY)
+@Docs(AnswerContracts, errors=_UNREAD)
 async def list_answer_contracts(call: Call[None, None]) -> Answer:
     """Show a funnel over the milestones, and a question for each of them."""
     services = call.services

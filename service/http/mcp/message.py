@@ -9,6 +9,7 @@ from schemas.mcp import BATCHED, MAX_MESSAGE_BYTES, McpAnswer, McpMessage, McpRe
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.headers import head_of
 from service.http.edge.declare.operations import KEY_OR_RUNNER
 from service.http.edge.document.openapi import SCHEMA_VERSION, TITLE
@@ -29,23 +30,18 @@ INSTRUCTIONS = (
 )
 
 
-@groups.MCP.operation(
-    method="POST",
-    path="/mcp",
-    operation_id="send_mcp_message",
-    summary="Send a message of the Model Context Protocol",
-    principals=KEY_OR_RUNNER,
-    responses={200: McpAnswer | list[McpAnswer], 202: None},
-    refuses=dict.fromkeys((400, 404, 406), McpRefusal),
-    mutation=False,
-    max_body=MAX_MESSAGE_BYTES,
-    shown_body=McpMessage,
-    same_origin=True,
-    sealed=True,
-    extension=True,
+@groups.MCP.post("/mcp", "Send a message of the Model Context Protocol")
+@Who(KEY_OR_RUNNER, same_origin=True)
+@Body(max_body=MAX_MESSAGE_BYTES, shown_body=McpMessage)
+@Fencing(mutation=False)
+@Docs(
+    {200: McpAnswer | list[McpAnswer], 202: None},
     errors=("origin_not_allowed",),
+    extension=True,
+    sealed=True,
+    refuses=dict.fromkeys((400, 404, 406), McpRefusal),
 )
-async def send_message(call: Call[bytes, None]) -> Answer:
+async def send_mcp_message(call: Call[bytes, None]) -> Answer:
     """Answer one message, or a batch. A tool call is one request to an operation, with the credential of this one.
 
     Each further message of a batch takes a token of its own. Raises RateLimited.
@@ -74,4 +70,4 @@ async def _call(call: Call[bytes, None], message: Message) -> Json:
     return result
 
 
-ENDPOINTS = [send_message]
+ENDPOINTS = [send_mcp_message]

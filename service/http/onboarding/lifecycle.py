@@ -19,6 +19,7 @@ from schemas.onboarding import (
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.operations import OWNER
 from service.onboarding import lifecycle
 from service.onboarding.evidence import reshape
@@ -28,33 +29,20 @@ from statemachines.onboarding.plan import ProposedPlan, propose
 PATH = "/v1/projects/{project_id}/onboarding"
 
 
-@groups.ONBOARDING.operation(
-    method="GET",
-    path=PATH,
-    operation_id="get_onboarding",
-    summary="Read the onboarding of a project",
-    principals=OWNER,
-    owner=True,
-    responses={200: OnboardingState},
-    as_of=True,
-    errors=("onboarding_not_started",),
-)
+@groups.ONBOARDING.get(PATH, "Read the onboarding of a project")
+@Who(OWNER, owner=True, as_of=True)
+@Docs(OnboardingState, errors=("onboarding_not_started",))
 async def get_onboarding(call: Call[None, AsOfQuery]) -> Answer:
     """Show where the onboarding stands; 404 before its start (R-ONB-41)."""
     return _state(await lifecycle.read_onboarding(call.rows, call.project_id))
 
 
-@groups.ONBOARDING.operation(
-    method="POST",
-    path=PATH,
-    operation_id="start_onboarding",
-    summary="Start an onboarding with a plan, or replace its plan",
-    principals=OWNER,
-    owner=True,
-    max_body=MAX_PLAN_BYTES,
-    responses={201: PlannedState, 200: OnboardingState},
-    if_match="optional",
-    idempotency="optional",
+@groups.ONBOARDING.post(PATH, "Start an onboarding with a plan, or replace its plan")
+@Who(OWNER, owner=True)
+@Body(max_body=MAX_PLAN_BYTES)
+@Fencing(if_match="optional", idempotency="optional")
+@Docs(
+    {201: PlannedState, 200: OnboardingState},
     errors=("onboarding_state_conflict", "precondition_failed", "if_match_required"),
 )
 async def start_onboarding(call: Call[StartRequest, None]) -> Outcome:
@@ -63,20 +51,11 @@ async def start_onboarding(call: Call[StartRequest, None]) -> Outcome:
     return await call.carry_out(lifecycle.start(call.project_id, wish, call.if_match), _started)
 
 
-@groups.ONBOARDING.operation(
-    method="POST",
-    path=f"{PATH}/review",
-    operation_id="review_onboarding",
-    summary="Approve or reject the exact plan",
-    principals=OWNER,
-    owner=True,
-    fresh_when="it approves",
-    max_body=MAX_PLAN_BYTES,
-    responses={200: OnboardingState},
-    if_match="required",
-    idempotency="optional",
-    errors=("onboarding_not_started", "plan_hash_mismatch", "onboarding_state_conflict"),
-)
+@groups.ONBOARDING.post(f"{PATH}/review", "Approve or reject the exact plan")
+@Who(OWNER, owner=True, fresh_when="it approves")
+@Body(max_body=MAX_PLAN_BYTES)
+@Fencing(if_match="required", idempotency="optional")
+@Docs(OnboardingState, errors=("onboarding_not_started", "plan_hash_mismatch", "onboarding_state_conflict"))
 async def review_onboarding(call: Call[ReviewRequest, None]) -> Outcome:
     """Approve the plan, which makes it the signal map, or put another in its place (R-ONB-47 to R-ONB-50)."""
     body = call.body

@@ -10,6 +10,7 @@ from schemas.onboarding import MAX_PLAN_BYTES, Plan, SignalMap
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY, OWNER
 from service.onboarding import lifecycle
 from service.onboarding.evidence import reshape
@@ -19,35 +20,19 @@ from statemachines.onboarding.plan import ProposedPlan, propose
 _PATH = "/v1/projects/{project_id}/signal-map"
 
 
-@groups.SIGNAL_MAP.operation(
-    method="GET",
-    path=_PATH,
-    operation_id="get_signal_map",
-    summary="Read the signal map of a project",
-    principals=KEY,
-    responses={200: SignalMap},
-    flows=frozenset({"install", "onboarding", "automation"}),
-    as_of=True,
-    errors=("signal_map_not_found",),
-)
+@groups.SIGNAL_MAP.get(_PATH, "Read the signal map of a project")
+@Who(KEY, as_of=True)
+@Docs(SignalMap, errors=("signal_map_not_found",), flows=frozenset({"install", "onboarding", "automation"}))
 async def get_signal_map(call: Call[None, AsOfQuery]) -> Answer:
     """Show the approved plan as a map; 404 while none is approved."""
     return Answer(200, lifecycle.shown_signal_map(await lifecycle.read_signal_map(call.rows, call.project_id)))
 
 
-@groups.SIGNAL_MAP.operation(
-    method="PUT",
-    path=_PATH,
-    operation_id="put_signal_map",
-    summary="Save a reviewed plan as the signal map of a project without onboarding",
-    principals=OWNER,
-    owner=True,
-    max_body=MAX_PLAN_BYTES,
-    responses={201: SignalMap, 200: SignalMap},
-    idempotency="optional",
-    flows=frozenset({"install"}),
-    errors=("signal_map_managed_by_onboarding",),
-)
+@groups.SIGNAL_MAP.put(_PATH, "Save a reviewed plan as the signal map of a project without onboarding")
+@Who(OWNER, owner=True)
+@Body(max_body=MAX_PLAN_BYTES)
+@Fencing(idempotency="optional")
+@Docs({201: SignalMap, 200: SignalMap}, errors=("signal_map_managed_by_onboarding",), flows=frozenset({"install"}))
 async def put_signal_map(call: Call[Plan, None]) -> Outcome:
     """Make a plan the map; the same plan again changes nothing."""
     wish = await call.work_on_body(partial(_checked, call.body))

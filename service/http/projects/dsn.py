@@ -8,6 +8,7 @@ from schemas.projects import DsnBody, DsnRotatedBody, DsnVerified, PublicDsnRota
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY, OWNER
 from service.projects import project as dsn_commands
 from service.projects import project as reads
@@ -15,17 +16,9 @@ from service.projects import project as show
 from service.projects.project import IssuedDsn
 
 
-@groups.PROJECTS.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/dsn",
-    operation_id="read_dsn",
-    summary="Read the DSN from its recovery copy",
-    principals=OWNER,
-    owner=True,
-    reveals=True,
-    responses={200: DsnBody},
-    flows=frozenset({"install"}),
-)
+@groups.PROJECTS.get("/v1/projects/{project_id}/dsn", "Read the DSN from its recovery copy")
+@Who(OWNER, owner=True, reveals=True)
+@Docs(DsnBody, flows=frozenset({"install"}))
 async def read_dsn(call: Call[None, None]) -> Answer:
     """Show the DSN if its copy can be opened; never rotates it (R-PROJ-03)."""
     settings = call.services.settings
@@ -33,32 +26,20 @@ async def read_dsn(call: Call[None, None]) -> Answer:
     return Answer(200, show.dsn(settings.base_url, call.project_id, known))
 
 
-@groups.PROJECTS.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/dsn/verify",
-    operation_id="verify_dsn",
-    summary="Check a DSN against the project",
-    principals=KEY,
-    responses={200: DsnVerified},
-    idempotency="optional",
-)
+@groups.PROJECTS.post("/v1/projects/{project_id}/dsn/verify", "Check a DSN against the project")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(DsnVerified)
 async def verify_dsn(call: Call[VerifyDsn, None]) -> Outcome:
     """Compare a DSN with the project's, and keep a missing recovery copy of it; never rotates (R-PROJ-04)."""
     intent = dsn_commands.verify(call.project_id, call.body.dsn, call.services.settings.encryption_key)
     return await call.carry_out(intent, lambda checked: Answer(200, show.dsn_verified(checked)))
 
 
-@groups.PROJECTS.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/dsn/rotate",
-    operation_id="rotate_dsn",
-    summary="Replace the DSN and stop the previous one at once",
-    principals=OWNER,
-    owner=True,
-    fresh=True,
-    responses={200: DsnRotatedBody},
-    idempotency="optional",
-)
+@groups.PROJECTS.post("/v1/projects/{project_id}/dsn/rotate", "Replace the DSN and stop the previous one at once")
+@Who(OWNER, owner=True, fresh=True)
+@Fencing(idempotency="optional")
+@Docs(DsnRotatedBody)
 async def rotate_dsn(call: Call[RotateDsn, None]) -> Outcome:
     """Replace the DSN as a fence: nothing that rests on the old one commits after the answer (R-PROJ-06)."""
     settings = call.services.settings
@@ -68,18 +49,12 @@ async def rotate_dsn(call: Call[RotateDsn, None]) -> Outcome:
     return outcome
 
 
-@groups.PROJECTS.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/public-dsn/rotate",
-    operation_id="rotate_public_dsn",
-    summary="Replace the public DSN and stop the previous one at once",
-    principals=OWNER,
-    owner=True,
-    fresh=True,
-    responses={200: PublicDsnRotatedBody},
-    idempotency="optional",
-    extension=True,
+@groups.PROJECTS.post(
+    "/v1/projects/{project_id}/public-dsn/rotate", "Replace the public DSN and stop the previous one at once"
 )
+@Who(OWNER, owner=True, fresh=True)
+@Fencing(idempotency="optional")
+@Docs(PublicDsnRotatedBody, extension=True)
 async def rotate_public_dsn(call: Call[RotateDsn, None]) -> Outcome:
     """Replace the public DSN as a fence, or make the first one of an older project (G-184)."""
     settings = call.services.settings

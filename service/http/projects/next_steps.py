@@ -8,6 +8,7 @@ from schemas.projects import NextSteps
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import KEY
 from service.http.edge.routes import all_endpoints
 from service.onboarding.evidence import ask_about
@@ -17,16 +18,9 @@ _CONNECTING = frozenset({"POST /v1/auth/provider", "POST /v1/auth/provider/poll"
 """What answers 503 where no analytics provider is configured, or no key to seal its tokens with."""
 
 
-@groups.PROJECTS.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/next-steps",
-    operation_id="get_next_steps",
-    summary="Read a project's progress and its next steps",
-    principals=KEY,
-    responses={200: NextSteps},
-    flows=frozenset({"install"}),
-    errors=("rate_limited", "upstream_error", "upstream_timeout"),
-)
+@groups.PROJECTS.get("/v1/projects/{project_id}/next-steps", "Read a project's progress and its next steps")
+@Who(KEY)
+@Docs(NextSteps, errors=("rate_limited", "upstream_error", "upstream_timeout"), flows=frozenset({"install"}))
 async def get_next_steps(call: Call[None, None]) -> Answer:
     """Show the project's state and what follows from it for the one who asks."""
     services = call.services

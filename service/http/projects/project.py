@@ -11,6 +11,7 @@ from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from service.projects import project as project_commands
 from service.projects import project as reads
@@ -18,15 +19,9 @@ from service.projects import project as show
 from service.projects.project import IssuedDsn
 
 
-@groups.PROJECTS.operation(
-    method="GET",
-    path="/v1/projects",
-    operation_id="list_projects",
-    summary="List your projects",
-    principals=KEY,
-    responses={200: ProjectList},
-    flows=frozenset({"install", "provider"}),
-)
+@groups.PROJECTS.get("/v1/projects", "List your projects")
+@Who(KEY)
+@Docs(ProjectList, flows=frozenset({"install", "provider"}))
 async def list_projects(call: Call[None, PageQuery]) -> Answer:
     """List the caller's projects, newest first."""
     found = await reads.projects_of(call.services.store, call.user_id, start_of(call.query), call.query.limit + 1)
@@ -35,16 +30,10 @@ async def list_projects(call: Call[None, PageQuery]) -> Answer:
     return Answer(200, show.project_list(projects, cursor, can_unseal=can_unseal))
 
 
-@groups.PROJECTS.operation(
-    method="POST",
-    path="/v1/projects",
-    operation_id="create_project",
-    summary="Create a project and receive its DSN",
-    principals=KEY,
-    responses={201: ProjectCreatedBody},
-    idempotency="optional",
-    flows=frozenset({"install", "onboarding", "provider"}),
-)
+@groups.PROJECTS.post("/v1/projects", "Create a project and receive its DSN")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs({201: ProjectCreatedBody}, flows=frozenset({"install", "onboarding", "provider"}))
 async def create_project(call: Call[CreateProject, None]) -> Outcome:
     """Make a project that the caller owns; a replay of the request shows everything but the DSN."""
     intent = project_commands.create(call.user_id, call.body.name, call.services.settings.encryption_key)

@@ -12,6 +12,7 @@ from service.auth.authenticator import CACHE_SECONDS
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY, OWNER
 from service.projects import project as settings_commands
 from service.projects import project as show
@@ -23,34 +24,20 @@ _OF_INTAKE = frozenset({"default_level", "frame_variables"})
 """Settings remembered by processes together with a DSN, for at most CACHE_SECONDS."""
 
 
-@groups.PROJECTS.operation(
-    method="GET",
-    path=_PATH,
-    operation_id="get_project_settings",
-    summary="Read the settings of a project",
-    principals=KEY,
-    responses={200: ProjectSettings},
-    extension=True,
-)
-async def get_settings(call: Call[None, None]) -> Answer:
+@groups.PROJECTS.get(_PATH, "Read the settings of a project")
+@Who(KEY)
+@Docs(ProjectSettings, extension=True)
+async def get_project_settings(call: Call[None, None]) -> Answer:
     """Show the settings in force, with their tag from the first change on."""
     shown = show.shown_settings(call.project_id, await settings_of(call.services.store, call.project_id))
     return Answer(200, shown, _tag(shown))
 
 
-@groups.PROJECTS.operation(
-    method="PATCH",
-    path=_PATH,
-    operation_id="change_project_settings",
-    summary="Change settings of a project",
-    principals=OWNER,
-    owner=True,
-    responses={200: ProjectSettingsChanged},
-    if_match="optional",
-    idempotency="optional",
-    extension=True,
-)
-async def change_settings(call: Call[ChangeSettings, None]) -> Outcome:
+@groups.PROJECTS.patch(_PATH, "Change settings of a project")
+@Who(OWNER, owner=True)
+@Fencing(if_match="optional", idempotency="optional")
+@Docs(ProjectSettingsChanged, extension=True)
+async def change_project_settings(call: Call[ChangeSettings, None]) -> Outcome:
     """Change the settings in the body, as a fence. A loosening change turns an enabled contract off."""
     wished = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not msgspec.UNSET}
     intent = settings_commands.change(
@@ -72,4 +59,4 @@ def _tag(shown: ProjectSettings) -> dict[str, str]:
     return {} if shown.etag is None else {"etag": shown.etag}
 
 
-ENDPOINTS = [get_settings, change_settings]
+ENDPOINTS = [get_project_settings, change_project_settings]

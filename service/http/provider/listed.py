@@ -16,6 +16,7 @@ from service.eventstore.read.reader import PageEnd
 from service.http.edge.answer.paging import encode_cursor, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from service.provider import listing, team
 from service.provider.listing import Listing, Scope, SurveyFindings, findings
@@ -47,16 +48,12 @@ class ListedPage(NamedTuple, Generic[I]):
         }
 
 
-@groups.PROVIDER.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/session-recordings",
-    operation_id="list_session_recordings",
-    summary="List the session recordings at a project's provider",
-    principals=KEY,
-    responses={200: SessionRecordingList},
-    quota_locked=True,
-    errors=ERRORS,
+@groups.PROVIDER.get(
+    "/v1/projects/{project_id}/session-recordings", "List the session recordings at a project's provider"
 )
+@Who(KEY)
+@Fencing(quota_locked=True)
+@Docs(SessionRecordingList, errors=ERRORS)
 async def list_session_recordings(call: Call[None, PageQuery]) -> Answer:
     """List recordings, newest first. Over the quota the provider is not asked (G-072)."""
     find = call.services.sources.of_recordings
@@ -65,15 +62,9 @@ async def list_session_recordings(call: Call[None, PageQuery]) -> Answer:
     return Answer(HTTPStatus.OK, SessionRecordingList(session_recordings=page.items, **page.members(call)))
 
 
-@groups.PROVIDER.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/feature-flags",
-    operation_id="list_feature_flags",
-    summary="List the feature flags at a project's provider",
-    principals=KEY,
-    responses={200: FeatureFlagList},
-    errors=ERRORS,
-)
+@groups.PROVIDER.get("/v1/projects/{project_id}/feature-flags", "List the feature flags at a project's provider")
+@Who(KEY)
+@Docs(FeatureFlagList, errors=ERRORS)
 async def list_feature_flags(call: Call[None, PageQuery]) -> Answer:
     """List flags as they are. Nothing here turns one."""
     async with call.services.exchanges.turn(call.principal.tenant):
@@ -81,15 +72,11 @@ async def list_feature_flags(call: Call[None, PageQuery]) -> Answer:
     return Answer(HTTPStatus.OK, FeatureFlagList(feature_flags=page.items, **page.members(call)))
 
 
-@groups.PROVIDER.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/surveys",
-    operation_id="list_surveys",
-    summary="List the surveys at a project's provider, with the responses to one",
-    principals=KEY,
-    responses={200: SurveyList},
-    errors=ERRORS,
+@groups.PROVIDER.get(
+    "/v1/projects/{project_id}/surveys", "List the surveys at a project's provider, with the responses to one"
 )
+@Who(KEY)
+@Docs(SurveyList, errors=ERRORS)
 async def list_surveys(call: Call[None, SurveyQuery]) -> Answer:
     """List surveys. With `survey_id` also its responses and stats: an unknown survey has none."""
     async with call.services.exchanges.turn(call.principal.tenant):
@@ -101,15 +88,9 @@ async def list_surveys(call: Call[None, SurveyQuery]) -> Answer:
     return Answer(HTTPStatus.OK, body)
 
 
-@groups.PROVIDER.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/experiments",
-    operation_id="list_experiments",
-    summary="List the experiments at a project's provider",
-    principals=KEY,
-    responses={200: ExperimentList},
-    errors=ERRORS,
-)
+@groups.PROVIDER.get("/v1/projects/{project_id}/experiments", "List the experiments at a project's provider")
+@Who(KEY)
+@Docs(ExperimentList, errors=ERRORS)
 async def list_experiments(call: Call[None, PageQuery]) -> Answer:
     """List experiments with their variants."""
     async with call.services.exchanges.turn(call.principal.tenant):

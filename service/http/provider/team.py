@@ -12,6 +12,7 @@ from service.analytics.queries import QueriesBusy
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from service.http.edge.reading import stored_answer
 from service.http.provider.attempting import begin
@@ -27,16 +28,10 @@ REPLAY = PATH + "/session-replay"
 UPSTREAM = ("service_unavailable", "upstream_error", "upstream_timeout")
 
 
-@groups.PROVIDER.operation(
-    method="POST",
-    path=PATH + "/provision",
-    operation_id="provision_provider",
-    summary="Provision a project at the analytics provider",
-    principals=KEY,
-    responses={200: TeamProvisioned},
-    idempotency="optional",
-    errors=("provider_provisioning_blocked", "service_unavailable"),
-)
+@groups.PROVIDER.post(PATH + "/provision", "Provision a project at the analytics provider")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(TeamProvisioned, errors=("provider_provisioning_blocked", "service_unavailable"))
 async def provision_provider(call: Call[ProvisionTeam, None]) -> Outcome:
     """Find or create the project's team. Every repeat shows the same one."""
     if (stored := await stored_answer(call)) is not None:
@@ -67,16 +62,10 @@ def _provisioned(row: TeamRow) -> Answer:
     return Answer(HTTPStatus.OK, team.shown_provisioned(row))
 
 
-@groups.PROVIDER.operation(
-    method="POST",
-    path=REPLAY + "/configure",
-    operation_id="configure_provider_session_replay",
-    summary="Configure session replay at the analytics provider",
-    principals=KEY,
-    responses={200: ReplayConfigured},
-    idempotency="optional",
-    errors=("provider_not_provisioned", *UPSTREAM),
-)
+@groups.PROVIDER.post(REPLAY + "/configure", "Configure session replay at the analytics provider")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(ReplayConfigured, errors=("provider_not_provisioned", *UPSTREAM))
 async def configure_provider_session_replay(call: Call[ConfigureReplay, None]) -> Outcome:
     """Send the settings to the provider, and record them after its confirmation."""
     if (stored := await stored_answer(call)) is not None:
@@ -107,14 +96,9 @@ def _nothing(_: None) -> Answer:
     raise AssertionError("a failure is refused")
 
 
-@groups.PROVIDER.operation(
-    method="GET",
-    path=REPLAY + "/status",
-    operation_id="get_provider_session_replay_status",
-    summary="Read the state of session replay at the analytics provider",
-    principals=KEY,
-    responses={200: ReplayStanding},
-)
+@groups.PROVIDER.get(REPLAY + "/status", "Read the state of session replay at the analytics provider")
+@Who(KEY)
+@Docs(ReplayStanding)
 async def get_provider_session_replay_status(call: Call[None, None]) -> Answer:
     """Show the state of replay. The provider may be asked. Without its answer, the last known state is shown."""
     services, account = call.services, call.principal.tenant

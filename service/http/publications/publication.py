@@ -25,6 +25,7 @@ from service.fairness.turns import PUBLIC_QUERIES
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.headers import head_of, matches_tag
 from service.http.edge.declare.operations import ANYONE, KEY
 from service.publications import Published
@@ -38,16 +39,12 @@ _BEARER = "bearer"
 _REVALIDATED = "no-cache"
 
 
-@groups.PUBLIC_QUERIES.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/public-queries",
-    operation_id="create_public_query",
-    summary="Publish a blueprint query under a public address",
-    principals=KEY,
-    fresh=True,
-    responses={201: PublicationCreated},
-    idempotency="optional",
+@groups.PUBLIC_QUERIES.post(
+    "/v1/projects/{project_id}/public-queries", "Publish a blueprint query under a public address"
 )
+@Who(KEY, fresh=True)
+@Fencing(idempotency="optional")
+@Docs({201: PublicationCreated})
 async def create_public_query(call: Call[PublishQuery, None]) -> Outcome:
     """Publish a query with its parameters as they are now. This answer alone shows its key."""
     base_url = call.services.settings.base_url
@@ -76,48 +73,32 @@ def _created(base_url: str, made: Published) -> Answer:
     )
 
 
-@groups.PUBLIC_QUERIES.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/public-queries",
-    operation_id="list_public_queries",
-    summary="List a project's published queries",
-    principals=KEY,
-    responses={200: PublicationList},
-    extension=True,
-)
+@groups.PUBLIC_QUERIES.get("/v1/projects/{project_id}/public-queries", "List a project's published queries")
+@Who(KEY)
+@Docs(PublicationList, extension=True)
 async def list_public_queries(call: Call[None, None]) -> Answer:
     """List the published queries of a project, newest first."""
     rows = await publications.published_in(call.services.store, call.project_id)
     return Answer(HTTPStatus.OK, publications.listed(call.project_id, rows, call.services.settings.base_url))
 
 
-@groups.PUBLIC_QUERIES.operation(
-    method="DELETE",
-    path="/v1/projects/{project_id}/public-queries/{publication_id}",
-    operation_id="delete_public_query",
-    summary="Revoke a published query",
-    principals=KEY,
-    responses={200: PublicationRevoked},
-    idempotency="optional",
-    errors=("publication_not_found",),
-)
+@groups.PUBLIC_QUERIES.delete("/v1/projects/{project_id}/public-queries/{publication_id}", "Revoke a published query")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(PublicationRevoked, errors=("publication_not_found",))
 async def delete_public_query(call: Call[None, None]) -> Outcome:
     """Revoke a publication. From the answer on no process serves it."""
     intent = publications.revoke(call.project_id, call.path["publication_id"])
     return await call.carry_out(intent, lambda row: Answer(HTTPStatus.OK, publications.revoked(row)))
 
 
-@groups.PUBLIC_QUERIES.operation(
-    method="GET",
-    path="/v1/public/q/{publication_id}",
-    operation_id="run_public_query",
-    summary="Read the rows of a published query",
-    principals=ANYONE,
-    responses={200: PublicAnswer, 304: None},
-    rate="public_query",
-    reads_query=True,
+@groups.PUBLIC_QUERIES.get("/v1/public/q/{publication_id}", "Read the rows of a published query")
+@Who(ANYONE, place=PUBLIC_QUERIES)
+@Body(reads_query=True)
+@Fencing(rate="public_query")
+@Docs(
+    {200: PublicAnswer, 304: None},
     errors=("invalid_publishable_key", "publication_not_found", "upstream_error", "upstream_timeout"),
-    place=PUBLIC_QUERIES,
 )
 async def run_public_query(call: Call[None, PublicQuery]) -> Outcome:
     """Show the rows to anybody, or 304 for a current copy. A key may be absent, but not wrong (R-PUB-03)."""

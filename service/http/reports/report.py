@@ -9,6 +9,7 @@ from service import reports
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import RUNNER
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.reports import read_source
@@ -16,18 +17,10 @@ from service.runs.scope import Ran
 from statemachines.runs.steps.end_run import as_of
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/automation-runs/{run_id}/report-source",
-    operation_id="read_report_source",
-    summary="Read the one source of a weekly run's report",
-    principals=RUNNER,
-    scope="runs:write",
-    subject=RUN_LOCATED,
-    responses={200: ReportSource},
-    idempotency="optional",
-    errors=(*TOKEN_ERRORS, "run_transition_not_allowed"),
-)
+@groups.AUTOMATION.post("/v1/automation-runs/{run_id}/report-source", "Read the one source of a weekly run's report")
+@Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
+@Fencing(idempotency="optional")
+@Docs(ReportSource, errors=(*TOKEN_ERRORS, "run_transition_not_allowed"))
 async def read_report_source(call: Call[ReadReportSource, None]) -> Outcome:
     """Commit the intent, read the provider, store what it said; a repeat gets what is stored without a read.
 
@@ -50,16 +43,13 @@ def _source(ran: Ran[None], unit: Unit) -> Answer:
     return Answer(200, reports.source(as_of(ran.book, unit.now)))
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/automation-runs/{run_id}/actions/record-report",
-    operation_id="record_report",
-    summary="Record the one typed private report of a weekly run",
-    principals=RUNNER,
-    scope="runs:write",
-    subject=RUN_LOCATED,
-    responses={201: RecordedReport, 200: RecordedReport},
-    idempotency="optional",
+@groups.AUTOMATION.post(
+    "/v1/automation-runs/{run_id}/actions/record-report", "Record the one typed private report of a weekly run"
+)
+@Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
+@Fencing(idempotency="optional")
+@Docs(
+    {201: RecordedReport, 200: RecordedReport},
     errors=(
         *TOKEN_ERRORS,
         "run_transition_not_allowed",

@@ -25,6 +25,7 @@ from service.http.edge.answer.paging import read_page
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY, OWNER, RUNNER, Subject
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.runs import acting
@@ -35,19 +36,14 @@ from statemachines.runs.approval import OwnerDecision, Status
 from statemachines.runs.steps import use_grant
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/automation-runs/{run_id}/approvals",
-    operation_id="request_automation_approval",
-    summary="Request a person's approval of an action",
-    principals=RUNNER,
-    scope="approvals:request",
-    subject=RUN_LOCATED,
-    responses={201: RequestedApproval, 200: RequestedApproval},
-    idempotency="optional",
+@groups.AUTOMATION.post("/v1/automation-runs/{run_id}/approvals", "Request a person's approval of an action")
+@Who(RUNNER, scope="approvals:request", subject=RUN_LOCATED)
+@Fencing(idempotency="optional")
+@Docs(
+    {201: RequestedApproval, 200: RequestedApproval},
     errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "approval_rejected"),
 )
-async def request_approval(call: Call[RequestApproval, None]) -> Outcome:
+async def request_automation_approval(call: Call[RequestApproval, None]) -> Outcome:
     """Put a question to a person; the run waits. What the runner writes is shown and never acted upon."""
     token, body = token_of(call), call.body
     wish = use_grant.RequestApproval(body.action, body.summary, _evidence(body))
@@ -73,15 +69,10 @@ def _evidence(body: RequestApproval) -> str | None:
     return canonical.decode()
 
 
-@groups.AUTOMATION.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/automation-approvals",
-    operation_id="list_automation_approvals",
-    summary="List requests for approval",
-    principals=KEY,
-    responses={200: ApprovalList},
-)
-async def list_approvals(call: Call[None, ApprovalQuery]) -> Answer:
+@groups.AUTOMATION.get("/v1/projects/{project_id}/automation-approvals", "List requests for approval")
+@Who(KEY)
+@Docs(ApprovalList)
+async def list_automation_approvals(call: Call[None, ApprovalQuery]) -> Answer:
     """List requests by the time they were made, newest first, by what they are now."""
     project_id, query = call.project_id, call.query
     items, cursor = await read_page(
@@ -105,20 +96,11 @@ def _list(project_id: str, approvals: list[Approval], cursor: str | None, *, wai
     )
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/automation-approvals/{approval_id}/decide",
-    operation_id="decide_automation_approval",
-    summary="Approve or reject a request",
-    principals=OWNER,
-    owner=True,
-    fresh_when="it approves",
-    subject=Subject("approval_id", APPROVALS, "approval_not_found"),
-    responses={200: Approval},
-    idempotency="optional",
-    errors=("approval_not_found", "approval_already_decided", "approval_cancelled"),
-)
-async def decide_approval(call: Call[DecideApproval, None]) -> Outcome:
+@groups.AUTOMATION.post("/v1/automation-approvals/{approval_id}/decide", "Approve or reject a request")
+@Who(OWNER, owner=True, subject=Subject("approval_id", APPROVALS, "approval_not_found"), fresh_when="it approves")
+@Fencing(idempotency="optional")
+@Docs(Approval, errors=("approval_not_found", "approval_already_decided", "approval_cancelled"))
+async def decide_automation_approval(call: Call[DecideApproval, None]) -> Outcome:
     """Record an owner's word; no runner or CI credential can."""
     row: ApprovalRow = call.subject
     if call.body.decision == "approve":
@@ -133,4 +115,4 @@ def _decided(row: ApprovalRow, ran: Ran[None], _: Unit) -> Answer:
     return Answer(200, show.approval(row.project_id, row.id, ran.book.approval(row.id)))
 
 
-ENDPOINTS = [request_approval, list_approvals, decide_approval]
+ENDPOINTS = [request_automation_approval, list_automation_approvals, decide_automation_approval]

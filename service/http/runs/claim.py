@@ -14,6 +14,7 @@ from service.http.cases.located import CASE_LOCATED
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY_OR_RUNNER, RUNNER
 from service.http.runs.calls import require_visible
 from service.http.runs.on_run import holder_of
@@ -29,18 +30,10 @@ from statemachines.runs.steps.offer import ClaimCase, Release
 _ERRORS = ("case_not_found", "claim_not_found", "claim_required", "automation_mismatch")
 
 
-@groups.AUTOMATION.operation(
-    method="GET",
-    path="/v1/cases/{case_id}/claims/active",
-    operation_id="get_active_claim",
-    summary="Read the active claim of a case",
-    principals=KEY_OR_RUNNER,
-    scope="claims:write",
-    subject=CASE_LOCATED,
-    responses={200: Claim},
-    errors=("case_not_found", "claim_not_found", "automation_mismatch"),
-)
-async def read_active_claim(call: Call[None, None]) -> Answer:
+@groups.AUTOMATION.get("/v1/cases/{case_id}/claims/active", "Read the active claim of a case")
+@Who(KEY_OR_RUNNER, scope="claims:write", subject=CASE_LOCATED)
+@Docs(Claim, errors=("case_not_found", "claim_not_found", "automation_mismatch"))
+async def get_active_claim(call: Call[None, None]) -> Answer:
     """Show the active claim of a case."""
     row = await reads.active_claim(call.services.store, call.project_id, call.subject.id)
     if row is None:
@@ -49,16 +42,11 @@ async def read_active_claim(call: Call[None, None]) -> Answer:
     return Answer(200, show.claim(call.project_id, row.id, row.state))
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/cases/{case_id}/claims",
-    operation_id="create_claim",
-    summary="Claim an exact revision of a case under a receipt",
-    principals=RUNNER,
-    scope="claims:write",
-    subject=CASE_LOCATED,
-    responses={201: Claim, 200: Claim},
-    idempotency="optional",
+@groups.AUTOMATION.post("/v1/cases/{case_id}/claims", "Claim an exact revision of a case under a receipt")
+@Who(RUNNER, scope="claims:write", subject=CASE_LOCATED)
+@Fencing(idempotency="optional")
+@Docs(
+    {201: Claim, 200: Claim},
     errors=(
         "case_not_found",
         "trigger_receipt_not_found",
@@ -124,16 +112,11 @@ def _shown(row: ClaimRow, _: None, unit: Unit) -> Answer:
     return Answer(200, show.claim(row.project_id, row.id, state))
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/cases/{case_id}/claims/{claim_id}/renew",
-    operation_id="renew_claim",
-    summary="Extend the lease of a claim",
-    principals=RUNNER,
-    scope="claims:write",
-    subject=CASE_LOCATED,
-    responses={200: Claim},
-    idempotency="optional",
+@groups.AUTOMATION.post("/v1/cases/{case_id}/claims/{claim_id}/renew", "Extend the lease of a claim")
+@Who(RUNNER, scope="claims:write", subject=CASE_LOCATED)
+@Fencing(idempotency="optional")
+@Docs(
+    Claim,
     errors=(
         *_ERRORS,
         "claim_not_active",
@@ -154,19 +137,10 @@ async def renew_claim(call: Call[RenewClaim, None]) -> Outcome:
     )
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/cases/{case_id}/claims/{claim_id}/release",
-    operation_id="release_claim",
-    summary="Release a claim",
-    principals=KEY_OR_RUNNER,
-    scope="claims:write",
-    owner=True,
-    subject=CASE_LOCATED,
-    responses={200: Claim},
-    idempotency="optional",
-    errors=(*_ERRORS, "claim_not_active", "lease_expired", "stale_lease_epoch"),
-)
+@groups.AUTOMATION.post("/v1/cases/{case_id}/claims/{claim_id}/release", "Release a claim")
+@Who(KEY_OR_RUNNER, scope="claims:write", owner=True, subject=CASE_LOCATED)
+@Fencing(idempotency="optional")
+@Docs(Claim, errors=(*_ERRORS, "claim_not_active", "lease_expired", "stale_lease_epoch"))
 async def release_claim(call: Call[ReleaseClaim, None]) -> Outcome:
     """End a claim; a runner names its epoch, an owner need not (R-AUT-52)."""
     holder, epoch = call.runner, call.body.lease_epoch
@@ -178,4 +152,4 @@ async def release_claim(call: Call[ReleaseClaim, None]) -> Outcome:
     return await _on_claim(call, row, acting.release(row, wish))
 
 
-ENDPOINTS = [read_active_claim, create_claim, renew_claim, release_claim]
+ENDPOINTS = [get_active_claim, create_claim, renew_claim, release_claim]

@@ -8,20 +8,19 @@ from service.credentials import metadata_of
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import KEY
 from service.runs import control as show_control
 from service.runs.control import read_snapshot
 
 
-@groups.AUTOMATION.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/automation-control",
-    operation_id="get_automation_control",
-    summary="Read contract, budgets, credentials, exceptions and controls together",
-    principals=KEY,
-    responses={200: AutomationControl},
+@groups.AUTOMATION.get(
+    "/v1/projects/{project_id}/automation-control",
+    "Read contract, budgets, credentials, exceptions and controls together",
 )
-async def read_control(call: Call[None, None]) -> Answer:
+@Who(KEY)
+@Docs(AutomationControl)
+async def get_automation_control(call: Call[None, None]) -> Answer:
     """Show everything at one server time; there is no queue and nothing to acknowledge."""
     await call.services.authenticator.uses.flush()
     snapshot = await read_snapshot(call.services.store, call.project_id)
@@ -31,4 +30,4 @@ async def read_control(call: Call[None, None]) -> Answer:
     return Answer(200, show_control.control(call.project_id, snapshot, credentials))
 
 
-ENDPOINTS = [read_control]
+ENDPOINTS = [get_automation_control]

@@ -7,21 +7,18 @@ from service.eventstore.declare.commands import Answer
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import KEY
 from service.runs import decision as show_decision
 from service.runs.decision import DecisionFilter, decisions
 
 
-@groups.AUTOMATION.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/automation-decisions",
-    operation_id="list_automation_decisions",
-    summary="List the decisions to offer, start or pass over cases",
-    principals=KEY,
-    responses={200: DecisionList},
-    extension=True,
+@groups.AUTOMATION.get(
+    "/v1/projects/{project_id}/automation-decisions", "List the decisions to offer, start or pass over cases"
 )
-async def list_decisions(call: Call[None, DecisionQuery]) -> Answer:
+@Who(KEY)
+@Docs(DecisionList, extension=True)
+async def list_automation_decisions(call: Call[None, DecisionQuery]) -> Answer:
     """List decisions, newest first: one for each time that the answer for a case changed, while the plan keeps it."""
     query = call.query
     passed = None if query.verdict is None else query.verdict == "passed"
@@ -38,4 +35,4 @@ async def list_decisions(call: Call[None, DecisionQuery]) -> Answer:
     return Answer(200, body)
 
 
-ENDPOINTS = [list_decisions]
+ENDPOINTS = [list_automation_decisions]

@@ -11,6 +11,7 @@ from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, U
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import RUNNER
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.runs import acting
@@ -30,18 +31,10 @@ _AUTHORIZE = (
 _CONSUME = (*TOKEN_ERRORS, *_PEOPLE, "grant_not_available")
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/automation-runs/{run_id}/actions/draft-pr/authorize",
-    operation_id="authorize_draft_pr",
-    summary="Reserve one bounded pull request",
-    principals=RUNNER,
-    scope="runs:write",
-    subject=RUN_LOCATED,
-    responses={201: Grant, 200: Grant},
-    idempotency="optional",
-    errors=(*_AUTHORIZE, "scope_violation", "budget_exhausted"),
-)
+@groups.AUTOMATION.post("/v1/automation-runs/{run_id}/actions/draft-pr/authorize", "Reserve one bounded pull request")
+@Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
+@Fencing(idempotency="optional")
+@Docs({201: Grant, 200: Grant}, errors=(*_AUTHORIZE, "scope_violation", "budget_exhausted"))
 async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
     """Hold the change against the policy and reserve a pull request for exactly it."""
     token, body = token_of(call), call.body
@@ -59,18 +52,13 @@ async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
     return await on_run(call, lambda row: acting.authorize_draft_pr(row, token, binding), _authorized)
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/automation-runs/{run_id}/actions/auto-merge/authorize",
-    operation_id="authorize_auto_merge",
-    summary="Reserve the provider's own auto-merge of the proven pull request",
-    principals=RUNNER,
-    scope="runs:write",
-    subject=RUN_LOCATED,
-    responses={201: Grant, 200: Grant},
-    idempotency="optional",
-    errors=(*_AUTHORIZE, "pr_proof_required", "pr_proof_mismatch"),
+@groups.AUTOMATION.post(
+    "/v1/automation-runs/{run_id}/actions/auto-merge/authorize",
+    "Reserve the provider's own auto-merge of the proven pull request",
 )
+@Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
+@Fencing(idempotency="optional")
+@Docs({201: Grant, 200: Grant}, errors=(*_AUTHORIZE, "pr_proof_required", "pr_proof_mismatch"))
 async def authorize_auto_merge(call: Call[AuthorizeAutoMerge, None]) -> Outcome:
     """Reserve auto-merge once a trusted CI has proven readiness of this very head."""
     token, body = token_of(call), call.body
@@ -84,35 +72,23 @@ def _authorized(ran: Ran[str], _: Unit) -> Answer:
     return Answer(201 if ran.changed else 200, shown)
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/automation-runs/{run_id}/actions/draft-pr/consume",
-    operation_id="consume_draft_pr",
-    summary="Consume the grant: open the pull request now, once",
-    principals=RUNNER,
-    scope="runs:write",
-    subject=RUN_LOCATED,
-    responses={200: ConsumedGrant},
-    idempotency="optional",
-    errors=_CONSUME,
+@groups.AUTOMATION.post(
+    "/v1/automation-runs/{run_id}/actions/draft-pr/consume", "Consume the grant: open the pull request now, once"
 )
+@Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
+@Fencing(idempotency="optional")
+@Docs(ConsumedGrant, errors=_CONSUME)
 async def consume_draft_pr(call: Call[ConsumeGrant, None]) -> Outcome:
     """Commit the intent and its charge before the provider is called."""
     return await _consume(call, "draft_pr")
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/automation-runs/{run_id}/actions/auto-merge/consume",
-    operation_id="consume_auto_merge",
-    summary="Consume the grant: turn on auto-merge now, once",
-    principals=RUNNER,
-    scope="runs:write",
-    subject=RUN_LOCATED,
-    responses={200: ConsumedGrant},
-    idempotency="optional",
-    errors=_CONSUME,
+@groups.AUTOMATION.post(
+    "/v1/automation-runs/{run_id}/actions/auto-merge/consume", "Consume the grant: turn on auto-merge now, once"
 )
+@Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
+@Fencing(idempotency="optional")
+@Docs(ConsumedGrant, errors=_CONSUME)
 async def consume_auto_merge(call: Call[ConsumeGrant, None]) -> Outcome:
     """Commit the intent before the provider is called."""
     return await _consume(call, "auto_merge")

@@ -13,6 +13,7 @@ from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import CI
 from service.http.runs.on_run import RUN_LOCATED, on_run
 from service.runs import acting
@@ -30,16 +31,13 @@ _READ_AT_HOST = ("branch_protection_enforced", "bypass_used")
 _NEED_HOST = frozenset({"checks_passed", "auto_merge_enabled", "merged"})
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/automation-runs/{run_id}/pr-proof",
-    operation_id="record_pr_proof",
-    summary="Record an observation of the granted pull request by CI",
-    principals=CI,
-    scope="automation_proofs:write",
-    subject=RUN_LOCATED,
-    responses={201: PrProof, 200: PrProof},
-    idempotency="optional",
+@groups.AUTOMATION.post(
+    "/v1/automation-runs/{run_id}/pr-proof", "Record an observation of the granted pull request by CI"
+)
+@Who(CI, scope="automation_proofs:write", subject=RUN_LOCATED)
+@Fencing(idempotency="optional")
+@Docs(
+    {201: PrProof, 200: PrProof},
     errors=("run_not_found", "run_terminal", "pr_proof_required", "pr_proof_mismatch", "delivery_mode_mismatch"),
 )
 async def record_pr_proof(call: Call[RecordPrProof, None]) -> Outcome:

@@ -8,47 +8,33 @@ from service.auth.refusals import refusal
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import KEY_OR_RUNNER
 from service.http.runs.calls import require_visible
 from service.http.runs.on_run import RUN_SUBJECT
 from service.runs.verifying import as_tlog_proof, prove_run
 
 
-@groups.AUTOMATION.operation(
-    method="GET",
-    path="/v1/automation-runs/{run_id}/proof",
-    operation_id="get_automation_run_proof",
-    summary="Read every event of a run's chain with its hashes",
-    principals=KEY_OR_RUNNER,
-    scope="runs:read",
-    subject=RUN_SUBJECT,
-    responses={200: RunProof},
-    extension=True,
-    sealed=True,
-    errors=("run_not_found", "automation_mismatch"),
-)
-async def read_run_proof(call: Call[None, None]) -> Answer:
+@groups.AUTOMATION.get("/v1/automation-runs/{run_id}/proof", "Read every event of a run's chain with its hashes")
+@Who(KEY_OR_RUNNER, scope="runs:read", subject=RUN_SUBJECT)
+@Docs(RunProof, errors=("run_not_found", "automation_mismatch"), extension=True, sealed=True)
+async def get_automation_run_proof(call: Call[None, None]) -> Answer:
     """Show receipt, claim, run, approvals, grants and deploy from their first events on, as of one moment."""
     row: RunRow = call.subject
     require_visible(call, row.automation_id)
     return Answer(200, await prove_run(call.services.store, row.project_id, row.id))
 
 
-@groups.AUTOMATION.operation(
-    method="GET",
-    path="/v1/automation-runs/{run_id}/tlog-proof",
-    operation_id="get_automation_run_tlog_proof",
-    summary="Read the proof of a run as a .tlog-proof file",
-    principals=KEY_OR_RUNNER,
-    scope="runs:read",
-    subject=RUN_SUBJECT,
-    responses={200: str},
-    content_type="text/plain; charset=utf-8",
-    extension=True,
-    sealed=True,
+@groups.AUTOMATION.get("/v1/automation-runs/{run_id}/tlog-proof", "Read the proof of a run as a .tlog-proof file")
+@Who(KEY_OR_RUNNER, scope="runs:read", subject=RUN_SUBJECT)
+@Docs(
+    str,
     errors=("run_not_found", "automation_mismatch", "checkpoint_not_found"),
+    extension=True,
+    content_type="text/plain; charset=utf-8",
+    sealed=True,
 )
-async def read_run_tlog_proof(call: Call[None, None]) -> Outcome:
+async def get_automation_run_tlog_proof(call: Call[None, None]) -> Outcome:
     """Show the same proof in the form of C2SP tlog-proof, with a signed checkpoint."""
     row: RunRow = call.subject
     require_visible(call, row.automation_id)
@@ -58,4 +44,4 @@ async def read_run_tlog_proof(call: Call[None, None]) -> Outcome:
     return Outcome(200, shown.encode(), {"content-disposition": f'attachment; filename="{row.id}.tlog-proof"'})
 
 
-ENDPOINTS = [read_run_proof, read_run_tlog_proof]
+ENDPOINTS = [get_automation_run_proof, get_automation_run_tlog_proof]

@@ -18,6 +18,7 @@ from schemas.runs.receipt import (
 from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY_OR_RUNNER, Subject
 from service.http.runs.calls import read_receipts, require_visible
 from service.runs import control as reads
@@ -34,19 +35,15 @@ _DROPPED = "Stop. An owner can add the automation to the contract again and enab
 _NOTHING = "There is no work now. Ask again when the scheduler wakes the runner."
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/automation-triggers/issue",
-    operation_id="issue_automation_triggers",
-    summary="Issue trigger receipts for the work found",
-    principals=KEY_OR_RUNNER,
-    scope="triggers:issue",
-    owner=True,
-    responses={200: IssuedTriggers},
-    idempotency="optional",
-    errors=("automation_not_found", "automation_mismatch", "automation_disabled", "automation_paused"),
+@groups.AUTOMATION.post(
+    "/v1/projects/{project_id}/automation-triggers/issue", "Issue trigger receipts for the work found"
 )
-async def issue_triggers(call: Call[IssueTriggers, None]) -> Outcome:
+@Who(KEY_OR_RUNNER, scope="triggers:issue", owner=True)
+@Fencing(idempotency="optional")
+@Docs(
+    IssuedTriggers, errors=("automation_not_found", "automation_mismatch", "automation_disabled", "automation_paused")
+)
+async def issue_automation_triggers(call: Call[IssueTriggers, None]) -> Outcome:
     """Issue receipts from the server's clock and the saved policy; the caller only names the automation."""
     project_id, automation_id = call.project_id, call.body.automation_id
     require_visible(call, automation_id)
@@ -107,16 +104,10 @@ def _still_open(look: Look) -> list[TriggerReceipt]:
     return [show.receipt(row.project_id, row.id, state, title) for row, state, title in states if not state.over]
 
 
-@groups.AUTOMATION.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/automation-trigger-receipts",
-    operation_id="list_automation_trigger_receipts",
-    summary="List trigger receipts",
-    principals=KEY_OR_RUNNER,
-    scope="triggers:read",
-    responses={200: TriggerReceiptList},
-)
-async def list_receipts(call: Call[None, TriggerQuery]) -> Answer:
+@groups.AUTOMATION.get("/v1/projects/{project_id}/automation-trigger-receipts", "List trigger receipts")
+@Who(KEY_OR_RUNNER, scope="triggers:read")
+@Docs(TriggerReceiptList)
+async def list_automation_trigger_receipts(call: Call[None, TriggerQuery]) -> Answer:
     """List receipts by the time they were issued, newest first, by what they are now."""
     found, cursor = await read_receipts(call, call.query, call.query.automation_id, call.query.status)
     items = [show.receipt(call.project_id, item.row.id, item.state, item.title) for item in found]
@@ -131,18 +122,10 @@ async def list_receipts(call: Call[None, TriggerQuery]) -> Answer:
     return Answer(200, body)
 
 
-@groups.AUTOMATION.operation(
-    method="GET",
-    path="/v1/automation-trigger-receipts/{receipt_id}",
-    operation_id="get_automation_trigger_receipt",
-    summary="Read a trigger receipt",
-    principals=KEY_OR_RUNNER,
-    scope="triggers:read",
-    subject=Subject("receipt_id", RECEIPTS, "trigger_receipt_not_found"),
-    responses={200: TriggerReceipt},
-    errors=("trigger_receipt_not_found", "automation_mismatch"),
-)
-async def read_receipt(call: Call[None, None]) -> Answer:
+@groups.AUTOMATION.get("/v1/automation-trigger-receipts/{receipt_id}", "Read a trigger receipt")
+@Who(KEY_OR_RUNNER, scope="triggers:read", subject=Subject("receipt_id", RECEIPTS, "trigger_receipt_not_found"))
+@Docs(TriggerReceipt, errors=("trigger_receipt_not_found", "automation_mismatch"))
+async def get_automation_trigger_receipt(call: Call[None, None]) -> Answer:
     """Show a receipt: before a claim the only source on its case, after a start the name of its run (R-AUT-24)."""
     row: TriggerReceiptRow = call.subject
     require_visible(call, row.automation_id)
@@ -150,4 +133,4 @@ async def read_receipt(call: Call[None, None]) -> Answer:
     return Answer(200, show.receipt(row.project_id, row.id, found.state, found.title))
 
 
-ENDPOINTS = [issue_triggers, list_receipts, read_receipt]
+ENDPOINTS = [issue_automation_triggers, list_automation_trigger_receipts, get_automation_trigger_receipt]

@@ -32,6 +32,7 @@ from service.http.edge.answer.paging import read_page
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY_OR_RUNNER, RUNNER
 from service.http.runs.calls import require_visible, seen_automation
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, holder_of, on_run, read_again, token_of
@@ -51,15 +52,11 @@ _DECIMALS = 6
 _READ_ERRORS = ("run_not_found", "automation_mismatch")
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/projects/{project_id}/automation-runs",
-    operation_id="start_automation_run",
-    summary="Start the one run of a trigger receipt",
-    principals=RUNNER,
-    scope="runs:write",
-    responses={201: Run, 200: Run},
-    idempotency="required",
+@groups.AUTOMATION.post("/v1/projects/{project_id}/automation-runs", "Start the one run of a trigger receipt")
+@Who(RUNNER, scope="runs:write")
+@Fencing(idempotency="required")
+@Docs(
+    {201: Run, 200: Run},
     errors=(
         "trigger_receipt_not_found",
         "automation_mismatch",
@@ -75,7 +72,7 @@ _READ_ERRORS = ("run_not_found", "automation_mismatch")
         "budget_exhausted",
     ),
 )
-async def start_run(call: Call[StartRun, None]) -> Outcome | Answer:
+async def start_automation_run(call: Call[StartRun, None]) -> Outcome | Answer:
     """Consume the receipt, create the run and charge the budgets as one; a repeat names the same run (R-AUT-28)."""
     store, project_id = call.services.store, call.project_id
     row = await reads.receipt_row(store, project_id, call.body.trigger_receipt_id)
@@ -98,16 +95,10 @@ def _started(run: Stream, unit: Unit) -> Answer:
     return Answer(201, show_run.run(as_of(scope.open(unit), unit.now)))
 
 
-@groups.AUTOMATION.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/automation-runs",
-    operation_id="list_automation_runs",
-    summary="List automation runs",
-    principals=KEY_OR_RUNNER,
-    scope="runs:read",
-    responses={200: RunList},
-)
-async def list_runs(call: Call[None, RunQuery]) -> Answer:
+@groups.AUTOMATION.get("/v1/projects/{project_id}/automation-runs", "List automation runs")
+@Who(KEY_OR_RUNNER, scope="runs:read")
+@Docs(RunList)
+async def list_automation_runs(call: Call[None, RunQuery]) -> Answer:
     """List runs by the time they began, newest first, by what they are now."""
     project_id, query, store = call.project_id, call.query, call.services.store
     automation_id = seen_automation(call, query.automation_id)
@@ -138,18 +129,10 @@ def _list(project_id: str, books: list[Book], cursor: str | None) -> RunList:
     )
 
 
-@groups.AUTOMATION.operation(
-    method="GET",
-    path="/v1/automation-runs/{run_id}",
-    operation_id="get_automation_run",
-    summary="Read an automation run",
-    principals=KEY_OR_RUNNER,
-    scope="runs:read",
-    subject=RUN_LOCATED,
-    responses={200: Run},
-    errors=_READ_ERRORS,
-)
-async def read_automation_run(call: Call[None, WaitQuery]) -> Answer:
+@groups.AUTOMATION.get("/v1/automation-runs/{run_id}", "Read an automation run")
+@Who(KEY_OR_RUNNER, scope="runs:read", subject=RUN_LOCATED)
+@Docs(Run, errors=_READ_ERRORS)
+async def get_automation_run(call: Call[None, WaitQuery]) -> Answer:
     """Show a run with everything around it, as it stands now."""
     row: RunRow = call.subject
     require_visible(call, row.automation_id)
@@ -159,19 +142,10 @@ async def read_automation_run(call: Call[None, WaitQuery]) -> Answer:
     return Answer(200, show_run.run(book))
 
 
-@groups.AUTOMATION.operation(
-    method="GET",
-    path="/v1/automation-runs/{run_id}/policy",
-    operation_id="get_automation_run_policy",
-    summary="Read the policy that a run works under",
-    principals=RUNNER,
-    scope="runs:read",
-    subject=RUN_LOCATED,
-    responses={200: RunPolicy},
-    extension=True,
-    errors=(*_READ_ERRORS, "automation_disabled", "automation_paused"),
-)
-async def read_run_policy(call: Call[None, None]) -> Answer:
+@groups.AUTOMATION.get("/v1/automation-runs/{run_id}/policy", "Read the policy that a run works under")
+@Who(RUNNER, scope="runs:read", subject=RUN_LOCATED)
+@Docs(RunPolicy, errors=(*_READ_ERRORS, "automation_disabled", "automation_paused"), extension=True)
+async def get_automation_run_policy(call: Call[None, None]) -> Answer:
     """Show a runner the policy of its run. Once an owner has withdrawn it, the runner is refused (G-114)."""
     row: RunRow = call.subject
     require_visible(call, row.automation_id)
@@ -184,19 +158,13 @@ def show_updated(ran: Ran[Any], unit: Unit) -> Answer:
     return Answer(200, show_run.run(as_of(ran.book, unit.now)))
 
 
-@groups.AUTOMATION.operation(
-    method="PATCH",
-    path="/v1/automation-runs/{run_id}",
-    operation_id="update_automation_run",
-    summary="Report progress, the opened pull request, or the end of a run",
-    principals=RUNNER,
-    scope="runs:write",
-    subject=RUN_LOCATED,
-    responses={200: Run},
-    idempotency="optional",
-    errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "pr_proof_mismatch", "approval_rejected"),
+@groups.AUTOMATION.patch(
+    "/v1/automation-runs/{run_id}", "Report progress, the opened pull request, or the end of a run"
 )
-async def update_run(call: Call[UpdateRun, None]) -> Outcome:
+@Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
+@Fencing(idempotency="optional")
+@Docs(Run, errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "pr_proof_mismatch", "approval_rejected"))
+async def update_automation_run(call: Call[UpdateRun, None]) -> Outcome:
     """Take one of the steps of G-106; every other combination is a step that no run has."""
     token, body = token_of(call), call.body
     return await on_run(call, lambda row: _step(row, token, body), show_updated)
@@ -230,19 +198,11 @@ def _missing(name: str) -> InvalidPayload:
     return InvalidPayload("The status needs a member that is missing.", missing=[name], schema=body_schema(UpdateRun))
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/automation-runs/{run_id}/usage",
-    operation_id="record_automation_usage",
-    summary="Charge turns, cost and run time before they are used",
-    principals=RUNNER,
-    scope="runs:write",
-    subject=RUN_LOCATED,
-    responses={200: UsageRecorded},
-    idempotency="required",
-    errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "budget_exhausted"),
-)
-async def record_usage(call: Call[RecordUsage, None]) -> Outcome:
+@groups.AUTOMATION.post("/v1/automation-runs/{run_id}/usage", "Charge turns, cost and run time before they are used")
+@Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
+@Fencing(idempotency="required")
+@Docs(UsageRecorded, errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "budget_exhausted"))
+async def record_automation_usage(call: Call[RecordUsage, None]) -> Outcome:
     """Charge all of it or nothing (R-AUT-35)."""
     token = token_of(call)
     usage = advance_run.Usage(_amounts(call.body), text_of(call.body.label))
@@ -278,20 +238,11 @@ def _amounts(body: RecordUsage) -> Amounts:
     return Amounts(body.turns, plain(cost), body.runtime_seconds)
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/automation-runs/{run_id}/cancel",
-    operation_id="cancel_automation_run",
-    summary="Withdraw service authority over a run",
-    principals=KEY_OR_RUNNER,
-    scope="runs:write",
-    owner=True,
-    subject=RUN_LOCATED,
-    responses={200: CancelledRun},
-    idempotency="required",
-    errors=("run_not_found", "automation_mismatch", "claim_required", "run_terminal"),
-)
-async def cancel_run(call: Call[CancelRun, None]) -> Outcome:
+@groups.AUTOMATION.post("/v1/automation-runs/{run_id}/cancel", "Withdraw service authority over a run")
+@Who(KEY_OR_RUNNER, scope="runs:write", owner=True, subject=RUN_LOCATED)
+@Fencing(idempotency="required")
+@Docs(CancelledRun, errors=("run_not_found", "automation_mismatch", "claim_required", "run_terminal"))
+async def cancel_automation_run(call: Call[CancelRun, None]) -> Outcome:
     """Close service authority only: nothing outside is closed, cancelled, undone or rolled back (R-AUT-51)."""
     runner, key = call.runner, call.key
     if key is None:
@@ -306,4 +257,12 @@ def _cancelled(ran: Ran[None], unit: Unit) -> Answer:
     return Answer(200, show_run.cancelled(as_of(ran.book, unit.now)))
 
 
-ENDPOINTS = [start_run, list_runs, read_automation_run, read_run_policy, update_run, record_usage, cancel_run]
+ENDPOINTS = [
+    start_automation_run,
+    list_automation_runs,
+    get_automation_run,
+    get_automation_run_policy,
+    update_automation_run,
+    record_automation_usage,
+    cancel_automation_run,
+]

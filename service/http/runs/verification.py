@@ -16,6 +16,7 @@ from service.auth.refusals import refusal
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY_OR_RUNNER
 from service.http.runs.on_run import RUN_SUBJECT, on_run
 from service.runs import shown as show_run
@@ -31,17 +32,11 @@ from statemachines.runs.verdict import Verdict
 POLL_SECONDS = 60
 
 
-@groups.AUTOMATION.operation(
-    method="POST",
-    path="/v1/automation-runs/{run_id}/verify",
-    operation_id="verify_automation_run",
-    summary="Verify the deploy of a run by traffic and recurrence",
-    principals=KEY_OR_RUNNER,
-    scope="runs:write",
-    owner=True,
-    subject=RUN_SUBJECT,
-    responses={200: VerificationAnswer, 202: VerificationAnswer},
-    idempotency="optional",
+@groups.AUTOMATION.post("/v1/automation-runs/{run_id}/verify", "Verify the deploy of a run by traffic and recurrence")
+@Who(KEY_OR_RUNNER, scope="runs:write", owner=True, subject=RUN_SUBJECT)
+@Fencing(idempotency="optional")
+@Docs(
+    {200: VerificationAnswer, 202: VerificationAnswer},
     errors=(
         "run_not_found",
         "automation_mismatch",
@@ -52,7 +47,7 @@ POLL_SECONDS = 60
         "upstream_timeout",
     ),
 )
-async def verify_run(call: Call[VerifyRun, WaitQuery]) -> Outcome:
+async def verify_automation_run(call: Call[VerifyRun, WaitQuery]) -> Outcome:
     """Count since the deploy and decide. The provider is read first; the run's deploy never changes once bound."""
     runner, row = call.runner, cast("RunRow", call.subject)
     if runner is not None:
@@ -116,4 +111,4 @@ def _decided(book: Book, verdict: Verdict) -> Answer:
     return Answer(200, body)
 
 
-ENDPOINTS = [verify_run]
+ENDPOINTS = [verify_automation_run]

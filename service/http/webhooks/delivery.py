@@ -10,6 +10,7 @@ from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from service.http.webhooks.keyed import answered, mark
 from service.http.webhooks.webhook import NOT_FOUND, ONE, find
@@ -18,16 +19,9 @@ from service.webhooks import webhook as webhooks
 from service.webhooks.webhook import LoggedDelivery, StandingWebhook
 
 
-@groups.WEBHOOKS.operation(
-    method="GET",
-    path=ONE + "/deliveries",
-    operation_id="list_webhook_deliveries",
-    summary="List the deliveries of a webhook in the order of the log",
-    principals=KEY,
-    responses={200: DeliveryList},
-    extension=True,
-    errors=NOT_FOUND,
-)
+@groups.WEBHOOKS.get(ONE + "/deliveries", "List the deliveries of a webhook in the order of the log")
+@Who(KEY)
+@Docs(DeliveryList, errors=NOT_FOUND, extension=True)
 async def list_webhook_deliveries(call: Call[None, DeliveryQuery]) -> Answer:
     """List deliveries after a position, without their bodies."""
     found, query = await find(call), call.query
@@ -37,17 +31,10 @@ async def list_webhook_deliveries(call: Call[None, DeliveryQuery]) -> Answer:
     return Answer(200, webhooks.delivery_list(*page))
 
 
-@groups.WEBHOOKS.operation(
-    method="POST",
-    path=ONE + "/deliveries/{delivery_id}/resend",
-    operation_id="resend_webhook_delivery",
-    summary="Send a delivery again, with the same id and body",
-    principals=KEY,
-    responses={200: DeliveryResent},
-    idempotency="optional",
-    extension=True,
-    errors=(*NOT_FOUND, "delivery_not_found"),
-)
+@groups.WEBHOOKS.post(ONE + "/deliveries/{delivery_id}/resend", "Send a delivery again, with the same id and body")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(DeliveryResent, errors=(*NOT_FOUND, "delivery_not_found"), extension=True)
 async def resend_webhook_delivery(call: Call[None, None]) -> Outcome:
     """Queue a delivery again, once for a key, and show it as it is then."""
     stored = await answered(call)
@@ -67,17 +54,10 @@ def _resent(delivery: LoggedDelivery, _: None) -> Answer:
     return Answer(200, webhooks.resent(delivery))
 
 
-@groups.WEBHOOKS.operation(
-    method="POST",
-    path=ONE + "/replay",
-    operation_id="replay_webhook",
-    summary="Send the events of a range of the log again",
-    principals=KEY,
-    responses={200: WebhookReplayed},
-    idempotency="optional",
-    extension=True,
-    errors=NOT_FOUND,
-)
+@groups.WEBHOOKS.post(ONE + "/replay", "Send the events of a range of the log again")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(WebhookReplayed, errors=NOT_FOUND, extension=True)
 async def replay_webhook(call: Call[ReplayWebhook, None]) -> Outcome:
     """Queue what the webhook is subscribed to, from its registration on, once for a key. Ids are as before."""
     body = call.body

@@ -7,20 +7,18 @@ from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import KEY
 from service.webhooks.queueing import events_of
 from service.webhooks.testing import DOCUMENTED, TOPICS
 
 
-@groups.WEBHOOKS.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/project-events",
-    operation_id="list_project_events",
-    summary="List a project's events in the order of the log, as webhooks are told of them",
-    principals=KEY,
-    responses={200: ProjectEventList},
-    extension=True,
+@groups.WEBHOOKS.get(
+    "/v1/projects/{project_id}/project-events",
+    "List a project's events in the order of the log, as webhooks are told of them",
 )
+@Who(KEY)
+@Docs(ProjectEventList, extension=True)
 async def list_project_events(call: Call[None, ProjectEventQuery]) -> Answer:
     """List events after a position."""
     query = call.query

@@ -28,6 +28,7 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from service.http.webhooks.keyed import answered, mark
 from service.ids import new_id
@@ -50,17 +51,10 @@ NOT_FOUND = ("webhook_not_found",)
 RECENT = 20
 
 
-@groups.WEBHOOKS.operation(
-    method="POST",
-    path=PATH,
-    operation_id="create_webhook",
-    summary="Register a webhook and receive its secret once",
-    principals=KEY,
-    fresh=True,
-    responses={201: WebhookCreated},
-    idempotency="optional",
-    errors=("service_unavailable",),
-)
+@groups.WEBHOOKS.post(PATH, "Register a webhook and receive its secret once")
+@Who(KEY, fresh=True)
+@Fencing(idempotency="optional")
+@Docs({201: WebhookCreated}, errors=("service_unavailable",))
 async def create_webhook(call: Call[CreateWebhook, None]) -> Outcome:
     """Register an address. A repeat of the request shows no secret (G-008)."""
     body, key = call.body, call.services.settings.encryption_key
@@ -76,29 +70,18 @@ def _created(made: NewWebhook) -> Answer:
     return Answer(201, webhooks.created(made, raw=True), stored=webhooks.created(made, raw=False))
 
 
-@groups.WEBHOOKS.operation(
-    method="GET",
-    path=PATH,
-    operation_id="list_webhooks",
-    summary="List a project's webhooks with their latest outcomes",
-    principals=KEY,
-    responses={200: WebhookList},
-)
+@groups.WEBHOOKS.get(PATH, "List a project's webhooks with their latest outcomes")
+@Who(KEY)
+@Docs(WebhookList)
 async def list_webhooks(call: Call[None, None]) -> Answer:
     """List all webhooks of the project, newest first."""
     found = await webhooks.webhooks_of(call.services.store, call.project_id)
     return Answer(200, webhooks.listed(call.project_id, found, call.services.settings.encryption_key))
 
 
-@groups.WEBHOOKS.operation(
-    method="GET",
-    path=ONE,
-    operation_id="get_webhook",
-    summary="Read a webhook",
-    principals=KEY,
-    responses={200: WebhookDetail},
-    errors=NOT_FOUND,
-)
+@groups.WEBHOOKS.get(ONE, "Read a webhook")
+@Who(KEY)
+@Docs(WebhookDetail, errors=NOT_FOUND)
 async def get_webhook(call: Call[None, None]) -> Answer:
     """Show one webhook with its newest deliveries."""
     found = await find(call)
@@ -106,18 +89,10 @@ async def get_webhook(call: Call[None, None]) -> Answer:
     return Answer(200, webhooks.detail(found, recent, call.services.settings.encryption_key))
 
 
-@groups.WEBHOOKS.operation(
-    method="PATCH",
-    path=ONE,
-    operation_id="change_webhook",
-    summary="Change a webhook's address, events or description, or stop and start it",
-    principals=KEY,
-    fresh_when="it names an address",
-    responses={200: WebhookRecord},
-    idempotency="optional",
-    extension=True,
-    errors=(*NOT_FOUND, "service_unavailable"),
-)
+@groups.WEBHOOKS.patch(ONE, "Change a webhook's address, events or description, or stop and start it")
+@Who(KEY, fresh_when="it names an address")
+@Fencing(idempotency="optional")
+@Docs(WebhookRecord, errors=(*NOT_FOUND, "service_unavailable"), extension=True)
 async def change_webhook(call: Call[ChangeWebhook, None]) -> Outcome:
     """Change what the body names."""
     body, key = call.body, call.services.settings.encryption_key
@@ -145,17 +120,10 @@ def _changed(found: StandingWebhook | None, key: bytes | None, changed: ChangedW
     return Answer(200, webhooks.record(StandingWebhook(changed.row, changed.target, facts), key))
 
 
-@groups.WEBHOOKS.operation(
-    method="DELETE",
-    path=ONE,
-    operation_id="delete_webhook",
-    summary="Delete a webhook and what is queued for it",
-    principals=KEY,
-    fresh=True,
-    responses={200: WebhookDeletedBody},
-    idempotency="optional",
-    errors=NOT_FOUND,
-)
+@groups.WEBHOOKS.delete(ONE, "Delete a webhook and what is queued for it")
+@Who(KEY, fresh=True)
+@Fencing(idempotency="optional")
+@Docs(WebhookDeletedBody, errors=NOT_FOUND)
 async def delete_webhook(call: Call[None, None]) -> Outcome:
     """Delete a webhook: no attempt begins after the answer (R-WEB-09)."""
     return await call.carry_out(webhooks.delete(call.project_id, call.path["id"]), _ended)
@@ -165,16 +133,10 @@ def _ended(webhook: EndedWebhook) -> Answer:
     return Answer(200, webhooks.ended(webhook))
 
 
-@groups.WEBHOOKS.operation(
-    method="POST",
-    path=ONE + "/test",
-    operation_id="test_webhook",
-    summary="Send a test delivery to a webhook",
-    principals=KEY,
-    responses={200: WebhookTested},
-    idempotency="optional",
-    errors=NOT_FOUND,
-)
+@groups.WEBHOOKS.post(ONE + "/test", "Send a test delivery to a webhook")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(WebhookTested, errors=NOT_FOUND)
 async def test_webhook(call: Call[None, None]) -> Outcome:
     """Send a test and tell its outcome, also when the receiver fails. One key names one delivery."""
     stored = await answered(call)
@@ -194,18 +156,10 @@ def _tested(webhook_id: str, delivery: str, attempt: AttemptOutcome | None, _: N
     return Answer(200, webhooks.shown_test(webhook_id, delivery, attempt))
 
 
-@groups.WEBHOOKS.operation(
-    method="POST",
-    path=ONE + "/rotate-secret",
-    operation_id="rotate_webhook_secret",
-    summary="Replace a webhook's secret and receive the new one once",
-    principals=KEY,
-    fresh=True,
-    responses={200: WebhookSecret},
-    idempotency="optional",
-    extension=True,
-    errors=(*NOT_FOUND, "service_unavailable"),
-)
+@groups.WEBHOOKS.post(ONE + "/rotate-secret", "Replace a webhook's secret and receive the new one once")
+@Who(KEY, fresh=True)
+@Fencing(idempotency="optional")
+@Docs(WebhookSecret, errors=(*NOT_FOUND, "service_unavailable"), extension=True)
 async def rotate_webhook_secret(call: Call[None, None]) -> Outcome:
     """Replace the secret. The one before signs beside it for a day (G-161)."""
     key = call.services.settings.encryption_key

@@ -9,26 +9,24 @@ from service.http.cases.intake.otlp_form import OTLP_JSON, OTLP_PROTOBUF
 from service.http.cases.intake.several import record_several
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.forms import BATCHES
 from service.http.edge.declare.operations import SENDERS
 from service.ingest.items import take_log
 
 
-@groups.INGEST.operation(
-    method="POST",
-    path="/v1/logs/",
-    operation_id="record_log",
-    summary="Record a log or error event",
-    principals=SENDERS,
-    strict=False,
+@groups.INGEST.post("/v1/logs/", "Record a log or error event")
+@Who(SENDERS)
+@Body(
     max_body=MAX_INGEST_BYTES,
-    responses={202: LogAccepted},
-    idempotency="optional",
+    strict=False,
     text_plain=True,
     adjusts=True,
     forms=(*BATCHES, OTLP_PROTOBUF, OTLP_JSON),
     unpacked=MAX_INGEST_BYTES,
 )
+@Fencing(idempotency="optional")
+@Docs({202: LogAccepted})
 async def record_log(call: Call[LogEvent, None]) -> Outcome | Answer:
     """Store a log event, or many; at error level and above each is grouped into a case."""
     if call.form in BATCHES:

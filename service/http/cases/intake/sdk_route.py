@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from service.http.edge.declare import groups
-from service.http.edge.declare.endpoint import Endpoint, Handler
+from service.http.edge.declare.endpoint import Body, Declare, Docs, Who
 from service.http.edge.declare.operations import SENDERS
 from service.http.edge.declare.sdk import Sdk
 
@@ -24,28 +23,21 @@ def sdk_route(
     media_type: str = "application/octet-stream",
     content_type: str = "application/json",
     shown_body: type[Any] | None = None,
-) -> Callable[[Handler], Endpoint]:
+) -> Declare:
     """Declare a route of an SDK: at most `max_body` bytes sent, and `unpacked` once they are that.
 
     `piecewise`: the handler reads them a piece at a time. `media_type`,
     `shown_body` and `content_type` are those of body and answer in the document.
     """
-    return groups.INGEST.operation(
-        method="POST",
-        path=path,
-        operation_id=operation_id,
-        summary=summary,
-        principals=SENDERS,
+    body = Body(
         strict=False,
         max_body=max_body,
         unpacked=unpacked,
         piecewise=piecewise,
-        responses={200: answer},
         adjusts=True,
-        extension=True,
         sdk=sdk,
         media_type=media_type,
         shown_body=shown_body,
-        content_type=content_type,
-        errors=("project_deletion_in_progress",),
     )
+    docs = Docs(answer, errors=("project_deletion_in_progress",), extension=True, content_type=content_type)
+    return groups.INGEST.post(path, summary, Who(SENDERS), body, docs, operation_id=operation_id)

@@ -26,6 +26,7 @@ from service.eventstore.declare.commands import Answer, Outcome, retry_moved
 from service.http.cases.source_maps.sentry_upload import admit_to, carry_out_in, require_named
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from service.ingest.scrubbing import hide_own
 
@@ -39,90 +40,49 @@ MOST_COMMITS = 1024 * 1024
 MOST_VERSION = 200
 
 
-@groups.CASES.operation(
-    method="POST",
-    path=_ORGANIZATION + "/releases/",
-    operation_id="create_sentry_release",
-    summary="Take note of sentry-cli's new release",
-    principals=_CALLERS,
-    scope=_SCOPE,
-    strict=False,
-    mutation=False,
-    responses={201: SentryRelease},
-    extension=True,
-    errors=_ERRORS,
-)
-async def create_release(call: Call[SentryNewRelease, None]) -> Answer:
+@groups.CASES.post(_ORGANIZATION + "/releases/", "Take note of sentry-cli's new release")
+@Who(_CALLERS, scope=_SCOPE)
+@Body(strict=False)
+@Fencing(mutation=False)
+@Docs({201: SentryRelease}, errors=_ERRORS, extension=True)
+async def create_sentry_release(call: Call[SentryNewRelease, None]) -> Answer:
     """Answer `releases new`. Nothing is stored."""
     await admit_to(call, call.body.projects)
     return Answer(201, _release(call.body.version, call.body.projects, call.body.dateReleased))
 
 
-@groups.CASES.operation(
-    method="PUT",
-    path=_RELEASE + "/",
-    operation_id="change_sentry_release",
-    summary="Take note of sentry-cli's finished release or its commits",
-    principals=_CALLERS,
-    scope=_SCOPE,
-    strict=False,
-    mutation=False,
-    max_body=MOST_COMMITS,
-    responses={200: SentryRelease},
-    extension=True,
-    errors=_ERRORS,
-)
-async def change_release(call: Call[SentryReleaseChange, None]) -> Answer:
+@groups.CASES.put(_RELEASE + "/", "Take note of sentry-cli's finished release or its commits")
+@Who(_CALLERS, scope=_SCOPE)
+@Body(max_body=MOST_COMMITS, strict=False)
+@Fencing(mutation=False)
+@Docs(SentryRelease, errors=_ERRORS, extension=True)
+async def change_sentry_release(call: Call[SentryReleaseChange, None]) -> Answer:
     """Answer `releases finalize` and `releases set-commits`. Nothing is stored."""
     await admit_to(call, call.body.projects)
     return Answer(200, _release(_version(call.path["version"]), call.body.projects, call.body.dateReleased))
 
 
-@groups.CASES.operation(
-    method="GET",
-    path=_ORGANIZATION + "/repos/",
-    operation_id="list_sentry_repos",
-    summary="Tell sentry-cli that no repository is linked",
-    principals=_CALLERS,
-    scope=_SCOPE,
-    responses={200: list[SentryProject]},
-    extension=True,
-    sealed=True,
-)
-async def list_repos(_call: Call[None, None]) -> Answer:
+@groups.CASES.get(_ORGANIZATION + "/repos/", "Tell sentry-cli that no repository is linked")
+@Who(_CALLERS, scope=_SCOPE)
+@Docs(list[SentryProject], extension=True, sealed=True)
+async def list_sentry_repos(_call: Call[None, None]) -> Answer:
     """Answer the first question of `releases set-commits --auto`, which then goes on with the local repository."""
     return Answer(200, [])
 
 
-@groups.CASES.operation(
-    method="GET",
-    path=_RELEASE + "/previous-with-commits/",
-    operation_id="get_previous_sentry_release",
-    summary="Tell sentry-cli that no earlier release has commits",
-    principals=_CALLERS,
-    scope=_SCOPE,
-    responses={200: SentryNoRelease},
-    extension=True,
-    sealed=True,
-)
-async def get_previous(_call: Call[None, None]) -> Answer:
+@groups.CASES.get(_RELEASE + "/previous-with-commits/", "Tell sentry-cli that no earlier release has commits")
+@Who(_CALLERS, scope=_SCOPE)
+@Docs(SentryNoRelease, extension=True, sealed=True)
+async def get_previous_sentry_release(_call: Call[None, None]) -> Answer:
     """Answer the second question of `releases set-commits --auto`."""
     return Answer(200, SentryNoRelease())
 
 
-@groups.CASES.operation(
-    method="POST",
-    path=_RELEASE + "/deploys/",
-    operation_id="record_sentry_deploy",
-    summary="Record a deploy from sentry-cli",
-    principals=_CALLERS,
-    scope=_SCOPE,
-    strict=False,
-    responses={201: SentryDeploy},
-    extension=True,
-    errors=_ERRORS,
-)
-async def record_deploy(call: Call[SentryNewDeploy, None]) -> Answer:
+@groups.CASES.post(_RELEASE + "/deploys/", "Record a deploy from sentry-cli")
+@Who(_CALLERS, scope=_SCOPE)
+@Body(strict=False)
+@Docs({201: SentryDeploy}, errors=_ERRORS, extension=True)
+async def record_sentry_deploy(call: Call[SentryNewDeploy, None]) -> Answer:
     """Record the deploy in each of its projects, as the deploy operation does."""
     body, version = call.body, _version(call.path["version"])
     own = call.principal.project_id
@@ -180,4 +140,10 @@ def _release(version: str, project_ids: list[str], released: str | None) -> Sent
     )
 
 
-ENDPOINTS = [create_release, change_release, list_repos, get_previous, record_deploy]
+ENDPOINTS = [
+    create_sentry_release,
+    change_sentry_release,
+    list_sentry_repos,
+    get_previous_sentry_release,
+    record_sentry_deploy,
+]

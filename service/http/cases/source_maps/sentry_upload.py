@@ -18,22 +18,16 @@ from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.bound import is_project_id
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from statemachines.projects.project import ProjectNotFound
 
 _CHUNKS = "/api/0/organizations/{organization}/chunk-upload/"
 
 
-@groups.CASES.operation(
-    method="GET",
-    path=_CHUNKS,
-    operation_id="get_chunk_upload",
-    summary="Read how sentry-cli uploads source maps",
-    principals=KEY,
-    responses={200: ChunkUpload},
-    extension=True,
-    sealed=True,
-)
+@groups.CASES.get(_CHUNKS, "Read how sentry-cli uploads source maps")
+@Who(KEY)
+@Docs(ChunkUpload, extension=True, sealed=True)
 async def get_chunk_upload(call: Call[None, None]) -> Answer:
     """Show where parts go and how large they may be."""
     base = call.services.settings.base_url.rstrip("/")
@@ -47,19 +41,11 @@ async def get_chunk_upload(call: Call[None, None]) -> Answer:
     return Answer(200, body)
 
 
-@groups.CASES.operation(
-    method="POST",
-    path=_CHUNKS,
-    operation_id="upload_chunks",
-    summary="Upload parts of a bundle from sentry-cli",
-    principals=KEY,
-    mutation=False,
-    responses={200: ChunksStored},
-    max_body=bundles.MOST_REQUEST,
-    media_type="multipart/form-data",
-    extension=True,
-    sealed=True,
-)
+@groups.CASES.post(_CHUNKS, "Upload parts of a bundle from sentry-cli")
+@Who(KEY)
+@Body(max_body=bundles.MOST_REQUEST, media_type="multipart/form-data")
+@Fencing(mutation=False)
+@Docs(ChunksStored, extension=True, sealed=True)
 async def upload_chunks(call: Call[bytes, None]) -> Answer:
     """Keep parts for an hour, until a bundle names them."""
     store, worker = call.services.store, call.services.unmangler.packer
@@ -102,17 +88,16 @@ async def carry_out_in(call: Call[Any, None], project_id: str, intent: Intent[An
     return await replace(call, scope_id=project_id).carry_out(intent, lambda _: Answer(204, None))
 
 
-@groups.CASES.operation(
-    method="POST",
-    path="/api/0/organizations/{organization}/artifactbundle/assemble/",
-    operation_id="assemble_bundle",
-    summary="Store the source maps of an uploaded bundle",
-    principals=KEY,
-    strict=False,
-    responses={200: Assembled},
+@groups.CASES.post(
+    "/api/0/organizations/{organization}/artifactbundle/assemble/", "Store the source maps of an uploaded bundle"
+)
+@Who(KEY)
+@Body(strict=False)
+@Docs(
+    Assembled,
+    errors=("project_not_found", "project_deletion_in_progress", "invalid_payload"),
     extension=True,
     sealed=True,
-    errors=("project_not_found", "project_deletion_in_progress", "invalid_payload"),
 )
 async def assemble_bundle(call: Call[AssembleBundle, None]) -> Answer:
     """Say which parts are missing, or store what the bundle holds in the projects that it is for."""
@@ -120,17 +105,13 @@ async def assemble_bundle(call: Call[AssembleBundle, None]) -> Answer:
     return await _assemble(call, list(call.body.projects))
 
 
-@groups.CASES.operation(
-    method="POST",
-    path="/api/0/projects/{organization}/{project_id}/artifactbundle/assemble/",
-    operation_id="assemble_project_bundle",
-    summary="Store the source maps of an uploaded bundle in the project of the path",
-    principals=KEY,
-    strict=False,
-    responses={200: Assembled},
-    extension=True,
-    sealed=True,
+@groups.CASES.post(
+    "/api/0/projects/{organization}/{project_id}/artifactbundle/assemble/",
+    "Store the source maps of an uploaded bundle in the project of the path",
 )
+@Who(KEY)
+@Body(strict=False)
+@Docs(Assembled, extension=True, sealed=True)
 async def assemble_project_bundle(call: Call[AssembleBundle, None]) -> Answer:
     """Do the same for the one project that the path names."""
     return await _assemble(call, [call.project_id])

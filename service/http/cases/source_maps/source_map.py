@@ -22,25 +22,18 @@ from service.http.edge.answer.errors import UnsupportedMediaType
 from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 
 _SPACE = b" \t\r\n"
 _BEGINNINGS = (b"{", b")]}'")
 
 
-@groups.CASES.operation(
-    method="PUT",
-    path="/v1/projects/{project_id}/source-maps",
-    operation_id="upload_source_map",
-    summary="Store a source map or its minified source",
-    principals=KEY,
-    responses={200: SourceMapStored},
-    max_body=MAX_MAP_BYTES,
-    media_type="application/octet-stream",
-    streams=True,
-    idempotency="optional",
-    extension=True,
-)
+@groups.CASES.put("/v1/projects/{project_id}/source-maps", "Store a source map or its minified source")
+@Who(KEY)
+@Body(max_body=MAX_MAP_BYTES, streams=True, media_type="application/octet-stream")
+@Fencing(idempotency="optional")
+@Docs(SourceMapStored, extension=True)
 async def upload_source_map(call: Call[bytes, UploadSourceMapQuery]) -> Outcome:
     """Store a file in the place of the one that its debug id, or its release and URL, found before."""
     name, arriving = _name_of(call.query), call.arriving
@@ -67,15 +60,9 @@ def _stored(kept: list[Kept]) -> Answer:
     return Answer(200, keeping.stored(one))
 
 
-@groups.CASES.operation(
-    method="GET",
-    path="/v1/projects/{project_id}/source-maps",
-    operation_id="list_source_maps",
-    summary="List source maps",
-    principals=KEY,
-    responses={200: SourceMapList},
-    extension=True,
-)
+@groups.CASES.get("/v1/projects/{project_id}/source-maps", "List source maps")
+@Who(KEY)
+@Docs(SourceMapList, extension=True)
 async def list_source_maps(call: Call[None, SourceMapQuery]) -> Answer:
     """List what is kept, newest first, without contents: open also while the quota is used up (R-BILL-15)."""
     query, store = call.query, call.services.store
@@ -85,17 +72,10 @@ async def list_source_maps(call: Call[None, SourceMapQuery]) -> Answer:
     return Answer(200, keeping.listed(call.project_id, shown, total, cursor))
 
 
-@groups.CASES.operation(
-    method="DELETE",
-    path="/v1/projects/{project_id}/source-maps/{source_map_id}",
-    operation_id="remove_source_map",
-    summary="Remove a source map",
-    principals=KEY,
-    responses={200: SourceMapRemoved},
-    idempotency="optional",
-    extension=True,
-    errors=("not_found",),
-)
+@groups.CASES.delete("/v1/projects/{project_id}/source-maps/{source_map_id}", "Remove a source map")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs(SourceMapRemoved, errors=("not_found",), extension=True)
 async def remove_source_map(call: Call[None, None]) -> Outcome:
     """Take a file away, which gives its room back."""
     intent = keeping.remove(call.project_id, call.path["source_map_id"])

@@ -8,22 +8,14 @@ from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.cases.located import CASE_LOCATED
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 
 
-@groups.CASES.operation(
-    method="POST",
-    path="/v1/cases/{case_id}/unmangle",
-    operation_id="unmangle_case",
-    summary="Resolve the frames of a case's latest error to their sources",
-    principals=KEY,
-    subject=CASE_LOCATED,
-    mutation=False,
-    responses={200: UnmangledCase},
-    idempotency="optional",
-    quota_locked=True,
-    errors=("case_not_found",),
-)
+@groups.CASES.post("/v1/cases/{case_id}/unmangle", "Resolve the frames of a case's latest error to their sources")
+@Who(KEY, subject=CASE_LOCATED)
+@Fencing(mutation=False, idempotency="optional", quota_locked=True)
+@Docs(UnmangledCase, errors=("case_not_found",))
 async def unmangle_case(call: Call[None, None]) -> Answer | Outcome:
     """Resolve the frames of the latest error with the source maps that are stored; nothing is changed."""
     case_id = call.subject.id

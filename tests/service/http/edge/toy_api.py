@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -19,7 +20,7 @@ from service.auth.authority import PrincipalKind as Kind
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.edge.app import Edge, create_app
 from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Endpoint, Group
+from service.http.edge.declare.endpoint import Body, Docs, Endpoint, Fencing, Group, Who
 from service.http.edge.declare.operations import Method, Subject
 from service.services import Services
 from statemachines.kernel.machine import PreconditionFailed, Rejection
@@ -69,8 +70,12 @@ def _as_it_is(answer: Answer) -> Answer:
 
 def declare(method: Method, path: str, name: str, *, closed_errors: bool = False, **more: Any) -> Any:
     group = Group(name="toy", closed_errors=closed_errors)
-    defaults = {"summary": name, "principals": KEY, "responses": {200: None}}
-    return group.operation(method=method, path=path, operation_id=name, **{**defaults, **more})
+    said = {"principals": KEY, "responses": {200: None}, **more}
+    parts = [
+        part(**{one.name: said[one.name] for one in fields(part) if one.name in said})
+        for part in (Who, Body, Fencing, Docs)
+    ]
+    return getattr(group, method.lower())(path, name, *parts, operation_id=name)
 
 
 @declare("GET", "/", "root", principals=frozenset({Kind.ANONYMOUS}))
