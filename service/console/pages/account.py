@@ -10,7 +10,7 @@ from service.console.kit import visit as visits
 from service.console.kit.page import Fields, FormProblem, Redirect, View, first, form, page
 from service.console.kit.visit import Visit, carry_out_unstored, local, together
 from service.eventstore.declare.commands import Answer
-from service.http.accounts.device_page import code_of
+from service.http.accounts.session import code_of
 
 # Signing in once more, where the last sign-in is over 15 minutes ago.
 

@@ -1,8 +1,14 @@
-"""A person's own API keys: listed, and ended by the person they belong to (G-027; extensions of the document)."""
+"""A person's own API keys: listed, and ended by the person they belong to (G-027, extensions of the document)."""
 
 from __future__ import annotations
 
-from schemas.accounts import KeyList, KeyRevokedBody, RevokeKey
+from http import HTTPStatus
+
+import msgspec
+
+from projections.accounts import FeedbackRow
+from schemas.accounts import FeedbackReceived, KeyList, KeyRevokedBody, RevokeKey, SendFeedback
+from schemas.kernel.published import body_schema
 from schemas.kernel.shape import PageQuery
 from service.accounts import person, show
 from service.accounts import person as commands
@@ -32,11 +38,42 @@ async def list_keys(call: Call[None, PageQuery]) -> Answer:
 @Fencing(idempotency="optional")
 @Docs(KeyRevokedBody, errors=("not_found",), extension=True)
 async def revoke_key(call: Call[RevokeKey, None]) -> Outcome:
-    """End a key; from the answer on nothing that rests on it commits."""
+    """End a key. From the answer on nothing that rests on it commits."""
     intent = commands.revoke(call.user_id, call.path["key_id"])
     outcome = await call.carry_out(intent, lambda ended: Answer(200, show.key_revoked(ended)))
     call.services.authenticator.forget()
     return outcome
 
 
-ENDPOINTS = [list_keys, revoke_key]
+# Sending feedback (R-INST-10, R-INST-13, G-063, G-158).
+
+_NEXT = "Nothing to do. Send the same fingerprint when you meet it again: repeats are counted."
+
+
+@groups.INSTALL.post("/v1/feedback", "Report a defect, a question or an idea to the operator")
+@Who(KEY)
+@Fencing(idempotency="optional")
+@Docs({201: FeedbackReceived, 200: FeedbackReceived}, errors=("project_not_found",))
+async def send_feedback(call: Call[SendFeedback, None]) -> Outcome:
+    """Keep feedback of the caller, or count its repeat."""
+    wish = call.body
+    person.check(wish, body_schema(SendFeedback))
+    if wish.project_id is not msgspec.UNSET:
+        await call.services.authenticator.admit(call.principal, wish.project_id, call.operation)
+        call.scope_id = wish.project_id
+    return await call.carry_out(person.send(call.user_id, wish), _received)
+
+
+def _received(row: FeedbackRow) -> Answer:
+    body = FeedbackReceived(
+        id=row.id,
+        kind=row.kind,  # type: ignore[arg-type] # a row has no other kind
+        fingerprint=row.fingerprint,
+        occurrences=row.occurrences,
+        created_at=row.created_at,
+        next_action=_NEXT,
+    )
+    return Answer(HTTPStatus.CREATED if row.occurrences == 1 else HTTPStatus.OK, body)
+
+
+ENDPOINTS = [list_keys, revoke_key, send_feedback]

@@ -1,4 +1,4 @@
-"""Members of a project: listed, invited and removed by owners; invitations, accepted by the invited (G-177)."""
+"""Members of a project: listed, invited and removed by owners. Invitations, accepted by the invited (G-177)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def list_members(call: Call[None, PageQuery]) -> Answer:
 @Fencing(idempotency="optional")
 @Docs({202: MemberInvited}, errors=("last_owner", "too_many_invitations"), extension=True)
 async def invite_member(call: Call[InviteMember, None]) -> Outcome:
-    """Make an invitation for the owner to hand over; nothing changes before it is accepted."""
+    """Make an invitation for the owner to hand over. Nothing changes before it is accepted."""
     store, body = call.services.store, call.body
     role = Role(body.role)
     intent = await invitations.invite(store, call.project_id, body.email, role, invited_by=call.user_id)
@@ -59,7 +59,7 @@ async def invite_member(call: Call[InviteMember, None]) -> Outcome:
 @Fencing(idempotency="optional")
 @Docs(MemberRemoved, errors=("not_found", "last_owner"), extension=True)
 async def remove_member(call: Call[None, None]) -> Outcome:
-    """End a membership; from the answer on nothing that rests on it commits."""
+    """End a membership. From the answer on nothing that rests on it commits."""
     user_id = call.path["user_id"]
     intent = await memberships.remove(call.services.store, call.project_id, user_id)
     answer = Answer(200, show.member_removed(call.project_id, user_id))
@@ -73,7 +73,7 @@ async def remove_member(call: Call[None, None]) -> Outcome:
 @Fencing(idempotency="optional")
 @Docs(InvitationRevokedBody, errors=("not_found",), extension=True)
 async def revoke_invitation(call: Call[None, None]) -> Outcome:
-    """Revoke an invitation; from the answer on nobody can accept it."""
+    """Revoke an invitation. From the answer on nobody can accept it."""
     intent = await invitations.revoke(call.services.store, call.project_id, call.path["invitation_id"])
     return await call.carry_out(intent, lambda made_id: Answer(200, show.invitation_revoked(made_id)))
 

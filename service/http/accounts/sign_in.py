@@ -23,7 +23,7 @@ from service.accounts import sign_in as commands
 from service.auth.authority import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.turns import SIGN_IN
-from service.http.accounts import device_page
+from service.http.accounts import session
 from service.http.edge.answer.page import HEADERS, HTML
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -43,7 +43,7 @@ CODE_ATTEMPTS = 5  # two live sign-ins with one of 20^8 codes are rare; five tim
 @Fencing(idempotency="optional", rate="device_start")
 @Docs(DeviceStarted, errors=("service_unavailable",), flows=frozenset({"install", "provider"}))
 async def start_device(call: Call[StartDevice, None]) -> Outcome:
-    """Show a fresh user code; another one when a live sign-in has it already."""
+    """Show a fresh user code. Another one when a live sign-in has it already."""
     call.key = None  # All anonymous callers would share one scope of keys; a key would name another's sign-in.
     for _ in range(CODE_ATTEMPTS - 1):
         with contextlib.suppress(UserCodeTaken):
@@ -67,7 +67,7 @@ async def _start(call: Call[StartDevice, None]) -> Outcome:
     flows=frozenset({"install", "provider"}),
 )
 async def poll_device(call: Call[PollDevice, None]) -> Outcome:
-    """Mint the key at the first poll after the authorisation; before it, watch the pace."""
+    """Mint the key at the first poll after the authorisation. Before it, watch the pace."""
     call.key = None  # As in start_device; the device code is what makes a poll its own repeat.
     intent = await commands.redeem(call.services.store, call.body.device_code)
     # Nothing is stored: a redeemed code is expired_token (G-008).
@@ -90,7 +90,7 @@ async def authorize_device(call: Call[AuthorizeDevice, None]) -> Outcome:
 @Fencing(idempotency="optional", rate="internal")
 @Docs(SyntheticSignInBody, errors=("not_found",))
 async def test_authorize_device(call: Call[AuthorizeTestDevice, None]) -> Outcome:
-    """Authorise a sign-in for the synthetic person of a test run; the ordinary poll mints the key."""
+    """Authorise a sign-in for the synthetic person of a test run. The ordinary poll mints the key."""
     test_run_id = call.body.test_run_id
     identity = synthetic_identity(test_run_id)
     intent = commands.authorize(call.services.store.installation_salt, call.body.user_code, identity)
@@ -116,7 +116,7 @@ async def resolve_identity(call: Call[ResolveIdentity, None]) -> Outcome:
 @Docs(str, extension=True, content_type=HTML)
 async def show_device_page(call: Call[None, DevicePageQuery]) -> Outcome:
     """Show the code of the link and the commands that authorise it."""
-    return Outcome(200, device_page.render(call.services.settings.base_url, call.query.user_code), HEADERS)
+    return Outcome(200, session.render(call.services.settings.base_url, call.query.user_code), HEADERS)
 
 
 def _identity(salt: str, body: IdentityBody) -> Identity:

@@ -1,6 +1,6 @@
 """Subscribing, the customer's portal, and what the payment provider tells (R-BILL-06 to R-BILL-10, G-073).
 
-The provider is asked before the unit of work, which stores the answer under the key of the request; a repeat of a key
+The provider is asked before the unit of work, which stores the answer under the key of the request. A repeat of a key
 is the same request at the provider too.
 """
 
@@ -11,13 +11,27 @@ import ipaddress
 from typing import Any
 from urllib.parse import urlsplit
 
-from schemas.billing import CheckoutRequest, CheckoutStarted, NotificationTaken, PortalRequest, PortalStarted
+from schemas.billing import (
+    BillingStatus,
+    CheckoutRequest,
+    CheckoutStarted,
+    HistoryQuery,
+    NotificationTaken,
+    PortalRequest,
+    PortalStarted,
+    Upgrade,
+    Usage,
+    UsageHistory,
+    UsageQuery,
+)
 from schemas.kernel.published import body_schema
 from service.auth.authority import carry_out
 from service.auth.refusals import InvalidPayload, refusal
 from service.billing import subscription, usage
 from service.billing.payments import Page, read, whose
-from service.billing.plans import held_by
+from service.billing.plans import AccountStanding, account_usage, held_by, larger_plan, month_named, month_of
+from service.billing.usage import standing_in
+from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.eventstore.read.reader import read_as
 from service.fairness.turns import PAYMENTS
@@ -40,7 +54,7 @@ AnyCall = Call[CheckoutRequest, None] | Call[PortalRequest, None]
 @Fencing(idempotency="optional")
 @Docs(CheckoutStarted, errors=("payment_provider_unavailable",))
 async def start_billing_checkout(call: Call[CheckoutRequest, None]) -> Outcome:
-    """Have the provider make a page for the account's person; another plan replaces the one that the account has."""
+    """Have the provider make a page for the account's person. Another plan replaces the one that the account has."""
     wish, services = call.body, call.services
     after = _address(call, "success_url", wish.success_url), _address(call, "cancel_url", wish.cancel_url)
     terms = services.settings.terms
@@ -151,4 +165,59 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-ENDPOINTS = [start_billing_checkout, open_billing_portal, receive_billing_webhook]
+# What an account has used, by month and by day and what it has (R-BILL-01 to R-BILL-05).
+
+
+@groups.USAGE_BILLING.get("/v1/usage", "Read the usage of your account in a month")
+@Who(KEY)
+@Docs(Usage)
+async def get_usage(call: Call[None, UsageQuery]) -> Answer:
+    """Show what the account's projects have sent, and how that stands against its plan."""
+    standing = await _standing(call)
+    return Answer(200, usage.usage(standing, _upgrade(call, standing)))
+
+
+@groups.USAGE_BILLING.get("/v1/billing/status", "Read the plan, payment and quota of your account")
+@Who(KEY)
+@Docs(BillingStatus)
+async def get_billing_status(call: Call[None, UsageQuery]) -> Answer:
+    """Show what the account has, how its payment stands, and how a month stands against its plan (R-BILL-05)."""
+    terms, sold = call.services.settings.terms, call.services.payments.configured
+    standing, held = await _standing(call), await held_by(call.services.store, terms, call.user_id)
+    return Answer(200, usage.status(call.user_id, standing, held, _upgrade(call, standing), sold=sold))
+
+
+async def _standing(call: Call[None, UsageQuery]) -> AccountStanding:
+    """Judge the month that is asked for. Raises InvalidPayload for one that has not begun."""
+    store = call.services.store
+    now = await store.now()
+    month = month_of(now) if call.query.period is None else month_named(call.query.period, now)
+    if month is None:
+        raise InvalidPayload("There is no such period yet.", invalid=[("period", "must be a month that has begun")])
+    return await standing_in(store, call.services.settings.terms, call.user_id, month, now)
+
+
+def _upgrade(call: Call[None, UsageQuery], standing: AccountStanding) -> Upgrade:
+    larger = larger_plan(call.services.settings.terms, standing.allowance.plan)
+    return usage.upgrade(larger, sold=call.services.payments.configured)
+
+
+@groups.USAGE_BILLING.get("/v1/usage/history", "Read the usage of your account by day")
+@Who(KEY)
+@Docs(UsageHistory)
+async def get_usage_history(call: Call[None, HistoryQuery]) -> Answer:
+    """Show the last days, those on which nothing came included."""
+    now = await call.services.store.now()
+    today, days = now - now % DAY, call.query.days
+    found = await account_usage(call.services.store, call.user_id, today - (days - 1) * DAY, today)
+    return Answer(200, usage.history(days, today, found))
+
+
+ENDPOINTS = [
+    start_billing_checkout,
+    open_billing_portal,
+    receive_billing_webhook,
+    get_usage,
+    get_usage_history,
+    get_billing_status,
+]

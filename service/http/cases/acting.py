@@ -1,4 +1,4 @@
-"""What members do to cases at the edge (G-145; extensions of the document)."""
+"""What members do to cases at the edge (G-145, extensions of the document)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from service.cases import acting as commands
 from service.cases import case as show
 from service.cases.acting import Acted
 from service.eventstore.declare.commands import Answer, Outcome, retry_moved
-from service.http.cases.located import CASE_LOCATED
+from service.http.cases.case import CASE_LOCATED
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Declare, Docs, Fencing, Who
@@ -40,7 +40,7 @@ def _act(
 
 @_act("resolve", "Close a case")
 async def resolve_case(call: Call[ActOnCase, None]) -> Outcome:
-    """Close a case; an error of a release that was deployed later opens it again (G-144)."""
+    """Close a case. An error of a release that was deployed later opens it again (G-144)."""
     return await call.carry_out(commands.resolve(call.project_id, call.subject.id, call.body.case_revision), _acted)
 
 

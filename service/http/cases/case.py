@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from functools import partial
 
-from schemas.cases.case import CaseList, CaseQuery, CaseRecord
+from projections.cases import CASES
+from schemas.cases.case import AgentRunRecordedBody, CaseList, CaseQuery, CaseRecord, RecordAgentRun
+from service.cases import acting as commands
 from service.cases import case as reads
 from service.cases import case as show
 from service.cases import listing
+from service.cases.acting import AgentRunReport
 from service.cases.listing import CaseFilter, ListedCase
-from service.eventstore.declare.commands import Answer
-from service.http.cases.located import CASE_LOCATED
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.answer.paging import page, start_of
+from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
-from service.http.edge.declare.operations import KEY, KEY_OR_RUNNER
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
+from service.http.edge.declare.operations import KEY, KEY_OR_RUNNER, Subject
 from service.runs import decision
 from service.runs import decision as show_decision
+from statemachines.cases import agent_run
+
+# What the operations on a case share, of whichever area.
+
+CASE_LOCATED = Subject("case_id", CASES, "case_not_found", located=True)
+"""The case that a path names. Only its name is taken from the row, which may be an older one."""
+
 
 _RECORD = reads.record_with(decision.STANDING)
 
@@ -64,7 +74,7 @@ async def _page(call: Call[None, CaseQuery], wanted: CaseFilter) -> tuple[list[L
 @Who(KEY_OR_RUNNER, scope="cases:read", subject=CASE_LOCATED)
 @Docs(CaseRecord, errors=("case_not_found", "claim_required"), flows=frozenset({"automation"}))
 async def read_case(call: Call[None, None]) -> Answer:
-    """Show a case in full and why it is or is not worked on; a runner sees it only while it holds it (R-CASE-14)."""
+    """Show a case in full and why it is or is not worked on. A runner sees it only while it holds it (R-CASE-14)."""
     store, project_id, case_id = call.services.store, call.project_id, call.subject.id
     bundle, beside = await reads.read_case(store, project_id, case_id, call.runner, _RECORD)
     standing = await decision.standing_of(store, project_id, beside)
@@ -73,4 +83,19 @@ async def read_case(call: Call[None, None]) -> Answer:
     return Answer(200, shown)
 
 
-ENDPOINTS = [list_cases, read_case]
+# What agents did about cases, recorded by members (R-CASE-01, R-CASE-02).
+
+
+@groups.CASES.post("/v1/cases/{case_id}/runs", "Record an agent's work on a case")
+@Who(KEY, subject=CASE_LOCATED)
+@Fencing(idempotency="optional")
+@Docs({201: AgentRunRecordedBody}, errors=("case_not_found", "case_not_actionable"))
+async def create_case_run(call: Call[RecordAgentRun, None]) -> Outcome:
+    """Record a run. One that found the case to be noise takes it out of attention."""
+    body = call.body
+    report = AgentRunReport(agent_run.Outcome(body.status), text_of(body.summary_md), text_of(body.pr_url))
+    intent = await commands.record_run(call.services.store, call.project_id, call.subject.id, report)
+    return await call.carry_out(intent, lambda recorded: Answer(201, show.agent_run(recorded)))
+
+
+ENDPOINTS = [list_cases, read_case, create_case_run]

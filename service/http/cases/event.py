@@ -1,4 +1,4 @@
-"""The stored errors of a case, for its members: the list, and one with its sources (G-176; extensions)."""
+"""The stored errors of a case, for its members: the list, and one with its sources (G-176, extensions)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.cases import feedback
 from service.cases.event import EventRow, Held, common_of, held_in
 from service.cases.sourcemaps.frames import RecordedFrame, frames_of
 from service.eventstore.declare.commands import Answer
-from service.http.cases.located import CASE_LOCATED
+from service.http.cases.case import CASE_LOCATED
 from service.http.edge.answer.paging import encode_cursor, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call

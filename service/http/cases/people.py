@@ -8,7 +8,7 @@ from schemas.cases.people import CaseUsers, Person, PersonStats, PersonSummary, 
 from service.auth.refusals import InvalidPayload
 from service.cases import people
 from service.eventstore.declare.commands import Answer
-from service.http.cases.located import CASE_LOCATED
+from service.http.cases.case import CASE_LOCATED
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Who

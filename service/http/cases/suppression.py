@@ -43,7 +43,7 @@ async def list_suppressions(call: Call[None, None]) -> Answer:
 @Fencing(idempotency="optional")
 @Docs({201: SuppressionCreated})
 async def create_suppression(call: Call[CreateSuppression, None]) -> Outcome:
-    """Make a rule; it counts for errors from the answer on, and soon for the cases that are there."""
+    """Make a rule. It counts for errors from the answer on, and soon for the cases that are there."""
     body = call.body
     wish = SuppressionWish(body.fingerprint_pattern, Action(body.action), text_of(body.reason), text_of(body.hint_text))
     if wish.action is Action.PROMPT_HINT and not wish.hint_text:
@@ -63,7 +63,7 @@ async def create_suppression(call: Call[CreateSuppression, None]) -> Outcome:
 @Fencing(mutation=False)
 @Docs(SuppressionPreview, extension=True)
 async def preview_suppression(call: Call[PreviewSuppression, None]) -> Answer:
-    """Count the cases and errors that a pattern matches; nothing is changed."""
+    """Count the cases and errors that a pattern matches. Nothing is changed."""
     pattern = call.body.fingerprint_pattern
     found = await suppression.preview(call.services.store, call.project_id, pattern)
     return Answer(200, show.previewed(call.project_id, pattern, found))
@@ -74,7 +74,7 @@ async def preview_suppression(call: Call[PreviewSuppression, None]) -> Answer:
 @Fencing(idempotency="optional")
 @Docs(SuppressionRemoved, errors=("not_found",), extension=True)
 async def remove_suppression(call: Call[None, None]) -> Outcome:
-    """Take a rule away; what it did to cases stays done."""
+    """Take a rule away. What it did to cases stays done."""
     intent = suppressing.remove(call.project_id, call.path["suppression_id"])
     return await call.carry_out(intent, partial(_removed, call.project_id))
 

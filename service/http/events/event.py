@@ -8,21 +8,32 @@ from typing import Any, NamedTuple
 import msgspec
 
 from projections.accounts import MEMBERSHIPS
-from schemas.events import LogPage, LogQuery
+from schemas.events import LogPage, LogQuery, TopicQuery, TopicSchemas
 from schemas.kernel.shape import SAFE_INTEGER
+from service.archives.archive import ArchiveUnderWay
 from service.auth.authority import Principal, streams_of
-from service.auth.refusals import InvalidPayload
+from service.auth.refusals import InvalidPayload, NotFound
 from service.events import event
-from service.events.event import EventSource, EventsRead, StreamAuthority, StreamParts, download, follow
+from service.events.event import (
+    EventSource,
+    EventsRead,
+    StreamAuthority,
+    StreamParts,
+    asyncapi,
+    download,
+    follow,
+    topic_schemas,
+)
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.store import EventStore
+from service.http.edge.answer.errors import RateLimited
 from service.http.edge.answer.preferred import prefers
 from service.http.edge.answer.reply import JSON
 from service.http.edge.answer.streamed import Streamed
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
-from service.http.edge.declare.operations import OWNER, Subject
+from service.http.edge.declare.endpoint import Docs, Fencing, Who
+from service.http.edge.declare.operations import ANYONE, OWNER, Subject
 
 LINES = "application/x-ndjson"
 SENT = "text/event-stream"
@@ -135,4 +146,52 @@ def _batch(call: Call[None, LogQuery], page: EventsRead) -> Outcome:
     return Outcome(200, msgspec.json.encode(events), {"content-type": BATCH, "link": link})
 
 
-ENDPOINTS = [list_events, list_stream_events]
+# The archive of a project at the edge: one file with all that is stored of it, for its owners and auditors.
+
+TAR = "application/x-tar"
+
+
+@groups.EVENTS.get("/v1/projects/{project_id}/archive", "Download everything that is stored of a project")
+@Who(OWNER, owner=True)
+@Docs(bytes, extension=True, content_type=TAR, sealed=True)
+async def get_project_archive(call: Call[None, None]) -> Streamed:
+    """Make an archive in one snapshot, and send it as it grows."""
+    try:
+        archive = await call.services.archives.begin(call.project_id, call.principal.tenant)
+    except ArchiveUnderWay:
+        raise RateLimited(
+            "This account is sent an archive already.",
+            next_action="Let the other one end, then repeat the request.",
+            max_waiting=1,
+        ) from None
+    name = f'attachment; filename="{call.project_id}.tar"'
+    return Streamed(archive.pieces(call.readmit), headers={"content-disposition": name}, let_go=archive.let_go)
+
+
+# The forms of events at the edge, for decoding them.
+
+ASYNCAPI = "application/vnd.aai.asyncapi+json;version=3.0.0"
+
+
+@groups.EVENTS.get("/v1/events/schemas", "Show the JSON Schema of each topic")
+@Who(ANYONE)
+@Fencing(rate="none")
+@Docs(TopicSchemas, errors=("not_found",), extension=True)
+async def get_event_schemas(call: Call[None, TopicQuery]) -> Answer:
+    """Show the schemas of all topics, or of one."""
+    found, topic = await call.once(topic_schemas), call.query.topic
+    if topic is not None and topic not in found:
+        raise NotFound("There is no such topic.")
+    return Answer(200, TopicSchemas(schemas=found if topic is None else {topic: found[topic]}))
+
+
+@groups.EVENTS.get("/v1/events/asyncapi.json", "Show the streams of events as an AsyncAPI document")
+@Who(ANYONE)
+@Fencing(rate="none")
+@Docs(None, extension=True, content_type=ASYNCAPI)
+async def get_asyncapi(call: Call[None, None]) -> Outcome:
+    """Describe the streams by AsyncAPI 3."""
+    return Outcome(200, await call.once(asyncapi, call.services.settings.base_url), {})
+
+
+ENDPOINTS = [list_events, list_stream_events, get_project_archive, get_event_schemas, get_asyncapi]

@@ -20,7 +20,7 @@ from service.projects.project import IssuedDsn
 @Who(OWNER, owner=True, reveals=True)
 @Docs(DsnBody, flows=frozenset({"install"}))
 async def read_dsn(call: Call[None, None]) -> Answer:
-    """Show the DSN if its copy can be opened; never rotates it (R-PROJ-03)."""
+    """Show the DSN if its copy can be opened. Never rotates it (R-PROJ-03)."""
     settings = call.services.settings
     known = await reads.dsn_of(call.services.store, call.project_id, settings.encryption_key)
     return Answer(200, show.dsn(settings.base_url, call.project_id, known))
@@ -31,7 +31,7 @@ async def read_dsn(call: Call[None, None]) -> Answer:
 @Fencing(idempotency="optional")
 @Docs(DsnVerified)
 async def verify_dsn(call: Call[VerifyDsn, None]) -> Outcome:
-    """Compare a DSN with the project's, and keep a missing recovery copy of it; never rotates (R-PROJ-04)."""
+    """Compare a DSN with the project's, and keep a missing recovery copy of it. Never rotates (R-PROJ-04)."""
     intent = dsn_commands.verify(call.project_id, call.body.dsn, call.services.settings.encryption_key)
     return await call.carry_out(intent, lambda checked: Answer(200, show.dsn_verified(checked)))
 

@@ -44,7 +44,7 @@ from statemachines.runs.steps import use_grant
     errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "approval_rejected"),
 )
 async def request_automation_approval(call: Call[RequestApproval, None]) -> Outcome:
-    """Put a question to a person; the run waits. What the runner writes is shown and never acted upon."""
+    """Put a question to a person. The run waits. What the runner writes is shown and never acted upon."""
     token, body = token_of(call), call.body
     wish = use_grant.RequestApproval(body.action, body.summary, _evidence(body))
     return await on_run(call, lambda row: acting.request_approval(row, token, wish), _requested)
@@ -101,7 +101,7 @@ def _list(project_id: str, approvals: list[Approval], cursor: str | None, *, wai
 @Fencing(idempotency="optional")
 @Docs(Approval, errors=("approval_not_found", "approval_already_decided", "approval_cancelled"))
 async def decide_automation_approval(call: Call[DecideApproval, None]) -> Outcome:
-    """Record an owner's word; no runner or CI credential can."""
+    """Record an owner's word. No runner or CI credential can."""
     row: ApprovalRow = call.subject
     if call.body.decision == "approve":
         call.ask_fresh()

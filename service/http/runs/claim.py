@@ -10,14 +10,13 @@ from schemas.kernel.published import body_schema
 from schemas.runs.receipt import Claim, CreateClaim, ReleaseClaim, RenewClaim
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
-from service.http.cases.located import CASE_LOCATED
+from service.http.cases.case import CASE_LOCATED
 from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY_OR_RUNNER, RUNNER
-from service.http.runs.calls import require_visible
-from service.http.runs.on_run import holder_of
+from service.http.runs.on_run import holder_of, require_visible
 from service.runs import acting
 from service.runs import control as reads
 from service.runs import shown as show
@@ -62,7 +61,7 @@ async def get_active_claim(call: Call[None, None]) -> Answer:
     ),
 )
 async def create_claim(call: Call[CreateClaim, None]) -> Outcome:
-    """Hold the case for 900 seconds; the same runner's repeat names the same claim."""
+    """Hold the case for 900 seconds. The same runner's repeat names the same claim."""
     store, command = call.services.store, _wish(call)
     named = (LEASES, command.project_id, leases.lease_id(command.project_id, command.case_id))
     return await call.carry_out_on(
@@ -142,7 +141,7 @@ async def renew_claim(call: Call[RenewClaim, None]) -> Outcome:
 @Fencing(idempotency="optional")
 @Docs(Claim, errors=(*_ERRORS, "claim_not_active", "lease_expired", "stale_lease_epoch"))
 async def release_claim(call: Call[ReleaseClaim, None]) -> Outcome:
-    """End a claim; a runner names its epoch, an owner need not (R-AUT-52)."""
+    """End a claim. A runner names its epoch, an owner need not (R-AUT-52)."""
     holder, epoch = call.runner, call.body.lease_epoch
     if holder is not None and not isinstance(epoch, int):
         schema = body_schema(ReleaseClaim)

@@ -8,12 +8,17 @@ from typing import Any, TypeVar
 
 from projections.kernel import Row, Table
 from projections.runs import RUNS, RunRow
+from schemas.kernel.shape import PageQuery
 from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
+from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
+from service.http.edge.answer.paging import read_page
 from service.http.edge.declare.call import Call, Replay
 from service.http.edge.declare.operations import Subject
+from service.runs import control as reads
+from service.runs.control import ReceiptNow
 from service.runs.scope import Ran
-from statemachines.runs.claim import Holder
+from statemachines.runs.claim import Holder, require_own
 from statemachines.runs.steps.book import FencingToken
 
 T = TypeVar("T")
@@ -67,10 +72,43 @@ async def on_run(
 
 
 async def _latest(store: EventStore, table: Table[R], row: R) -> R:
-    """A row as it is now; one that is gone as it was."""
+    """A row as it is now. One that is gone as it was."""
     return await store.get(table, row.project_id, row.id) or row
 
 
 def read_again(call: Call[Any, Any], table: Table[R], row: R) -> Callable[[], Awaitable[R]]:
     """How to read a row once more, for a command that found it out of date."""
     return partial(_latest, call.services.store, table, row)
+
+
+# What the automation modules of the edge share beside runs: whose objects a caller sees, pages by true status.
+
+
+def require_visible(call: Call[Any, Any], automation_id: str) -> None:
+    """Refuse a runner that reads another automation's object (R-AUT-55). Raises AutomationMismatch."""
+    runner = call.runner
+    if runner is not None:
+        require_own(automation_id, runner)
+
+
+def seen_automation(call: Call[Any, Any], asked: str | None) -> str | None:
+    """The automation that a list is bound to: a runner's own, whatever it asks for. Raises AutomationMismatch."""
+    runner = call.runner
+    if runner is None:
+        return asked
+    if asked is not None:
+        require_own(asked, runner)
+    return runner.automation_id
+
+
+async def read_receipts(
+    call: Call[Any, Any], query: PageQuery, automation_id: str | None, status: str | None
+) -> tuple[list[ReceiptNow], str | None]:
+    """Read a page of receipts, those of a runner's own automation only."""
+    seen = seen_automation(call, automation_id)
+    return await read_page(
+        query,
+        partial(reads.receipts, call.services.store, call.project_id, automation_id=seen, status=status),
+        lambda item: PageEnd(item.row.issued_at, item.row.id),
+        lambda item: status in (None, item.state.status.value),
+    )

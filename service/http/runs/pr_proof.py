@@ -41,7 +41,7 @@ _NEED_HOST = frozenset({"checks_passed", "auto_merge_enabled", "merged"})
     errors=("run_not_found", "run_terminal", "pr_proof_required", "pr_proof_mismatch", "delivery_mode_mismatch"),
 )
 async def record_pr_proof(call: Call[RecordPrProof, None]) -> Outcome:
-    """Advance a live run, or settle what a finished one left open; times are the server's."""
+    """Advance a live run, or settle what a finished one left open. Times are the server's."""
     _require_read(call.body, call.subject)
     observed = _observed(call.body)
     render = partial(_recorded, observed.observation)

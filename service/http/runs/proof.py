@@ -10,8 +10,7 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import KEY_OR_RUNNER
-from service.http.runs.calls import require_visible
-from service.http.runs.on_run import RUN_SUBJECT
+from service.http.runs.on_run import RUN_SUBJECT, require_visible
 from service.runs.verifying import as_tlog_proof, prove_run
 
 

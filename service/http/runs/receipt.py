@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from projections.runs import RECEIPTS, TRIGGER_EVIDENCE, TriggerReceiptRow
+from schemas.credentials import CredentialMetadata
+from schemas.runs.control import AutomationControl
+from schemas.runs.decision import DecisionList, DecisionQuery
 from schemas.runs.receipt import (
     ISSUED_ORIGINS,
     RECEIPTS_ORIGINS,
@@ -15,15 +18,21 @@ from schemas.runs.receipt import (
     TriggerReceipt,
     TriggerReceiptList,
 )
+from service.credentials import metadata_of
 from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
+from service.http.edge.answer.paging import page, start_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY_OR_RUNNER, Subject
-from service.http.runs.calls import read_receipts, require_visible
+from service.http.edge.declare.operations import KEY, KEY_OR_RUNNER, Subject
+from service.http.runs.on_run import read_receipts, require_visible
 from service.runs import control as reads
+from service.runs import control as show_control
+from service.runs import decision as show_decision
 from service.runs import issuing
 from service.runs import shown as show
+from service.runs.control import read_snapshot
+from service.runs.decision import DecisionFilter, decisions
 from service.runs.issuing import Issued
 from service.runs.looking import SHOWN, Judged, Look, Looker, Taken, look_for_work, record
 from statemachines.contracts.policy import AutomationNotFound, AutomationOff
@@ -44,7 +53,7 @@ _NOTHING = "There is no work now. Ask again when the scheduler wakes the runner.
     IssuedTriggers, errors=("automation_not_found", "automation_mismatch", "automation_disabled", "automation_paused")
 )
 async def issue_automation_triggers(call: Call[IssueTriggers, None]) -> Outcome:
-    """Issue receipts from the server's clock and the saved policy; the caller only names the automation."""
+    """Issue receipts from the server's clock and the saved policy. The caller only names the automation."""
     project_id, automation_id = call.project_id, call.body.automation_id
     require_visible(call, automation_id)
     store, taken = call.services.store, list[Taken]()
@@ -99,7 +108,7 @@ def _new(unit: Unit, project_id: str, receipt_id: str) -> TriggerReceipt:
 
 
 def _still_open(look: Look) -> list[TriggerReceipt]:
-    """The receipts that were open before; they are shown with the new ones."""
+    """The receipts that were open before. They are shown with the new ones."""
     states = [(bundle.receipt, bundle.state(look.contract), bundle.title) for bundle in look.open]
     return [show.receipt(row.project_id, row.id, state, title) for row, state, title in states if not state.over]
 
@@ -133,4 +142,54 @@ async def get_automation_trigger_receipt(call: Call[None, None]) -> Answer:
     return Answer(200, show.receipt(row.project_id, row.id, found.state, found.title))
 
 
-ENDPOINTS = [issue_automation_triggers, list_automation_trigger_receipts, get_automation_trigger_receipt]
+# Decisions at the edge: why cases were offered, started on or passed over, to decide again (R-AUT-22, G-137).
+
+
+@groups.AUTOMATION.get(
+    "/v1/projects/{project_id}/automation-decisions", "List the decisions to offer, start or pass over cases"
+)
+@Who(KEY)
+@Docs(DecisionList, extension=True)
+async def list_automation_decisions(call: Call[None, DecisionQuery]) -> Answer:
+    """List decisions, newest first: one for each time that the answer for a case changed, while the plan keeps it."""
+    query = call.query
+    passed = None if query.verdict is None else query.verdict == "passed"
+    wanted = DecisionFilter(query.case_id, query.automation_id, passed)
+    found = await decisions(call.services.store, call.project_id, start_of(query), query.limit + 1, wanted)
+    shown, cursor = page(found, query, lambda item: item.place)
+    body = DecisionList(
+        project_id=call.project_id,
+        decisions=[show_decision.decision(item.row) for item in shown],
+        count=len(shown),
+        next_cursor=cursor,
+        next_action="You can recompute each decision from its inputs and thresholds.",
+    )
+    return Answer(200, body)
+
+
+# Control at the edge: one consistent read of a project's automation at one server time (G-102, R-AUT-11).
+
+
+@groups.AUTOMATION.get(
+    "/v1/projects/{project_id}/automation-control",
+    "Read contract, budgets, credentials, exceptions and controls together",
+)
+@Who(KEY)
+@Docs(AutomationControl)
+async def get_automation_control(call: Call[None, None]) -> Answer:
+    """Show everything at one server time. There is no queue and nothing to acknowledge."""
+    await call.services.authenticator.uses.flush()
+    snapshot = await read_snapshot(call.services.store, call.project_id)
+    credentials = [
+        CredentialMetadata(**metadata_of(item.row, item.last_used_at, snapshot.now)) for item in snapshot.credentials
+    ]
+    return Answer(200, show_control.control(call.project_id, snapshot, credentials))
+
+
+ENDPOINTS = [
+    issue_automation_triggers,
+    list_automation_trigger_receipts,
+    get_automation_trigger_receipt,
+    list_automation_decisions,
+    get_automation_control,
+]

@@ -34,8 +34,16 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY_OR_RUNNER, RUNNER
-from service.http.runs.calls import require_visible, seen_automation
-from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, holder_of, on_run, read_again, token_of
+from service.http.runs.on_run import (
+    RUN_LOCATED,
+    TOKEN_ERRORS,
+    holder_of,
+    on_run,
+    read_again,
+    require_visible,
+    seen_automation,
+    token_of,
+)
 from service.runs import acting
 from service.runs import control as reads
 from service.runs import shown as show_run
@@ -73,7 +81,7 @@ _READ_ERRORS = ("run_not_found", "automation_mismatch")
     ),
 )
 async def start_automation_run(call: Call[StartRun, None]) -> Outcome | Answer:
-    """Consume the receipt, create the run and charge the budgets as one; a repeat names the same run (R-AUT-28)."""
+    """Consume the receipt, create the run and charge the budgets as one. A repeat names the same run (R-AUT-28)."""
     store, project_id = call.services.store, call.project_id
     row = await reads.receipt_row(store, project_id, call.body.trigger_receipt_id)
     command = starting.StartRun(project_id=project_id, receipt_id=row.id, holder=holder_of(call))
@@ -165,7 +173,7 @@ def show_updated(ran: Ran[Any], unit: Unit) -> Answer:
 @Fencing(idempotency="optional")
 @Docs(Run, errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "pr_proof_mismatch", "approval_rejected"))
 async def update_automation_run(call: Call[UpdateRun, None]) -> Outcome:
-    """Take one of the steps of G-106; every other combination is a step that no run has."""
+    """Take one of the steps of G-106. Every other combination is a step that no run has."""
     token, body = token_of(call), call.body
     return await on_run(call, lambda row: _step(row, token, body), show_updated)
 

@@ -48,7 +48,7 @@ POLL_SECONDS = 60
     ),
 )
 async def verify_automation_run(call: Call[VerifyRun, WaitQuery]) -> Outcome:
-    """Count since the deploy and decide. The provider is read first; the run's deploy never changes once bound."""
+    """Count since the deploy and decide. The provider is read first. The run's deploy never changes once bound."""
     runner, row = call.runner, cast("RunRow", call.subject)
     if runner is not None:
         require_automation(row.state, runner)

@@ -16,11 +16,13 @@ from schemas.webhooks import (
     WebhookCreated,
     WebhookDeletedBody,
     WebhookDetail,
+    WebhookEventList,
     WebhookList,
     WebhookRecord,
     WebhookSecret,
     WebhookTested,
 )
+from service.auth.authority import PrincipalKind
 from service.auth.refusals import InvalidPayload, ServiceUnavailable
 from service.egress.exchange import take_apart
 from service.egress.guard import reach_of_webhooks
@@ -30,11 +32,11 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
-from service.http.webhooks.keyed import answered, mark
 from service.ids import new_id
+from service.webhooks import webhook
 from service.webhooks import webhook as webhooks
 from service.webhooks.sending import AttemptOutcome
-from service.webhooks.testing import too_many_tests
+from service.webhooks.testing import catalogue, too_many_tests
 from service.webhooks.webhook import (
     AddressChange,
     ChangedWebhook,
@@ -43,7 +45,36 @@ from service.webhooks.webhook import (
     RotatedSecret,
     StandingWebhook,
 )
+from statemachines.kernel.machine import derived_id
 from statemachines.webhooks import WebhookChange, no_webhook
+
+# Requests whose act is not part of a command: queued again, replayed, tested (G-007, G-008). Such a request is
+# answered from the record of its key before it acts, or binds its key first. So a repeat after the answer acts no
+# second time, nor does the same key with another body. Of twins at the same time, the facts themselves let one act:
+# they keep the mark of the request.
+
+
+async def answered(call: Call[Any, Any]) -> Outcome | None:
+    """The answer stored under the key of a request to a webhook. None: its key is bound to it now, or it has none.
+
+    Raises WebhookNotFound, and what the store raises.
+    """
+    if call.key is None:
+        return None
+    found = await call.carry_out(webhook.look_at(call.project_id, call.path["id"]), _bound)
+    return found if found.replayed else None
+
+
+def mark(call: Call[Any, Any], prefix: str) -> str | None:
+    """An id made from the request's key, path and caller. None without a key."""
+    if call.key is None:
+        return None
+    return derived_id(prefix, call.scope["path"], f"{call.principal.kind.value}:{call.principal.id}", call.key)
+
+
+def _bound(_: None) -> Answer:
+    return Answer(200, None, pending=True)
+
 
 PATH = "/v1/projects/{project_id}/webhooks"
 ONE = PATH + "/{id}"
@@ -220,6 +251,19 @@ def _names(call: Call[Any, Any], events: Sequence[str]) -> tuple[str, ...]:
     )
 
 
+# The kinds of deliveries at the edge, for everybody (G-091, G-160).
+
+CACHED = {"cache-control": "public, max-age=300"}
+
+
+@groups.WEBHOOKS.get("/v1/webhook-events", "List the kinds of deliveries with schema and example")
+@Who(frozenset({PrincipalKind.ANONYMOUS}))
+@Docs(WebhookEventList, extension=True)
+async def list_webhook_events(_: Call[None, None]) -> Answer:
+    """List every kind of delivery."""
+    return Answer(200, catalogue(), CACHED)
+
+
 ENDPOINTS = [
     create_webhook,
     list_webhooks,
@@ -228,4 +272,5 @@ ENDPOINTS = [
     delete_webhook,
     test_webhook,
     rotate_webhook_secret,
+    list_webhook_events,
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.cases.event import UnmangledCase
 from service.cases.sourcemaps import unmangling
 from service.eventstore.declare.commands import Answer, Intent, Outcome
-from service.http.cases.located import CASE_LOCATED
+from service.http.cases.case import CASE_LOCATED
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Fencing, Who
