@@ -24,11 +24,11 @@ from tests.support.cluster import (  # noqa: F401 (fixtures are found by name)
     database_url,
     empty_database_url,
 )
+from tests.support.loaded import executed, loaded_service
 from tests.support.server import (  # noqa: F401
     ServerFactory,
     ServerHandle,
-    executed_servers,
-    loaded_service,
+    clean_environment,
     server,
     server_factory,
     shared_server,
@@ -54,7 +54,7 @@ EXECUTED = (
     TESTS / "faults" / "test_restarts.py",
     TESTS / "service" / "process",
 )
-"""Whose servers are programs of their own, loaded anew, and not copies of one that has loaded the service."""
+"""Whose servers and commands are programs of their own, loaded anew, and not copies of one that has loaded them."""
 
 RELEASE = (
     TESTS / "browser",
@@ -84,35 +84,56 @@ LONGEST = tuple(
         "e2e/test_schemathesis.py",
         "e2e/test_tenants.py",
         "e2e/test_worst_texts.py",
-        "e2e/test_demo.py",
-        "golden/test_answers.py",
         "e2e/test_guides.py",
-        "e2e/test_nervous_team.py",
-        "e2e/test_automation_model.py",
         "service/conformance/test_runners.py",
-        "service/process/test_supervisor.py",
         "service/cli/test_commands.py",
-        "faults/test_silent_commands.py",
-        "service/http/cases/test_uploads.py",
-        "service/eventstore/test_rebuild.py",
+        "e2e/test_demo.py",
+        "service/runner/test_merging.py",
+        "service/runner/test_attacks.py",
         "e2e/test_automation_stops.py",
+        "service/process/test_supervisor.py",
+        "service/process/test_beats.py",
+        "service/process/test_full_disk.py",
+        "service/runner/test_git.py",
         "service/runner/test_crashes.py",
-        "service/http/analytics/test_connection.py",
-        "e2e/test_onboarding_model.py",
-        "faults/test_ingest_kills.py",
-        "service/http/cases/test_ingest.py",
-        "service/deletion/test_people.py",
-        "service/runner/test_loop.py",
-        "service/console/test_every_route.py",
-        "service/console/test_runs.py",
-        "service/http/cases/test_odd_characters.py",
-        "service/deletion/test_purging.py",
-        "service/http/cases/test_secrets.py",
+        "faults/test_silent_commands.py",
+        "e2e/test_principals.py",
+        "service/http/cases/test_uploads.py",
+        "service/http/edge/test_openapi.py",
+        "service/http/cases/test_sentry.py",
+        "statemachines/contracts/test_cron.py",
+        "e2e/test_automation_budgets.py",
+        "e2e/test_automation_model.py",
+        "service/webhooks/test_silent.py",
+        "service/ingest/test_patterns.py",
+        "service/conformance/test_command.py",
+        "service/runs/test_verification_provider.py",
+        "service/http/cases/test_feedback.py",
+        "service/test_embedded.py",
         "service/runs/test_backtesting.py",
-        "service/analytics/blueprints/test_oracle.py",
+        "service/console/test_every_route.py",
+        "service/http/test_list_plans.py",
+        "service/http/provider/test_listed.py",
+        "faults/test_tampering.py",
+        "faults/test_restarts.py",
+        "faults/test_ingest_kills.py",
+        "service/http/cases/test_posthog.py",
         "service/http/discovery/test_pages.py",
-        "service/http/discovery/test_health.py",
-        "service/http/deletion/test_project.py",
+        "service/eventstore/test_audit.py",
+        "service/eventstore/test_rebuild.py",
+        "service/deletion/test_purging.py",
+        "service/deletion/test_people.py",
+        "service/http/analytics/test_own_registration.py",
+        "service/http/analytics/test_connection.py",
+        "service/process/test_ended_sessions.py",
+        "service/runner/test_proving.py",
+        "service/runner/test_loop.py",
+        "service/http/cases/test_ingest.py",
+        "service/http/cases/test_odd_characters.py",
+        "service/console/test_runs.py",
+        "e2e/test_onboarding_model.py",
+        "e2e/test_automation_races.py",
+        "service/analytics/blueprints/test_oracle.py",
     )
 )
 """Files that take longest, begun first: one that began last would leave the other workers with nothing to do."""
@@ -188,15 +209,15 @@ def _bytecode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _loaded_service(tmp_path_factory: pytest.TempPathFactory, _bytecode: None) -> Iterator[None]:
-    """Load the service once for all servers of this worker."""
-    with loaded_service(tmp_path_factory.mktemp("loaded")):
+    """Load the service once for all servers and commands of this worker."""
+    with loaded_service(clean_environment(), tmp_path_factory.mktemp("loaded")):
         yield
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _executed_servers(request: pytest.FixtureRequest, _loaded_service: None) -> Iterator[None]:
-    """Execute servers where that is what is tested."""
-    with executed_servers() if any(request.path.is_relative_to(place) for place in EXECUTED) else nullcontext():
+def _executed(request: pytest.FixtureRequest, _loaded_service: None) -> Iterator[None]:
+    """Execute servers and commands where that is what is tested."""
+    with executed() if any(request.path.is_relative_to(place) for place in EXECUTED) else nullcontext():
         yield
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ import psycopg
 
 from service.eventstore.declare.names import gate, lock_number
 from statemachines.contracts.contract import ContractEnabled, ContractPaused, LastAutomationDisabled
+from tests.support.loaded import run_command
 from tests.support.loop.arena import Arena, Chain, code_of, must
 from tests.support.loop.port import Entry
 from tests.support.loop.rules import AUTHORITY
@@ -210,17 +210,11 @@ async def test_an_operator_stops_the_installation_and_lifts_only_that(arena: Are
     await arena.policy()
     [called] = await arena.chains(1, arena.grant)
     assert must(await arena.consume(called), 200)["call_authorized"]
-    program = (sys.executable, "-m", "service")
 
     async def operate(*words: str) -> Any:
-        environment = arena.servers[0].env
-        pipe = asyncio.subprocess.PIPE
-        done = await asyncio.create_subprocess_exec(
-            *program, *words, "--json", env=environment, cwd=tmp_path, stdout=pipe, stderr=pipe
-        )
-        out, err = await done.communicate()
-        assert done.returncode == 0, err
-        return json.loads(out)
+        done = await asyncio.to_thread(run_command, *words, "--json", env=arena.servers[0].env, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
 
     told = await operate("pause", "--all", "--why", "the provider is on fire")
     try:

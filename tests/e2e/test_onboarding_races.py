@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -16,6 +14,7 @@ import pytest_asyncio
 from tests.support import seen
 from tests.support.api import World, ok
 from tests.support.cluster import TestCluster
+from tests.support.loaded import run_command
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.plans import plan_body
 from tests.support.server import ServerHandle
@@ -175,8 +174,8 @@ async def test_read_models_are_what_their_history_says(worlds: list[World]) -> N
     ok(await here.start(plan_body("withdraws the map"), headers={"if-match": begun["state"]["etag"]}))
     server = here.world.server
     for arguments in (["verify"], ["rebuild"], ["verify"]):
-        command = [sys.executable, "-m", "service", "projections", *arguments, "onboarding", "signal_maps", "--json"]
-        run = await asyncio.to_thread(subprocess.run, command, env=server.env, capture_output=True, check=False)
+        words = ("projections", *arguments, "onboarding", "signal_maps", "--json")
+        run = await asyncio.to_thread(run_command, *words, env=server.env, cwd=server.directory)
         assert run.returncode == 0, run.stdout + run.stderr
     assert ok(await here.read())["status"] == "planned"
     assert (await here.owner.get(here.map_path)).status_code == 404

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from typing import Any
 
 from playwright.sync_api import Locator
 
 from tests.support.chromium import Seat
+from tests.support.loaded import run_command
 from tests.support.server import ServerHandle
 
 WITHIN = "main, nav, header"
@@ -78,10 +77,9 @@ class Hands:
 
 def typed(server: ServerHandle, *words: str) -> str:
     """What a command of the service prints on the machine of a server."""
-    command = [sys.executable, "-m", "service", *words]
-    return subprocess.run(
-        command, env=server.env, cwd=server.directory, capture_output=True, text=True, check=True
-    ).stdout
+    done = run_command(*words, env=server.env, cwd=server.directory)
+    done.check_returncode()
+    return done.stdout
 
 
 def link_of(server: ServerHandle, email: str) -> str:

@@ -20,7 +20,7 @@ import pytest
 
 from tests.support import seen
 from tests.support.cluster import TestCluster
-from tests.support.loaded import Copied, Loaded
+from tests.support.loaded import Copied, loaded
 
 START_SECONDS = 60.0
 GONE_SECONDS = 5.0
@@ -53,37 +53,6 @@ def clean_environment(**more: str) -> dict[str, str]:
     """The environment of this process without any setting of the service, and with `more`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SERVICE_")}
     return {**kept, "PYTHONUNBUFFERED": "1", **more}
-
-
-_loaded: dict[str, Loaded] = {}
-
-
-@contextmanager
-def loaded_service(directory: Path) -> Iterator[None]:
-    """Let servers on a database be copies of a process that has loaded the service, until the block ends.
-
-    Systems without file descriptors of processes execute each.
-    """
-    if not hasattr(os, "pidfd_open"):
-        yield
-        return
-    _loaded["process"] = process = Loaded(clean_environment(), directory)
-    try:
-        yield
-    finally:
-        del _loaded["process"]
-        process.close()
-
-
-@contextmanager
-def executed_servers() -> Iterator[None]:
-    """Let each server of a block be a program of its own, loaded anew, as users start it."""
-    process = _loaded.pop("process", None)
-    try:
-        yield
-    finally:
-        if process is not None:
-            _loaded["process"] = process
 
 
 class ServerHandle:
@@ -136,8 +105,8 @@ class ServerHandle:
     def begin(self) -> None:
         """Start the processes without waiting for them."""
         with self.log_path.open("ab") as log:
-            if self.database_url is not None and (loaded := _loaded.get("process")) is not None:
-                self.process = loaded.start(self.env, self.directory, log.fileno())
+            if self.database_url is not None and (process := loaded()) is not None:
+                self.process = process.start(["serve"], self.env, self.directory, log.fileno(), log.fileno())
                 return
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "service", "serve"],

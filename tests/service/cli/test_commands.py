@@ -17,6 +17,7 @@ from statemachines.kernel.machine import Stream
 from tests.support.cluster import TestCluster
 from tests.support.handwritten import begin_purging, erase
 from tests.support.later import Later, LaterRelease
+from tests.support.loaded import run_command
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY, clean_environment
 
 
@@ -33,14 +34,7 @@ class Console:
         )
 
     def run(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "service", *words],
-            env=self.env,
-            cwd=self.directory,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_command(*words, env=self.env, cwd=self.directory)
         assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
         return done

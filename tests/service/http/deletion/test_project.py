@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +16,7 @@ from scripts import verify_proof
 from service.eventstore.declare.codec import microseconds
 from tests.support.automation_world import closed
 from tests.support.ending import held_at_the_fence, holding, left_of, problems, to_the_receipt
+from tests.support.loaded import run_command
 from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.server import ServerHandle
 
@@ -84,9 +83,9 @@ def write_about_cases(at: HttpScene) -> None:
 def export(at: HttpScene) -> list[dict[str, Any]]:
     """What `service events export` writes of the project, which somebody takes away."""
     words = ("events", "export", "--project", at.world.project_id)
-    command = [sys.executable, "-m", "service", *words]
-    done = subprocess.run(command, env=at.server.env, capture_output=True, check=True, timeout=60)
-    return [verify_proof.load(line) for line in done.stdout.splitlines()]
+    done = run_command(*words, env=at.server.env, cwd=at.server.directory)
+    done.check_returncode()
+    return [verify_proof.load(line) for line in done.stdout.encode().splitlines()]
 
 
 def verify_export(events: list[dict[str, Any]]) -> dict[tuple[str, int], str]:
