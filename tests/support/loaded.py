@@ -104,7 +104,7 @@ class Loaded:
 
     def __init__(self, env: Mapping[str, str], counts: Path) -> None:
         """`counts`: a directory for what it counts while it loads. Its servers count in their own."""
-        self._env = {**env, DIRECTORY: str(counts)}
+        self._env = {**supervisor.MEMORY, **env, DIRECTORY: str(counts)}
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket, self._theirs = socket.socketpair()
