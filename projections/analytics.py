@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from projections.kernel import Row, Table, header, projection
 from statemachines.analytics import (
     ConnectionDenied,
+    ConnectionEnded,
     ConnectionExchangeStarted,
     ConnectionExpired,
     ConnectionGranted,
@@ -31,6 +32,7 @@ class ConnectionRow(Row, frozen=True, kw_only=True):
     expires_at: int
     connected_at: int | None = None
     reason: str | None = None
+    ended_at: int | None = None
 
 
 class SealedGrantRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +78,8 @@ def fold_connection(row: ConnectionRow | None, recorded: Recorded) -> Connection
             )
         case ConnectionDenied() as event if row:
             return replace(row, revision=recorded.revision, status=Status.DENIED.value, reason=event.reason.value)
+        case ConnectionEnded(ended_at) if row:
+            return replace(row, revision=recorded.revision, status=Status.DISCONNECTED.value, ended_at=ended_at)
     return row
 
 

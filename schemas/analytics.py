@@ -412,6 +412,16 @@ class ClientMetadata(Closed, frozen=True, kw_only=True):
     declared: DeclaredScopes = msgspec.field(name="com.posthog")
 
 
+class ProviderDisconnected(Closed, frozen=True, kw_only=True):
+    """The end of a project's connection."""
+
+    project_id: Identifier
+    connection_id: Identifier
+    status: Literal["disconnected"]
+    disconnected_at: SafeEpoch
+    next_action: str
+
+
 class PollRequest(Closed, frozen=True):
     """Body of a poll."""
 
@@ -421,7 +431,7 @@ class PollRequest(Closed, frozen=True):
 class ConnectionStatus(Closed, frozen=True, kw_only=True):
     """The state of a connection. Tokens are never shown."""
 
-    status: Literal["pending", "connected", "denied", "expired"]
+    status: Literal["pending", "connected", "denied", "expired", "disconnected"]
     connection_id: Identifier
     project_id: Identifier
     provider: Literal["provider_cloud"] = "provider_cloud"

@@ -38,6 +38,7 @@ class Status(Enum):
     CONNECTED = "connected"
     DENIED = "denied"
     EXPIRED = "expired"
+    DISCONNECTED = "disconnected"
 
 
 class Reason(Enum):
@@ -98,6 +99,13 @@ class ConnectionExpired(Event, frozen=True):
     expired_at: int
 
 
+class ConnectionEnded(Event, frozen=True):
+    """An owner of the project disconnected it. Nothing is read through it any more."""
+
+    TOPIC = "provider.connection_ended.v1"
+    ended_at: int
+
+
 TABLE = transition_table(
     Status,
     Status.ABSENT,
@@ -113,6 +121,7 @@ TABLE = transition_table(
         [ConnectionExpired.TOPIC, Status.PENDING, Status.EXPIRED],
         [ConnectionExpired.TOPIC, Status.RETURNED, Status.EXPIRED],
         [ConnectionExpired.TOPIC, Status.EXCHANGING, Status.EXPIRED],
+        [ConnectionEnded.TOPIC, Status.CONNECTED, Status.DISCONNECTED],
     ],
 )
 
@@ -254,6 +263,11 @@ def decide_overdue(state: Connection, now: int, *, ended: bool = False) -> list[
     if not state.pending or not (ended or now >= state.expires_at):
         return []
     return [ConnectionExpired(expired_at=now)]
+
+
+def decide_disconnect(state: Connection, now: int) -> list[Event]:
+    """End a connection that reads. Returns nothing for any other."""
+    return [ConnectionEnded(ended_at=now)] if state.status is Status.CONNECTED else []
 
 
 def evolve(state: Connection, event: Any) -> Connection:

@@ -65,6 +65,7 @@ WHOLE = {
     "accounts/all_keys": "an operator lists everybody's keys",
     "accounts/feedback": "an operator lists everybody's, up to a limit and in the order of an index",
     "ingest/connected_projects": "a worker goes through all connected projects by the minute",
+    "ingest/disconnected_projects": "and through those that it has read and are connected no more",
     "billing/payers": "retention goes through all projects once an hour",
     "cli/failed_jobs": "an operator's look; jobs that succeeded are deleted",
     "cli/failed_tasks": "an operator's look; jobs that succeeded are deleted",

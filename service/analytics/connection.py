@@ -12,10 +12,10 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from projections.analytics import CONNECTIONS, GRANTS, ConnectionRow, SealedGrantRow
-from schemas.analytics import POLL_INTERVAL, ConnectionStarted, ConnectionStatus, ConnectRequest
+from schemas.analytics import POLL_INTERVAL, ConnectionStarted, ConnectionStatus, ConnectRequest, ProviderDisconnected
 from schemas.kernel.published import body_schema
 from service.analytics.connecting.http import Throttled
-from service.analytics.connecting.oauth import ProviderOAuth, begin
+from service.analytics.connecting.oauth import ConnectionSecrets, ProviderOAuth, begin
 from service.analytics.connecting.registering import THREE_WAYS, OAuthClient
 from service.auth.refusals import InvalidPayload, ServiceUnavailable
 from service.eventstore.declare.commands import Intent, Lookup, Unit
@@ -27,11 +27,13 @@ from statemachines.analytics import (
     PENDING,
     Connection,
     ConnectionGranted,
+    ConnectionNotFound,
     ConnectWish,
     Reason,
     Reply,
     Status,
     decide_connect,
+    decide_disconnect,
     decide_exchange,
     decide_overdue,
     decide_reply,
@@ -194,6 +196,66 @@ def record_reply(row: ConnectionRow, reply: Reply, sealed: str | None) -> Intent
     return Intent([stream], decide, lookups=[Lookup(GRANTS, row.project_id, row.id)])
 
 
+class Disconnected(NamedTuple):
+    """A connection that was ended, the newest of its project, and when, in epoch seconds."""
+
+    project_id: str
+    connection_id: str
+    ended_at: int
+
+
+async def standing_connections(store: EventStore, project_id: str) -> list[ConnectionRow]:
+    """Read the connections to end: those that were granted, the newest first, or else the newest that was ended."""
+    rows = await store.find(CONNECTIONS, _CONNECTED, project_id, order_by="t.connected_at desc, t.id desc")
+    if rows:
+        return rows
+    ended = "t.project_id = %s and t.status = 'disconnected'"
+    return await store.find(CONNECTIONS, ended, project_id, order_by="t.ended_at desc, t.id desc", limit=1)
+
+
+def disconnect(rows: Sequence[ConnectionRow]) -> Intent[Disconnected]:
+    """End the connections of a project, and drop their secrets (G-182). Raises ConnectionNotFound without any.
+
+    A repeat records nothing, and tells of the end that stands.
+    """
+    if not rows:
+        raise ConnectionNotFound("The project has no connection.", next_action="Start one with POST /v1/auth/provider.")
+    streams = [connections.stream(row.project_id, row.id) for row in rows]
+
+    def decide(unit: Unit) -> Disconnected:
+        for stream in streams:
+            events = decide_disconnect(unit.state(stream), unit.now)
+            unit.append(stream, events)
+            grant = unit.row(GRANTS, stream.project_id, stream.id)
+            if events and grant is not None:
+                _replace(unit, stream, grant, None)
+        newest = _row(unit, streams[0])
+        return Disconnected(newest.project_id, newest.id, newest.ended_at or unit.now)
+
+    return Intent(streams, decide, lookups=[Lookup(GRANTS, row.project_id, row.id) for row in rows])
+
+
+async def opened_grants(
+    store: EventStore, oauth: ProviderOAuth, rows: Sequence[ConnectionRow]
+) -> list[tuple[ConnectionRow, ConnectionSecrets]]:
+    """Open the secrets of connections, to give their grants back to the provider."""
+    found = []
+    for row in rows:
+        grant = await store.get(GRANTS, row.project_id, row.id)
+        secrets = None if grant is None else oauth.sealer.open(row.project_id, row.id, grant.sealed)
+        if secrets is not None:
+            found.append((row, secrets))
+    return found
+
+
+async def give_back(
+    store: EventStore, oauth: ProviderOAuth, grants: Sequence[tuple[ConnectionRow, ConnectionSecrets]]
+) -> None:
+    """Have the provider end grants that were dropped here. A failure is logged."""
+    for row, secrets in grants:
+        await oauth.revoke(row.host, account_of(store, row.project_id), secrets)
+
+
 def keep_tokens(before: SealedGrantRow, sealed: str | None) -> Intent[SealedGrantRow | None]:
     """Store the secrets of a grant. Returns None if another process has stored some since `before` was read."""
     stream = connections.stream(before.project_id, before.id)
@@ -262,6 +324,7 @@ _NEXT = {
     Status.RETURNED: "The human is comparing the codes. Poll again.",
     Status.EXCHANGING: "The grant is being recorded. Poll again.",
     Status.CONNECTED: "Audit a bounded window of the provider project, then start the onboarding with a plan.",
+    Status.DISCONNECTED: "An owner disconnected the project. Start another connection with POST /v1/auth/provider.",
     Status.EXPIRED: "The sign-in expired or was not completed. Start another one with POST /v1/auth/provider.",
 }
 _GRANT = (
@@ -302,6 +365,20 @@ def status(row: ConnectionRow) -> ConnectionStatus:
         scopes=row.scopes,
         connected_at=row.connected_at,
         next_action=_next_action(row, stands),
+    )
+
+
+def disconnected(ended: Disconnected) -> ProviderDisconnected:
+    """Show the end of a connection."""
+    return ProviderDisconnected(
+        project_id=ended.project_id,
+        connection_id=ended.connection_id,
+        status="disconnected",
+        disconnected_at=ended.ended_at,
+        next_action=(
+            "Nothing is read at the provider any more, and what was counted there is dropped. Cases stay. Records sent "
+            "with the DSN count from now on."
+        ),
     )
 
 

@@ -282,6 +282,7 @@ TITLES: Final[Mapping[str, str]] = {
 APART: Final[Mapping[str, str]] = {
     "connect_provider": "provider",
     "poll_provider": "provider",
+    "disconnect_provider": "provider",
     "start_billing_checkout": "payments",
     "open_billing_portal": "payments",
     "receive_billing_webhook": "payments",

@@ -69,6 +69,10 @@ select provider_store(moment => %s, look => %s::json, new_cases => %s::json, new
 -- Forget the looks at a connection that no longer stands.
 select drop_provided(project => %s)
 
+-- drop_look --
+-- Forget how far the provider of a disconnected project was read.
+delete from provider_looks where project_id = %s
+
 -- repaired_by --
 -- The version by which each resolved case of an error was repaired, and whether the error's release was last deployed
 -- before it. A release without a name is of the package that was last deployed as that version.

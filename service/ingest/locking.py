@@ -40,6 +40,7 @@ END_SESSION = load_query("ingest/flushing", "end_session")
 STANDING = load_query("ingest/flushing", "standing")
 STORE_PROVIDED = load_query("ingest/flushing", "store_provided")
 DROP_PROVIDED = load_query("ingest/flushing", "drop_provided")
+DROP_LOOK = load_query("ingest/flushing", "drop_look")
 
 
 # What a flush holds and knows before it decides: its locks, its clock, and the projects of its senders. A flush that

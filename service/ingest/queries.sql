@@ -496,6 +496,15 @@ join projects p on p.project_id = c.project_id and p.id = c.project_id and p.sta
 left join provider_looks l on l.project_id = c.project_id and l.id = c.project_id
 order by l.read_to nulls first, c.project_id
 
+-- disconnected_projects --
+-- Every active project whose provider was read, and is no longer connected.
+select l.project_id
+from provider_looks l
+join projects p on p.project_id = l.project_id and p.id = l.project_id and p.status = 'active'
+where not exists (
+    select from provider_connections t where t.project_id = l.project_id and t.status = 'connected')
+order by l.project_id
+
 -- provider_look --
 -- Where looks at a project's provider have come to, and the uuids of the overlap in hex.
 select row_to_json(l)::text, coalesce((

@@ -32,7 +32,7 @@ from tests.support.server import ServerHandle
 from tests.support.tenants.footprint import Footprint, differences
 from tests.support.tenants.intruder import ABSENT, RUN, Attempt, Intruder, asks_as_tenant, kind_of
 from tests.support.tenants.recording import ID, Recorder
-from tests.support.tenants.tour import Tenant, take_tour
+from tests.support.tenants.tour import Tenant, disconnect, take_tour
 
 NAMES_NOTHING = {
     "capture_posthog_batch",
@@ -127,11 +127,13 @@ def walked(server: ServerHandle) -> Iterator[Walked]:
         trail = Recorder()
         with Tenant(server, trail, "first") as first:
             take_tour(first)
+            disconnect(first)
         scopes = footprint.scopes()
         before = footprint.settled_rows(scopes)
         intruder = Intruder(trail.exchanges, trail.words(), footprint.by_hand)
         with Tenant(server, intruder, "second") as second:
             take_tour(second)
+            disconnect(second)
             with server.client() as client:
                 second.secrets["newcomer"] = accounts.sign_in(client, server.internal_token)
             del second.secrets["spare key"]

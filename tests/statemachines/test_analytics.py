@@ -18,6 +18,7 @@ from statemachines.analytics import (
     Connection,
     ConnectionConflict,
     ConnectionDenied,
+    ConnectionEnded,
     ConnectionExchangeStarted,
     ConnectionExpired,
     ConnectionGranted,
@@ -50,6 +51,7 @@ EVENTS: list[Event] = [
     ConnectionGranted(7, READ_SCOPES, NOW),
     ConnectionDenied(Reason.HUMAN, NOW),
     ConnectionExpired(NOW),
+    ConnectionEnded(NOW),
 ]
 EDGES = {
     (Status.ABSENT, ConnectionStarted): Status.PENDING,
@@ -58,6 +60,7 @@ EDGES = {
     (Status.EXCHANGING, ConnectionGranted): Status.CONNECTED,
     **{(status, ConnectionDenied): Status.DENIED for status in PENDING},
     **{(status, ConnectionExpired): Status.EXPIRED for status in PENDING},
+    (Status.CONNECTED, ConnectionEnded): Status.DISCONNECTED,
 }
 
 
@@ -86,6 +89,7 @@ def test_released_events_keep_their_shape() -> None:
             ConnectionGranted(42, REQUIRED_SCOPES, NOW + 5),
             ConnectionDenied(Reason.WRITE_SCOPE, NOW + 5),
             ConnectionExpired(NOW + 900),
+            ConnectionEnded(1_800_000_000),
         ],
     )
 

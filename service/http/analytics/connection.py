@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from projections.analytics import ConnectionRow
-from schemas.analytics import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest
+from schemas.analytics import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest, ProviderDisconnected
 from service.analytics import connection
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
@@ -42,6 +42,25 @@ async def poll_provider(call: Call[PollRequest, None]) -> Outcome | Answer:
     return await call.carry_out(intent, _standing)
 
 
+@groups.PROJECTS.delete("/v1/projects/{project_id}/provider-connection", "Disconnect the customer's analytics provider")
+@Who(OWNER, owner=True)
+@Fencing(idempotency="optional")
+@Docs(ProviderDisconnected, errors=("not_found",), flows=frozenset({"provider"}), extension=True)
+async def disconnect_provider(call: Call[None, None]) -> Outcome:
+    """End the connection, give the grant back, and drop what was counted at the provider (G-182)."""
+    store, oauth = call.services.store, call.services.providers.oauth
+    rows = await connection.standing_connections(store, call.project_id)
+    grants = await connection.opened_grants(store, oauth, rows)
+    outcome = await call.carry_out(connection.disconnect(rows), _ended)
+    await call.services.exceptions.drop(call.project_id)
+    await connection.give_back(store, oauth, grants)
+    return outcome
+
+
+def _ended(ended: connection.Disconnected) -> Answer:
+    return Answer(200, connection.disconnected(ended))
+
+
 async def _require_own(call: AnyCall, project_id: str) -> None:
     """Bring the body's project into scope. Raises ProjectNotFound, OwnerRequired, ProjectDeletionInProgress."""
     await call.services.authenticator.admit(call.principal, project_id, call.operation)
@@ -70,4 +89,4 @@ def _standing(row: ConnectionRow) -> Answer:
     return Answer(200, connection.status(row), pending=Status(row.status) in PENDING)
 
 
-ENDPOINTS = [connect_provider, poll_provider]
+ENDPOINTS = [connect_provider, poll_provider, disconnect_provider]

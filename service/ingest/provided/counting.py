@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -176,10 +176,21 @@ class ProvidedCounter:
 
         After CommandNotDone and psycopg.Error the next look finds out.
         """
+        self._insist(lambda connection: self._stored(connection, step))
+
+    def drop(self, project_id: str) -> None:
+        """Drop what was counted and kept of the provider of a disconnected project. Raises as `store` does.
+
+        It waits for a step under way, and no later one is stored. A project that is connected again keeps what it has.
+        """
+        self._insist(lambda connection: self._dropped(connection, project_id))
+
+    def _insist(self, attempt: Callable[[Connection], bool]) -> None:
+        """Carry out a transaction once nothing that it needs is held."""
         with self._lock:
             for _ in range(TRIES):
                 try:
-                    if self._stored(self._session.open(), step):
+                    if attempt(self._session.open()):
                         return
                 except LookLost:
                     self._forget()
@@ -198,6 +209,26 @@ class ProvidedCounter:
     def _forget(self) -> None:
         self._memory.forget()
         self._session.rollback()
+
+    def _dropped(self, connection: Connection, project_id: str) -> bool:
+        """Drop the counts of a project in a transaction. False while a lock is held elsewhere."""
+        items = [Item(OPERATION, sender_of(project_id), None, b"")]
+        work = begin(connection, self._registry, self._memory, f"looks:{project_id}", items, self._new_cases)
+        if work is None or project_id in work.closed:
+            connection.execute("rollback")
+            return False
+        [stands] = connection.execute(locking.STANDING, (project_id, project_id), prepare=True).fetchall()
+        if stands[1] is not None:
+            connection.execute("rollback")
+            return True
+
+        def put(connection: Connection, _: Batch) -> None:
+            leave_rooms(connection, work.rooms)
+            connection.execute(locking.DROP_PROVIDED, (project_id,), prepare=True)
+            connection.execute(locking.DROP_LOOK, (project_id,), prepare=True)
+
+        write(connection, work.batch, work.loaded, (), self._memory.cache, put)
+        return True
 
     def _stored(self, connection: Connection, step: LookStep) -> bool:
         """Carry out a step in a transaction. False while a lock is held elsewhere."""

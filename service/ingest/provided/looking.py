@@ -55,6 +55,7 @@ ALL_SECONDS = 50
 """Time of the looks of one round. The rest has its turn in the next minute, first."""
 
 _CONNECTED = load_query("ingest", "connected_projects")
+_DISCONNECTED = load_query("ingest", "disconnected_projects")
 _LOOK = load_query("ingest", "provider_look")
 _MET = load_query("ingest", "known_groups")
 _offered = msgspec.json.Decoder(list[KnownGrouping]).decode
@@ -102,7 +103,12 @@ class ExceptionLooks:
         self._counter = counter
 
     async def run(self) -> int:
-        """Look at every connected project once. Returns how many exceptions were counted."""
+        """Look at every connected project once, and drop what is left of disconnected ones.
+
+        Returns how many exceptions were counted.
+        """
+        for (project_id,) in await self._store.fetch(_DISCONNECTED):
+            await self.drop(project_id)
         places = asyncio.Semaphore(AT_ONCE)
         counted = 0
 
@@ -123,6 +129,13 @@ class ExceptionLooks:
     def close(self) -> None:
         """Close the connection of the steps."""
         self._counter.close()
+
+    async def drop(self, project_id: str) -> None:
+        """Drop what was counted of a disconnected project's provider. What is held is dropped by the next round."""
+        try:
+            await asyncio.to_thread(self._counter.drop, project_id)
+        except (CommandNotDone, psycopg.Error) as error:
+            log.info("provider_counts_not_dropped", project_id=project_id, reason=type(error).__name__)
 
     async def look(self, project_id: str) -> int:
         """Look at a project until nothing is left. Returns how many exceptions were counted."""

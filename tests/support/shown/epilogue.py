@@ -131,7 +131,7 @@ def follow_events(tenant: Tenant) -> None:
 
 
 def connect(tenant: Tenant) -> None:
-    """Connect an analytics provider, as the person's browser does."""
+    """Connect an analytics provider, as the person's browser does, and disconnect it."""
     project = tenant.create_project("connected")
     started = tenant.call("POST", "/v1/auth/provider", {"project_id": project["id"]}, tenant.owner_key)
     page = tenant.client.get(sent_back(started).removeprefix(HOST))
@@ -139,6 +139,7 @@ def connect(tenant: Tenant) -> None:
     assert tenant.client.post(CALLBACK, data=form_of(page) | {"decision": "allow"}).is_success
     poll = {"connection_id": started["connection_id"]}
     tenant.call("POST", "/v1/auth/provider/poll", poll, tenant.owner_key)
+    tenant.call("DELETE", f"/v1/projects/{project['id']}/provider-connection", None, tenant.owner_key)
 
 
 def report_payment(tenant: Tenant) -> None:

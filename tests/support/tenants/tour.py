@@ -11,6 +11,7 @@ import hashlib
 import json
 import time
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
@@ -39,6 +40,7 @@ from service.http.edge.routes import all_endpoints
 from service.registry import registry
 from statemachines.contracts.playbook import assemble_entry, find_template
 from tests.support import accounts, seen
+from tests.support.connecting import CALLBACK, form_of, sent_back
 from tests.support.mcp import META
 from tests.support.playbook_samples import AUTO_MERGE, REVIEW, assertions_of, bindings_of
 from tests.support.server import ServerHandle
@@ -380,6 +382,17 @@ def connect(tenant: Tenant, shop: Shop) -> None:
     started = tenant.call("POST", "/v1/auth/provider", {"project_id": shop.id}, shop.owner)
     poll = {"connection_id": started["connection_id"]}
     assert tenant.call("POST", "/v1/auth/provider/poll", poll, shop.owner)["status"] == "pending"
+
+
+def disconnect(tenant: Tenant) -> None:
+    """Connect a project of its own to a provider, as its person's browser does, and disconnect it."""
+    project, owner = tenant.create_project("left"), tenant.owner_key
+    started = tenant.call("POST", "/v1/auth/provider", {"project_id": project["id"]}, owner)
+    back = urlsplit(sent_back(started))
+    page = tenant.client.get(f"{back.path}?{back.query}")
+    assert page.is_success, page.text
+    assert tenant.client.post(CALLBACK, data=form_of(page) | {"decision": "allow"}).is_success
+    tenant.call("DELETE", f"/v1/projects/{project['id']}/provider-connection", None, owner)
 
 
 def reads_of_projects() -> list[str]:
