@@ -1,0 +1,50 @@
+"""The first handler of CONTRIBUTING answers, and refuses what it should, as it stands there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from service.http.edge.app import create_app
+from tests.service.http.edge.fakes import FakeStore, fake_services
+from tests.service.http.edge.toy_api import Toy, running
+
+GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
+MOST_LINES = 35
+
+
+def shown() -> str:
+    """Its text."""
+    [code] = re.findall(r"## Your first handler\n.*?```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    return str(code)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("who", "body", "status", "code"),
+    [
+        ("owner", {"name": "Ann"}, 201, None),
+        (None, {"name": "Ann"}, 401, "unauthenticated"),
+        ("owner", {"name": ""}, 400, "invalid_payload"),
+        ("owner", {"name": "Ann", "age": 7}, 400, "invalid_payload"),
+    ],
+)
+async def test_it_runs_as_shown(who: str | None, body: Any, status: int, code: str | None) -> None:
+    """Nobody is greeted without a credential, or with another body."""
+    place: dict[str, Any] = {"__name__": "first_handler"}
+    exec(compile(shown(), str(GUIDE), "exec", dont_inherit=True), place)  # noqa: S102 - our own page
+    edge = create_app(lambda: fake_services(FakeStore()), place["ENDPOINTS"])
+    async with running(edge), Toy(transport=httpx2.ASGITransport(edge), base_url="http://toy") as client:
+        answer = await client.send_as(who, "POST", "/v1/greetings", json=body)
+    assert answer.status_code == status, answer.text
+    assert answer.json().get("error", {}).get("code") == code
+    assert code is not None or answer.json()["text"] == "Hello, Ann."
+
+
+def test_it_is_short() -> None:
+    """A reader sees it at once."""
+    assert len(shown().splitlines()) <= MOST_LINES
