@@ -87,8 +87,9 @@ def test_control_is_one_statement_and_leaves_nothing(at: HttpScene, monkeypatch:
             queries.append(query)
             return await fetch(query, **values)
 
-        monkeypatch.setattr(store, "fetch", noted)
-        return await read_snapshot(store, at.world.project_id), queries
+        with monkeypatch.context() as patched:  # the store is that of the whole test
+            patched.setattr(store, "fetch", noted)
+            return await read_snapshot(store, at.world.project_id), queries
 
     snapshot, queries = at.world.run(work)
     assert len(queries) == 1
