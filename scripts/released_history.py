@@ -29,8 +29,7 @@ sys.path.insert(0, str(ROOT))
 
 from service.demo.story import tell  # noqa: E402
 from service.demo.theatre.scene import Scene  # noqa: E402
-from service.demo.theatre.stage import Stage  # noqa: E402
-from service.demo.theatre.tools import find_node  # noqa: E402
+from service.demo.theatre.stage import Stage, find_node  # noqa: E402
 from service.demo.theatre.world import World  # noqa: E402
 from service.eventstore.declare.codec import canonical  # noqa: E402
 from service.eventstore.read.stored import LogEvent  # noqa: E402

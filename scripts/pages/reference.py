@@ -52,7 +52,7 @@ from service.http.edge.reading import MOST_STORED as MOST_KEPT
 from service.ingest.foreign.envelope import MAX_PARTS
 from service.ingest.foreign.feedback import MAX_BYTES as MAX_FEEDBACK_BYTES
 from service.ingest.grouping.fingerprint import MAX_ENTRIES, MAX_ENTRY
-from service.process.sockets import MAX_CONNECTIONS
+from service.process.apiserver import MAX_CONNECTIONS
 from service.provider.operator import PROVISION_SECONDS
 from service.provider.sources import PER_ACCOUNT, PLACES
 from service.publications import MOST_BYTES as MOST_PUBLIC_BYTES

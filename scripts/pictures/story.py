@@ -12,12 +12,10 @@ from unittest.mock import patch
 
 from scripts.pictures.months import DAYS, live_through
 from service.cli.shared.common import with_store
-from service.demo.chapters.observing import onboarding
-from service.demo.chapters.observing.opening import create_project, observe, sign_in
-from service.demo.chapters.repairing import healing
+from service.demo.chapters import healing, observing
+from service.demo.chapters.observing import create_project, observe, sign_in
 from service.demo.theatre.scene import Scene
-from service.demo.theatre.stage import Stage
-from service.demo.theatre.tools import find_node
+from service.demo.theatre.stage import Stage, find_node
 from service.demo.theatre.world import World
 from tests.support.sessions import open_session
 
@@ -44,9 +42,9 @@ def opened(days: int = DAYS) -> Iterator[Scene]:
 def play(scene: Scene, look: Look) -> None:
     """Tell the story up to a verified repair, and look when a plan waits, when a request waits, and at the end."""
     with ExitStack() as stack:
-        stack.enter_context(_before(onboarding, "approve", partial(look, scene, "plan")))
+        stack.enter_context(_before(observing, "approve", partial(look, scene, "plan")))
         stack.enter_context(_before(healing, "decide", partial(look, scene, "request")))
-        onboarding.onboard(scene)
+        observing.onboard(scene)
         healing.heal(scene)
     look(scene, "repaired")
 

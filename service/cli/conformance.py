@@ -40,8 +40,8 @@ def conformance(command: str | None, names: tuple[str, ...], listing: bool, time
     others. Exit code 0: no rule was broken. 1: one was. 2: nothing could be played.
     """
     from service.conformance.kit import document, lines_of, listed, own_service, play_all, sum_up
-    from service.conformance.scenarios.table import SCENARIOS
-    from service.conformance.stage.world import CannotPlay
+    from service.conformance.scenarios import SCENARIOS
+    from service.conformance.world import CannotPlay
 
     unknown = sorted(set(names) - {scenario.name for scenario in SCENARIOS})
     if unknown:

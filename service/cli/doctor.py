@@ -16,13 +16,12 @@ import psycopg
 from service.analytics.connecting.registering import READ, THREE_WAYS, ClientWay, Registration
 from service.auth.oidc import Issuer, IssuerFailed
 from service.billing.plans import BEFORE_SELF_HOSTED, unsubscribed_days
-from service.cli.log.witnesses import look_at_witnesses
 from service.cli.shared.common import advised, database, json_option, show
 from service.cli.shared.failures import explain
 from service.cli.shared.lookups import place_of
+from service.cli.shared.witnesses import look_at_witnesses
 from service.deletion.ledger import try_to_write
-from service.demo.theatre.stage import DemoFailed
-from service.demo.theatre.tools import find_git, find_node
+from service.demo.theatre.stage import DemoFailed, find_git, find_node
 from service.egress.guard import Guard
 from service.embedded.attach import supervisor_of
 from service.embedded.layout import EmbeddedError, Layout, unfit

@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from service.conformance.play.part import Scenario
-from service.conformance.play.playing import Played, play
-from service.conformance.stage.trial import Booking
-from service.conformance.stage.world import CannotPlay, ServiceUnderPlay
+from service.conformance.play import Played, Scenario, play
+from service.conformance.trial import Booking
+from service.conformance.world import CannotPlay, ServiceUnderPlay
 from service.demo.theatre.stage import DemoFailed
 from service.demo.theatre.world import World
 

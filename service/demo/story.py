@@ -8,22 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from service.demo.chapters.observing.onboarding import onboard
-from service.demo.chapters.observing.opening import open_story
-from service.demo.chapters.repairing.evidence import prove_run
-from service.demo.chapters.repairing.healing import heal
-from service.demo.chapters.repairing.merging import merge_automatically
-from service.demo.chapters.repairing.refusals import refuse
-from service.demo.chapters.reviewing.ending import delete_project
-from service.demo.chapters.reviewing.stopping import look_back_and_stop
-from service.demo.chapters.reviewing.weekly import review_week
-from service.demo.chapters.telling.alarmed import alarm
-from service.demo.chapters.telling.asked import ask
-from service.demo.chapters.telling.notified import notify, remind
-from service.demo.chapters.telling.published import publish
+from service.demo.chapters.healing import heal, merge_automatically, prove_run, refuse
+from service.demo.chapters.observing import onboard, open_story
+from service.demo.chapters.reviewing import delete_project, look_back_and_stop, review_week
+from service.demo.chapters.telling import alarm, ask, notify, publish, remind
 from service.demo.theatre.scene import Scene
-from service.demo.theatre.stage import DemoFailed, Stage
-from service.demo.theatre.tools import find_git, find_node
+from service.demo.theatre.stage import DemoFailed, Stage, find_git, find_node
 from service.demo.theatre.world import World
 
 

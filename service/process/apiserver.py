@@ -7,9 +7,16 @@ tests/faults/test_restarts.py kills the processes and covers all of them.
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import os
+import resource
+import signal
 import socket
+import struct
 import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from multiprocessing.connection import wait
 from typing import Any
@@ -19,7 +26,8 @@ from granian.constants import HTTPModes, Interfaces, Loops
 from granian.http import HTTP1Settings
 from granian.net import SocketSpec  # type: ignore[attr-defined] # not marked as exported
 from granian.server import MPServer
-from litestar.types import ASGIApp
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from service.console.door import ENDPOINTS
 from service.eventstore.connect.connection import COMMITTED, RESENT
@@ -30,12 +38,129 @@ from service.jobs.declared import declared
 from service.logs import configure, stdlib_config
 from service.process import worker
 from service.process.assembly import make_services
-from service.process.children import Restarts, die_with_parent, woken_by_signals
-from service.process.draining import Draining
-from service.process.forks import ForkedChild
-from service.process.sockets import drop_stalled, most_connections, raise_open_files, take_no_more
+from service.process.beats import beating
+from service.process.children import ForkedChild, Restarts, die_with_parent, woken_by_signals
 from service.registry import registry
 from service.settings import Settings, load_settings
+
+# What the kernel is asked for: open files, and a listening socket that takes no more connections.
+
+OWN_FILES = 256  # descriptors that a process needs besides its connections: database, log, sockets to providers
+MAX_CONNECTIONS = 8192  # of one API process, whatever the limit of open files allows
+STALLED_SECONDS = 30  # a client that takes nothing of an answer for so long is gone
+
+SO_ATTACH_FILTER = 26  # not in Python's socket module (Linux, asm-generic/socket.h)
+# Classic BPF over the TCP header: load the flags, keep SYN and ACK, drop what is a SYN alone, pass the rest.
+_NO_SYN = ((0x30, 0, 0, 13), (0x54, 0, 0, 0x12), (0x15, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
+
+
+def raise_open_files() -> int:
+    """Raise this process's limit of open files to what it may have; returns the limit. Children inherit it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_CONNECTIONS + OWN_FILES if hard == resource.RLIM_INFINITY else min(MAX_CONNECTIONS + OWN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return wanted if limit == resource.RLIM_INFINITY else limit
+
+
+def most_connections(open_files: int) -> int:
+    """How many connections a process with that limit of open files holds at once."""
+    return max(OWN_FILES, min(MAX_CONNECTIONS, open_files - OWN_FILES))
+
+
+def drop_stalled(listening: socket.socket) -> None:
+    """Let the kernel close connections whose client takes nothing of what is sent; accepted sockets inherit it."""
+    with suppress(AttributeError, OSError):
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED_SECONDS * 1000)
+
+
+def take_no_more(listening: socket.socket) -> None:
+    """Let no further connection begin, while those that have are still accepted.
+
+    A listening socket that is closed resets what waits in its queue, requests that have arrived included. Without an
+    answer to its SYN a client tries again a second later, and is refused, or finds the next process. Linux only;
+    elsewhere a connection that comes in the last moment may be reset.
+    """
+    instructions = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *row) for row in _NO_SYN))
+    program = struct.pack("HP", len(_NO_SYN), ctypes.addressof(instructions))
+    with suppress(OSError):
+        listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+
+
+# How a serving process ends without losing a request. The server underneath ends at SIGTERM: it closes every
+# connection that has no request on it at that moment, also one on which a request is just arriving, and the sender
+# cannot tell whether it was carried out. So a process that is told to end goes on answering first, each time with
+# `Connection: close`, until no more requests come; only then it ends the server, with the signal that the server has
+# left to itself.
+
+DRAIN_SECONDS = 1.2  # at most; the rest of STOP_SECONDS is for requests that are still being carried out
+QUIET_SECONDS = 0.25  # without a request: whoever sends one after another has been told to close
+LOOK_SECONDS = 0.01
+CLOSE = (b"connection", b"close")
+
+
+class Draining:
+    """The application, with its end put off until what arrives has been answered."""
+
+    def __init__(self, app: ASGIApp, end_waits: Callable[[], None] = lambda: None) -> None:
+        """`end_waits` ends all waits for a change with an answer."""
+        self._app = app
+        self._end_waits = end_waits
+        self._stopping: asyncio.Task[None] | None = None
+        self._open = 0
+        self._last = 0.0  # when a request came last, on the monotonic clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or one lifespan: the server's handler of SIGTERM is set before that begins."""
+        if scope["type"] != ScopeType.HTTP:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
+            async with AsyncExitStack() as stack:
+                await self._app(scope, partial(_hear, stack, receive), partial(_beat, stack, send))
+            return
+        self._open += 1
+        self._last = time.monotonic()
+        try:
+            await self._app(scope, receive, partial(self._send, send))
+        finally:
+            self._open -= 1
+
+    async def _send(self, send: Send, message: Any) -> None:
+        if self._stopping is not None and message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], CLOSE]}
+        await send(message)
+
+    def _stop(self) -> None:
+        if self._stopping is None:
+            self._end_waits()
+            self._stopping = asyncio.get_running_loop().create_task(self._drain())
+
+    def _expects(self, now: float, until: float) -> bool:
+        """Whether requests are open, or may be on their way."""
+        return now < until and (self._open > 0 or now < self._last + QUIET_SECONDS)
+
+    async def _drain(self) -> None:
+        until = time.monotonic() + DRAIN_SECONDS
+        while self._expects(time.monotonic(), until):  # noqa: ASYNC110 (it is time that it waits for)
+            await asyncio.sleep(LOOK_SECONDS)
+        signal.raise_signal(signal.SIGINT)
+
+
+async def _beat(stack: AsyncExitStack, send: Send, message: Any) -> None:
+    """Pass on that the application has started. From then on its loop beats."""
+    if message["type"] == "lifespan.startup.complete":
+        await stack.enter_async_context(beating("api"))
+    await send(message)
+
+
+async def _hear(stack: AsyncExitStack, receive: Receive) -> Any:
+    """Pass on that the application is to end. From then on its loop need not beat."""
+    message: Any = await receive()
+    if message["type"] == "lifespan.shutdown":
+        await stack.aclose()
+    return message
+
 
 log = structlog.get_logger()
 

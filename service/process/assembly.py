@@ -25,7 +25,7 @@ from service.ingest.kept import FeedbackReports
 from service.ingest.provided.counting import ProvidedCounter
 from service.ingest.provided.looking import ExceptionLooks
 from service.ingest.scrubbing import Scrubber
-from service.process.measures import DIRECTORY
+from service.process.beats import DIRECTORY
 from service.provider.operator import OperatorProvider
 from service.provider.sources import Exchanges, ProviderSources
 from service.publications import PublicAnswers

@@ -12,11 +12,12 @@ import importlib
 import os
 import select
 import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -25,11 +26,25 @@ import structlog
 from service.embedded.attach import Attachment, sole_supervisor
 from service.embedded.layout import EmbeddedError, Layout
 from service.embedded.room import MB, DiskRoom
-from service.process import notify
-from service.process.beats import LoopWatch
+from service.process.beats import DIRECTORY, LoopWatch, counting_together
 from service.process.children import Child, wait_for_port, woken_by_signals
-from service.process.measures import DIRECTORY, counting_together
 from service.settings import Settings
+
+# What a service manager is told about this process, by the protocol of systemd's sd_notify.
+
+READY = "READY=1"
+STOPPING = "STOPPING=1"
+
+
+def tell(*states: str) -> None:
+    """Send states to the socket that NOTIFY_SOCKET names. Without one nobody asked."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    name = "\0" + address[1:] if address.startswith("@") else address
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+        channel.sendto("\n".join(states).encode(), name)
+
 
 log = structlog.get_logger()
 
@@ -212,7 +227,7 @@ class Supervisor:
             "\nCtrl-C stops everything.\n\n"
         )
         sys.stdout.flush()
-        notify.tell(notify.READY, f"STATUS=Serving on {base_url}")
+        tell(READY, f"STATUS=Serving on {base_url}")
 
     def _stop_child(self) -> None:
         """End the API and the worker together; once."""
@@ -220,7 +235,7 @@ class Supervisor:
         child, self._child = self._child, None
         if child is None:
             return
-        notify.tell(notify.STOPPING)
+        tell(STOPPING)
         child.terminate()
         child.finish(time.monotonic() + CHILD_STOP_SECONDS)
         log.info("stopped")

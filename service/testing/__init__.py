@@ -13,8 +13,15 @@ except ImportError as missing:
 
 from service.testing.onboarding_model import OnboardingModel, StepAnswer
 from service.testing.over_http import HttpDriver
-from service.testing.strategies import error_reports, forward_steps, product_events, steps
-from service.testing.walks import OnboardingDriver, OnboardingWalk, Shown
+from service.testing.walks import (
+    OnboardingDriver,
+    OnboardingWalk,
+    Shown,
+    error_reports,
+    forward_steps,
+    product_events,
+    steps,
+)
 
 __all__ = [
     "HttpDriver",

@@ -9,7 +9,7 @@ import httpx2
 import msgspec
 
 from schemas.onboarding import OnboardingState
-from service.conformance.stage.world import ENVIRONMENT, EVENT, FAILURE, plan, snapshot
+from service.conformance.world import ENVIRONMENT, EVENT, FAILURE, plan, snapshot
 from service.testing.onboarding_model import (
     Approve,
     Proof,

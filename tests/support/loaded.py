@@ -35,9 +35,8 @@ import msgspec
 
 from service import cli
 from service.process import serving, supervisor
-from service.process.children import Child
-from service.process.forks import ForkedChild, show_as
-from service.process.measures import DIRECTORY
+from service.process.beats import DIRECTORY
+from service.process.children import Child, ForkedChild, show_as
 
 ROOM = "-" * 300
 """An argument that makes room in the list of processes for the longer names of copies."""

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from service.cli import main
-from service.demo.theatre.tools import NODE_MAJOR
+from service.demo.theatre.stage import NODE_MAJOR
 from service.embedded.attach import sole_supervisor
 from service.embedded.layout import Layout
 from tests.service.cli.test_doctor import SECRETS

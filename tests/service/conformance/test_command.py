@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 from service.cli import main
 from service.conformance import kit
 from service.conformance.kit import OwnService
-from service.conformance.scenarios.table import SCENARIOS
-from service.conformance.stage.world import ServiceUnderPlay
+from service.conformance.scenarios import SCENARIOS
+from service.conformance.world import ServiceUnderPlay
 from tests.support.runners import BROKEN, command_of, reference
 from tests.support.server import ServerHandle, clean_environment
 

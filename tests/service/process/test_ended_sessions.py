@@ -14,8 +14,7 @@ import pytest
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.log.reactor import Job
 from service.eventstore.log.sequencer import defer
-from service.process.jobs import job_app
-from service.process.worker import run_jobs
+from service.process.worker import job_app, run_jobs
 from service.services import Services
 from service.tasks import Task
 from tests.service.process.test_jobs import services as services  # noqa: PLC0414 (a fixture is found by name)
@@ -123,7 +122,7 @@ async def test_a_job_that_fails_because_the_database_is_away_is_retried(
     services: Services, monkeypatch: pytest.MonkeyPatch, away: Exception
 ) -> None:
     """As the same job, until it is done; any other failure is one at once."""
-    monkeypatch.setattr("service.process.jobs.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("service.process.worker.FIRST_PAUSE", 0.01)
     tries: list[str] = []
 
     async def fail_twice(_: Services, args: Any) -> None:

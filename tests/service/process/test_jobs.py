@@ -12,7 +12,7 @@ from service.eventstore.log.reactor import Job
 from service.eventstore.log.sequencer import defer
 from service.jobs import declared as jobs_declared
 from service.process.assembly import make_services
-from service.process.jobs import job_app
+from service.process.worker import job_app
 from service.services import Services
 from service.settings import load_settings
 from service.tasks import Task

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.process.sockets import (
+from service.process.apiserver import (
     MAX_CONNECTIONS,
     OWN_FILES,
     STALLED_SECONDS,

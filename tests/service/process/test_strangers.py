@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import psutil
 
-from service.process.sockets import MAX_CONNECTIONS, OWN_FILES
+from service.process.apiserver import MAX_CONNECTIONS, OWN_FILES
 from tests.support.accounts import bearer, create_project, sign_in
 from tests.support.rawhttp import answer, connections
 from tests.support.server import ServerFactory, ServerHandle

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from service.conformance.kit import play_all
-from service.conformance.play.playing import Played
-from service.conformance.scenarios.table import SCENARIOS
-from service.conformance.stage.world import ServiceUnderPlay
+from service.conformance.play import Played
+from service.conformance.scenarios import SCENARIOS
+from service.conformance.world import ServiceUnderPlay
 from tests.support.runners import MAIN, SERVICE_RUNNER
 from tests.support.server import ServerHandle
 

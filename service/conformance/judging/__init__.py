@@ -1,1 +1,0 @@
-"""The rules of every scenario: each is a function over a trial, and yields its breaches."""

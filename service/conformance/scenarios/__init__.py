@@ -1,1 +1,0 @@
-"""The scenarios, and the kit's part in each."""

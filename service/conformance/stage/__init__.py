@@ -1,1 +1,0 @@
-"""Where a scenario is played."""

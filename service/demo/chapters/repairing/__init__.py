@@ -1,1 +1,0 @@
-"""Repairs under a contract: reviewed, merged by the host, refused, proven."""

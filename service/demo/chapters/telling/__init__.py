@@ -1,1 +1,0 @@
-"""Answers and messages: webhooks, a funnel, an alert, a public query."""
