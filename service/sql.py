@@ -44,8 +44,8 @@ class Query(bytes):
     def __str__(self) -> str:
         return self.decode()
 
-    def filled(self, **places: Query | str | int) -> Query:
-        """Fill places such as `{table}`, each with a declared name, a number or a query. Raises ValueError.
+    def filled(self, **places: Query | str | int | tuple[str, ...]) -> Query:
+        """Fill places such as `{table}`, each with a declared name or names, a number or a query. Raises ValueError.
 
         Values of callers never come this way: they are parameters.
         """
@@ -53,9 +53,7 @@ class Query(bytes):
         for place, content in places.items():
             if f"{{{place}}}" not in text:
                 raise ValueError(f"{self.file}.{self.name} has no place {{{place}}}.")
-            if isinstance(content, str) and not _NAME.fullmatch(content):
-                raise ValueError(f"{content!r} is no name of a table or column.")
-            text = text.replace(f"{{{place}}}", content.text if isinstance(content, Query) else str(content))
+            text = text.replace(f"{{{place}}}", _written(content))
         return _made(text, self.file, self.name, self.description)
 
 
@@ -90,6 +88,16 @@ def path_of(file: str) -> Path:
     """Where the blocks of an area stand (`billing`), of an area of one module (`deploys`), or of a resource."""
     beside = ROOM / f"{file}.sql"
     return beside if beside.is_file() else ROOM / file / "queries.sql"
+
+
+def _written(content: Query | str | int | tuple[str, ...]) -> str:
+    if isinstance(content, Query | int):
+        return str(content)
+    names = (content,) if isinstance(content, str) else content
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a table or column.")
+    return ", ".join(names)
 
 
 def _made(text: str, file: str, name: str, description: str) -> Query:

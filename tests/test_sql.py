@@ -28,7 +28,14 @@ FILES = [
 """As `load_query` names them."""
 FOREIGN = [file for file in FILES if file.endswith("/connected")]
 """In the language of the customer's provider, with places {name}: no plan is made of it here."""
-BY_PLACE = ["ingest/flushing", "eventstore", "eventstore/schema", "eventstore/tree"]
+BY_PLACE = [
+    "ingest/flushing",
+    "eventstore",
+    "eventstore/history",
+    "eventstore/schema",
+    "eventstore/statements",
+    "eventstore/tree",
+]
 """Of the write path, past the driver's cursors: with places `%s` too, and planned by tests of their own."""
 BLOCKS = [(file, name) for file in FILES for name in load_blocks(file)]
 QUERIES = [
@@ -38,7 +45,7 @@ LINES = 600
 """A file has at most about so many. A resource whose area has more has a file of its own."""
 
 WITHOUT_FILES = {
-    "eventstore": "the write path, and statements that are made from the definitions of tables",
+    "eventstore": "made from the definitions of tables, and lines that tables of any name are asked by",
     "analytics/structured": "made of what a caller names, in a transaction that sees three views",
     "deletion/purging.py": "made from the names of all tables that hold rows of a scope",
     "embedded/room.py": "tells the embedded server to read its settings anew, as the superuser",
@@ -177,7 +184,7 @@ def test_a_place_takes_names_numbers_and_queries_alone() -> None:
 def test_a_query_goes_to_the_driver_as_it_is() -> None:
     """It has its bytes already."""
     called = re.compile(r"execute\([^()]*\.encode\(\)")
-    for file in set(SERVICE.rglob("*.py")) - set((SERVICE / "eventstore").rglob("*.py")):
+    for file in SERVICE.rglob("*.py"):
         assert called.findall(file.read_text(encoding="utf-8")) == [], file
 
 
@@ -213,7 +220,7 @@ def test_few_statements_are_put_together() -> None:
         for line in file.read_text(encoding="utf-8").splitlines()
         if "noqa: S608" in line
     ]
-    assert len(marked) <= 30
+    assert len(marked) <= 8
 
 
 def plans(node: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -22,3 +22,20 @@ select size from log_state
 -- The streams of the events after a position.
 select i.position, e.project_id, e.stream_id from log_index i join events e on e.seq = i.seq
 where i.position > %s order by i.position limit %s
+
+-- ensure_reader --
+-- Begin to read the log, at its start.
+insert into checkpoints (name, position) values ('{name}', 0) on conflict do nothing
+
+-- note_topics --
+-- Note where each topic came first.
+insert into topics_met (topic, first_position) select t.topic, min(t.position)
+from unnest(%s::text[], %s::bigint[]) t(topic, position) group by t.topic on conflict do nothing
+
+-- defer_jobs --
+-- Defer jobs, of those with one `once` at most one that waits.
+select procrastinate_defer_jobs_v1(array_agg(
+row(j.queue, j.task, 0, null, j.once, j.args::jsonb, null)::procrastinate_job_to_defer_v1))
+from unnest(%s::text[], %s::text[], %s::text[], %s::text[]) j(queue, task, once, args)
+where j.once is null or not exists (select 1 from procrastinate_jobs w
+where w.queueing_lock = j.once and w.status = 'todo') having count(*) > 0

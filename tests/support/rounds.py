@@ -19,6 +19,7 @@ from service.eventstore.state.unit import Registry
 from service.eventstore.write import round as round_module
 from service.eventstore.write.round import Round, RoundResult
 from service.eventstore.write.warming import load_into
+from service.sql import Statement
 from tests.support import toy
 
 
@@ -96,14 +97,14 @@ def count(connection: psycopg.Connection[Any], table: str) -> int:
 class Spy:
     """A connection that records its statements, and may return something else."""
 
-    def __init__(self, connection: Connection, instead: dict[str, str] | None = None) -> None:
+    def __init__(self, connection: Connection, instead: dict[Statement, Statement] | None = None) -> None:
         self._connection = connection
         self._instead = instead or {}
-        self.said: list[str] = []
+        self.said: list[Statement] = []
 
-    def execute(self, query: str, *args: Any, **kwargs: Any) -> Any:
+    def execute(self, query: Statement, *args: Any, **kwargs: Any) -> Any:
         self.said.append(query)
-        return self._connection.execute(self._instead.get(query, query).encode(), *args, **kwargs)
+        return self._connection.execute(self._instead.get(query, query), *args, **kwargs)
 
     @contextmanager
     def pipeline(self) -> Iterator[None]:

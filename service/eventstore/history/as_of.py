@@ -18,12 +18,12 @@ import psycopg
 from projections.kernel import AnyProjection, Table
 from schemas.kernel.errors import InvalidField, InvalidPayloadDetails
 from schemas.kernel.shape import AS_OF
-from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare.faults import StreamIsNewer
 from service.eventstore.history.audit import Difference, Report, count_rows, reported, unreported
 from service.eventstore.read.recorder import FencedRecorder
-from service.eventstore.read.stored import MAPPER, STREAM_COLUMNS, LogEvent, StreamEvent
+from service.eventstore.read.stored import MAPPER, LogEvent, StreamEvent
 from service.eventstore.store import EventStore
+from service.sql import load_query
 from statemachines.kernel.machine import Rejection, StateMachine, Stream
 from statemachines.kernel.topics import UnknownTopic
 
@@ -34,23 +34,10 @@ FIRST_PAGE, PAGE = 8, 500
 PAGE_BYTES = 1024 * 1024
 """Bytes of payload of a page. An event that is larger is a page by itself."""
 
-_AFTER = {
-    "r": "e.revision > %s::bigint",
-    "p": "not exists (select from log_index i where i.seq = e.seq and i.position <= %s::bigint)",
-    "t": "e.recorded_at >= to_timestamp(%s::bigint + 1)",
-}
-_END = {
-    "r": "(select h.revision from stream_heads h where h.project_id = %s and h.stream_id = %s)",
-    "p": "(select size from log_state where (%s::text, %s::text) is not null)",
-    "t": f"(select {NOW_SECONDS} where (%s::text, %s::text) is not null)",
-}
-_NEXT = "coalesce((select h.revision from stream_heads h where h.project_id = %s and h.stream_id = %s), 0) + 1"
 BOUND = {
-    unit: (
-        f"select {_END[unit]}, least((select min(e.revision) from events e "  # noqa: S608 - constants
-        f"where e.project_id = %s and e.stream_id = %s and {_AFTER[unit]}), {_NEXT})"
-    )
-    for unit in _AFTER
+    "r": load_query("eventstore/history", "bound_by_revision"),
+    "p": load_query("eventstore/history", "bound_by_position"),
+    "t": load_query("eventstore/history", "bound_by_time"),
 }
 """Where a stream ends by a unit, and the first revision after a mark. Parameters as `bounds` lays them out.
 
@@ -58,12 +45,7 @@ Without an event after the mark it is the next revision: one may commit before t
 """
 # A page ends before the event that would be too much. The database weighs one payload after the other, and none that is
 # left out comes here.
-_READ = (
-    f"select {STREAM_COLUMNS} from (select w.*, row_number() over (order by w.revision) as place, "  # noqa: S608 - constants only
-    "sum(octet_length(w.payload::text)) over (order by w.revision) as weight from (select * from events i "
-    "where i.project_id = %s and i.stream_id = %s and i.revision > %s and i.revision < %s "
-    "order by i.revision limit %s) w) e where e.place = 1 or coalesce(e.weight, 0) <= %s order by e.revision"
-)
+_READ = load_query("eventstore/history", "page_before")
 
 
 class MarkAhead(Rejection):
@@ -118,7 +100,7 @@ def require_reached(mark: Mark, end: int | None) -> None:
 def until(connection: psycopg.Connection[Any], mark: Mark, events: Sequence[LogEvent]) -> list[LogEvent]:
     """Those events of one stream that had happened at a mark. Raises MarkAhead."""
     first = events[0]
-    query = BOUND[mark.unit].encode()
+    query = BOUND[mark.unit]
     [[end, first_after]] = connection.execute(query, bounds(mark, first.project_id, first.stream_id)).fetchall()
     require_reached(mark, end)
     return [event for event in events if event.revision < first_after]
@@ -172,10 +154,7 @@ Connection = psycopg.Connection[Any]
 
 TABLE = "snapshots"
 
-_SNAPSHOTS = (
-    "select s.project_id, s.stream_id, s.revision, s.version, h.kind, h.revision from snapshots s "
-    "left join stream_heads h using (project_id, stream_id) order by s.project_id, s.stream_id"
-)
+_SNAPSHOTS = load_query("eventstore/history", "snapshots")
 
 
 def check_snapshots(

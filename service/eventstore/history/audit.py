@@ -24,6 +24,7 @@ from service.eventstore.declare.codec import (
 from service.eventstore.history.folding import Folded, fold_history, keep_to_the_index
 from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.read.stored import MAPPER, LogEvent
+from service.sql import load_query
 from statemachines.kernel.topics import UnknownTopic
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ Connection = psycopg.Connection[Any]
 Report = Callable[[int, int], None]
 """Takes how much of long work is done, and how much there is."""
 _ROWS_A_REPORT = 1_000
-_PURGING = "select scope_id from deletions where phase = 'purging'"
+_PURGING = load_query("eventstore/history", "purging")
 
 ERASURE = "deletion.purging_began.v1"
 """The topic of the erasure event: its payload names in `scope_id` the scope whose payloads may be gone."""
@@ -104,41 +105,20 @@ def envelope_of(event: LogEvent) -> EventEnvelope:
 
 # Each names the first event that is wrong; where there is none, "revision" is the position.
 _LOG_CHECKS = {
-    "log_has_no_size": "select '', '', 0 where not exists (select from log_state)",
-    "log_has_holes": "select '', '', case when exists (select from log_index where position = 1) "
-    "then min(i.position) + 1 else 1 end from log_index i where not exists "
-    "(select 1 from log_index n where n.position = i.position + 1) "
-    "having count(*) > 1 or coalesce(max(i.position), 0) <> (select count(*) from log_index)",
-    "log_ends_early": "select '', '', coalesce((select max(position) from log_index), 0) + 1 from log_state s "
-    "where s.size > coalesce((select max(position) from log_index), 0)",
-    "log_exceeds_its_size": "select '', '', s.size + 1 from log_state s "
-    "where s.size < coalesce((select max(position) from log_index), 0)",
-    "reader_ahead_of_log": "select '', '', min(c.position) from checkpoints c, log_state s "
-    "where c.position > s.size having count(*) > 0",
-    "queue_names_no_event": "select '', '', 0 from unsequenced u where not exists "
-    "(select 1 from events e where e.seq = u.seq) limit 1",
-    "event_not_in_log": "select e.project_id, e.stream_id, e.revision from events e "
-    "where not exists (select 1 from log_index i where i.seq = e.seq) "
-    "and not exists (select 1 from unsequenced u where u.seq = e.seq) order by e.seq limit 1",
-    "event_not_in_project": "select e.project_id, e.stream_id, e.revision from log_index i "
-    "join events e on e.seq = i.seq where not exists "
-    "(select 1 from project_positions p where p.project_id = e.project_id and p.seq = i.seq) order by e.seq limit 1",
-    "event_twice_in_log": "select e.project_id, e.stream_id, e.revision from events e where "
-    "(select count(*) from (select seq from log_index i where i.seq = e.seq "
-    "union all select seq from unsequenced u where u.seq = e.seq) places) > 1 order by e.seq limit 1",
-    "log_names_no_event": "select '', '', i.position from log_index i where not exists "
-    "(select 1 from events e where e.seq = i.seq) order by i.position limit 1",
-    "log_order_broken": "select project_id, stream_id, revision from (select e.project_id, e.stream_id, e.revision, "
-    "i.position, e.revision - lag(e.revision, 1, 0::bigint) over "
-    "(partition by e.project_id, e.stream_id order by i.position) as step from log_index i "
-    "join events e on e.seq = i.seq) steps where step <> 1 order by position limit 1",
+    "log_has_no_size": load_query("eventstore/history", "log_has_no_size"),
+    "log_has_holes": load_query("eventstore/history", "log_has_holes"),
+    "log_ends_early": load_query("eventstore/history", "log_ends_early"),
+    "log_exceeds_its_size": load_query("eventstore/history", "log_exceeds_its_size"),
+    "reader_ahead_of_log": load_query("eventstore/history", "reader_ahead_of_log"),
+    "queue_names_no_event": load_query("eventstore/history", "queue_names_no_event"),
+    "event_not_in_log": load_query("eventstore/history", "event_not_in_log"),
+    "event_not_in_project": load_query("eventstore/history", "event_not_in_project"),
+    "event_twice_in_log": load_query("eventstore/history", "event_twice_in_log"),
+    "log_names_no_event": load_query("eventstore/history", "log_names_no_event"),
+    "log_order_broken": load_query("eventstore/history", "log_order_broken"),
 }
 
-_DAMAGED = (
-    "select stream_id from stream_heads h full join (select project_id, stream_id, count(*) as events, "
-    "max(revision) as last from events group by project_id, stream_id) e using (project_id, stream_id) "
-    "where h.revision is distinct from e.events or h.revision is distinct from e.last order by stream_id limit %s"
-)
+_DAMAGED = load_query("eventstore/history", "damaged")
 
 
 def check_event(event: LogEvent, previous_chain: bytes) -> str | None:
@@ -161,7 +141,7 @@ def check_event(event: LogEvent, previous_chain: bytes) -> str | None:
 
 def damaged_streams(connection: Connection, most: int) -> list[str]:
     """Ids of streams whose head and log differ, at most so many: the service answers `stream_damaged` for them."""
-    return [stream_id for (stream_id,) in connection.execute(_DAMAGED.encode(), (most,)).fetchall()]
+    return [stream_id for (stream_id,) in connection.execute(_DAMAGED, (most,)).fetchall()]
 
 
 def check_history(connection: Connection, seen: CheckedHistory | None = None) -> Iterator[Problem]:
@@ -230,7 +210,7 @@ def _check_head(
 
 def _check_log(connection: Connection) -> Iterator[Problem]:
     for what, query in _LOG_CHECKS.items():
-        found = connection.execute(query.encode()).fetchone()
+        found = connection.execute(query).fetchone()
         if found is not None:
             yield Problem(what, *found)
 
@@ -267,7 +247,7 @@ def check_projection(
     keep_to_the_index(connection)
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
-        [[now]] = connection.execute(f"select {NOW_SECONDS}".encode()).fetchall()
+        [[now]] = connection.execute(f"select {NOW_SECONDS}").fetchall()
         purging = {scope for (scope,) in connection.execute(_PURGING).fetchall()}
         query = sql.SQL("select t.project_id, t.id, row_to_json(t)::text from {} t order by t.project_id, t.id").format(
             sql.Identifier(table.name)

@@ -17,8 +17,9 @@ import psycopg
 from schemas.runs.proof import ProofEvent, ProofHead, ProofLink, ProofStream
 from service.eventstore.history.audit import envelope_of
 from service.eventstore.read.reader import AsyncConnection
-from service.eventstore.read.stored import EVENT_COLUMNS, LogEvent
+from service.eventstore.read.stored import LogEvent
 from service.eventstore.store import EventStore
+from service.sql import load_query
 
 StreamName = tuple[str, str]
 """Project id and stream id."""
@@ -30,16 +31,8 @@ NAMING = frozenset(
 NAMING_LISTS = frozenset({"expired", "cancelled"})
 """Members that list streams: the requests whose lapse ended a review."""
 
-_ASKED = "unnest(%s::text[], %s::text[]) with ordinality as asked (project_id, stream_id, place)"
-_HEADS = (
-    "select h.project_id, h.stream_id, h.kind, h.revision, h.chain "  # noqa: S608 - put together from constants
-    f"from {_ASKED} join stream_heads h using (project_id, stream_id) order by asked.place"
-)
-_EVENTS = (
-    f"select i.position, {EVENT_COLUMNS} "  # noqa: S608 - put together from constants
-    f"from {_ASKED} join events e using (project_id, stream_id) "
-    "left join log_index i on i.seq = e.seq order by asked.place, e.revision"
-)
+_HEADS = load_query("eventstore/history", "heads_asked")
+_EVENTS = load_query("eventstore/history", "events_asked")
 
 
 class StreamMissing(LookupError):
@@ -73,8 +66,8 @@ async def bundle(store: EventStore, streams: Sequence[StreamName]) -> StreamBund
 async def read_bundle(connection: AsyncConnection, streams: Sequence[StreamName]) -> StreamBundle:
     """Read streams within a snapshot. Raises StreamMissing for one without events."""
     names = ([project_id for project_id, _ in streams], [stream_id for _, stream_id in streams])
-    heads = await (await connection.execute(_HEADS.encode(), names)).fetchall()
-    rows = await (await connection.execute(_EVENTS.encode(), names)).fetchall()
+    heads = await (await connection.execute(_HEADS, names)).fetchall()
+    rows = await (await connection.execute(_EVENTS, names)).fetchall()
     events: dict[StreamName, list[ProofEvent]] = {name: [] for name in streams}
     for row in rows:
         event = LogEvent._make(row)
@@ -130,11 +123,8 @@ def names_in(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 # How far a log goes, in one line: what a copy of it is compared by.
 
-_COUNTS = "select (select count(*) from events), (select size from log_state)"
-_EXTENT_HEADS = (
-    "select project_id, stream_id, revision, encode(chain, 'hex') from stream_heads "
-    'order by project_id collate "C", stream_id collate "C"'
-)
+_COUNTS = load_query("eventstore/history", "counts")
+_EXTENT_HEADS = load_query("eventstore/history", "heads_in_order")
 
 
 class Extent(NamedTuple):
@@ -157,7 +147,7 @@ def read_extent(connection: psycopg.Connection[Any]) -> Extent:
     """Read the extent of a database's log, as of the connection's snapshot when it is in a transaction."""
     [[events, size]] = connection.execute(_COUNTS).fetchall()
     with connection.transaction(), connection.cursor("heads") as cursor:
-        streams, heads = hash_heads(" ".join(map(str, row)) for row in cursor.execute(_EXTENT_HEADS.encode()))
+        streams, heads = hash_heads(" ".join(map(str, row)) for row in cursor.execute(_EXTENT_HEADS))
     return Extent(events, size, streams, heads)
 
 

@@ -22,16 +22,13 @@ from service.eventstore.declare.codec import canonical
 from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.read.stored import MAPPER, StreamEvent
 from service.eventstore.state.cache import StreamName
+from service.sql import load_query
 from statemachines.kernel.topics import UnknownTopic, known_topics
 
 PAGE = 5_000  # events read at a time
 _MODULUS = 1 << 256
 
-_NEWER = (
-    "select distinct e.project_id, e.stream_id from unnest(%s::text[], %s::text[]) h(project_id, stream_id) "
-    "join events e on e.project_id = h.project_id and e.stream_id = h.stream_id "
-    "where e.topic <> all(%s::text[]) and e.payload is not null"
-)
+_NEWER = load_query("eventstore/history", "newer")
 
 
 class Folded(NamedTuple):
@@ -155,7 +152,7 @@ def _pages(recorder: FencedRecorder, projection: AnyProjection, after: StreamNam
 def newer_among(connection: psycopg.Connection[Any], streams: Collection[StreamName]) -> set[StreamName]:
     """Which of these streams hold an event of a later release, wherever in their history."""
     columns = ([name[0] for name in streams], [name[1] for name in streams], known_topics())
-    return set(connection.execute(_NEWER.encode(), columns).fetchall())
+    return set(connection.execute(_NEWER, columns).fetchall())
 
 
 def fold_tails(
@@ -187,17 +184,7 @@ def row_values(row: Any, columns: Sequence[str]) -> list[Any]:
 # whole source stands for it. That takes too much for a change of the fold rather than too little: a rebuild that
 # starts over costs time, and one that mixes rows of two folds is wrong.
 
-_SHAPE = """
-select coalesce(json_agg(x.line order by x.line), '[]')::text from (
-    select format('%%s %%s %%s %%s', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attcollation) line
-    from pg_attribute a where a.attrelid = %(table)s::text::regclass and a.attnum > 0 and not a.attisdropped
-    union all
-    select pg_get_constraintdef(c.oid) from pg_constraint c where c.conrelid = %(table)s::text::regclass
-    union all
-    select substr(i.indexdef, position(' USING ' in i.indexdef)) from pg_indexes i
-    where i.schemaname = current_schema() and i.tablename = %(table)s::text
-) x
-"""
+_SHAPE = load_query("eventstore/history", "shape")
 
 
 def fold_digest(connection: psycopg.Connection[Any], projection: AnyProjection) -> str:
@@ -206,7 +193,7 @@ def fold_digest(connection: psycopg.Connection[Any], projection: AnyProjection) 
     for function in (projection.fold, projection.lasts):
         digest.update(f"{function.__module__}.{function.__qualname__}\0".encode())
         digest.update(source_of([_file_of(function.__module__)]).encode())
-    [[shape]] = connection.execute(_SHAPE.encode(), {"table": projection.name}).fetchall()
+    [[shape]] = connection.execute(_SHAPE, {"table": projection.name}).fetchall()
     digest.update(shape.encode())
     return digest.hexdigest()
 

@@ -39,6 +39,7 @@ from service.eventstore.read import statements
 from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.schema.roles import copy_rights
 from service.eventstore.state.cache import StreamName
+from service.sql import Query, Statement, load_query
 from statemachines import audit as rebuilds
 from statemachines.audit import ProjectionRebuilt
 from statemachines.kernel.topics import known_topics
@@ -50,14 +51,17 @@ NEARLY_DONE = 500  # events left for the swap itself
 LOCK_TIMEOUT_MS = 400
 SWAP_TRIES = 50
 
-_ERASED = (
-    "t.project_id in (select d.scope_id from deletions d where d.phase = 'purging' "
-    "or (d.phase = 'deleted' and d.kind = 'project'))"
-)
-_TAKE = (
-    "insert into {shadow} as s ({columns}) select {columns} from {table} t where {erased} "
-    "returning row_to_json(s)::text"
-)
+_SIZE_AND_TIME = load_query("eventstore/history", "size_and_time")
+_CURSOR = load_query("eventstore/history", "cursor")
+_BEGIN = load_query("eventstore/history", "begin_rebuild")
+_SAVE = load_query("eventstore/history", "save_cursor")
+_COLUMNS = load_query("eventstore/history", "columns")
+_INDEXES = load_query("eventstore/history", "indexes")
+_COUNT_FOLDED = load_query("eventstore/history", "count_folded")
+_NUMBERED = load_query("eventstore/history", "numbered")
+_COMMITTED = load_query("eventstore/history", "committed")
+_TAKE_ERASED = load_query("eventstore/history", "take_erased")
+_LEAVE_ERASED = load_query("eventstore/history", "leave_erased")
 
 Connection = psycopg.Connection[Any]
 
@@ -91,31 +95,20 @@ class _Rebuild:
         """
         self._check_columns()
         folding_by = fold_digest(self.connection, self.projection)
-        found = self.connection.execute(
-            "select position, project_id, stream_id, rows, events, digest, started_at from rebuilds "
-            "where name = %s and fingerprint = %s",
-            (self.table.name, folding_by),
-        ).fetchone()
+        found = self.connection.execute(_CURSOR, (self.table.name, folding_by)).fetchone()
         if found is not None:
             self.position, project_id, stream_id, self.rows, self.events, digest, self.started_at = found
             self.after, self.digest = (project_id, stream_id), RowDigest(int(digest, 16))
             return
         with self.connection.transaction():
-            [self.position, self.started_at] = self._one(f"select size, {NOW_SECONDS} from log_state")  # noqa: S608 - constants only
+            [self.position, self.started_at] = self._one(_SIZE_AND_TIME)
             self.connection.execute("delete from rebuilds where name = %s", (self.table.name,))
             self._run("drop table if exists {shadow}")
             self._run("create table {shadow} (like {table} including all)")
-            self.connection.execute(
-                "insert into rebuilds (name, position, started_at, fingerprint) values (%s, %s, %s, %s)",
-                (self.table.name, self.position, self.started_at, folding_by),
-            )
+            self.connection.execute(_BEGIN, (self.table.name, self.position, self.started_at, folding_by))
 
     def _check_columns(self) -> None:
-        found = self.connection.execute(
-            "select column_name::text from information_schema.columns "
-            "where table_schema = current_schema() and table_name = %s",
-            (self.table.name,),
-        )
+        found = self.connection.execute(_COLUMNS, (self.table.name,))
         unknown = {name for (name,) in found.fetchall()} - set(self.table.columns)
         if unknown:
             raise TableIsNewer(f"{self.table.name} has {', '.join(sorted(unknown))}")
@@ -157,22 +150,13 @@ class _Rebuild:
         return row is not None and self.projection.lasts(row, self.started_at)
 
     def _save(self) -> None:
-        self.connection.execute(
-            "update rebuilds set position = %s, project_id = %s, stream_id = %s, rows = %s, events = %s, digest = %s "
-            "where name = %s",
-            (self.position, *self.after, self.rows, self.events, self.digest.hex, self.table.name),
-        )
+        place = (self.position, *self.after, self.rows, self.events, self.digest.hex)
+        self.connection.execute(_SAVE, (*place, self.table.name))
 
     def count_events(self) -> None:
         """Count anew what has been folded: exactly the events up to the position, however often some were read."""
-        [self.events] = self._one(
-            "select (select count(*) from events where kind = any(%s)) - (select count(*) from events e "
-            "where e.kind = any(%s) and e.seq in "
-            "(select seq from log_index where position > %s union all select seq from unsequenced))",
-            list(self.projection.kinds),
-            list(self.projection.kinds),
-            self.position,
-        )
+        kinds = list(self.projection.kinds)
+        [self.events] = self._one(_COUNT_FOLDED, kinds, kinds, self.position)
 
     def catch_up(self) -> None:
         """Fold what was appended since, until little is left."""
@@ -182,18 +166,14 @@ class _Rebuild:
                 return
             with self.connection.transaction():
                 until = min(size, self.position + 10_000)
-                self._refold(
-                    "select e.project_id, e.stream_id, count(*) from log_index i join events e on e.seq = i.seq "
-                    "where i.position > %s and i.position <= %s and e.kind = any(%s) group by 1, 2",
-                    (self.position, until, list(self.projection.kinds)),
-                )
+                self._refold(_NUMBERED, (self.position, until, list(self.projection.kinds)))
                 self.position = until
                 self._save()
             self.progress(self.events, self.events + size - until)
 
-    def _refold(self, query: str, params: tuple[Any, ...]) -> None:
+    def _refold(self, query: Query, params: tuple[Any, ...]) -> None:
         """Fold the tails of the streams that a query names, with how many events each, and upsert their rows."""
-        found = self.connection.execute(query.encode(), params).fetchall()
+        found = self.connection.execute(query, params).fetchall()
         stale: dict[StreamName, Any] = {(project_id, stream_id): None for project_id, stream_id, _ in found}
         self.events += sum(count for _, _, count in found)
         if not stale:
@@ -240,12 +220,7 @@ class _Rebuild:
                     self.connection.execute(statements.WAIT_GATE, (names.lock_number(names.READ_MODELS),))
                     self._run("lock table {table} in exclusive mode")
                     # One statement, one snapshot: numbered after the cursor, or committed and not yet numbered.
-                    self._refold(
-                        "select e.project_id, e.stream_id, count(*) from events e where e.kind = any(%s) and e.seq in "
-                        "(select seq from log_index where position > %s union all select seq from unsequenced) "
-                        "group by 1, 2",
-                        (list(self.projection.kinds), self.position),
-                    )
+                    self._refold(_COMMITTED, (list(self.projection.kinds), self.position))
                     self.take_erased()
                     self._rename()
                     self.connection.execute("delete from rebuilds where name = %s", (self.table.name,))
@@ -263,22 +238,16 @@ class _Rebuild:
         Their history has been leaving the log since it was folded. What the purge has left it removes from the table
         that the swap has put in place; what it has removed never comes back.
         """
-        columns = sql.SQL(", ").join(map(sql.Identifier, self.table.columns))
+        names = tuple(self.table.columns)
         changes = (
-            ("delete from {shadow} t where {erased} returning row_to_json(t)::text", self.digest.remove, -1),
+            (_LEAVE_ERASED.filled(shadow=self.shadow), self.digest.remove, -1),
             (
-                _TAKE,
+                _TAKE_ERASED.filled(shadow=self.shadow, table=self.table.name, columns=names),
                 self.digest.add,
                 1,
             ),
         )
-        for statement, count, step in changes:
-            query = sql.SQL(statement).format(
-                shadow=sql.Identifier(self.shadow),
-                table=sql.Identifier(self.table.name),
-                columns=columns,
-                erased=sql.SQL(_ERASED),
-            )
+        for query, count, step in changes:
             for (text,) in self.connection.execute(query).fetchall():
                 count(msgspec.json.decode(text, type=self.table.row))
                 self.rows += step
@@ -294,11 +263,7 @@ class _Rebuild:
 
     def _indexes(self, table: str) -> dict[str, str]:
         """Map what each index is on to its name."""
-        rows = self.connection.execute(
-            "select substr(indexdef, position(' USING ' in indexdef)), indexname from pg_indexes "
-            "where schemaname = current_schema() and tablename = %s",
-            (table,),
-        )
+        rows = self.connection.execute(_INDEXES, (table,))
         return {str(definition): str(name) for definition, name in rows.fetchall()}
 
     def retire(self) -> str:
@@ -327,8 +292,8 @@ class _Rebuild:
             )
         )
 
-    def _one(self, query: str, *params: Any) -> tuple[Any, ...]:
-        row = self.connection.execute(query.encode(), params).fetchone()
+    def _one(self, query: Statement, *params: Any) -> tuple[Any, ...]:
+        row = self.connection.execute(query, params).fetchone()
         assert row is not None
         return tuple(row)
 
@@ -353,7 +318,7 @@ def rebuild(conninfo: str, projection: AnyProjection, progress: Report = unrepor
         work.count_events()
         work.catch_up()
         work.swap()
-        [[finished_at]] = connection.execute(f"select {NOW_SECONDS}".encode()).fetchall()
+        [[finished_at]] = connection.execute(f"select {NOW_SECONDS}").fetchall()
         old_digest = work.retire()
         return ProjectionRebuilt(
             projection=projection.name,
@@ -386,11 +351,8 @@ def receipt_command(receipt: ProjectionRebuilt) -> Command:
 LOOKED_THROUGH = 100_000
 """Events after the first unknown one that a count reads at most: it is asked for by health checks."""
 
-UNKNOWN = "select topic, first_position from topics_met where topic <> all(%s::text[]) order by topic"
-COUNT = (
-    "select count(*) from (select distinct e.project_id, e.stream_id from log_index i join events e on e.seq = i.seq "
-    "where i.position between %s::bigint and %s::bigint and e.topic = any(%s::text[])) found"
-)
+UNKNOWN = load_query("eventstore/history", "unknown_topics")
+COUNT = load_query("eventstore/history", "streams_of_topics")
 
 
 class TopicSearch(NamedTuple):

@@ -26,6 +26,7 @@ from service.eventstore.declare.faults import Meaning, judge
 from service.eventstore.read.recorder import FencedRecorder, PositionRecorder
 from service.eventstore.read.stored import LogEvent
 from service.eventstore.state.loading import WritingSession
+from service.sql import Statement, load_query
 from statemachines.kernel.topics import UnknownTopic, latest_topic
 
 # A thread that repeats one thing on a connection of its own, and goes on after any error.
@@ -44,7 +45,7 @@ class Repeating(ABC):
     `first` is a statement that comes before the first turn on each connection.
     """
 
-    def __init__(self, name: str, conninfo: str, first: str = "") -> None:
+    def __init__(self, name: str, conninfo: str, first: Statement = "") -> None:
         self._name = name
         self._session = WritingSession(conninfo, f"service-{name}", first=first)
         self._stopping = threading.Event()
@@ -119,18 +120,9 @@ class Job(NamedTuple):
 
 Reaction = Callable[[LogEvent], Job | None]
 
-_ENSURE = f"insert into checkpoints (name, position) values ('{NAME}', 0) on conflict do nothing"  # noqa: S608
-_NOTE = (
-    "insert into topics_met (topic, first_position) select t.topic, min(t.position) "
-    "from unnest(%s::text[], %s::bigint[]) t(topic, position) group by t.topic on conflict do nothing"
-)
-_DEFER = (
-    "select procrastinate_defer_jobs_v1(array_agg("
-    "row(j.queue, j.task, 0, null, j.once, j.args::jsonb, null)::procrastinate_job_to_defer_v1)) "
-    "from unnest(%s::text[], %s::text[], %s::text[], %s::text[]) j(queue, task, once, args) "
-    "where j.once is null or not exists (select 1 from procrastinate_jobs w "
-    "where w.queueing_lock = j.once and w.status = 'todo') having count(*) > 0"
-)
+_ENSURE = load_query("eventstore", "ensure_reader").filled(name=NAME)
+_NOTE = load_query("eventstore", "note_topics")
+_DEFER = load_query("eventstore", "defer_jobs")
 
 
 def react_once(connection: Connection, reactions: Mapping[str, Reaction]) -> int:

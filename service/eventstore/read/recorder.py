@@ -43,6 +43,7 @@ from eventsourcing.postgres import (
 from service.eventstore.connect.pipeline import Value, columns
 from service.eventstore.read import statements
 from service.eventstore.read.stored import LogEvent, StoredSnapshot, StreamEvent
+from service.sql import Query
 
 POLL_SECONDS = 0.2
 """Between two looks at the end of the log."""
@@ -168,8 +169,8 @@ class FencedRecorder(_Recorder, PostgresApplicationRecorder):
         bounds = gt or 0, _END if lte is None else lte, limit
         if project_id is not None and not desc:
             return self._events(statements.STREAM, (project_id, originator_id, *bounds), prepare=True)
-        order = " desc limit %s::bigint" if desc else " limit %s::bigint"
-        return self._events(statements.ANY_STREAM + order, (str(originator_id), *bounds))
+        query = statements.ANY_STREAM_BACK if desc else statements.ANY_STREAM
+        return self._events(query, (str(originator_id), *bounds))
 
     def select_tails(self, known: Sequence[str]) -> Iterable[StreamEvent]:
         """What came of many streams after what is `known` of each (statements.SEE_STREAMS has the same places).
@@ -246,7 +247,7 @@ class FencedRecorder(_Recorder, PostgresApplicationRecorder):
         """Close the connection that was opened here."""
         self.datastore.close()
 
-    def _events(self, query: str, places: Sequence[Any], *, prepare: bool = False) -> list[StreamEvent]:
+    def _events(self, query: Query, places: Sequence[Any], *, prepare: bool = False) -> list[StreamEvent]:
         with self.lent() as connection:
             rows = connection.execute(query, places, prepare=prepare).fetchall()
         return [_tuple(StreamEvent, row) for row in rows]

@@ -18,17 +18,6 @@ from service.eventstore.declare.codec import canonical
 from statemachines.kernel.machine import Recorded
 from statemachines.kernel.topics import decode_event, decode_events
 
-STREAM_COLUMNS = (
-    "e.project_id, e.stream_id, e.revision, e.topic, e.payload::text, "
-    "floor(extract(epoch from e.recorded_at))::bigint, e.actor_kind || ':' || e.actor_id"
-)
-"""What a StreamEvent is made of."""
-EVENT_COLUMNS = (
-    "e.project_id, e.stream_id, e.revision, e.kind, e.topic, e.payload::text, e.event_id, e.command_id, "
-    "e.actor_kind, e.actor_id, e.request_id, e.correlation_id, e.causation_id, e.recorded_at, e.salt, "
-    "e.payload_hash, e.leaf, e.chain"
-)
-"""What a LogEvent is made of, after its position."""
 ERASED = b"null"
 """The state of an event whose payload is erased."""
 

@@ -337,7 +337,7 @@ class WritingSession:
         conninfo: str,
         application: str,
         *,
-        first: str = "",
+        first: Statement = "",
         transaction_timeout_ms: int = 2000,
         cache: StateCache | None = None,
     ) -> None:

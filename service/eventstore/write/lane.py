@@ -220,7 +220,7 @@ async def forget(conninfo: str, over: Iterable[tuple[str, str]], event: str) -> 
                 f"select ctid from {table} where {condition} limit {BATCH} for update skip locked))"
             )
             total = 0
-            while count := (await connection.execute(query.encode())).rowcount:
+            while count := (await connection.execute(query)).rowcount:
                 total += count
             if total:
                 log.info(event, table=table, count=total)

@@ -28,6 +28,7 @@ from service.eventstore.state.loading import WritingSession, check_head, fold_ta
 from service.eventstore.state.unit import Registry
 from service.eventstore.write.writing import outgrown
 from service.fairness.turns import InTurn
+from service.sql import Query, load_query
 from statemachines.kernel.machine import Stream
 
 log = structlog.get_logger()
@@ -57,20 +58,15 @@ class Warm(NamedTuple):
 Found = Warm | StreamFault | None
 
 
+_WHOLE = load_query("eventstore/statements", "whole_stream")
+_ROW = load_query("eventstore/statements", "row_of_stream")
+
+
 @memoized
-def _stand(tables: tuple[Table[Any], ...]) -> bytes:
+def _stand(tables: tuple[Table[Any], ...]) -> Query:
     """Select everything of a stream but its events, in one statement: all of it stands at one revision."""
-    rows = "".join(
-        f", (select row_to_json(t)::text from {table.name} t where t.project_id = h.project_id and t.id = h.stream_id)"  # noqa: S608 - names come from declarations
-        f", (select c.oid::bigint from pg_class c where c.relname = '{table.name}' "
-        "and c.relnamespace = current_schema()::regnamespace)"
-        for table in tables
-    )
-    return (
-        f"select h.revision, h.chain, h.bytes, s.revision, s.bytes, s.state::text{rows} from stream_heads h "  # noqa: S608
-        "left join snapshots s on s.project_id = h.project_id and s.stream_id = h.stream_id and s.version = %s::int "
-        "where h.project_id = %s and h.stream_id = %s"
-    ).encode()
+    rows = Query(b" ".join(_ROW.filled(table=table.name) for table in tables))
+    return _WHOLE.filled(rows=rows)
 
 
 def load_stream(connection: Connection, registry: Registry, stream: Stream) -> Warm | None:

@@ -293,7 +293,7 @@ def test_the_keys_are_a_second_net(bench: Bench, sql: Sql, toys_url: str):
         cold.run(simple_bump(key="k"))
     cold.close()
     stale = Bench(toys_url)
-    spy = Spy(stale.connection, instead={statements.RECORDS: statements.RECORDS + " limit 0"})
+    spy = Spy(stale.connection, instead={statements.RECORDS: statements.RECORDS + b" limit 0"})
     bench.run(simple_bump(2, key="k"))
     with pytest.raises(psycopg.errors.UniqueViolation, match="idempotency_pkey"):
         stale.round.run(spy, [entry_of(simple_bump(2, key="k"))], wait_ms=200)
