@@ -346,7 +346,7 @@ class WritingSession:
         self.connection: Connection | None = None
         self.pid = 0  # of the last connection
         self._conninfo = conninfo
-        self._first = first.encode()
+        self._first = first
         self._transaction_timeout_ms = transaction_timeout_ms
 
     def open(self) -> Connection:
