@@ -52,13 +52,12 @@ order by h.project_id, h.stream_id for share of h skip locked
 
 -- part wanted --
 -- What is known of each stream is given: its revision, the bytes counted there, and, of a stream that is not known, the
--- version of its snapshots. `light` is worked out from counts alone: nothing is read to know what reading would cost. A
--- round loads at most 32 KiB of snapshot and payload and 200 events of one stream; a heavier one is loaded before it
--- begins. "offset 0" keeps the planner from taking this apart: `start` is then a bound of the index over events.
+-- version of its snapshots. `light` is worked out from counts alone: nothing is read to know what reading would cost.
+-- "offset 0" keeps the planner from taking this apart: `start` is then a bound of the index over events.
 from (select w.project_id, w.stream_id, h.revision, b.start,
     s.revision as snapshot, s.bytes as counted, s.state, s.version, s.size,
     h.revision = w.have or (h.bytes >= 0 and b.counted >= 0
-        and h.bytes - b.counted + coalesce(s.size, 0) <= 32768 and h.revision - b.start <= 200) as light
+        and h.bytes - b.counted + coalesce(s.size, 0) <= {bytes} and h.revision - b.start <= {events}) as light
     from unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::int[])
         w(project_id, stream_id, have, bytes, version)
     join stream_heads h on h.project_id = w.project_id and h.stream_id = w.stream_id

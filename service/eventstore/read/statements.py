@@ -8,6 +8,11 @@ from typing import Any
 from projections.kernel import Table
 from service.sql import Query, load_query
 
+LIGHT = 32 * 1024
+"""Bytes (snapshot and payload) that a round loads of one stream at most; a heavier one is loaded before it begins."""
+LIGHT_EVENTS = 200
+"""Events that a round loads of one stream at most."""
+
 BEGIN = load_query("eventstore/statements", "begin")
 COMMIT = load_query("eventstore/statements", "commit")
 LOCK_TIMEOUT = load_query("eventstore/statements", "lock_timeout")
@@ -17,9 +22,9 @@ TRY_LOCKS_THEN_WAIT = load_query("eventstore/statements", "try_locks_then_wait")
 WAIT_HEADS = load_query("eventstore/statements", "wait_heads")
 TRY_HEADS = load_query("eventstore/statements", "try_heads")
 SHARE_HEADS = load_query("eventstore/statements", "share_heads")
-SEE_STREAMS = load_query("eventstore/statements", "see_streams")
+SEE_STREAMS = load_query("eventstore/statements", "see_streams").filled(bytes=LIGHT, events=LIGHT_EVENTS)
 RECORDS = load_query("eventstore/statements", "records")
-TAILS = load_query("eventstore/statements", "tails")
+TAILS = load_query("eventstore/statements", "tails").filled(bytes=LIGHT, events=LIGHT_EVENTS)
 STREAM = load_query("eventstore/statements", "stream")
 ANY_STREAM = load_query("eventstore/statements", "any_stream")
 ANY_STREAM_BACK = load_query("eventstore/statements", "any_stream_back")
@@ -61,7 +66,7 @@ def load_rows(table: Table[Any]) -> Query:
 def load_light_rows(table: Table[Any]) -> Query:
     """Select the rows of streams that are light enough to be loaded, each as JSON."""
     assert table.key == ("project_id", "id")
-    return _LIGHT_ROWS.filled(table=table.name)
+    return _LIGHT_ROWS.filled(table=table.name, bytes=LIGHT, events=LIGHT_EVENTS)
 
 
 @cache
