@@ -159,7 +159,7 @@ def test_a_head_that_is_not_where_its_lock_found_it_stores_nothing(bench: Bench,
 
 def test_a_commit_that_says_rollback_is_no_commit(bench: Bench, sql: Sql):
     """An aborted transaction answers COMMIT with ROLLBACK and no error; nobody may be told of success then."""
-    spy = Spy(bench.connection, instead={"commit": "rollback"})
+    spy = Spy(bench.connection, instead={statements.COMMIT: "rollback"})
     with pytest.raises(CommitNotConfirmed, match="ROLLBACK"):
         bench.round.run(spy, [entry_of(simple_bump())], wait_ms=200)
     assert history(sql) == []
