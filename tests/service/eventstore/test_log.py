@@ -20,6 +20,7 @@ from service.eventstore.declare.faults import CommitNotConfirmed
 from service.eventstore.history.audit import check_history
 from service.eventstore.log.reactor import NAME, Job, Reactor, react_once
 from service.eventstore.log.sequencer import BATCH, Sequencer, sequence_all, sequence_once
+from service.eventstore.read import statements
 from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.store import EventStore
 from tests.support.cluster import TestCluster
@@ -38,7 +39,8 @@ def uncommitted(toys_url: str, number: int) -> Bench:
     """A writer that has done everything but commit."""
     made = Bench(toys_url)
     with pytest.raises(CommitNotConfirmed):
-        made.round.run(Spy(made.connection, {"commit": "select 1"}), [entry_of(simple_bump(number))], wait_ms=200)
+        spy = Spy(made.connection, {statements.COMMIT: "select 1"})
+        made.round.run(spy, [entry_of(simple_bump(number))], wait_ms=200)
     return made
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from service.eventstore.declare.commands import Answer, Command, KeyReused, Refused, Unit
 from service.eventstore.declare.faults import CommitNotConfirmed
+from service.eventstore.read import statements
 from service.eventstore.store import EventStore
 from tests.support import toy
 from tests.support.proxy import Fault, PostgresProxy, in_order
@@ -80,7 +81,7 @@ def test_ones_own_refusal_is_found_again(bench: Bench, sql: Sql):
 def test_nobody_is_refused_before_the_commit(bench: Bench, sql: Sql):
     """A commit that came to nothing tells nobody anything, and the next attempt decides from the beginning."""
     entry = entry_of(refuse_twice("k"))
-    spy = Spy(bench.connection, instead={"commit": "rollback"})
+    spy = Spy(bench.connection, instead={statements.COMMIT: "rollback"})
     with pytest.raises(CommitNotConfirmed):
         bench.round.run(spy, [entry], wait_ms=200)
     bench.cache.clear()

@@ -172,7 +172,7 @@ def test_a_commit_that_says_rollback_is_no_commit(bench: Bench, sql: Sql):
 def zombie(toys_url: str, entry: Entry) -> Bench:
     """A first attempt of this submission, decided and written, with its COMMIT still to come."""
     made = Bench(toys_url)
-    spy = Spy(made.connection, instead={"commit": "select 1"})
+    spy = Spy(made.connection, instead={statements.COMMIT: "select 1"})
     with pytest.raises(CommitNotConfirmed):
         made.round.run(spy, [entry], wait_ms=200)
     return made
