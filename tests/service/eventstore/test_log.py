@@ -38,8 +38,8 @@ def positions(sql: Sql) -> list[int]:
 def uncommitted(toys_url: str, number: int) -> Bench:
     """A writer that has done everything but commit."""
     made = Bench(toys_url)
+    spy = Spy(made.connection, {statements.COMMIT: "select 1"})
     with pytest.raises(CommitNotConfirmed):
-        spy = Spy(made.connection, {statements.COMMIT: "select 1"})
         made.round.run(spy, [entry_of(simple_bump(number))], wait_ms=200)
     return made
 
