@@ -9,9 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.kernel import Row, Table, header, projection
+from schemas.kernel.shape import RequiredEvidence
 from statemachines.kernel.machine import Recorded
 from statemachines.projects.project import DsnRotated, ProjectCreated, ProjectFenced, ProjectPurged, PublicDsnRotated
-from statemachines.projects.settings import ProjectSettingsChanged, RequiredEvidence, changes_of
+from statemachines.projects.settings import ProjectSettingsChanged, changes_of
 
 # Projects: name, fence flag, and the hashes by which their DSNs are found. A purged project has no row.
 

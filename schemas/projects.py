@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from schemas.kernel import patterns
-from schemas.kernel.shape import Closed, Epoch, EvidenceSource
+from schemas.kernel.shape import Closed, DefaultLevel, Epoch, EvidenceSource, RequiredEvidence
 
 # Wire contracts of projects and their DSN (R-PROJ, G-023, G-026).
 
@@ -154,9 +154,6 @@ class PublicDsnRotatedBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # Wire contract of the settings of a project (G-202).
-
-DefaultLevel = Literal["error", "info"]
-RequiredEvidence = Literal["provider_cloud"]
 
 
 class ChangeSettings(Closed, frozen=True, kw_only=True):

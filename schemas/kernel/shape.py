@@ -16,6 +16,10 @@ SAFE_INTEGER = 9007199254740991
 Epoch = Annotated[int, Meta(ge=0, description="Epoch seconds, UTC.")]
 EvidenceSource = Literal["local", "provider_cloud"]
 """Where evidence was read: in our own records, or at the customer's provider (G-183)."""
+RequiredEvidence = Literal["provider_cloud"]
+"""The source that the settings of a project may demand of a proof."""
+DefaultLevel = Literal["error", "info"]
+"""The level of a native record without a level, an exception and a stack (G-191)."""
 HistoryCheck = Literal["confirmed", "contradicted", "unconfirmed"]
 SafeEpoch = Annotated[int, Meta(ge=0, le=SAFE_INTEGER, description="Epoch seconds, UTC.")]
 Identifier = Annotated[str, Meta(min_length=8, max_length=200, pattern=patterns.IDENTIFIER)]

@@ -55,9 +55,9 @@ def keys() -> None:
 @json_option
 def create(email: str, name: str | None, as_json: bool) -> None:
     """Make a key for a person. It is shown once."""
-    from service.accounts import operator
+    from service.accounts import membership
 
-    made = with_store(lambda store: operator.create_key(store, operator.email_identity(email, name)))
+    made = with_store(lambda store: membership.create_key(store, membership.email_identity(email, name)))
     if as_json:
         print_json(made)
         return
@@ -90,9 +90,9 @@ def list_keys(person: str | None, as_json: bool) -> None:
 @click.argument("key_id")
 def revoke(key_id: str) -> None:
     """Revoke a key. After this returns, nothing that began later with the key commits."""
-    from service.accounts import operator
+    from service.accounts import membership
 
-    with_store(lambda store: operator.revoke_key(store, key_id))
+    with_store(lambda store: membership.revoke_key(store, key_id))
     say(f"Revoked {key_id}.")
 
 
@@ -120,10 +120,10 @@ def sign_ins(as_json: bool) -> None:
 @identity_options
 def authorize(user_code: str, email: str, name: str | None) -> None:
     """Confirm the USER_CODE on a device for a person. The device then gets its key."""
-    from service.accounts import operator
+    from service.accounts import membership
 
     user_id = with_store(
-        lambda store: operator.authorize_sign_in(store, user_code, operator.email_identity(email, name))
+        lambda store: membership.authorize_sign_in(store, user_code, membership.email_identity(email, name))
     )
     say(f"The device signs in as {user_id}.")
 
@@ -132,9 +132,9 @@ def authorize(user_code: str, email: str, name: str | None) -> None:
 @click.argument("user_code")
 def deny(user_code: str) -> None:
     """Refuse the USER_CODE on a device."""
-    from service.accounts import operator
+    from service.accounts import membership
 
-    with_store(lambda store: operator.deny_sign_in(store, user_code))
+    with_store(lambda store: membership.deny_sign_in(store, user_code))
     say("Refused.")
 
 
@@ -187,21 +187,21 @@ def remove(project_id: str, person: str) -> None:
 
 
 async def _add(store: EventStore, project_id: str, person: str, role: str) -> str:
-    from service.accounts import operator
+    from service.accounts import membership
     from service.accounts import person as persons
     from statemachines.accounts.membership import Role
 
     found = await persons.find_person(store, person)
-    await operator.set_member(store, project_id, found.id, Role(role))
+    await membership.set_member(store, project_id, found.id, Role(role))
     return found.id
 
 
 async def _remove(store: EventStore, project_id: str, person: str) -> str:
-    from service.accounts import operator
+    from service.accounts import membership
     from service.accounts import person as persons
 
     found = await persons.find_person(store, person)
-    await operator.remove_member(store, project_id, found.id)
+    await membership.remove_member(store, project_id, found.id)
     return found.id
 
 
@@ -265,17 +265,17 @@ def open_(email: str, name: str | None, as_json: bool) -> None:
 
 async def _offer(store: EventStore, email: str, name: str | None) -> NewLink:
     """Make the link. Raises ClickException for the address of a person with another sign-in."""
-    from service.accounts import operator
+    from service.accounts import membership
     from service.accounts import person as persons
 
-    identity = operator.email_identity(email, name)
+    identity = membership.email_identity(email, name)
     other = await persons.find_signed_in_otherwise(store, identity)
     if other is not None:
         raise click.ClickException(
             f"{email} is the address of {other.id}, who signs in at an identity provider. A link would open another, "
             "empty account. Let the person sign in there, on the page /console."
         )
-    return await operator.offer_first_session(store, identity)
+    return await membership.offer_first_session(store, identity)
 
 
 def _address(settings: Settings) -> tuple[str, str]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.accounts import person
-from service.services import Services
-from service.tasks import Task
+from service.services import Services, Task
 
 
 async def forget_sign_ins(services: Services, _: Mapping[str, Any]) -> None:

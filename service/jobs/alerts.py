@@ -10,8 +10,7 @@ from prometheus_client import Counter
 
 from service.alerts import AlertSchedule
 from service.eventstore.write.lane import forget
-from service.services import Services
-from service.tasks import Task
+from service.services import Services, Task
 
 log = structlog.get_logger(__name__)
 

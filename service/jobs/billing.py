@@ -10,8 +10,7 @@ from prometheus_client import Counter
 from service.billing.subscription import reconcile, settle
 from service.eventstore.log.reactor import Job
 from service.eventstore.read.stored import LogEvent
-from service.services import Services
-from service.tasks import LOCK, Task
+from service.services import LOCK, Services, Task
 from statemachines.billing import SubscriptionActivated
 
 SETTLE = "billing.settle"

@@ -12,8 +12,7 @@ from service.cases.sourcemaps import blobs
 from service.cases.suppression import apply_rules
 from service.eventstore.log.reactor import Job
 from service.eventstore.read.stored import LogEvent
-from service.services import Services
-from service.tasks import Task
+from service.services import Services, Task
 from statemachines.cases.suppression import SuppressionCreated
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 

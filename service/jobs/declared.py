@@ -5,7 +5,7 @@ from __future__ import annotations
 import service.jobs
 from service.eventstore.log.reactor import Reaction
 from service.registry import modules
-from service.tasks import Task
+from service.services import Task
 
 
 def declared() -> tuple[list[Task], dict[str, Reaction]]:

@@ -12,8 +12,7 @@ from service.deletion.advancing import Advancer, sweep
 from service.deletion.people import Eraser, sweep_erasures
 from service.eventstore.log.reactor import Job
 from service.eventstore.read.stored import LogEvent
-from service.services import Services
-from service.tasks import LOCK, Task
+from service.services import LOCK, Services, Task
 from statemachines.deletion.erasure import ErasureFenced
 from statemachines.deletion.removal import DeletionFenced
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from service.eventstore.connect.facts import NOW
 from service.eventstore.write.lane import forget
-from service.services import Services
-from service.tasks import Task
+from service.services import Services, Task
 
 # Made by the server to recognise its own write: nobody can repeat them once their request is over.
 OWN = f"not client_key and created_at < {NOW} - interval '1 hour'"

@@ -13,8 +13,7 @@ from service.billing.plans import retention
 from service.ingest import kept as kepts
 from service.ingest.kept import ensure_partitions, purge
 from service.runs.sweep import forget_decisions
-from service.services import Services
-from service.tasks import Task
+from service.services import Services, Task
 
 log = structlog.get_logger(__name__)
 

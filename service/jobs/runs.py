@@ -8,8 +8,7 @@ from typing import Any
 import structlog
 
 from service.runs.sweep import Sweep
-from service.services import Services
-from service.tasks import Task
+from service.services import Services, Task
 
 log = structlog.get_logger(__name__)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from service.services import Services
-from service.tasks import Task
+from service.services import Services, Task
 from service.webhooks.sending import tidy
 
 

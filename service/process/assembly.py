@@ -16,7 +16,7 @@ from service.cases.sourcemaps.deciding import DecidingFrames
 from service.cases.sourcemaps.unmangling import Unmangler
 from service.egress.guard import Guard
 from service.egress.lookups import Lookups
-from service.events.event import Feeds
+from service.events import Feeds
 from service.eventstore.connect.connection import FULL_DISK
 from service.eventstore.follow.follower import Follower
 from service.eventstore.store import EventStore

@@ -33,10 +33,9 @@ from service.jobs.declared import declared
 from service.logs import configure
 from service.process.assembly import make_services
 from service.process.beats import beating
-from service.services import Services
+from service.services import LOCK, Services, Task
 from service.settings import Settings, load_settings
 from service.sql import load_query
-from service.tasks import LOCK, Task
 from service.tlog.policy import BadPolicy, parse_policy
 from service.webhooks.delivering import Deliverer
 from service.webhooks.queueing import OutboxReader

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
+from schemas.kernel.shape import DefaultLevel
 from schemas.projects import (
     LatestLog,
     LogLevel,
@@ -35,7 +36,6 @@ from service.sql import load_query
 from statemachines.cases import case
 from statemachines.cases.case import public_share
 from statemachines.kernel.machine import STALE_SECONDS
-from statemachines.projects.project import DefaultLevel
 
 HOUR = 3600
 NOT_KEPT_DAYS = 30

@@ -7,14 +7,11 @@ the stream, encrypted. One DSN is for servers, the other, the public one, for pa
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal
 
 import msgspec
 
+from schemas.kernel.shape import DefaultLevel
 from statemachines.kernel.machine import Event, Rejection, StateMachine, Stream, destination, transition_table
-
-DefaultLevel = Literal["error", "info"]
-"""The level of a native record without a level, an exception and a stack (G-191)."""
 
 
 def stream(project_id: str) -> Stream:

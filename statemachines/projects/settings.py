@@ -7,11 +7,12 @@ change keeps the default of the project, and new projects begin with stricter de
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from schemas.kernel.shape import DefaultLevel, RequiredEvidence
 from statemachines.kernel.machine import (
     Event,
     Rejection,
@@ -24,9 +25,7 @@ from statemachines.kernel.machine import (
     require_same,
     transition_table,
 )
-from statemachines.projects.project import DefaultLevel, Project
-
-RequiredEvidence = Literal["provider_cloud"]
+from statemachines.projects.project import Project
 
 
 def stream(project_id: str) -> Stream:

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from scripts import verify_proof
-from service.accounts.operator import set_member
+from service.accounts.membership import set_member
 from statemachines.accounts.membership import Role
 from tests.support.accounts import sign_in
 from tests.support.automation_world import user_of

@@ -90,7 +90,7 @@ def verify(data: bytes, place: Path, *options: str) -> int:
 
 async def add(world: World, project_id: str, person: Person, role: str) -> None:
     """Give a person a role in a project."""
-    from service.accounts.operator import set_member
+    from service.accounts.membership import set_member
     from statemachines.accounts.membership import Role
 
     await world.operate(lambda store: set_member(store, project_id, person.user_id, Role(role)))

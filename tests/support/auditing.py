@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.accounts import operator as admin
+from service.accounts import membership as admin
 from statemachines.accounts.membership import Role
 from tests.support.api import World
 from tests.support.console import Browser, browser_of

@@ -14,7 +14,7 @@ import httpx2
 import msgspec
 
 from schemas.kernel.shape import EvidenceSource
-from service.accounts.operator import set_member
+from service.accounts.membership import set_member
 from service.auth.secrets import digest
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.store import EventStore

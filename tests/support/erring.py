@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from service.accounts.operator import set_member
+from service.accounts.membership import set_member
 from statemachines.accounts.membership import Role
 from tests.support.api import Api, Person, World, ok
 from tests.support.console import Browser, browser_of

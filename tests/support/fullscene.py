@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from service.accounts.operator import set_member
+from service.accounts.membership import set_member
 from service.console import site
 from statemachines.accounts.membership import Role
 from tests.support import mappings

@@ -111,7 +111,7 @@ class Onboarding:
 
     async def add_member(self) -> Person:
         """Add a person who is not an owner, as the operator does."""
-        from service.accounts import operator as admin
+        from service.accounts import membership as admin
         from statemachines.accounts.membership import Role
 
         member = await self.world.sign_in()

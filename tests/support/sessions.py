@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from service.accounts import operator
+from service.accounts import membership
 from service.accounts import sign_in as commands
-from service.accounts.operator import email_identity
+from service.accounts.membership import email_identity
 from service.accounts.sign_in import NewSession
 from service.auth.authority import carry_out
 from service.eventstore.store import EventStore
@@ -14,12 +14,12 @@ from tests.support.server import OPERATOR
 
 async def open_session(store: EventStore, user_id: str) -> NewSession:
     """Make a link for a person and use it."""
-    link = await operator.offer_session(store, user_id)
+    link = await membership.offer_session(store, user_id)
     return await carry_out(store, "test", "enter", await commands.enter(store, link.secret))
 
 
 async def open_operator(store: EventStore) -> str:
     """Make the operator of a test server, if need be; returns the user id."""
     identity = email_identity(OPERATOR)
-    await operator.create_key(store, identity)
+    await membership.create_key(store, identity)
     return person_id(store.installation_salt, identity)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import psycopg
 
-from service.accounts import operator as admin
+from service.accounts import membership as admin
 from statemachines.accounts.membership import Role
 from tests.support import seen
 from tests.support.api import Person

@@ -12,7 +12,7 @@ from scripts.bench.intake import caselists
 from scripts.bench.work import chains
 from scripts.load import automation_world, loadgen, worlds
 from scripts.load.automation_world import Shop, open_shop, start_run
-from service.accounts.operator import offer_first_session, offer_session
+from service.accounts.membership import offer_first_session, offer_session
 from service.eventstore.store import EventStore
 from service.registry import registry
 from statemachines.accounts.person import Identity

@@ -13,7 +13,7 @@ from service.http.edge.declare.bound import TEST_CLOCK_PATH
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Who
 from service.jobs.declared import declared
-from service.tasks import scheduled_jobs
+from service.services import scheduled_jobs
 
 
 @groups.TEST_CLOCK.post(TEST_CLOCK_PATH, "Move the clock forward")

@@ -10,11 +10,11 @@ import msgspec
 from projections.accounts import MEMBERSHIPS
 from schemas.events import LogPage, LogQuery, TopicQuery, TopicSchemas
 from schemas.kernel.shape import SAFE_INTEGER
+from service import events as eventss
 from service.archives.archive import ArchiveUnderWay
 from service.auth.authority import Principal, streams_of
 from service.auth.refusals import InvalidPayload, NotFound
-from service.events import event
-from service.events.event import (
+from service.events import (
     EventSource,
     EventsRead,
     StreamAuthority,
@@ -50,7 +50,7 @@ class FoundStream(NamedTuple):
 async def _find_stream(store: EventStore, stream_id: str, principal: Principal) -> FoundStream | None:
     if principal.user_id is None:
         return None
-    project_id = await event.find_stream(store, stream_id, principal.user_id)
+    project_id = await eventss.find_stream(store, stream_id, principal.user_id)
     return None if project_id is None else FoundStream(project_id, stream_id)
 
 
@@ -76,7 +76,7 @@ async def list_stream_events(call: Call[None, LogQuery]) -> Answer | Outcome | S
 async def _answer(call: Call[None, LogQuery], source: EventSource) -> Answer | Outcome | Streamed:
     services, query, accept = call.services, call.query, call.header("accept")
     as_cloud_events = query.format == "cloudevents"
-    encode = event.encode_cloud_event(services.settings.base_url) if as_cloud_events else event.encode_event
+    encode = eventss.encode_cloud_event(services.settings.base_url) if as_cloud_events else eventss.encode_event
     authority = StreamAuthority(call.readmit, streams_of(call.principal, call.project_id), call.principal.tenant)
     sources = StreamParts(services.store, services.follower, services.feeds)
     if query.before is not None:
@@ -87,14 +87,14 @@ async def _answer(call: Call[None, LogQuery], source: EventSource) -> Answer | O
     if prefers(accept, LINES):
         lines = download(sources, source, query.after, authority, encode)
         return Streamed(lines, headers={"content-type": LINES})
-    page = await event.read_page(services.store, source, query.after, query.limit)
+    page = await eventss.read_page(services.store, source, query.after, query.limit)
     if prefers(accept, BATCH) or as_cloud_events:
         return _batch(call, page)
     return Answer(
         200,
         LogPage(
             project_id=source.project_id,
-            events=list(map(event.show_event, page.events)),
+            events=list(map(eventss.show_event, page.events)),
             next_after=page.next_after,
             log_size=page.log_size,
             next_action="Read on with after, as next_after says." if page.more else "This is the end of the log.",
@@ -108,8 +108,8 @@ async def _before(call: Call[None, LogQuery], source: EventSource, before: int) 
     pages = JSON in (accept or "") or not (prefers(accept, SENT) or prefers(accept, LINES) or prefers(accept, BATCH))
     if query.after or query.format != "event" or not pages:
         raise InvalidPayload(invalid=[("before", "must come without after, for a page in JSON")])
-    page = await event.read_before(call.services.store, source, before, query.limit)
-    events = list(map(event.show_event, page.events))
+    page = await eventss.read_before(call.services.store, source, before, query.limit)
+    events = list(map(eventss.show_event, page.events))
     return Answer(
         200,
         LogPage(
@@ -141,7 +141,7 @@ def _begin(call: Call[None, LogQuery]) -> int:
 def _batch(call: Call[None, LogQuery], page: EventsRead) -> Outcome:
     """A page as a batch of CloudEvents, with the next page in the Link header."""
     settings, query = call.services.settings, call.query
-    events: list[Any] = list(map(partial(event.cloud_event, base_url=settings.base_url), page.events))
+    events: list[Any] = list(map(partial(eventss.cloud_event, base_url=settings.base_url), page.events))
     link = f'<{call.scope["path"]}?after={page.next_after}&limit={query.limit}>; rel="next"'
     return Outcome(200, msgspec.json.encode(events), {"content-type": BATCH, "link": link})
 

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from projections.accounts import IDENTITIES
-from service.accounts import operator as admin
+from service.accounts import membership as admin
 from service.accounts import sign_in as commands
 from service.accounts.sign_in import NewSession
 from service.auth.authority import carry_out

@@ -7,11 +7,11 @@ import asyncio
 import msgspec
 import pytest
 
+from service.accounts import membership as admin
 from service.accounts import membership as invitations
-from service.accounts import operator as admin
 from service.accounts import person as persons
 from service.accounts import sign_in as sign_ins
-from service.accounts.operator import email_identity
+from service.accounts.membership import email_identity
 from service.auth.authority import carry_out
 from service.auth.secrets import digest, kind_of
 from service.eventstore.declare.commands import Intent

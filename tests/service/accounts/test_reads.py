@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from service.accounts import operator, person
-from service.accounts.operator import email_identity
+from service.accounts import membership, person
+from service.accounts.membership import email_identity
 from service.eventstore.read.reader import END, PageEnd
 from service.eventstore.store import EventStore
 
@@ -11,8 +11,8 @@ from service.eventstore.store import EventStore
 async def test_pages_of_keys_add_up_to_the_whole(accounts: EventStore) -> None:
     """Each page goes on where the one before ended, ties of time included."""
     ann, bob = email_identity("ann@example.com"), email_identity("bob@example.com")
-    made = [await operator.create_key(accounts, ann) for _ in range(5)]
-    await operator.create_key(accounts, bob)
+    made = [await membership.create_key(accounts, ann) for _ in range(5)]
+    await membership.create_key(accounts, bob)
     user_id = made[0].user_id
     whole = await person.keys_of(accounts, user_id, END, 10)
     assert {used.key.id for used in whole} == {key.key_id for key in made}

@@ -9,7 +9,7 @@ import pytest
 from projections.accounts import SIGN_IN_POLLS, PollRow
 from service.accounts import person as persons
 from service.accounts import sign_in as commands
-from service.accounts.operator import email_identity
+from service.accounts.membership import email_identity
 from service.accounts.person import NewKey
 from service.accounts.sign_in import Codes
 from service.auth.authority import carry_out

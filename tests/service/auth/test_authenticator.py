@@ -9,7 +9,7 @@ import pytest
 
 from projections.accounts import KEY_USES, PEOPLE
 from projections.credentials import CREDENTIAL_USES
-from service.accounts import operator as admin
+from service.accounts import membership as admin
 from service.auth import secrets
 from service.auth.authenticator import Authenticator
 from service.auth.authority import ANONYMOUS, PrincipalKind

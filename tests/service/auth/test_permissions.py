@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from scripts.golden import kept
 from scripts.permissions import PERSON, callers, freshness, in_project
-from service.accounts import operator
+from service.accounts import membership
 from service.auth.authenticator import Authenticator
 from service.auth.authority import PrincipalKind, authority
 from service.auth.refusals import (
@@ -103,12 +103,12 @@ class Callers:
 @pytest_asyncio.fixture
 async def everyone(accounts: EventStore) -> AsyncIterator[Callers]:
     people = {
-        name: await operator.create_key(accounts, operator.email_identity(f"{name}@example.com"))
+        name: await membership.create_key(accounts, membership.email_identity(f"{name}@example.com"))
         for name in [*ROLES, OUTSIDER]
     }
     project_id = await make_project(accounts, people["owner"].user_id)
     for role in (Role.MEMBER, Role.AUDITOR):
-        await operator.set_member(accounts, project_id, people[role.value].user_id, role)
+        await membership.set_member(accounts, project_id, people[role.value].user_id, role)
     secrets = {name: made.api_key for name, made in people.items()}
     for kind, name in ((credentials.CI, "ci"), (credentials.RUNNER, "runner")):
         _, secrets[name] = await make_credential(accounts, project_id, kind)

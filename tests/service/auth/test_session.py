@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from projections.accounts import SESSION_USES, SESSIONS
-from service.accounts import operator as admin
+from service.accounts import membership as admin
 from service.accounts import person
 from service.accounts import sign_in as commands
 from service.auth.authority import ANONYMOUS, Principal, PrincipalKind, authority, carry_out

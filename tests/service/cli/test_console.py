@@ -12,7 +12,7 @@ import httpx2
 import psycopg
 from click.testing import CliRunner, Result
 
-from service.accounts import operator
+from service.accounts import membership
 from service.cli import main
 from service.eventstore.store import EventStore
 from service.registry import registry
@@ -64,7 +64,7 @@ def test_an_address_of_a_person_who_signs_in_otherwise_is_refused(database_url: 
         store = EventStore(database_url, registry())
         await store.start()
         try:
-            return (await operator.create_key(store, identity)).user_id
+            return (await membership.create_key(store, identity)).user_id
         finally:
             await store.stop()
 
@@ -78,6 +78,6 @@ def test_an_address_of_a_person_who_signs_in_otherwise_is_refused(database_url: 
         assert sql.execute("select count(*) from people").fetchall() == [(1,)]
         assert sql.execute("select count(*) from sessions").fetchall() == [(0,)]
     assert run("bob@example.com", env).exit_code == 0
-    own = asyncio.run(key_for(operator.email_identity("ann@example.com")))
+    own = asyncio.run(key_for(membership.email_identity("ann@example.com")))
     made = run("ann@example.com", env)
     assert json.loads(made.stdout)["user_id"] == own

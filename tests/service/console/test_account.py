@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import httpx2
 import pytest
 
-from service.accounts import operator
+from service.accounts import membership
 from tests.support.api import Person, World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.console import Browser
@@ -20,7 +20,7 @@ HEADERS = {"content-type": "application/x-www-form-urlencoded"}
 
 
 async def link_of(person: Person) -> str:
-    made = await person.world.operate(lambda store: operator.offer_session(store, person.user_id))
+    made = await person.world.operate(lambda store: membership.offer_session(store, person.user_id))
     return str(made.secret)
 
 

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from service.accounts.operator import set_member
+from service.accounts.membership import set_member
 from statemachines.accounts.membership import Role
 from tests.support import seen
 from tests.support.console import COOKIE, Browser

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.accounts.operator import set_member
+from service.accounts.membership import set_member
 from statemachines.accounts.membership import Role
 from tests.support.api import World, ok
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from service.accounts.operator import set_member
+from service.accounts.membership import set_member
 from statemachines.accounts.membership import Role
 from statemachines.runs import run as runs
 from tests.support.consolescene import People

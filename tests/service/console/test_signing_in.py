@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from service.accounts import operator
+from service.accounts import membership
 from tests.support.api import Person, World
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.console import COOKIE, Browser, browser_of, shown
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.shares_server
 
 async def link_for(world: World, person: Person) -> str:
     """A new token of a person."""
-    made = await world.operate(lambda store: operator.offer_session(store, person.user_id))
+    made = await world.operate(lambda store: membership.offer_session(store, person.user_id))
     return str(made.secret)
 
 
@@ -132,7 +132,7 @@ async def test_an_old_sign_in_is_asked_for_again_before_a_dangerous_step(world: 
 
 async def test_the_link_of_the_command_line_leads_in(world: World):
     made = await world.operate(
-        lambda store: operator.offer_first_session(store, operator.email_identity("new@example.com", None))
+        lambda store: membership.offer_first_session(store, membership.email_identity("new@example.com", None))
     )
     assert made.is_new
     entered = await send(world, made.secret)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from service import credentials
-from service.accounts import operator
+from service.accounts import membership
 from service.auth.authority import carry_out
 from service.auth.secrets import SecretKind, digest, kind_of
 from service.credentials import NewCredential, credential_replay, credentials_of
@@ -28,7 +28,7 @@ RUNNER_WISH = CredentialWish(RUNNER, "nightly", "error-to-draft-pr", 300)
 
 
 async def project_of_ann(store: EventStore) -> str:
-    ann = await operator.create_key(store, operator.email_identity("ann@example.com"))
+    ann = await membership.create_key(store, membership.email_identity("ann@example.com"))
     return await make_project(store, ann.user_id)
 
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from projections.deletion import DeletionRow
-from service.accounts import operator
+from service.accounts import membership
 from service.auth.authority import carry_out
 from service.deletion import removal
 from service.deletion.advancing import Advancer, to_erase_again
@@ -65,8 +65,8 @@ async def test_a_backup_does_not_bring_back_what_was_erased(
     ledger = Path(backup.env["SERVICE_ERASURE_LEDGER"])
     store = EventStore(database_url, registry())
     await store.start()
-    key = await operator.create_key(store, operator.email_identity("gone-canary@example.com"))
-    kept = await operator.create_key(store, operator.email_identity("kept-canary@example.com"))
+    key = await membership.create_key(store, membership.email_identity("gone-canary@example.com"))
+    kept = await membership.create_key(store, membership.email_identity("kept-canary@example.com"))
     project, other = await make_project(store, key.user_id), await make_project(store, kept.user_id)
     gone, waiting = await make_project(store, kept.user_id), await make_project(store, kept.user_id)
     row = await fenced(store, "project", waiting, kept.user_id)
@@ -103,8 +103,8 @@ async def test_somebody_who_has_signed_in_again_is_not_erased(database_url: str,
     ledger = tmp_path / "ledger"
     store = EventStore(database_url, registry())
     await store.start()
-    identity = operator.email_identity("again@example.com")
-    key = await operator.create_key(store, identity)
+    identity = membership.email_identity("again@example.com")
+    key = await membership.create_key(store, identity)
     remember(ledger, Erasure(key.user_id, "del_of_before", 1))
     assert to_erase_again(database_url, ledger) == []
     await store.stop()
@@ -115,10 +115,10 @@ async def test_an_erasure_that_this_database_has_carried_out_stays_known(databas
     ledger = tmp_path / "ledger"
     store = EventStore(database_url, registry())
     await store.start()
-    identity = operator.email_identity("back@example.com")
-    key = await operator.create_key(store, identity)
+    identity = membership.email_identity("back@example.com")
+    key = await membership.create_key(store, identity)
     row = await deleted(store, ledger, "account", key.user_id, key.user_id)
-    again = await operator.create_key(store, identity)
+    again = await membership.create_key(store, identity)
     await store.stop()
     assert again.user_id == key.user_id
     [[now]] = sql.execute("select floor(extract(epoch from service_now()))::bigint").fetchall()

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from projections.accounts import INVITATIONS, SIGN_INS
+from service.accounts import membership as admin
 from service.accounts import membership as invitations
-from service.accounts import operator as admin
 from service.auth.authority import carry_out
 from service.eventstore.history.audit import Difference, check_projection
 from service.eventstore.history.rebuild import rebuild

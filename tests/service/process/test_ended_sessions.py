@@ -15,8 +15,7 @@ from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.log.reactor import Job
 from service.eventstore.log.sequencer import defer
 from service.process.worker import job_app, run_jobs
-from service.services import Services
-from service.tasks import Task
+from service.services import Services, Task
 from tests.service.process.test_jobs import services as services  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.api import World, at_once
 from tests.support.api import world as world  # noqa: PLC0414

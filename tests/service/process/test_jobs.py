@@ -13,9 +13,8 @@ from service.eventstore.log.sequencer import defer
 from service.jobs import declared as jobs_declared
 from service.process.assembly import make_services
 from service.process.worker import job_app
-from service.services import Services
+from service.services import Services, Task
 from service.settings import load_settings
-from service.tasks import Task
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY
 
 ran: list[tuple[str, Mapping[str, Any]]] = []

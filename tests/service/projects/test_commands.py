@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from service.accounts import operator
+from service.accounts import membership
 from service.auth.authority import carry_out
 from service.auth.secrets import alias_of, digest, make_dsn
 from service.eventstore.read.reader import END, PageEnd
@@ -19,7 +19,7 @@ from statemachines.projects.project import ProjectNotFound
 from tests.support.accounts_store import make_project
 
 KEY, OTHER_KEY = os.urandom(32), os.urandom(32)
-ANN = operator.email_identity("ann@example.com")
+ANN = membership.email_identity("ann@example.com")
 
 
 async def create(store: EventStore, user_id: str, key: bytes | None = KEY) -> IssuedDsn:
@@ -32,8 +32,8 @@ async def verify(store: EventStore, project_id: str, dsn: str, key: bytes | None
 
 async def test_a_new_project_belongs_to_its_person(accounts: EventStore) -> None:
     """With an owner, a DSN that can be read again, and the mark of a test run where its person has it."""
-    ann = (await operator.create_key(accounts, ANN)).user_id
-    robot = (await operator.create_key(accounts, synthetic_identity("run-1"))).user_id
+    ann = (await membership.create_key(accounts, ANN)).user_id
+    robot = (await membership.create_key(accounts, synthetic_identity("run-1"))).user_id
     made, plain = await create(accounts, ann), await create(accounts, ann, None)
     await create(accounts, robot)
     assert (made.recoverable, plain.recoverable) == (True, False)
@@ -50,7 +50,7 @@ async def test_a_new_project_belongs_to_its_person(accounts: EventStore) -> None
 
 async def test_a_copy_opens_under_the_key_that_sealed_it(accounts: EventStore) -> None:
     """Verifying the right DSN seals it anew; a wrong one, and one without a key, leaves what is there."""
-    made = await create(accounts, (await operator.create_key(accounts, ANN)).user_id)
+    made = await create(accounts, (await membership.create_key(accounts, ANN)).user_id)
     project_id = made.project_id
     assert (await dsn_of(accounts, project_id, KEY))[:2] == (made.prefix, made.key)
     for key in (OTHER_KEY, None):
@@ -74,7 +74,7 @@ async def test_a_copy_opens_under_the_key_that_sealed_it(accounts: EventStore) -
 
 async def test_a_rotation_replaces_dsn_and_copy_as_a_fence(accounts: EventStore) -> None:
     """The copy of the DSN before opens nothing any more, also when the new one cannot be kept."""
-    made = await create(accounts, (await operator.create_key(accounts, ANN)).user_id)
+    made = await create(accounts, (await membership.create_key(accounts, ANN)).user_id)
     project_id, before = made.project_id, made
     for key in (KEY, None):
         intent = dsn_commands.rotate(project_id, key)
@@ -89,7 +89,7 @@ async def test_a_rotation_replaces_dsn_and_copy_as_a_fence(accounts: EventStore)
 
 async def test_there_is_no_dsn_of_no_project(accounts: EventStore) -> None:
     """Nor a copy of one that was never sealed."""
-    project_id = await make_project(accounts, (await operator.create_key(accounts, ANN)).user_id)
+    project_id = await make_project(accounts, (await membership.create_key(accounts, ANN)).user_id)
     assert (await dsn_of(accounts, project_id, KEY)).key is None
     with pytest.raises(ProjectNotFound):
         await dsn_of(accounts, "proj_nothing", KEY)

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from service.accounts import operator
+from service.accounts import membership
 from tests.service.auth.oidc.test_way import Visitor, somebody, user_of
 from tests.service.auth.oidc.test_way import server as server  # noqa: PLC0414 (a fixture is found by name)
 from tests.service.auth.oidc.test_way import world as world  # noqa: PLC0414
@@ -29,7 +29,7 @@ Way = Callable[[World, Visitor, Person, FakeIssuer], Awaitable[httpx2.Response]]
 
 async def link_of(world: World, person: Person) -> str:
     """A new link of a person, as the operator hands it out."""
-    made = await world.operate(lambda store: operator.offer_session(store, person.user_id))
+    made = await world.operate(lambda store: membership.offer_session(store, person.user_id))
     return str(made.secret)
 
 

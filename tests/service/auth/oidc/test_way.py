@@ -14,7 +14,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from service.accounts import operator
+from service.accounts import membership
 from service.auth.authority import carry_out
 from service.eventstore.declare.commands import Intent
 from statemachines.accounts import person as people
@@ -351,7 +351,7 @@ async def test_the_way_leads_nowhere_else(world: World, issuer: FakeIssuer, afte
 
 async def test_a_post_of_another_site_is_refused(world: World, issuer: FakeIssuer):
     person = await world.sign_in()
-    link = await world.operate(lambda store: operator.offer_session(store, person.user_id))
+    link = await world.operate(lambda store: membership.offer_session(store, person.user_id))
     form = {"token": link.secret}
     for site in ("cross-site", "same-site"):
         answer = await world.client.post("/console/enter", data=form, headers={"sec-fetch-site": site})
@@ -376,7 +376,7 @@ async def test_a_post_of_another_site_is_refused(world: World, issuer: FakeIssue
 async def test_no_secret_stands_in_the_log(world: World, issuer: FakeIssuer):
     """After all of the above at level debug, and after one more sign-in by a link."""
     person, visitor = await world.sign_in(), Visitor(world)
-    link = await world.operate(lambda store: operator.offer_session(store, person.user_id))
+    link = await world.operate(lambda store: membership.offer_session(store, person.user_id))
     await world.client.get("/console/enter", params={"token": link.secret})
     entered = await world.client.post(
         "/console/enter", data={"token": link.secret}, headers={"origin": world.server.base_url}

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from service.accounts import operator
+from service.accounts import membership
 from service.http.edge.routes import all_endpoints
 from statemachines.accounts.membership import Role
 from tests.support.api import Person, World, ok, refused
@@ -21,7 +21,7 @@ SECRET = "read_dsn"
 
 
 async def give(world: World, project_id: str, person: Person, role: Role) -> None:
-    await world.operate(lambda store: operator.set_member(store, project_id, person.user_id, role))
+    await world.operate(lambda store: membership.set_member(store, project_id, person.user_id, role))
 
 
 async def test_an_auditor_reads_each_thing_of_a_project_and_changes_none(world: World):

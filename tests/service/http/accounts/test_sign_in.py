@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.accounts import operator as admin
+from service.accounts import membership as admin
 from tests.support.api import World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 

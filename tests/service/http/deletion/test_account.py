@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from service.accounts import operator as admin
+from service.accounts import membership as admin
 from statemachines.accounts.membership import Role
 from tests.support.api import Person, World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from service.accounts import operator as admin
+from service.accounts import membership as admin
 from service.analytics.local import LocalAnalytics, RepairedCase, count_recurrences
 from service.analytics.metadata import TrafficProbe
 from service.eventstore.store import EventStore

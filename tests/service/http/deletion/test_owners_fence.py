@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-from service.accounts import operator as admin
+from service.accounts import membership as admin
 from statemachines.accounts.membership import Role
 from tests.support import seen
 from tests.support.api import Person, World, ok, refused

@@ -17,8 +17,8 @@ import httpx2
 import jsonschema_rs
 import pytest
 
-from service.events import event as feeds
-from service.events import event as reads
+from service import events as feeds
+from service import events as reads
 from service.eventstore.declare.codec import EventEnvelope, canonical, hash_leaf
 from service.eventstore.read.stored import LogEvent
 from tests.support import seen
@@ -213,7 +213,7 @@ async def test_who_may_read(world: World) -> None:  # noqa: F811
 
 
 async def add(world: World, project_id: str, person: Person, role: str = "member") -> None:  # noqa: F811
-    from service.accounts.operator import set_member
+    from service.accounts.membership import set_member
     from statemachines.accounts.membership import Role
 
     await world.operate(lambda store: set_member(store, project_id, person.user_id, Role(role)))

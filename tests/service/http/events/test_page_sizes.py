@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from scripts.load import worlds
-from service.events import event as feeds
-from service.events import event as reads
+from service import events as feeds
+from service import events as reads
 from tests.service.http.events.test_event import numbered, shop
 from tests.support.api import World, world  # noqa: F401 (a fixture)
 from tests.torture.neighbours.attacks import MOST_TARGETS, plan_of

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from service.accounts import operator as admin
+from service.accounts import membership as admin
 from service.contracts.contract import resume_installation, stop_installation
 from service.http.edge.app import create_app
 from service.process.assembly import make_services

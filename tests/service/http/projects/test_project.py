@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.accounts import operator as admin
+from service.accounts import membership as admin
 from service.eventstore.declare.commands import Answer, Command, Origin
 from service.ids import new_id
 from statemachines.accounts.membership import Role

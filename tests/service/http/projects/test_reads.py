@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.accounts import operator as admin
+from service.accounts import membership as admin
 from service.http.edge.routes import all_endpoints
 from service.ids import new_id
 from statemachines.accounts.membership import Role
