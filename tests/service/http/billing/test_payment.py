@@ -302,7 +302,8 @@ async def test_a_purchase_changes_the_plan(world: World, header: str):
         body = notification(UPDATED, subscription(sub, standing, "scale"), created)
         assert ok(await send(world, body)) == ok(await send(world, body))
         assert await plan_of(person) == expected
-    again = subscription(new_id(), "active", "pro", customer=f"cus_{sub}")
+    # One that begins would have the other ended at once, as surplus.
+    again = subscription(new_id(), "past_due", "pro", customer=f"cus_{sub}")
     assert (await tell(world, "customer.subscription.created", again, 10))["user_id"] == person.user_id
     assert (await tell(world, DELETED, again, 20))["plan"] == "scale"
     assert (await tell(world, DELETED, subscription(sub, "canceled", "scale"), 140))["billing_status"] == "canceled"
