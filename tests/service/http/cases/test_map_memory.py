@@ -28,7 +28,7 @@ FRAME = Minified("r1", RecordedFrame(URL, 1, PLACE, "n"))
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The projects that something was read of, each time."""
     told: list[str] = []
-    reads = deciding.reads
+    reads = deciding.keeping
     total_of, files_for = reads.total_of, reads.files_for
 
     async def total(store: EventStore, project_id: str) -> Any:
