@@ -193,13 +193,13 @@ _SQL = re.compile(
 )
 
 
-def sql_among_python(file: Path) -> Iterator[str]:
-    """The strings of a module that are SQL."""
+def sql_among_python(file: Path, lines: int = 1) -> Iterator[str]:
+    """The strings of a module that are SQL, of so many lines or more."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         match node:
             case ast.JoinedStr(values=[ast.Constant(value=str(text)), *_]) | ast.Constant(value=str(text)):
-                if _SQL.match(text):
+                if _SQL.match(text) and (node.end_lineno or 0) - node.lineno + 1 >= lines:
                     yield text
 
 
@@ -209,6 +209,12 @@ def test_no_query_stands_among_python() -> None:
     listed = {name for name in found for allowed in WITHOUT_FILES if name == allowed or name.startswith(f"{allowed}/")}
     assert found - listed == set()
     assert all(any(name == allowed or name.startswith(f"{allowed}/") for name in found) for allowed in WITHOUT_FILES)
+
+
+def test_no_statement_among_python_has_two_lines() -> None:
+    """But what is made of the definitions of tables, or of what a caller names, and the ledger of the migrations."""
+    found = {file.stem for file in SERVICE.rglob("*.py") if any(sql_among_python(file, lines=2))}
+    assert found == {"dialects", "lane", "migrations", "statements"}
 
 
 def test_few_statements_are_put_together() -> None:

@@ -39,3 +39,10 @@ row(j.queue, j.task, 0, null, j.once, j.args::jsonb, null)::procrastinate_job_to
 from unnest(%s::text[], %s::text[], %s::text[], %s::text[]) j(queue, task, once, args)
 where j.once is null or not exists (select 1 from procrastinate_jobs w
 where w.queueing_lock = j.once and w.status = 'todo') having count(*) > 0
+
+-- defer_job --
+-- Defer a job, unless one with its `once` waits.
+select procrastinate_defer_jobs_v1(
+    array[row(%s, %s, 0, null, %s, %s, null)::procrastinate_job_to_defer_v1])
+where %s::text is null or not exists (select 1 from procrastinate_jobs where queueing_lock = %s and
+    status = %s)

@@ -78,6 +78,8 @@ class Sequencer(Repeating):
 TODO = "todo"
 """Status of a job that waits, as procrastinate.jobs.Status has it. Only who runs jobs loads the library."""
 
+_DEFER = load_query("eventstore", "defer_job")
+
 
 async def defer(connection: psycopg.AsyncConnection[Any], job: Job) -> None:
     """Defer a job outside of the log (the test clock, an operator); one with `once` may be waiting already.
@@ -86,18 +88,5 @@ async def defer(connection: psycopg.AsyncConnection[Any], job: Job) -> None:
     """
     with suppress(psycopg.errors.UniqueViolation):  # another has deferred it meanwhile
         async with connection.transaction():
-            await connection.execute(
-                "select procrastinate_defer_jobs_v1("
-                "array[row(%s, %s, 0, null, %s, %s, null)::procrastinate_job_to_defer_v1]) "
-                "where %s::text is null or not exists (select 1 from procrastinate_jobs where queueing_lock = %s and "
-                "status = %s)",
-                (
-                    job.queue,
-                    job.task,
-                    job.once,
-                    Jsonb(dict(job.args)),
-                    job.once,
-                    job.once,
-                    TODO,
-                ),
-            )
+            values = (job.queue, job.task, job.once, Jsonb(dict(job.args)), job.once, job.once, TODO)
+            await connection.execute(_DEFER, values)

@@ -196,13 +196,13 @@ def test_the_reactor_goes_on_and_notes_what_it_met(bench: Bench, later: LaterRel
     assert react_once(bench.connection, reactions) == 6
     jobs = sql.execute("select args ->> 'stream' from procrastinate_jobs order by 1").fetchall()
     assert jobs == [("toy_1",), ("toy_2",), ("toy_2",)]
-    unknown = sql.execute(rebuilds.UNKNOWN.encode(), rebuilds.known()).fetchall()
+    unknown = sql.execute(rebuilds.UNKNOWN, rebuilds.known()).fetchall()
     assert unknown == [(Later.TOPIC, 5)]
     later.write(toy_stream(2))
     later.write(toy_stream(2))
     sequence_all(sql)
     assert react_once(bench.connection, reactions) == 2
-    assert sql.execute(rebuilds.COUNT.encode(), rebuilds.asked(unknown)).fetchall() == [(2,)]
+    assert sql.execute(rebuilds.COUNT, rebuilds.asked(unknown)).fetchall() == [(2,)]
 
 
 async def test_a_reaction_is_to_every_version_of_its_event(

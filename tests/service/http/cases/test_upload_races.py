@@ -249,14 +249,14 @@ async def test_a_fence_waits_for_a_blob_that_begins(world: World, project: Any) 
     _, project_id, _ = project
     async with await psycopg.AsyncConnection.connect(world.server.database_url) as beginning:
         named = {"blob_id": "blob_test", "project_id": project_id, "most": blobs.MOST_UNKEPT}
-        await beginning.execute(blobs._BEGIN.encode(), named)
+        await beginning.execute(blobs._BEGIN, named)
         async with await psycopg.AsyncConnection.connect(world.server.database_url) as fencing:
             await fencing.execute("set local lock_timeout = '100ms'")
             with pytest.raises(psycopg.errors.LockNotAvailable):
                 await fencing.execute("update projects set status = 'fenced' where id = %s", (project_id,))
         await beginning.rollback()
         await beginning.execute("update projects set status = 'fenced' where id = %s", (project_id,))
-        assert (await beginning.execute(blobs._BEGIN.encode(), named)).rowcount == 0, "and none begins behind it"
+        assert (await beginning.execute(blobs._BEGIN, named)).rowcount == 0, "and none begins behind it"
         await beginning.rollback()
 
 
@@ -266,16 +266,16 @@ async def test_a_purge_waits_for_a_piece_that_is_being_stored(world: World, proj
     blob = {"project_id": project_id, "blob_id": "blob_test"}
     piece = {**blob, "number": 0, "content": b"x"}
     async with await psycopg.AsyncConnection.connect(world.server.database_url) as storing:
-        await storing.execute(blobs._BEGIN.encode(), {**blob, "most": blobs.MOST_UNKEPT})
+        await storing.execute(blobs._BEGIN, {**blob, "most": blobs.MOST_UNKEPT})
         await storing.commit()
-        assert (await storing.execute(blobs._PIECE.encode(), piece)).rowcount == 1
+        assert (await storing.execute(blobs._PIECE, piece)).rowcount == 1
         async with await psycopg.AsyncConnection.connect(world.server.database_url) as purging:
             await purging.execute("set local lock_timeout = '100ms'")
             with pytest.raises(psycopg.errors.LockNotAvailable):
                 await purging.execute("delete from source_map_blobs where project_id = %s", (project_id,))
         await storing.rollback()
         await storing.execute("delete from source_map_blobs where project_id = %s", (project_id,))
-        assert (await storing.execute(blobs._PIECE.encode(), piece)).rowcount == 0
+        assert (await storing.execute(blobs._PIECE, piece)).rowcount == 0
         await storing.commit()
 
 
@@ -285,7 +285,7 @@ async def test_the_end_of_a_key_waits_for_a_part_that_is_being_stored(world: Wor
     async with await psycopg.AsyncConnection.connect(world.server.database_url) as storing:
         part = {"id": "0" * 40, "size": 1, "content": b"x"}
         values = {**part, "key_id": key_id, "digest": key_hash, "user_id": owner.user_id}
-        assert (await storing.execute(bundles._STORE.encode(), values)).rowcount == 1
+        assert (await storing.execute(bundles._STORE, values)).rowcount == 1
         for table in ("api_keys", "people"):
             async with await psycopg.AsyncConnection.connect(world.server.database_url) as ending:
                 await ending.execute("set local lock_timeout = '100ms'")
