@@ -52,6 +52,7 @@ EXECUTED = (
     TESTS / "deploy",
     TESTS / "torture",
     TESTS / "faults" / "test_restarts.py",
+    TESTS / "service" / "eventstore" / "test_roles.py",
     TESTS / "service" / "process",
 )
 """Whose servers and commands are programs of their own, loaded anew, and not copies of one that has loaded them."""

@@ -22,16 +22,16 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 
 
 class Places:
-    """The values of a statement by the names of their places. Equal values share a place."""
+    """The values of a statement by the names of their places. Equal values of one cast share a place."""
 
     def __init__(self, prefix: str) -> None:
         self.values: dict[str, Any] = {}
         self._prefix = prefix
-        self._names: dict[tuple[str, str], str] = {}
+        self._names: dict[tuple[str, str, str], str] = {}
 
-    def name(self, value: Any) -> str:
-        """Name the place of a value."""
-        known = (type(value).__name__, repr(value))
+    def name(self, value: Any, cast: str = "") -> str:
+        """Name the place of a value. A place has one type, that of its first cast."""
+        known = (type(value).__name__, repr(value), cast)
         name = self._names.setdefault(known, f"{self._prefix}{len(self._names)}")
         self.values[name] = value
         return name
@@ -95,12 +95,12 @@ class Own:
             part = f"%({places.name(value)})s::text"
             return _of_type(kind, column, "string", lambda text: f"strpos({text}, {part}) > 0")
         if op in COMPARED:
-            than = f"{COMPARED[op]} %({places.name(repr(value))})s::numeric"
+            than = f"{COMPARED[op]} %({places.name(repr(value), 'numeric')})s::numeric"
             return _of_type(kind, column, "number", lambda number: f"{number} {than}")
         if isinstance(value, list):
             held = [_held(kind, item) for item in value]
-            return f"{column} = any(%({places.name(held)})s::{_CASTS[kind]}[])"
-        place = f"%({places.name(_held(kind, value))})s::{_CASTS[kind]}"
+            return f"{column} = any(%({places.name(held, _CASTS[kind])})s::{_CASTS[kind]}[])"
+        place = f"%({places.name(_held(kind, value), _CASTS[kind])})s::{_CASTS[kind]}"
         return f"{column} {'=' if op == 'eq' else 'is distinct from'} {place}"
 
     def shown(self, name: str, field: Field) -> str:
