@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import multiprocessing
 import os
 import platform
 import signal
@@ -278,6 +277,8 @@ class _Copy:
     """A forked process, with the methods of subprocess.Popen used by children."""
 
     def __init__(self, run: Callable[[], None]) -> None:
+        import multiprocessing  # noqa: PLC0415 - a supervisor has no use for it
+
         self._process = multiprocessing.get_context("fork").Process(target=run)
         # A signal that comes before the copy has its own way to end would be lost in this process's.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from projections.contracts import AutomationContractRow
 from projections.runs import DecisionRow
@@ -235,7 +236,7 @@ def decision(row: DecisionRow) -> wire.Decision:
             event_count=inputs.event_count,
             first_seen_at=inputs.first_seen_at,
             last_seen_at=inputs.last_seen_at,
-            provider_read_to=inputs.provider_read_to,
+            provider_read_to=None if inputs.provider_read_to is UNSET else inputs.provider_read_to,
         ),
         thresholds=msgspec.convert(msgspec.structs.asdict(row.thresholds), wire.DecisionThresholds),
         checks=[wire.DecisionCheck(check.check, check.passed, check.observed, check.required) for check in row.checks],

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 import structlog
+from msgspec import UNSET
 
 from projections.cases import trust_of
 from projections.contracts import AutomationContractRow
@@ -227,7 +228,7 @@ class ConsideredCase(NamedTuple):
 class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
     """A case with what is counted of it, without its texts, and the latest chain of its lease.
 
-    `deployed_at` is read after the rest, see Chain. `provider_read_to` is as in CaseFacts.
+    `deployed_at` is read after the rest, see Chain. `provider_read_to` is as in CaseFacts, None for unset.
     """
 
     id: str
@@ -255,7 +256,7 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
             event_count=self.event_count,
             first_seen_at=self.first_seen_at,
             last_seen_at=self.last_seen_at,
-            provider_read_to=self.provider_read_to,
+            provider_read_to=UNSET if self.provider_read_to is None else self.provider_read_to,
         )
 
     @property

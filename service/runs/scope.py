@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+from msgspec import UNSET
+
 from projections.cases import CASE_STATS, PROVIDER_LOOKS, CaseStatsRow, ProviderLookRow, trust_of
 from projections.onboarding import SIGNAL_MAPS
 from projections.projects import PROJECT_SETTINGS, PUBLIC_DSNS
@@ -102,7 +104,7 @@ def facts_of(
         event_count=0 if counted is None else counted.event_count,
         first_seen_at=None if stats is None else stats.first_seen_at,
         last_seen_at=None if counted is None else counted.last_seen_at,
-        provider_read_to=(0 if look is None else look.read_to) if of_provider else None,
+        provider_read_to=(0 if look is None else look.read_to) if of_provider else UNSET,
     )
 
 

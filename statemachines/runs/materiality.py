@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from statemachines.contracts.policy import Thresholds
 from statemachines.kernel.machine import STALE_SECONDS, Rejection
@@ -17,10 +18,10 @@ REQUIRED_TRUST = "customer_provider"
 ACTIVE_STATUS = "open"
 
 
-class CaseFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CaseFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a case without any of its texts. Times are epoch seconds of the server's clock.
 
-    `provider_read_to` is the end of the looks at the connected provider, None without errors of it (G-182).
+    `provider_read_to` is the end of the looks at the connected provider, unset without errors of it (G-182).
     """
 
     case_id: str
@@ -30,7 +31,7 @@ class CaseFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     event_count: int
     first_seen_at: int | None
     last_seen_at: int | None
-    provider_read_to: int | None = None
+    provider_read_to: int | UnsetType = UNSET
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -99,7 +100,7 @@ def decide_materiality(inputs: CaseFacts, thresholds: Thresholds, now: int) -> M
             f"<={maximum_age}",
         ),
     ]
-    if inputs.provider_read_to is not None:
+    if inputs.provider_read_to is not UNSET:
         unread = max(0, now - inputs.provider_read_to)
         current = unread <= STALE_SECONDS
         checks.append(Check("provider_exceptions_current", current, str(unread), f"<={STALE_SECONDS}"))

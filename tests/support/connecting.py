@@ -15,6 +15,7 @@ import psycopg
 from tests.support.api import ok
 from tests.support.onboarding import Onboarding
 from tests.support.provider import FakeProvider
+from tests.support.rounds import wait_until
 from tests.support.server import ServerHandle
 
 START, POLL, CALLBACK = "/v1/auth/provider", "/v1/auth/provider/poll", "/v1/auth/provider/callback"
@@ -25,14 +26,20 @@ _ACTION = re.compile(r'<form method="post" action="([^"]+)"')
 
 
 def without_looks(server: ServerHandle) -> None:
-    """Let the worker of a server look at no provider by itself: the job that waits is the only one of its kind."""
+    """Let the worker of a server look at no provider by itself: the job that waits is the only one of its kind.
+
+    A worker that starts has one already. It is carried out first.
+    """
     assert server.database_url is not None
+    task = "ingest.provider_exceptions"
     with psycopg.connect(server.database_url, autocommit=True) as connection:
-        connection.execute(
+        add = (
             "insert into procrastinate_jobs (queue_name, task_name, queueing_lock, scheduled_at) "
-            "values ('default', %s, %s, 'infinity') on conflict do nothing",
-            ("ingest.provider_exceptions", "procrastinate:ingest.provider_exceptions"),
+            "values ('default', %s, %s, 'infinity') on conflict do nothing"
         )
+        wait_until(lambda: connection.execute(add, (task, f"procrastinate:{task}")).rowcount, timeout=30)
+        doing = "select from procrastinate_jobs where task_name = %s and status = 'doing'"
+        wait_until(lambda: not connection.execute(doing, (task,)).fetchall(), timeout=30)
 
 
 def visit(url: str) -> httpx2.Response:

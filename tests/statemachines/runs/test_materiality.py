@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from statemachines.contracts.policy import Thresholds
 from statemachines.runs.materiality import CaseFacts, MaterialityDecision, decide_materiality
@@ -65,7 +66,7 @@ facts = st.builds(
     event_count=st.integers(0, 10),
     first_seen_at=st.none() | st.integers(0, 20_000),
     last_seen_at=st.none() | st.integers(0, 20_000),
-    provider_read_to=st.none() | st.integers(0, 20_000),
+    provider_read_to=st.just(UNSET) | st.integers(0, 20_000),
 )
 
 

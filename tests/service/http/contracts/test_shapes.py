@@ -245,7 +245,7 @@ def changed(draw: st.DrawFn, bodies: dict[str, Any]) -> Any:
                     source = source[key]
                 parent[last] = copy.deepcopy(source)
             case _:
-                parent[last] = draw(st.sampled_from(JUNK))
+                parent[last] = copy.deepcopy(draw(st.sampled_from(JUNK)))
     return body[""]
 
 

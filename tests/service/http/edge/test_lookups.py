@@ -40,20 +40,20 @@ class Asked:
 
     def __init__(self, world: World, services: Any, callers: dict[PrincipalKind, Api]) -> None:
         self.world, self.services, self.callers = world, services, callers
-        self.reads: list[tuple[bytes, int]] = []
+        self.reads: list[tuple[str, int]] = []
         for reader in services.store.reads, services.store.doors:
             reader.fetch = self._recorded(reader.fetch)
             reader.fetch_planned = self._recorded(reader.fetch_planned)
 
     def _recorded(self, fetch: Any) -> Any:
-        async def recorded(query: bytes, *params: Any, **how: Any) -> list[Any]:
+        async def recorded(query: str | bytes, *params: Any, **how: Any) -> list[Any]:
             rows: list[Any] = await fetch(query, *params, **how)
-            self.reads.append((query, len(rows)))
+            self.reads.append((query if isinstance(query, str) else query.decode(), len(rows)))
             return rows
 
         return recorded
 
-    async def ask(self, operation: Operation, subject_id: str) -> tuple[Any, list[tuple[bytes, int]]]:
+    async def ask(self, operation: Operation, subject_id: str) -> tuple[Any, list[tuple[str, int]]]:
         """The answer without its request id, and the statements with the number of rows that each brought back.
 
         What finds the credential comes before, and is remembered for a while.
@@ -63,7 +63,7 @@ class Asked:
         kind = next(kind for kind in self.callers if kind in operation.principals)
         self.reads.clear()
         answer = await self.callers[kind].call(operation.method, path, key="k")
-        return without_request_id(answer), [read for read in self.reads if b"_hash = %" not in read[0]]
+        return without_request_id(answer), [read for read in self.reads if "_hash = %" not in read[0]]
 
 
 @pytest_asyncio.fixture
@@ -165,6 +165,6 @@ async def test_what_is_said_of_the_quota_is_read_by_no_request(asked: Asked) -> 
         asked.reads.clear()
         assert ok(await person.get("/v1/keys"))["billing_notice"]["client_payload"]["kind"] == "quota_over"
         statements.append([query for query, _ in asked.reads])
-    assert any(b"usage_days" in query for query in statements[0])
-    assert not any(b"usage_days" in query or b"subscriptions" in query for later in statements[1:] for query in later)
+    assert any("usage_days" in query for query in statements[0])
+    assert not any("usage_days" in query or "subscriptions" in query for later in statements[1:] for query in later)
     assert len(statements[1]) < len(statements[0])

@@ -473,6 +473,7 @@ PROVIDER_FLOW = {
     *("POST /v1/auth/device", "POST /v1/auth/device/poll", "GET /v1/projects", "POST /v1/projects"),
     *("POST /v1/auth/provider", "POST /v1/auth/provider/poll"),
     *("GET /v1/auth/provider/callback", "POST /v1/auth/provider/callback"),
+    "DELETE /v1/projects/{project_id}/provider-connection",
     "POST /v1/projects/{project_id}/provider/provision",
     "POST /v1/projects/{project_id}/provider/session-replay/configure",
     "GET /v1/projects/{project_id}/provider/session-replay/status",
