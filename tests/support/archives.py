@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import tarfile
@@ -23,6 +24,12 @@ REPORT = (
     "recorded_at, report_json, state) values (%s, 'rep_1', 1, 'run_1', 'weekly', 'recorded', 1, 2, 3, "
     "'{\"summary\": \"a\\nb\"}', '{}')"
 )
+
+UNSIGNED = (
+    "select from unsequenced union all "
+    "select from log_state where size > (select coalesce(max(c.size), 0) from log_checkpoints c)"
+)
+"""A row where events are not numbered, or not yet under a signed checkpoint: an archive ends at the last one."""
 
 
 class Filled(NamedTuple):
@@ -62,6 +69,9 @@ async def fill(world: World, patch: pytest.MonkeyPatch) -> Filled:
     await world.sql(REPORT, project_id)
     patch.setattr(proofs, "PROJECT", project_id)
     await world.operate(proofs.record_chain)
+    async with asyncio.timeout(10):
+        while await world.sql(UNSIGNED):  # noqa: ASYNC110 - another process numbers and signs
+            await asyncio.sleep(0.01)
     return Filled(owner, project, [project["dsn"], rotated["dsn"], made["credential"], owner.secret or ""])
 
 

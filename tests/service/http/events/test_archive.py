@@ -147,7 +147,8 @@ async def test_it_holds_everything_and_verifies(
         "credential.created.v1",
     }
     assert manifest["withheld"]["payloads"] == len(withheld) == 3
-    for event, known in zip(events, shown, strict=True):
+    held = [event for event in shown if event["position"] <= manifest["log_size"]]  # jobs may add more meanwhile
+    for event, known in zip(events, held, strict=True):
         hashes = ("position", "stream_id", "revision", "leaf", "chain", "payload_hash")
         assert [event[name] for name in hashes] == [known[name] for name in hashes]
         assert event in withheld or (event["payload"], event["salt"]) == (known["payload"], known["salt"])
