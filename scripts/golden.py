@@ -1,5 +1,8 @@
 """Add new files to tests/golden: an example of each event, the names of what is found by import, and the interface.
 
+`python -m scripts.golden answers` writes anew what the interface answers to bad requests: every operation is sent some
+hundred of them and one in order, by a real server after a tour of the interface. Read the difference before a commit.
+
 A golden event is what the released code has written: it may be in somebody's history, and must stay readable. There is
 one file for each version of a topic, and this only ever adds files: when an event gets another version, with a step
 that lifts the older one, the file of the older one stays and is read through that step.
@@ -23,12 +26,16 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from scripts import interface, permissions  # noqa: E402
+from service.embedded.layout import temporary_directory  # noqa: E402
 from service.eventstore.declare.codec import canonical  # noqa: E402
 from service.http.edge.routes import all_endpoints  # noqa: E402
 from service.jobs.declared import declared  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402
 from statemachines.kernel.machine import Event  # noqa: E402
 from statemachines.kernel.topics import EVENTS, LIFTS, Lift  # noqa: E402
+from tests.support.cluster import TestCluster  # noqa: E402
+from tests.support.recorded.keeping import keep  # noqa: E402
+from tests.support.recorded.recording import record  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden" / "events"
 NAMES = ROOT / "tests" / "golden" / "names"
@@ -99,8 +106,21 @@ def plain_example(kind: Any, name: str) -> Any:
     return values[kind]
 
 
+def record_answers() -> None:
+    """Record the answers to bad requests, and keep them."""
+    directory = temporary_directory("answers-")
+    cluster = TestCluster(directory / "data")
+    try:
+        keep(record(cluster, directory))
+    finally:
+        cluster.close()
+
+
 def main() -> None:
-    """Write the missing files, and print their names."""
+    """Write the missing files, and print their names. Or record answers."""
+    if sys.argv[1:] == ["answers"]:
+        record_answers()
+        return
     GOLDEN.mkdir(parents=True, exist_ok=True)
     for topic, event in events().items():
         path = GOLDEN / f"{topic}.json"

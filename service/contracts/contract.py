@@ -62,7 +62,7 @@ from statemachines.contracts.documents import (
 from statemachines.contracts.playbook import Template, template_hash, versions_of
 from statemachines.contracts.stop import InstallationStop
 from statemachines.credentials import CI, RUNNER
-from statemachines.kernel.machine import STALE_SECONDS, Rejection
+from statemachines.kernel.machine import Rejection, is_stale
 from statemachines.kernel.shapes import json_schema
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.projects import settings
@@ -164,8 +164,7 @@ def _is_stale(evidence: ProjectEvidence, now: int) -> bool:
     connection, look = evidence.connection, evidence.look
     if connection is None or connection.status != "connected":
         return False
-    read_to = max(connection.connected_at or 0, 0 if look is None else look.read_to)
-    return now - read_to > STALE_SECONDS
+    return is_stale(None if look is None else look.read_to, connection.connected_at or 0, now)
 
 
 # Automation contracts: saved disabled, enabled, paused, stopped, read and shown (G-101, G-103). Save, pause and

@@ -35,7 +35,7 @@ from service.projects.next_steps import BEING_DELETED
 from service.sql import load_query
 from statemachines.cases import case
 from statemachines.cases.case import public_share
-from statemachines.kernel.machine import STALE_SECONDS
+from statemachines.kernel.machine import is_stale
 
 HOUR = 3600
 NOT_KEPT_DAYS = 30
@@ -161,9 +161,7 @@ async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health
         fenced=fenced,
         default_level=level,
         without_level_at=no_level_at,
-        looks=None
-        if connected_at is None
-        else ProviderLooks(read_to, now - max(read_to or 0, connected_at) > STALE_SECONDS, skipped),
+        looks=None if connected_at is None else ProviderLooks(read_to, is_stale(read_to, connected_at, now), skipped),
         no_error_source=no_error,
         evidence=await whose_evidence(store, project_id),
         not_kept=[

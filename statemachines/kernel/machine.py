@@ -251,6 +251,11 @@ STALE_SECONDS = 600
 """What was read of a provider so long ago tells nothing of now (G-182)."""
 
 
+def is_stale(read_to: int | None, connected_at: int, now: int) -> bool:
+    """Whether a provider was read up to a moment too long ago, or never since it was connected (epoch seconds)."""
+    return now - max(read_to or 0, connected_at) > STALE_SECONDS
+
+
 def source_told(told: EvidenceSource | UnsetType) -> EvidenceSource:
     """The source as an event tells it. Events of older releases do not, and are of our own records."""
     return "local" if isinstance(told, UnsetType) else told

@@ -1,6 +1,6 @@
 """What the interface answers to bad requests stays as it is: status, headers and body, and the order of G-007.
 
-`python -m scripts.answers` writes it anew, for a change that is meant.
+`python -m scripts.golden answers` writes it anew, for a change that is meant.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def found(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Ans
 def test_operations_answer_as_they_did(found: Answers, group: str) -> None:
     """Byte for byte, but for ids and times."""
     kept, texts = kept_table(group), kept_answers()
-    assert kept.keys() == set(groups()[group]), "python -m scripts.answers"
+    assert kept.keys() == set(groups()[group]), "python -m scripts.golden answers"
     changed = [
         f"{name}, {kind}:\n{texts.get(kept[name].get(kind, ''), 'nothing')}\n->\n{answer.text}"
         for name in kept
