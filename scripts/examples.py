@@ -13,8 +13,11 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from service.embedded.layout import temporary_directory  # noqa: E402
-from service.http.edge.document.described import area_of  # noqa: E402
-from service.http.edge.document.examples import PAGES, Examples  # noqa: E402
+from service.http.document.described import (  # noqa: E402
+    EXAMPLES,
+    Examples,
+    area_of,
+)
 from service.http.edge.routes import all_endpoints, bind  # noqa: E402
 from tests.support.cluster import TestCluster  # noqa: E402
 from tests.support.shown.collecting import Json, chosen, differences  # noqa: E402
@@ -38,7 +41,7 @@ def main() -> None:
             pages.setdefault(area_of(bound), {})[bound.name] = old if kept and old is not None else new
     for area, page in pages.items():
         text = json.dumps(dict(sorted(page.items())), indent=1, ensure_ascii=False)
-        (PAGES / f"{area}.json").write_text(f"{text}\n", encoding="utf-8")
+        (EXAMPLES / f"{area}.json").write_text(f"{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

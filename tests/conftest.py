@@ -100,7 +100,7 @@ LONGEST = tuple(
         "faults/test_silent_commands.py",
         "e2e/test_principals.py",
         "service/http/cases/test_uploads.py",
-        "service/http/edge/test_openapi.py",
+        "service/http/document/test_openapi.py",
         "service/http/cases/test_sentry.py",
         "statemachines/contracts/test_cron.py",
         "e2e/test_automation_budgets.py",

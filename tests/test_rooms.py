@@ -61,7 +61,7 @@ MACHINERY = {
         "testing",
         "witness",
     },
-    "service/http": {"edge"},
+    "service/http": {"document", "edge", "measure"},
 }
 BESIDE = {"browser", "clients", "foreign", "deploy", "support", "docs", "faults", "e2e", "torture", "golden", "scripts"}
 """The folders of tests that mirror no room."""

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import structlog
 
 # Where the processes of one `service serve` count together, and what the worker counts (see
-# edge/measure/metrics.py). The directory is in memory where there is such a place: the files are mapped, and a write
+# http/measure/metrics.py). The directory is in memory where there is such a place: the files are mapped, and a write
 # to a mapped file that the disk has no room for ends the process. One that was killed leaves its directory behind;
 # the next start removes it.
 

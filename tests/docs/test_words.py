@@ -13,7 +13,7 @@ import pytest
 
 from schemas.kernel.errors import CATALOGUE
 from scripts.pages.reference import command_line
-from service.http.edge.document.openapi import build_document
+from service.http.document.openapi import build_document
 from service.http.edge.routes import all_endpoints, bind
 from service.settings import settings_table
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.http.edge.document.examples import Examples
+from service.http.document.described import Examples
 from tests.support.cluster import TestCluster
 from tests.support.shown.collecting import Seen, differences
 from tests.support.shown.walk import walk

@@ -8,7 +8,7 @@ import schemathesis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.http.edge.document.schema_filters import select
+from service.http.document.schema_filters import select
 from tests.service.http.contracts.test_shapes import (
     ASKED,
     DOCUMENT,

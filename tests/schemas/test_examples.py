@@ -11,8 +11,8 @@ import pytest
 
 from schemas.kernel.errors import CATALOGUE
 from service.http.discovery.entry import schema_document
-from service.http.edge.document.examples import Examples
-from service.http.edge.document.schema_filters import needed, operations
+from service.http.document.described import Examples
+from service.http.document.schema_filters import needed, operations
 
 DOCUMENT = schema_document("https://service.example")
 BUILT = {operation["operationId"]: operation for _, _, operation in operations(DOCUMENT)}

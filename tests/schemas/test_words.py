@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from service.http.discovery.entry import schema_document
-from service.http.edge.document.described import area_of
-from service.http.edge.document.schema_filters import operations
-from service.http.edge.document.words import ORDER, PAGES, SHARED, TAGS, UNITS, Words, read_page
+from service.http.document.described import area_of
+from service.http.document.schema_filters import operations
+from service.http.document.words import ORDER, PAGES, SHARED, TAGS, UNITS, Words, read_page
 from service.http.edge.routes import all_endpoints, bind
 
 ROOM = Path(__file__).parents[2] / "schemas"

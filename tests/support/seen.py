@@ -15,10 +15,10 @@ import httpx2
 import jsonschema_rs
 import msgspec
 
+from service.http.document.openapi import build_document
+from service.http.document.schema_filters import needed
 from service.http.edge.app import ALIASES
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
-from service.http.edge.document.openapi import build_document
-from service.http.edge.document.schema_filters import needed
 from service.http.edge.routes import all_endpoints, bind
 from tests.support import refusals
 

@@ -24,7 +24,7 @@ from scripts.load import loadgen, processors, worlds
 from scripts.load.automation_world import PLAYBOOK
 from scripts.load.bench_server import CONSOLE
 from service.console import pages
-from service.http.edge.measure.memory import LOOK_SECONDS
+from service.http.measure.memory import LOOK_SECONDS
 from service.process.supervisor import MEMORY
 from service.registry import modules
 

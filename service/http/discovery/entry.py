@@ -16,12 +16,12 @@ from service.discovery.manifest import MARKDOWN, Text, as_text, root
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.discovery import facts
 from service.http.discovery.guides import CACHED, PUBLIC, VARY, serve, text_of, wants_markdown
+from service.http.document.openapi import build_document
+from service.http.document.schema_filters import check_filters, index_of, select
 from service.http.edge.answer.reply import JSON
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Who
-from service.http.edge.document.openapi import build_document
-from service.http.edge.document.schema_filters import check_filters, index_of, select
 from service.weighted import Weighted
 
 

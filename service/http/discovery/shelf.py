@@ -9,9 +9,9 @@ from service.discovery.pages import DocPage, Library, Listed, Tag, page_of_opera
 from service.discovery.reads import Installation
 from service.http.discovery import facts
 from service.http.discovery.entry import schema_document
-from service.http.edge.document.described import area_of
-from service.http.edge.document.schema_filters import select
-from service.http.edge.document.words import Words
+from service.http.document.described import area_of
+from service.http.document.schema_filters import select
+from service.http.document.words import Words
 
 GUIDES = {
     "service": ("service.md", ("/service.md",)),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import re
-import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from inspect import isawaitable
 from typing import Any, NamedTuple, cast
@@ -27,18 +26,16 @@ from service.http.edge.declare.bound import Bound
 from service.http.edge.declare.endpoint import Endpoint
 from service.http.edge.declare.headers import HEAD_KEY, head_of, is_plain_path, read_head
 from service.http.edge.declare.operations import RESTS
-from service.http.edge.measure.memory import give_back
-from service.http.edge.measure.metrics import Metrics
-from service.http.edge.measured import measure
 from service.http.edge.pipeline import Pipeline
 from service.http.edge.routes import all_endpoints, bind
+from service.http.measure.gauges import Load, measure
+from service.http.measure.memory import give_back, suit_the_interpreter
+from service.http.measure.metrics import Metrics
 from service.logs import bind_request
 from service.services import Services
 
 ALIASES = {"/": "/v1", "/skill/service/SKILL.md": "/v1/skill/service/SKILL.md"}  # answer alike (G-016)
 UNROUTED = "unrouted"  # how metrics call a request that reached no operation
-GC_THRESHOLDS = (50_000, 20, 20)  # allocations before a young pass; passes of one generation before the next
-SWITCH_SECONDS = 0.0005  # how long a busy thread may keep the interpreter from one that waits for it
 PREFLIGHT = {
     "access-control-allow-headers": (
         "authorization, content-encoding, content-type, idempotency-key, if-none-match, x-sentry-auth, x-service-dsn, "
@@ -146,14 +143,14 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
     pipeline.bound = {endpoint.name: endpoint for endpoint in bound}
     pipeline.operations = {endpoint.name: endpoint.operation for endpoint in bound}
     routes = _routes(bound)
-    measure(pipeline, metrics)
+    measure(metrics, partial(_load_of, pipeline))
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             services = services_factory()
             await _open(services, stack)
-            _suit_the_interpreter()
+            suit_the_interpreter()
             pipeline.limiter = RateLimiter(services.settings.rate_limits)
             pipeline.in_flight = InFlight(services.settings.max_in_flight)
             pipeline.trusted_proxies = services.settings.trusted_proxies or ()
@@ -180,15 +177,16 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
     return edge
 
 
-def _suit_the_interpreter() -> None:
-    """Let the garbage collector pass over what lives as long as the process, and threads take turns more often.
-
-    Requests leave few cycles behind, and a full pass of the collector stops everybody for as long as the whole heap
-    takes. The threads that write wait for the interpreter after every answer of the database, while requests are busy.
-    """
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    sys.setswitchinterval(SWITCH_SECONDS)
+def _load_of(pipeline: Pipeline) -> Load:
+    return Load(
+        pipeline.services,
+        pipeline.running,
+        pipeline.reading,
+        pipeline.waits.waiting,
+        pipeline.streams.under_way,
+        pipeline.bodies.held,
+        pipeline.ignored,
+    )
 
 
 async def _open(services: Services, stack: AsyncExitStack) -> None:

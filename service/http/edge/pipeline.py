@@ -57,10 +57,10 @@ from service.http.edge.declare.ignored import HEADER as IGNORED
 from service.http.edge.declare.ignored import find_ignored
 from service.http.edge.declare.operations import Operation
 from service.http.edge.declare.sdk import BodyReader, Sdk
-from service.http.edge.measure.access_log import UNKNOWN, AccessLog
 from service.http.edge.rendering import render_failure, render_success, with_body_schema, with_next_operations
 from service.http.edge.waiting.streams import StreamedReply, Streams
 from service.http.edge.waiting.waits import KEPT_BODY, RevisionWait, Waits, once_more
+from service.http.measure.metrics import UNKNOWN, AccessLog
 from service.ingest.items import AS_SENT, Adjustments
 from service.services import Services
 

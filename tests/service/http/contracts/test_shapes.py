@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from schemas.contracts.contract import ContractInput, ErrorToDraftPrVersion, WeeklyFunnelReviewVersion
 from schemas.contracts.playbook import RenderRequest
 from service.http.discovery.entry import schema_document
-from service.http.edge.document.schema_filters import operations, select
+from service.http.document.schema_filters import operations, select
 from service.http.edge.routes import all_endpoints, bind
 from statemachines.contracts.documents import DUPLICATE, check_contract, contract_input
 from statemachines.contracts.playbook import (

@@ -8,7 +8,7 @@ import httpx2
 
 from scripts import verify_proof
 from tests.scripts.test_verify_page import policy_of
-from tests.service.http.edge.test_openapi import api as api  # noqa: PLC0414 (a fixture is found by name)
+from tests.service.http.document.test_openapi import api as api  # noqa: PLC0414 (a fixture is found by name)
 
 PAGE = Path(verify_proof.__file__).with_name("verify.html")
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from service.http.edge.measure import metrics as module
-from service.http.edge.measure.metrics import Metrics
+from service.http.measure import metrics as module
+from service.http.measure.metrics import Metrics
 
 CROWD = 200
 

@@ -1,9 +1,15 @@
-"""What /metrics shows: what the processes of this machine count, added up, and the figures of the database.
+"""What is noted of each answer: in /metrics, and as a line in the log.
+
+/metrics shows what the processes of this machine count, added up, and the figures of the database.
 
 The library adds up: the supervisor names a directory in PROMETHEUS_MULTIPROC_DIR before a process loads it, each
 process counts in files there, and whichever is asked reads the files of all. A counter outlives its process, so that
-nothing ever counts backwards; a gauge of a process that ended is removed. Without the directory a process shows what it
+nothing ever counts backwards. A gauge of a process that ended is removed. Without the directory a process shows what it
 counts itself.
+
+A line in the log says what was asked of which route, by what kind of caller, and how that went. It holds no path, no
+parameter and no header, so no id of a customer and no secret, whatever the client sends. Every request pays for it, so
+it is made here: through the processors that other lines go through it would cost 48 µs, not 2.
 """
 
 from __future__ import annotations
@@ -12,8 +18,11 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Literal
 
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
@@ -28,6 +37,11 @@ DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 REFRESH_SECONDS = 1.0  # how old a gauge of another process may be
 FIGURES_SECONDS = 1.0  # anybody may ask, and costs the database no more than one look in so long
 RESTS = 3  # times as long as a scrape took, until the next one begins
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+UNKNOWN = "unknown"  # who asked, when that was not found out
+STDERR = 2
+_encode = msgspec.json.Encoder().encode
 
 Joined = Literal["livesum", "livemax"]
 Labelled = Mapping[tuple[str, ...], float]
@@ -81,7 +95,7 @@ class Metrics:
             self._ingest.received(records)
 
     def gauge(self, name: str, description: str, read: Callable[[], float], joined: Joined) -> None:
-        """Add a gauge of what `read` says; `joined` says how those of all processes become one."""
+        """Add a gauge of what `read` says. `joined` says how those of all processes become one."""
         gauge = Gauge(name, description, registry=self._registry, multiprocess_mode=joined)
         self._gauges.append((gauge, read))
 
@@ -90,7 +104,7 @@ class Metrics:
         self._totals.append(_Total(Counter(name, description, labels, registry=self._registry), read))
 
     def watch_ingest(self, suppressed: Callable[[], int]) -> None:
-        """Show what became of received records as well; `suppressed` says how many accepted logs a rule keeps aside."""
+        """Show what became of received records as well. `suppressed` says how many accepted logs a rule keeps aside."""
         description = "Records received, by outcome."
         self.total(
             "service_ingest_records", description, ["kind", "outcome"], lambda: self._ingest.counts(suppressed())
@@ -195,3 +209,31 @@ class _Figures(Collector):
                 families[name] = GaugeMetricFamily(name, DESCRIPTIONS[name], labels=list(labels))
             families[name].add_metric(list(labels.values()), value)
         yield from families.values()
+
+
+class AccessLog:
+    """Writes to stderr what it is told of answers, once it is turned on."""
+
+    def __init__(self) -> None:
+        self.on = False
+
+    def answered(
+        self, request_id: str, method: str, route: str, status: int, seconds: float, principal: str = UNKNOWN
+    ) -> None:
+        """Note an answer. `route` is the template of its path."""
+        if not self.on:
+            return
+        line = {
+            "event": "request",
+            "method": method if method in METHODS else "other",
+            "route": route,
+            "status": status,
+            "ms": round(seconds * 1000, 1),
+            "principal": principal,
+            "request_id": request_id,
+            "level": "info",
+            "timestamp": datetime.now(UTC),
+            "process": "api",
+        }
+        with suppress(OSError):  # nobody reads the log any more, or whoever does is full
+            os.write(STDERR, _encode(line) + b"\n")

@@ -20,11 +20,11 @@ from schemas.kernel.published import documented_operations
 from service.auth.authority import PrincipalKind
 from service.http.cases.intake import posthog
 from service.http.discovery.entry import schema_document
+from service.http.document.schema_filters import operations, select
 from service.http.edge.answer.reply import JSON
 from service.http.edge.app import ALIASES, create_app
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.declare.headers import matches_tag
-from service.http.edge.document.schema_filters import operations, select
 from service.http.edge.routes import all_endpoints, bind
 from tests.service.http.edge.fakes import fake_services
 from tests.service.http.edge.toy_api import running

@@ -11,20 +11,32 @@ from service.archives.making import ArchiveCounts
 from service.eventstore.connect.connection import FULL_DISK, OUTAGE
 from service.eventstore.store import COMMANDS, FENCES, READS, EventStore
 from service.fairness.turns import Rests
-from service.http.edge.measure.metrics import Joined, Labelled, Metrics
-from service.http.edge.pipeline import Pipeline
+from service.http.measure.metrics import Joined, Labelled, Metrics
 from service.ingest.outcomes import SdkCounts
+from service.services import Services
+
+
+class Load(NamedTuple):
+    """What a process carries at a moment. `services` is None while it is not up."""
+
+    services: Services | None
+    running: int
+    reading: int
+    waiting: int
+    streams: int
+    body_bytes: int
+    ignored: Mapping[str, int]
 
 
 class _Gauge(NamedTuple):
     name: str
     description: str
-    read: Callable[[Pipeline], float]
+    read: Callable[[Load], float]
     joined: Joined = "livesum"  # how those of several processes become one
 
 
 class _Total(NamedTuple):
-    """A count of the store; by the values of `label` when it has one."""
+    """A count of the store, by the values of `label` when it has one."""
 
     name: str
     description: str
@@ -32,23 +44,23 @@ class _Total(NamedTuple):
     label: str = ""
 
 
-def _waiting(kind: str) -> Callable[[Pipeline], float]:
-    return lambda pipeline: 0 if pipeline.services is None else pipeline.services.store.waiting[kind]
+def _waiting(kind: str) -> Callable[[Load], float]:
+    return lambda load: 0 if load.services is None else load.services.store.waiting[kind]
 
 
-def _of_intake(pipeline: Pipeline, name: str, otherwise: Any = 0) -> Any:
-    """What the intake knows under a name; `otherwise` while the process is not up."""
-    return otherwise if pipeline.services is None else getattr(pipeline.services.intake, name, otherwise)
+def _of_intake(load: Load, name: str, otherwise: Any = 0) -> Any:
+    """What the intake knows under a name, `otherwise` while the process is not up."""
+    return otherwise if load.services is None else getattr(load.services.intake, name, otherwise)
 
 
-def _of_archives(read: Callable[[Archives], float]) -> Callable[[Pipeline], float]:
-    return lambda pipeline: 0 if pipeline.services is None else read(pipeline.services.archives)
+def _of_archives(read: Callable[[Archives], float]) -> Callable[[Load], float]:
+    return lambda load: 0 if load.services is None else read(load.services.archives)
 
 
 GAUGES = (
-    _Gauge("service_requests_running", "Requests being carried out.", lambda pipeline: pipeline.running),
-    _Gauge("service_requests_waiting", "Requests that wait for a change.", lambda pipeline: pipeline.waits.waiting),
-    _Gauge("service_streams_open", "Streamed answers on their way.", lambda pipeline: pipeline.streams.under_way),
+    _Gauge("service_requests_running", "Requests being carried out.", lambda load: load.running),
+    _Gauge("service_requests_waiting", "Requests that wait for a change.", lambda load: load.waiting),
+    _Gauge("service_streams_open", "Streamed answers on their way.", lambda load: load.streams),
     _Gauge(
         "service_archives_open",
         "Archives of projects that are being made or sent.",
@@ -59,28 +71,26 @@ GAUGES = (
         "Bytes on the disk of archives that are being made or sent, in files that no folder lists.",
         _of_archives(lambda archives: archives.held),
     ),
-    _Gauge("service_bodies_arriving", "Requests whose body is arriving.", lambda pipeline: pipeline.reading),
-    _Gauge("service_body_bytes", "Bytes of bodies of requests in flight.", lambda pipeline: pipeline.bodies.held),
+    _Gauge("service_bodies_arriving", "Requests whose body is arriving.", lambda load: load.reading),
+    _Gauge("service_body_bytes", "Bytes of bodies of requests in flight.", lambda load: load.body_bytes),
     _Gauge("service_commands_waiting", "Commands in the queues of the loops.", _waiting(COMMANDS)),
     _Gauge("service_fences_waiting", "Fences in the queues of the lanes.", _waiting(FENCES)),
     _Gauge("service_reads_waiting", "Reads that wait for a turn.", _waiting(READS)),
     _Gauge(
         "service_queries_waiting",
         "Queries that wait for a turn.",
-        lambda pipeline: 0 if pipeline.services is None else pipeline.services.queries.waiting,
+        lambda load: 0 if load.services is None else load.services.queries.waiting,
     ),
     _Gauge(
         "service_states_bytes",
         "Memory of the states that the loops keep.",
-        lambda pipeline: 0 if pipeline.services is None else pipeline.services.store.kept_bytes,
+        lambda load: 0 if load.services is None else load.services.store.kept_bytes,
     ),
-    _Gauge(
-        "service_ingest_waiting", "Records in the queues of the intake.", lambda pipeline: _of_intake(pipeline, "depth")
-    ),
+    _Gauge("service_ingest_waiting", "Records in the queues of the intake.", lambda load: _of_intake(load, "depth")),
     _Gauge(
         "service_new_cases_limit",
         "Cases that a project may open in an hour.",
-        lambda pipeline: 0 if pipeline.services is None else pipeline.services.settings.new_cases_per_hour,
+        lambda load: 0 if load.services is None else load.services.settings.new_cases_per_hour,
         "livemax",
     ),
     _Gauge(
@@ -106,49 +116,49 @@ TOTALS = (
 )
 
 
-def measure(pipeline: Pipeline, metrics: Metrics) -> None:
-    """Show all of it."""
+def measure(metrics: Metrics, look: Callable[[], Load]) -> None:
+    """Show all of it. `look` says what the process carries when it is asked."""
     for gauge in GAUGES:
-        metrics.gauge(gauge.name, gauge.description, partial(gauge.read, pipeline), gauge.joined)
+        metrics.gauge(gauge.name, gauge.description, partial(_of_gauge, look, gauge), gauge.joined)
     for total in TOTALS:
         labels = [total.label] if total.label else []
-        metrics.total(total.name, total.description, labels, partial(_of_store, pipeline, total))
+        metrics.total(total.name, total.description, labels, partial(_of_store, look, total))
     metrics.total(
         "service_archives",
         "Archives of projects whose making has ended, by outcome.",
         ["outcome"],
-        lambda: {(outcome,): count for outcome, count in _archived(pipeline).ended.items()},
+        lambda: {(outcome,): count for outcome, count in _archived(look()).ended.items()},
     )
     metrics.total(
         "service_archives_making_seconds",
         "Seconds that archives of projects took to make.",
         [],
-        lambda: {(): _archived(pipeline).seconds},
+        lambda: {(): _archived(look()).seconds},
     )
     metrics.total(
         "service_archives_written_bytes",
         "Bytes that were written into archives of projects.",
         [],
-        lambda: {(): _archived(pipeline).bytes},
+        lambda: {(): _archived(look()).bytes},
     )
-    metrics.watch_ingest(lambda: int(_of_intake(pipeline, "suppressed")))
+    metrics.watch_ingest(lambda: int(_of_intake(look(), "suppressed")))
     metrics.total(
         "service_ingest_in_doubt",
         "Records whose flush lost its connection.",
         [],
-        lambda: {(): _of_intake(pipeline, "in_doubt")},
+        lambda: {(): _of_intake(look(), "in_doubt")},
     )
     metrics.total(
         "service_adjusted_values",
         "Values of telemetry that were adjusted before they were stored.",
         [],
-        lambda: {(): _of_intake(pipeline, "adjusted")},
+        lambda: {(): _of_intake(look(), "adjusted")},
     )
     metrics.total(
         "service_ignored_parameters",
         "Query parameters that their operation does not know, by operation.",
         ["operation"],
-        lambda: {(operation,): count for operation, count in pipeline.ignored.items()},
+        lambda: {(operation,): count for operation, count in look().ignored.items()},
     )
     metrics.total(
         "service_sdk_items",
@@ -157,35 +167,40 @@ def measure(pipeline: Pipeline, metrics: Metrics) -> None:
             "this count is kept."
         ),
         ["protocol", "type"],
-        lambda: dict(_of_sdks(pipeline).items),
+        lambda: dict(_of_sdks(look()).items),
     )
     metrics.total(
         "service_sdk_discarded",
         "Items that foreign SDKs report as dropped, by protocol, reason and category.",
         ["protocol", "reason", "category"],
-        lambda: dict(_of_sdks(pipeline).discarded),
+        lambda: dict(_of_sdks(look()).discarded),
     )
     metrics.total(
         "service_scrubbed_values",
         "Values hidden in telemetry, by kind.",
         ["kind"],
-        lambda: {(kind,): count for kind, count in _of_intake(pipeline, "scrubbed", {}).items()},
+        lambda: {(kind,): count for kind, count in _of_intake(look(), "scrubbed", {}).items()},
     )
 
 
-def _archived(pipeline: Pipeline) -> ArchiveCounts:
+def _archived(load: Load) -> ArchiveCounts:
     """The counts of archives. Before the process is up they are zero."""
-    return ArchiveCounts() if pipeline.services is None else pipeline.services.archives.counts
+    return ArchiveCounts() if load.services is None else load.services.archives.counts
 
 
-def _of_sdks(pipeline: Pipeline) -> SdkCounts:
-    counts: SdkCounts = _of_intake(pipeline, "sdks", SdkCounts())
+def _of_sdks(load: Load) -> SdkCounts:
+    counts: SdkCounts = _of_intake(load, "sdks", SdkCounts())
     return counts
 
 
-def _of_store(pipeline: Pipeline, total: _Total) -> Labelled:
-    """What the store has counted; nothing while the process is not up."""
-    if pipeline.services is None:
+def _of_gauge(look: Callable[[], Load], gauge: _Gauge) -> float:
+    return gauge.read(look())
+
+
+def _of_store(look: Callable[[], Load], total: _Total) -> Labelled:
+    """What the store has counted, nothing while the process is not up."""
+    services = look().services
+    if services is None:
         return {}
-    counted = total.read(pipeline.services.store)
+    counted = total.read(services.store)
     return {(label,): count for label, count in counted.items()} if isinstance(counted, Mapping) else {(): counted}

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from service.http.edge.measure import memory
-from service.http.edge.measure.memory import GROWN_BYTES, give_back, resident_bytes
+from service.http.measure import memory
+from service.http.measure.memory import GROWN_BYTES, give_back, resident_bytes
 
 PIECES = 10_000
 

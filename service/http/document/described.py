@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
+import schemas
 from schemas.kernel.shape import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
+from service.http.document.parameters import parameters_of
+from service.http.document.responses import error_codes, errors, exported, exports, success
+from service.http.document.security import callers, security
+from service.http.document.words import Words
 from service.http.edge.answer.reply import JSON
 from service.http.edge.body.unpacking import CODINGS
 from service.http.edge.declare.bound import Bound
 from service.http.edge.declare.forms import BATCHES
 from service.http.edge.declare.operations import Operation
-from service.http.edge.document.examples import Examples
-from service.http.edge.document.parameters import parameters_of
-from service.http.edge.document.responses import error_codes, errors, exported, exports, success
-from service.http.edge.document.security import callers, security
-from service.http.edge.document.words import Words
 
 Json = dict[str, Any]
 
 EXTENSION_TAG = "extension"
+EXAMPLES = Path(schemas.__file__).parent / "examples"
+"""Bodies and answers as sent and received: a file for each area, written by `make examples`."""
+
+
+class Examples:
+    """All examples by operation id: `body`, and `answers` by status and media type.
+
+    Read only while the document is built (G-166).
+    """
+
+    def __init__(self) -> None:
+        self._shown: dict[str, dict[str, Any]] = {}
+        for page in sorted(EXAMPLES.glob("*.json")):
+            self._shown |= msgspec.json.decode(page.read_bytes(), type=dict[str, dict[str, Any]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shown)
+
+    def of(self, operation_id: str) -> dict[str, Any] | None:
+        """The examples of an operation, None without any."""
+        return self._shown.get(operation_id)
+
+    def body(self, operation_id: str) -> dict[str, Any]:
+        """The member `example` of a body, empty without one."""
+        shown = self._shown.get(operation_id, {})
+        return {"example": shown["body"]} if "body" in shown else {}
+
+    def answer(self, operation_id: str, status: str, media: str) -> dict[str, Any]:
+        """The member `example` of an answer, empty without one."""
+        shown = self._shown.get(operation_id, {}).get("answers", {}).get(status, {})
+        return {"example": shown[media]} if media in shown else {}
 
 
 class DocumentSources(NamedTuple):
@@ -99,7 +133,7 @@ def _name_of(schema: Json) -> str:
 
 
 def _extensions(operation: Operation) -> Json:
-    """What the standard has no word for, as members of our own."""
+    """Members of our own, beside those of the standard."""
     described: Json = {}
     if operation.text_plain:
         described["x-also-takes"] = ["text/plain"]  # JSON all the same; generators refuse to send it by that name
@@ -143,7 +177,7 @@ def _batch() -> Json:
 
 
 def _request_body(bound: Bound, sources: DocumentSources) -> Json:
-    """The body as JSON, optional where an empty object is acceptable (G-003)."""
+    """The body as JSON, optional if an empty object is acceptable (G-003)."""
     media_type = bound.operation.media_type
     if media_type != JSON:
         return {"required": True, "content": {media_type: {"schema": {"type": "string", "format": "binary"}}}}
