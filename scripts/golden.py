@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 
 from scripts import interface, permissions  # noqa: E402
 from service.embedded.layout import temporary_directory  # noqa: E402
-from service.eventstore.declare.codec import canonical  # noqa: E402
+from service.eventstore.read.stored import canonical  # noqa: E402
 from service.http.edge.routes import all_endpoints  # noqa: E402
 from service.jobs.declared import declared  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402

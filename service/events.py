@@ -16,12 +16,12 @@ import structlog
 from psycopg_pool import PoolTimeout
 
 from schemas.events import LoggedEvent
-from service.eventstore.follow.follower import Follower, Listener
-from service.eventstore.history.audit import envelope_of
+from service.eventstore.log.follower import Follower, Listener
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.read.stored import LogEvent
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone, Turns
+from service.history.audit import envelope_of
 from service.registry import machines
 from service.sql import load_query
 from statemachines.kernel.machine import Rejection

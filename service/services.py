@@ -16,7 +16,7 @@ from service.billing.usage import Notices
 from service.cases.sourcemaps.unmangling import Unmangler
 from service.egress.guard import Guard
 from service.events import Feeds
-from service.eventstore.follow.follower import Follower
+from service.eventstore.log.follower import Follower
 from service.eventstore.log.reactor import Job
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake

@@ -52,6 +52,7 @@ MACHINERY = {
         "embedded",
         "eventstore",
         "fairness",
+        "history",
         "http",
         "ingest",
         "jobs",
@@ -244,7 +245,7 @@ UNJUDGED = {
     "tests/service/http/edge/test_pipeline.py",  # to operations of its own, which no document has
     "tests/service/witness/test_cosigning.py",  # to a witness, which is no service of this interface
     "tests/service/witness/test_litewitness.py",
-    "tests/service/eventstore/test_upgrades.py",  # to an old database, with answers that an old release stored
+    "tests/service/history/test_upgrades.py",  # to an old database, with answers that an old release stored
 }
 
 

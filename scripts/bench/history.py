@@ -31,7 +31,7 @@ def measure_rebuild(figures: Figures, world: worlds.World, runner_rate: float, e
 
     A rebuild takes about a second, so a disk that stalls for half of one would be the figure: the median of three is.
     """
-    from service.eventstore.history.rebuild import rebuild
+    from service.history.rebuild import rebuild
     from service.registry import read_models
 
     world.generate_history(events)
@@ -57,7 +57,7 @@ def measure_lifted_rebuild(figures: Figures, world: worlds.World, events: int) -
     No event of the product has a second version yet. So the bench declares older topics for those of the generated
     history, and the step that lifts each: it copies the payload and adds a member, as steps do. Both in turns.
     """
-    from service.eventstore.history.rebuild import rebuild
+    from service.history.rebuild import rebuild
     from service.registry import read_models
 
     model = read_models()["cases"]

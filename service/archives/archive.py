@@ -21,10 +21,10 @@ from service.archives.making import ArchiveCounts, Connection, make
 from service.archives.spool import Spool
 from service.eventstore.connect.connection import CONNECT_SECONDS, NOTICE_SILENCE
 from service.eventstore.store import EventStore
-from service.eventstore.tree.reading import KeptCheckpoint, ProvenPositions
 from service.fairness.offload import Aside
 from service.fairness.turns import ReadNotDone, Turns
 from service.runs.verifying import keep
+from service.tlog.tree import KeptCheckpoint, ProvenPositions
 from statemachines.kernel.machine import Rejection
 
 log = structlog.get_logger(__name__)

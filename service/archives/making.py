@@ -25,15 +25,14 @@ import psycopg
 
 from projections.runs import RunRow
 from service.archives.spool import ArchiveFull, ArchivePart, LinesInParts, Spool
-from service.eventstore.declare.codec import canonical
-from service.eventstore.history.bundle import StreamBundle, read_bundle
-from service.eventstore.read.stored import LogEvent, exported
-from service.eventstore.tree import reading
-from service.eventstore.tree.reading import KeptCheckpoint
+from service.eventstore.read.stored import LogEvent, canonical, exported
+from service.history.bundle import StreamBundle, read_bundle
 from service.packing import unpack
 from service.runs import verifying
 from service.sql import Query, load_query
+from service.tlog import tree
 from service.tlog.hashing import Span, spans_beside
+from service.tlog.tree import KeptCheckpoint
 
 # What an archive says of itself: its parts with their hashes, its place in the log, and what it leaves out.
 
@@ -166,7 +165,7 @@ async def make(connection: Connection, project_id: str, spool: Spool, work: Work
     async with connection.transaction():
         await connection.execute("set transaction isolation level repeatable read, read only")
         [[contents.made_at, contents.log_size, contents.stored]] = await maker.fetch(_MOMENT)
-        contents.checkpoint = await reading.newest(connection)
+        contents.checkpoint = await tree.newest(connection)
         if contents.checkpoint is not None:
             await pin(contents.checkpoint)
         spool.modified_at = contents.made_at
@@ -194,7 +193,7 @@ async def _await_signature(connection: Connection) -> None:
     until = time.monotonic() + SIGNED_SECONDS
     [[size]] = await (await connection.execute(_LOG_SIZE)).fetchall()
     while time.monotonic() < until:
-        newest = await reading.newest(connection)
+        newest = await tree.newest(connection)
         if newest is not None and newest.size >= size:
             return
         await asyncio.sleep(LOOK_SECONDS)
@@ -264,9 +263,9 @@ class _Maker:
         parts = LinesInParts(self._spool, "proofs/tree", PART_BYTES, "txt")
         spans = spans_beside(indexes, checkpoint.size)
         while some := await self._work(partial(_some, spans)):
-            wanted = reading.want(some, checkpoint.size)
+            wanted = tree.want(some, checkpoint.size)
             async with self._turn():
-                found = await (await self._connection.execute(reading.TILES, wanted.values)).fetchall()
+                found = await (await self._connection.execute(tree.TILES, wanted.values)).fetchall()
             await self._work(partial(_write_hashes, parts, wanted, found))
         await self._work(parts.end)
 
@@ -282,7 +281,7 @@ class _Maker:
     async def _prove_run(self, row: RunRow, read: StreamBundle) -> None:
         positions = {event.position for stream in read.streams for event in stream.events if event.position is not None}
         checkpoint = self._contents.checkpoint
-        proven = None if checkpoint is None else await reading.prove(self._connection, positions, checkpoint)
+        proven = None if checkpoint is None else await tree.prove(self._connection, positions, checkpoint)
 
         def write() -> None:
             document = verifying.seal(row, read, proven, made_at=self._contents.made_at)
@@ -295,7 +294,7 @@ def _some(spans: Iterable[Span]) -> list[Span]:
     return list(islice(spans, SPANS))
 
 
-def _write_hashes(parts: LinesInParts, wanted: reading.WantedHashes, rows: Sequence[Row]) -> None:
+def _write_hashes(parts: LinesInParts, wanted: tree.WantedHashes, rows: Sequence[Row]) -> None:
     parts.write(base64.b64encode(one) + b"\n" for one in wanted.hashes(rows))
 
 

@@ -13,11 +13,10 @@ from typing import NamedTuple
 from schemas.audit import ConsistencyProof, InclusionProof
 from service.auth.refusals import refusal
 from service.eventstore.store import EventStore
-from service.eventstore.tree import reading
-from service.eventstore.tree.reading import KeptCheckpoint, NotInTree
 from service.fairness.turns import Looks
-from service.tlog.hashing import HASH_BYTES
-from service.tlog.tiles import Tile
+from service.tlog import tree
+from service.tlog.hashing import HASH_BYTES, Tile
+from service.tlog.tree import KeptCheckpoint, NotInTree
 from service.weighted import Weighted
 
 # Reads of the tree from the API: checkpoints, tiles and proofs.
@@ -100,8 +99,8 @@ class SignedTree:
         return ProvenGrowth(old_root, new_root, proof)
 
     async def _look(self, _: str) -> KeptCheckpoint | None:
-        for row in await self._store.fetch(reading.LATEST):
-            found = reading.as_kept(row)
+        for row in await self._store.fetch(tree.LATEST):
+            found = tree.as_kept(row)
             self._signed = max(self._signed, found.size)
             return found
         return None
@@ -125,9 +124,7 @@ class SignedTree:
             else:
                 missing[tile.level, tile.number] = tile
         if missing:
-            for level, number, joined in await self._store.fetch(
-                reading.TILES, **reading.tile_values(missing.values())
-            ):
+            for level, number, joined in await self._store.fetch(tree.TILES, **tree.tile_values(missing.values())):
                 hashes = bytes(joined or b"")
                 found.append((level, number, hashes))
                 if len(hashes) == missing[level, number].width * HASH_BYTES:
@@ -140,7 +137,7 @@ class SignedTree:
             self._tiles.put(place, hashes)
 
 
-_WANTED = {"inclusion": reading.want_inclusion, "consistency": reading.want_consistency}
+_WANTED = {"inclusion": tree.want_inclusion, "consistency": tree.want_consistency}
 
 __all__ = ["NotInTree", "ProvenGrowth", "ProvenLeaf", "SignedTree"]
 

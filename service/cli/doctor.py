@@ -27,18 +27,18 @@ from service.embedded.attach import supervisor_of
 from service.embedded.layout import EmbeddedError, Layout, unfit
 from service.embedded.room import STOP_BYTES, ballast_of
 from service.eventstore.connect.connection import CONNECT_SECONDS, answering_within
-from service.eventstore.history import rebuild
-from service.eventstore.history.audit import damaged_streams
 from service.eventstore.schema import migrations
 from service.eventstore.schema.guards import serving_role
 from service.eventstore.schema.migrations import MigrationError, MigrationStanding, server_problems
 from service.eventstore.schema.roles import check_parted
-from service.eventstore.tree.growing import CheckpointFile, is_built
-from service.eventstore.tree.standing import judge, look
+from service.history import rebuild
+from service.history.audit import damaged_streams
 from service.registry import machines
 from service.settings import Settings, SettingsError, load_settings, unknown_variables
 from service.settingvalues import SELF_HOSTED, YES
 from service.sql import load_query
+from service.tlog.signing import judge, look
+from service.tlog.tree import CheckpointFile, is_built
 from statemachines.contracts import stop
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"

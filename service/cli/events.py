@@ -30,8 +30,8 @@ from service.sql import load_query
 if TYPE_CHECKING:
     import psycopg
 
-    from service.eventstore.history.as_of import Mark
     from service.eventstore.read.stored import LogEvent
+    from service.history.as_of import Mark
     from statemachines.kernel.machine import StateMachine
 
 
@@ -283,7 +283,7 @@ def replay_all(as_json: bool) -> None:
     event. `not_allowed`: the machine would refuse it at its place today. Erased streams and those with events of a
     later release are counted and passed over.
     """
-    from service.eventstore.history.folding import fold_history
+    from service.history.folding import fold_history
     from service.registry import machines
 
     streams = folded = later = erased = 0
@@ -311,7 +311,7 @@ def replay_all(as_json: bool) -> None:
 
 
 def _mark(text: str, name: str) -> Mark:
-    from service.eventstore.history.as_of import parse_mark
+    from service.history.as_of import parse_mark
 
     try:
         return parse_mark(text)
@@ -333,7 +333,7 @@ def _read(opened: psycopg.Connection[Any], stream_id: str) -> list[LogEvent]:
 
 def _until(opened: psycopg.Connection[Any], mark: Mark, found: list[LogEvent]) -> list[LogEvent]:
     """The events up to a mark, at least one."""
-    from service.eventstore.history.as_of import MarkAhead, until
+    from service.history.as_of import MarkAhead, until
 
     try:
         reached = until(opened, mark, found)
@@ -459,10 +459,10 @@ def verify(as_json: bool) -> None:
     Exits with 0 without findings, 1 with findings, 4 when it could not check. The last lines list what only checkpoints
     that somebody else kept could prove.
     """
-    from service.eventstore.history.audit import CheckedHistory, check_history
     from service.eventstore.schema.guards import check_guards
-    from service.eventstore.tree.reading import check_tree
+    from service.history.audit import CheckedHistory, check_history
     from service.registry import machines
+    from service.tlog.tree import check_tree
 
     machines()  # Imports every module that declares topics: payloads are read too.
     seen = CheckedHistory()

@@ -24,8 +24,8 @@ def status(as_json: bool) -> None:
 
     Exits with 0 when it may be signed, 1 when it does not continue the last checkpoint, 4 when it could not look.
     """
-    from service.eventstore.tree.growing import CheckpointFile
-    from service.eventstore.tree.standing import judge, look
+    from service.tlog.signing import judge, look
+    from service.tlog.tree import CheckpointFile
 
     with looking(), database() as settings, connected(settings) as opened:
         seen = look(opened)
@@ -54,7 +54,7 @@ def status(as_json: bool) -> None:
 @json_option
 def keys(as_json: bool) -> None:
     """Print the public keys of the log, one a line, as vkeys of C2SP signed-note. JSON has their first use."""
-    from service.eventstore.tree.reading import KEYS
+    from service.tlog.tree import KEYS
 
     with database() as settings, connected(settings) as opened:
         rows = [dict(zip(("vkey", "first_signed_at"), row, strict=True)) for row in opened.execute(KEYS)]
@@ -76,8 +76,8 @@ def continue_(as_json: bool) -> None:
     Outsiders then see another log, with the old name in the new one. Tell them why. The command refuses while the
     log may be signed.
     """
-    from service.eventstore.tree.continuing import NothingToContinue, continue_log
-    from service.eventstore.tree.growing import CheckpointFile
+    from service.tlog.signing import NothingToContinue, continue_log
+    from service.tlog.tree import CheckpointFile
 
     with database() as settings, connected(settings) as opened:
         try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from projections.kernel import AnyProjection
-    from service.eventstore.history.audit import Difference, Report
+    from service.history.audit import Difference, Report
     from service.settings import Settings
     from statemachines.audit import ProjectionRebuilt
 
@@ -57,7 +57,7 @@ def list_(as_json: bool) -> None:
 @json_option
 def status(as_json: bool) -> None:
     """Show row counts, an unfinished rebuild, and the lag of the log's readers."""
-    from service.eventstore.history.audit import count_rows
+    from service.history.audit import count_rows
     from service.registry import read_models
 
     with connection() as opened:
@@ -84,7 +84,7 @@ def rebuild(names: tuple[str, ...], every: bool, as_json: bool) -> None:
     chosen = [models[name] for name in _named(models, names, every=every)]
     receipts: list[ProjectionRebuilt] = []
     with database() as settings:
-        from service.eventstore.history.rebuild import rebuild as fold
+        from service.history.rebuild import rebuild as fold
 
         for found in chosen:
             with progress(found.name) as report:
@@ -129,13 +129,13 @@ def verify(names: tuple[str, ...], as_json: bool) -> None:
 
 
 def _check_read_model(opened: psycopg.Connection[Any], name: str, report: Report) -> Iterator[Difference]:
-    from service.eventstore.history.audit import check_projection
+    from service.history.audit import check_projection
 
     return check_projection(opened, _read_models()[name], report)
 
 
 def _check_snapshots(opened: psycopg.Connection[Any], report: Report) -> Iterator[Difference]:
-    from service.eventstore.history.as_of import check_snapshots
+    from service.history.as_of import check_snapshots
     from service.registry import machines
 
     return check_snapshots(opened, machines(), report)
@@ -159,8 +159,8 @@ def _named(found: Collection[str], names: Iterable[str], *, every: bool, what: s
 
 async def _record(settings: Settings, receipts: list[ProjectionRebuilt]) -> None:
     """Record the receipts as events, through the command loop."""
-    from service.eventstore.history.rebuild import receipt_command
     from service.eventstore.store import EventStore
+    from service.history.rebuild import receipt_command
     from service.registry import registry
 
     store = EventStore(settings.database_url, registry())

@@ -10,8 +10,8 @@ from service.cli.shared.common import advised, json_option, print_json, progress
 
 if TYPE_CHECKING:
     from service.contracts.contract import StopTally
-    from service.eventstore.history.audit import Report
     from service.eventstore.store import EventStore
+    from service.history.audit import Report
     from service.runs.sweep import StartedGrant
 
 MOST_EFFECTS = 10_000  # that are named

@@ -49,8 +49,7 @@ def serve(directory: Path, name: str, logs: tuple[str, ...], host: str, port: in
     """
     from service.logs import configure
     from service.tlog.notes import MalformedNote, parse_vkey
-    from service.witness.cosigning import Witness
-    from service.witness.state import StateInUse, WitnessState
+    from service.witness.server import StateInUse, Witness, WitnessState
 
     configure("info", "witness")
     known: dict[str, list[Any]] = {}
@@ -90,7 +89,7 @@ async def _run(running: Any, host: str, port: int) -> None:
 def _pair(directory: Path, name: str) -> Any:
     """Read the keys of a directory. Raises ClickException."""
     from service.tlog.notes import is_name
-    from service.witness.state import read_pair
+    from service.witness.server import read_pair
 
     if not is_name(name):
         raise click.BadParameter("must not be empty, nor have spaces or plus signs", param_hint="--name")

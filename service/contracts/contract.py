@@ -42,10 +42,10 @@ from service.analytics.connection import current_connection
 from service.auth.authority import carry_out
 from service.eventstore.declare.commands import Intent, Lookup, OutcomeUnknown, Unit
 from service.eventstore.declare.faults import StreamFault
-from service.eventstore.history.as_of import RowSource
-from service.eventstore.history.audit import Report, unreported
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone, ReadNotDone
+from service.history.as_of import RowSource
+from service.history.audit import Report, unreported
 from service.sql import load_query
 from statemachines.contracts import contract, stop
 from statemachines.contracts.contract import ContractNotFound, EnableWish, KeptReceipt, Status

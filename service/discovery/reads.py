@@ -17,13 +17,13 @@ from schemas.discovery import Check, Ready
 from service.analytics.connecting.registering import way_of
 from service.auth.refusals import ServiceUnavailable
 from service.eventstore.connect.connection import FULL_DISK
-from service.eventstore.history import rebuild
 from service.eventstore.log.reactor import Job
 from service.eventstore.log.sequencer import defer
 from service.eventstore.schema import migrations
 from service.eventstore.schema.migrations import Migration, MigrationStanding
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
+from service.history import rebuild
 from service.runs import sweep
 from service.runs.sweep import Wait
 from service.settings import Settings

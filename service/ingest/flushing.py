@@ -16,9 +16,15 @@ from queue import SimpleQueue
 import psycopg
 import structlog
 
-from service.eventstore.connect.connection import FULL_DISK, OUTAGE, AsyncConnection, Connection, connect_async
+from service.eventstore.connect.connection import (
+    FULL_DISK,
+    OUTAGE,
+    AsyncConnection,
+    Connection,
+    PreparedStatement,
+    connect_async,
+)
 from service.eventstore.connect.pipeline import array, columns
-from service.eventstore.connect.prepared import PreparedStatement
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Outcome, OutcomeUnknown
 from service.eventstore.declare.faults import Fault, Meaning, StreamFault, judge

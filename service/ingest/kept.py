@@ -29,8 +29,8 @@ from service.billing.plans import Retention
 from service.eventstore.connect.facts import DAY, NOT_WRITTEN, Facts
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import OutcomeUnknown, alone, leave_room, prepare
-from service.eventstore.history.audit import Difference, Report, count_rows, unreported
 from service.eventstore.schema.migrations import TELEMETRY, partitions_of
+from service.history.audit import Difference, Report, count_rows, unreported
 from service.sql import Query, load_query
 
 # Day partitions of telemetry: made ahead of time, told by their days, and dropped whole (G-071). Each is made and

@@ -37,8 +37,8 @@ from schemas.onboarding import (
 )
 from schemas.onboarding import SourceSnapshot as WireSnapshot
 from service.eventstore.declare.commands import Intent, Unit
-from service.eventstore.history.as_of import RowSource
 from service.eventstore.store import EventStore
+from service.history.as_of import RowSource
 from service.ids import new_id
 from service.onboarding.evidence import Providers, look, reshape
 from statemachines.kernel.machine import Event, Stream, source_told

@@ -18,7 +18,7 @@ from service.egress.guard import Guard
 from service.egress.lookups import Lookups
 from service.events import Feeds
 from service.eventstore.connect.connection import FULL_DISK
-from service.eventstore.follow.follower import Follower
+from service.eventstore.log.follower import Follower
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.ingest.kept import FeedbackReports

@@ -27,8 +27,6 @@ from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.declare.faults import is_away
 from service.eventstore.log.reactor import Reactor, Repeating
 from service.eventstore.log.sequencer import Sequencer
-from service.eventstore.tree.growing import CheckpointFile
-from service.eventstore.tree.signing import Notary, Signer
 from service.jobs.declared import declared
 from service.logs import configure
 from service.process.assembly import make_services
@@ -36,7 +34,9 @@ from service.process.beats import beating
 from service.services import LOCK, Services, Task
 from service.settings import Settings, load_settings
 from service.sql import load_query
-from service.tlog.policy import BadPolicy, parse_policy
+from service.tlog.notes import BadPolicy, parse_policy
+from service.tlog.signing import Notary, Signer
+from service.tlog.tree import CheckpointFile
 from service.webhooks.delivering import Deliverer
 from service.webhooks.queueing import OutboxReader
 from service.witness.asking import Asker, witnesses_of

@@ -17,14 +17,14 @@ from service.analytics.metadata import TrafficProbe
 from service.analytics.queries import AnalyticsProviders
 from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.declare import names
-from service.eventstore.declare.codec import canonical
 from service.eventstore.declare.commands import Intent, Unit
-from service.eventstore.history.bundle import StreamBundle, StreamName, read_bundle, snapshot
 from service.eventstore.read.reader import Row
+from service.eventstore.read.stored import canonical
 from service.eventstore.store import EventStore
-from service.eventstore.tree.reading import PIN, ProvenPositions, prove
+from service.history.bundle import StreamBundle, StreamName, read_bundle, snapshot
 from service.runs.scope import Ran, RunScope
 from service.sql import Query, load_query
+from service.tlog.tree import PIN, ProvenPositions, prove
 from statemachines.cases import case as cases
 from statemachines.kernel.machine import LATE_SECONDS, ReadFailed
 from statemachines.runs.run import Run, RunNotFound

@@ -37,11 +37,11 @@ from service.cases.listing import listed_case
 from service.deploys import Noted
 from service.eventstore.connect.connection import Connection
 from service.eventstore.connect.facts import Facts
-from service.eventstore.history.as_of import Mark, Past
 from service.eventstore.log.reactor import Repeating
 from service.eventstore.read.recorder import FencedRecorder, PositionRecorder
 from service.eventstore.read.stored import LogEvent
 from service.eventstore.store import EventStore
+from service.history.as_of import Mark, Past
 from service.sql import Query, load_query
 from service.webhooks.sending import delivery_id
 from service.webhooks.testing import DOCUMENTED, TOPICS, is_subscribed, name_of

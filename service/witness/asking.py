@@ -19,20 +19,21 @@ from service.egress.guard import Guard, Reach
 from service.egress.lookups import OF_OPERATOR
 from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.store import EventStore
-from service.eventstore.tree import reading
-from service.eventstore.tree.reading import KeptCheckpoint, NotInTree
 from service.fairness.turns import CommandNotDone
+from service.tlog import tree
 from service.tlog.notes import (
     BadSignature,
     MalformedNote,
+    Party,
     SignedNote,
+    TlogPolicy,
     VerifierKey,
     parse_note,
     parse_number,
     parse_signatures,
     verify_note,
 )
-from service.tlog.policy import Party, TlogPolicy
+from service.tlog.tree import KeptCheckpoint, NotInTree
 
 log = structlog.get_logger()
 
@@ -89,7 +90,7 @@ class Asker:
         while True:
             pause = LOOK_SECONDS
             try:
-                there = await self._store.fetch(reading.NEWEST)
+                there = await self._store.fetch(tree.NEWEST)
                 newest = await self._newest() if there and there[0] != done else None
                 if newest is not None:
                     if await self._ask(witness, newest):
@@ -102,8 +103,8 @@ class Asker:
             await asyncio.sleep(pause)
 
     async def _newest(self) -> KeptCheckpoint | None:
-        for row in await self._store.fetch(reading.LATEST):
-            return reading.as_kept(row)
+        for row in await self._store.fetch(tree.LATEST):
+            return tree.as_kept(row)
         return None
 
     async def _ask(self, witness: WitnessAddress, newest: KeptCheckpoint) -> bool:
@@ -112,7 +113,7 @@ class Asker:
         A 409 tells the size to begin at, and is followed once. A witness with a larger checkpoint has been asked by
         another worker.
         """
-        [[old]] = await self._store.fetch(reading.COSIGNED, origin=newest.origin, witness=witness.name)
+        [[old]] = await self._store.fetch(tree.COSIGNED, origin=newest.origin, witness=witness.name)
         status = CONFLICT
         for _ in range(2):
             answer = await self._send(witness, newest, old)
@@ -134,8 +135,8 @@ class Asker:
         return False
 
     async def _send(self, witness: WitnessAddress, newest: KeptCheckpoint, old: int) -> Received | NotReceived:
-        wanted = reading.want_consistency(old, newest.size)
-        rows = await self._store.fetch(reading.TILES, **wanted.values) if wanted.tiles else []
+        wanted = tree.want_consistency(old, newest.size)
+        rows = await self._store.fetch(tree.TILES, **wanted.values) if wanted.tiles else []
         proof = "".join(f"{base64.b64encode(one).decode()}\n" for one in wanted.hashes(rows)[2:])
         request = Request("POST", {"content-type": "text/plain"}, f"old {old}\n{proof}\n{newest.note}".encode())
         return await self._guard.call(
@@ -155,7 +156,7 @@ class Asker:
             return False
         values: dict[str, Any] = {"origin": newest.origin, "size": newest.size, "witness": witness.name, "lines": lines}
         async with self._store.facts.connection() as connection:
-            await connection.execute(reading.KEEP_COSIGNATURE, values)
+            await connection.execute(tree.KEEP_COSIGNATURE, values)
         return True
 
 

@@ -18,7 +18,7 @@ import httpx2
 import psutil
 import psycopg
 
-from service.eventstore.history.rebuild import RebuildRunning, rebuild
+from service.history.rebuild import RebuildRunning, rebuild
 from service.registry import read_models
 from statemachines.kernel.topics import EVENTS
 from tests.support.ending import holding, left_of, problems

@@ -15,10 +15,9 @@ from typing import NamedTuple
 import httpx2
 import psycopg
 
-from service.eventstore.tree.continuing import ORIGIN_PREFIX
-from service.tlog.notes import Checkpoint, KeyPair, VerifierKey, parse_checkpoint, parse_note
-from service.tlog.policy import TlogPolicy, parse_policy
-from service.witness.state import read_pair
+from service.tlog.notes import Checkpoint, KeyPair, TlogPolicy, VerifierKey, parse_checkpoint, parse_note, parse_policy
+from service.tlog.signing import ORIGIN_PREFIX
+from service.witness.server import read_pair
 from tests.support.accounts import create_project, sign_in
 from tests.support.cluster import TestCluster
 from tests.support.server import ServerFactory, ServerHandle, clean_environment

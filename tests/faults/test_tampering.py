@@ -17,11 +17,11 @@ import pytest
 import rfc8785
 
 from scripts.verify_proof import Checkpoint, KeptLeaves, Wrong, check_export
-from service.eventstore.history.audit import CheckedHistory, Erased, check_history
-from service.eventstore.history.rebuild import rebuild
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.read.stored import exported
+from service.history.audit import CheckedHistory, Erased, check_history
+from service.history.rebuild import rebuild
 from service.registry import read_models
 from tests.support.cluster import TestCluster
 from tests.support.handwritten import append, begin_purging, erase

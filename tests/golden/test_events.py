@@ -11,7 +11,7 @@ import pytest
 import rfc8785
 
 from scripts.golden import events, lifted, versions
-from service.eventstore.declare.codec import canonical
+from service.eventstore.read.stored import canonical
 from service.registry import machines, read_models
 from statemachines.kernel.machine import Recorded, StateMachine, destination
 from statemachines.kernel.topics import decode_event, latest_topic

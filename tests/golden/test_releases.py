@@ -14,8 +14,8 @@ from scripts import released_history
 from scripts.eventschemas import broken
 from scripts.golden import events, lifted
 from scripts.released_history import RELEASES, Kept, Result, by_stream, differences, digest, fold, plain
-from service.eventstore.declare.codec import CHAIN_START
-from service.eventstore.history.audit import check_event
+from service.eventstore.read.stored import CHAIN_START
+from service.history.audit import check_event
 from statemachines.kernel.topics import schemas
 
 NAMES = sorted(path.name for path in RELEASES.iterdir())

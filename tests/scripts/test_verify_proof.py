@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from scripts import verify_proof
 from service.eventstore.connect.connection import connect
-from service.eventstore.declare.codec import CHAIN_START, EventEnvelope, hash_chain, hash_leaf, hash_payload
 from service.eventstore.log.sequencer import sequence_all
+from service.eventstore.read.stored import CHAIN_START, EventEnvelope, hash_chain, hash_leaf, hash_payload
 from service.eventstore.store import EventStore
 from service.registry import registry
 from tests.service.eventstore.test_codec import payloads

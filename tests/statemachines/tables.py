@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.eventstore.declare.codec import canonical
+from service.eventstore.read.stored import canonical
 from statemachines.kernel.machine import Event, StateMachine, allowed_next, apply, permits, replay
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "events"

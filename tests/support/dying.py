@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from service.eventstore.tree import growing, signing
-from service.eventstore.tree.growing import CheckpointFile
-from service.eventstore.tree.signing import Notary, Signer
+from service.tlog import signing, tree
+from service.tlog.signing import Notary, Signer
+from service.tlog.tree import CheckpointFile
 from tests.support.trees import SECRET
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def die(*_: Any) -> Any:
 
 def _in_the_second_step() -> None:
     """Tiles of level 0 go in one by one, and it dies with the second one added and not committed."""
-    add, grow_once, seen = growing._add, growing.grow_once, list[int]()
+    add, grow_once, seen = tree._add, tree.grow_once, list[int]()
 
     def add_and_die(connection: Any, level: int, first: int, upto: int, hashes: Any) -> None:
         add(connection, level, first, upto, hashes)
@@ -39,7 +39,7 @@ def _in_the_second_step() -> None:
         if len(seen) > 1:
             die()
 
-    growing._add = add_and_die
+    tree._add = add_and_die
     signing.grow_once = lambda connection: grow_once(connection, most=1)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import psycopg
 
-from service.eventstore.history.audit import check_history, check_projection
+from service.history.audit import check_history, check_projection
 from service.registry import read_models
 
 _TABLES = (

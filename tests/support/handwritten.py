@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import psycopg
 
-from service.eventstore.declare.codec import (
+from service.eventstore.read.stored import (
     CHAIN_START,
     EventEnvelope,
     canonical,

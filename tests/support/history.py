@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 import psycopg
 
-from service.eventstore.history.audit import check_history, check_projection
-from service.eventstore.history.rebuild import rebuild
 from service.eventstore.state.unit import Registry
+from service.history.audit import check_history, check_projection
+from service.history.rebuild import rebuild
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ import msgspec
 
 from scripts.golden import events as declared_events
 from service.eventstore.declare.commands import Answer, Command, Origin, Unit
-from service.eventstore.history.bundle import NAMING, NAMING_LISTS
 from service.eventstore.store import EventStore
+from service.history.bundle import NAMING, NAMING_LISTS
 from service.ids import new_id
 from service.registry import machines
 from service.runs.verifying import prove_run

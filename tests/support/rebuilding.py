@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from service.eventstore.history import rebuild as rebuild_module
+from service.history import rebuild as rebuild_module
 from tests.support import toy
 
 ROOT = Path(__file__).parents[2]

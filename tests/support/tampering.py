@@ -9,15 +9,14 @@ from typing import Any
 import msgspec
 import psycopg
 
-from service.eventstore.declare.codec import CHAIN_START, canonical, hash_chain, hash_leaf, hash_payload
-from service.eventstore.history.as_of import check_snapshots
-from service.eventstore.history.audit import check_history, check_projection, envelope_of
-from service.eventstore.history.rebuild import rebuild
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.read.recorder import FencedRecorder
-from service.eventstore.read.stored import LogEvent
+from service.eventstore.read.stored import CHAIN_START, LogEvent, canonical, hash_chain, hash_leaf, hash_payload
 from service.eventstore.schema import migrations
 from service.eventstore.schema.guards import check_guards
+from service.history.as_of import check_snapshots
+from service.history.audit import check_history, check_projection, envelope_of
+from service.history.rebuild import rebuild
 from service.ingest.kept import COUNTERS, check_counters
 from service.registry import machines, read_models
 from statemachines.kernel.machine import replay

@@ -9,9 +9,8 @@ from typing import Any
 
 import psycopg
 
-from service.eventstore.tree.growing import CheckpointFile
-from service.eventstore.tree.signing import Signer, sign_once
-from service.eventstore.tree.standing import Standing
+from service.tlog.signing import Signer, Standing, sign_once
+from service.tlog.tree import CheckpointFile
 
 SECRET = b"k" * 32
 

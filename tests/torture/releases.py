@@ -24,7 +24,7 @@ import httpx2
 import psycopg
 
 from scripts.load.worlds import plan
-from service.eventstore.history.audit import check_history, check_projection
+from service.history.audit import check_history, check_projection
 from service.registry import read_models
 from tests.support import nextrelease, seen
 from tests.support.accounts import bearer, create_project, sign_in

@@ -20,8 +20,8 @@ from statistics import median
 from typing import NamedTuple
 
 from scripts.load import worlds
-from service.eventstore.tree.signing import LOG_DOMAIN
 from service.tlog.notes import KeyPair
+from service.tlog.signing import LOG_DOMAIN
 
 PAIRS = 5
 CLIENTS = 16

@@ -23,8 +23,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from service.embedded.programs import wheel_programs
 from service.eventstore.connect.connection import TRANSACTION_TIMEOUT_FROM
-from service.eventstore.history.audit import Report
-from service.eventstore.history.bundle import Extent, hash_heads, read_extent
+from service.history.audit import Report
+from service.history.bundle import Extent, hash_heads, read_extent
 from service.settings import Settings
 from service.sql import load_query
 

@@ -8,10 +8,10 @@ from psycopg_pool import PoolTimeout
 from service.embedded.layout import EmbeddedError
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.declare.faults import StreamFault, StreamIsNewer
-from service.eventstore.history.rebuild import RebuildRunning, TableIsNewer
 from service.eventstore.schema.migrations import MigrationError, UnfitDatabase
 from service.eventstore.schema.roles import RoleError
 from service.fairness.turns import CommandNotDone
+from service.history.rebuild import RebuildRunning, TableIsNewer
 from service.process.children import CannotListen
 from service.settings import SettingsError
 from statemachines.kernel.machine import Rejection

@@ -13,8 +13,7 @@ from service.egress.guard import CALLERS, OPERATOR, Guard
 from service.egress.lookups import OF_OPERATOR
 from service.settings import Settings
 from service.sql import load_query
-from service.tlog.notes import BadSignature, parse_note, verify_note
-from service.tlog.policy import NONE, BadPolicy, TlogPolicy, parse_policy
+from service.tlog.notes import NONE, BadPolicy, BadSignature, TlogPolicy, parse_note, parse_policy, verify_note
 from service.witness.asking import WitnessAddress, witnesses_of
 
 CALL_SECONDS = 5.0

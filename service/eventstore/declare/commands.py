@@ -26,7 +26,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 
 class Lookup(NamedTuple):
-    """A row that a command reads under its locks: a read-model row or a fact outside streams."""
+    """A row read under the locks of a command: of a read model, or a fact outside streams."""
 
     table: Table[Any]
     project_id: str
@@ -35,7 +35,7 @@ class Lookup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who asks, and under which names the request is known."""
+    """The asker, and the names of the request."""
 
     actor_kind: str  # key, session, ci, runner, dsn, internal, test, anonymous, system
     actor_id: str
@@ -100,7 +100,7 @@ class Unit(Protocol):
         """State of a declared stream (the machine's initial state when it does not exist)."""
 
     def revision(self, stream: Stream) -> int:
-        """Number of the last event of a declared stream; 0 when it does not exist."""
+        """Number of the last event of a declared stream. 0 when it does not exist."""
 
     def append(self, stream: Stream, events: Sequence[Event]) -> Any:
         """Check each event against the table, append it, and return the new state."""
@@ -161,7 +161,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 LOOKUPS = 5
-"""How often a command looks its streams up before it gives up; each time somebody else has moved on."""
+"""How often a command looks its streams up before it gives up. Each time somebody else has moved on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class Intent(Generic[T_co]):
     drains: Sequence[str] = ()
 
     def shown_by(self, render: Callable[[T_co, Unit], A]) -> Intent[A]:
-        """The same intent, whose result is what `render` makes of it in the unit."""
+        """The same intent with its result rendered in the unit by `render`."""
 
         def decide(unit: Unit) -> A | Refused:
             result = self.decide(unit)

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 
 from projections.kernel import AnyProjection, Table
-from service.eventstore.declare.codec import canonical
 from service.eventstore.declare.commands import Command
 from service.eventstore.declare.faults import StreamFault
+from service.eventstore.read.stored import canonical
 from service.eventstore.state.cache import StreamName, Taken, take_document
 from statemachines.kernel.machine import Event, Recorded, StateMachine, Stream, apply
 

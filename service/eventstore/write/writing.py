@@ -11,19 +11,22 @@ import msgspec
 from projections.kernel import Table
 from service.eventstore.connect.connection import COMMITTED, Connection
 from service.eventstore.connect.pipeline import Value, columns
-from service.eventstore.declare.codec import (
+from service.eventstore.declare.commands import IdempotencyRecord
+from service.eventstore.declare.faults import CommitNotConfirmed
+from service.eventstore.read import statements
+from service.eventstore.read.recorder import FencedRecorder, LockedHeads
+from service.eventstore.read.stored import (
     CHAIN_START,
+    MAPPER,
     EventEnvelope,
+    LogEvent,
+    StoredSnapshot,
+    StreamEvent,
     hash_chain,
     hash_leaf,
     hash_payload,
     microseconds,
 )
-from service.eventstore.declare.commands import IdempotencyRecord
-from service.eventstore.declare.faults import CommitNotConfirmed
-from service.eventstore.read import statements
-from service.eventstore.read.recorder import FencedRecorder, LockedHeads
-from service.eventstore.read.stored import MAPPER, LogEvent, StoredSnapshot, StreamEvent
 from service.eventstore.state.cache import NOTHING, Entry, KnownStream, StateCache, StreamMark, StreamName
 from service.eventstore.state.loading import Loaded, StreamHead
 from service.eventstore.state.unit import Batch, NewEvent, Working

@@ -13,7 +13,7 @@ from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Who
 from service.http.edge.declare.operations import ANYONE
-from service.tlog.tiles import parse_tile_path
+from service.tlog.hashing import parse_tile_path
 
 CHECKPOINT_TYPE = "text/plain; charset=utf-8"
 TILE_TYPE = "application/octet-stream"

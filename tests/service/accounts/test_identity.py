@@ -13,9 +13,9 @@ from service.accounts import sign_in as commands
 from service.accounts.sign_in import NewSession
 from service.auth.authority import carry_out
 from service.eventstore.declare.commands import retry_moved
-from service.eventstore.history.audit import check_projection
-from service.eventstore.history.rebuild import rebuild
 from service.eventstore.store import EventStore
+from service.history.audit import check_projection
+from service.history.rebuild import rebuild
 from statemachines.accounts import person as people
 from statemachines.accounts.identity import OtherPerson, Vouched
 from statemachines.accounts.person import AccountDeletionInProgress

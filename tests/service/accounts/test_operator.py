@@ -15,8 +15,8 @@ from service.accounts.membership import email_identity
 from service.auth.authority import carry_out
 from service.auth.secrets import digest, kind_of
 from service.eventstore.declare.commands import Intent
-from service.eventstore.history.rebuild import rebuild
 from service.eventstore.store import EventStore
+from service.history.rebuild import rebuild
 from statemachines.accounts import person as people
 from statemachines.accounts import sign_in
 from statemachines.accounts.identity import Vouched

@@ -14,8 +14,8 @@ from service import alerts as alertss
 from service.alerts import PastLooks
 from service.analytics.queries import QueriesBusy
 from service.eventstore.connect.facts import DAY
-from service.eventstore.history.audit import check_projection
-from service.eventstore.history.rebuild import rebuild
+from service.history.audit import check_projection
+from service.history.rebuild import rebuild
 from service.registry import read_models
 from statemachines.kernel.machine import ReadFailed
 from tests.service.alerts.scene import AlertScene

@@ -13,9 +13,8 @@ from service.audit import tree as trees
 from service.audit.tree import SignedTree
 from service.auth.refusals import Refusal
 from service.eventstore.store import EventStore
-from service.eventstore.tree.signing import Signer
-from service.tlog.hashing import check_consistency, check_inclusion
-from service.tlog.tiles import Tile, split_hashes
+from service.tlog.hashing import Tile, check_consistency, check_inclusion, split_hashes
+from service.tlog.signing import Signer
 from tests.support.trees import fill, naive_leaves, naive_root, sign_all, signer_at
 
 Sql = psycopg.Connection[Any]

@@ -14,13 +14,13 @@ import pytest
 
 from service.cli.shared import copies
 from service.cli.shared.copies import CopyTally, back_up, bring_back, extent_of
-from service.eventstore.history.audit import check_history, check_projection
-from service.eventstore.tree.reading import check_tree, latest_checkpoint
+from service.history.audit import check_history, check_projection
 from service.http.edge.app import create_app
 from service.process.assembly import make_services
 from service.registry import read_models
 from service.settings import Settings, load_settings
 from service.tlog.notes import Checkpoint
+from service.tlog.tree import check_tree, latest_checkpoint
 from tests.service.http.edge.toy_api import running
 from tests.support import seen
 from tests.support.accounts import bearer, identity

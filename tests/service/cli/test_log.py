@@ -15,11 +15,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.tree.reading import latest_checkpoint
 from service.tlog.notes import Checkpoint, KeyPair, VerifierKey, parse_vkey
-from service.witness.state import read_pair
+from service.tlog.tree import latest_checkpoint
+from service.witness.server import read_pair
 from tests.service.cli.test_doctor import SECRETS, run, told
-from tests.service.eventstore.test_tree import restored
+from tests.service.tlog.test_tree import restored
 from tests.service.witness.test_asking import witnesses
 from tests.support.server import SIGNING_KEY
 from tests.support.trees import fill, sign_all, signer_at

@@ -23,8 +23,8 @@ from service.deletion import people as commands
 from service.deletion.advancing import to_erase_again
 from service.deletion.ledger import erasures, people_erased, remember
 from service.deletion.people import Eraser, people_to_erase_again, person_hash, sweep_erasures
-from service.eventstore.history.rebuild import rebuild
 from service.eventstore.store import EventStore
+from service.history.rebuild import rebuild
 from service.ids import new_id
 from service.ingest.intake import Intake
 from service.ingest.items import Item, Sender, take_analytics, take_log

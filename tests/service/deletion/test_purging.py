@@ -19,10 +19,10 @@ from service.auth.authority import carry_out
 from service.deletion import purging, removal
 from service.deletion.advancing import Advancer, in_turn, sweep
 from service.deletion.purging import FACTS, KEPT, Purge
-from service.eventstore.history.rebuild import rebuild
 from service.eventstore.read import statements
 from service.eventstore.schema.migrations import TELEMETRY
 from service.eventstore.store import EventStore
+from service.history.rebuild import rebuild
 from service.ids import new_id
 from service.registry import read_models
 from service.runs import sweep as sweeps

@@ -10,11 +10,10 @@ import psycopg
 import pytest
 
 from service.discovery.reads import DESCRIPTIONS
-from service.eventstore.tree.continuing import continue_log
-from service.eventstore.tree.reading import latest_checkpoint
-from service.eventstore.tree.signing import sign_once
 from service.sql import load_query
-from tests.service.eventstore.test_tree import restored
+from service.tlog.signing import continue_log, sign_once
+from service.tlog.tree import latest_checkpoint
+from tests.service.tlog.test_tree import restored
 from tests.support.trees import fill, sign_all, signer_at
 
 Sql = psycopg.Connection[Any]

@@ -11,7 +11,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.eventstore.declare.codec import (
+from service.eventstore.read.stored import (
     CHAIN_START,
     EventEnvelope,
     canonical,

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from service.eventstore.follow import follower as module
-from service.eventstore.follow.follower import Follower
+from service.eventstore.log import follower as module
+from service.eventstore.log.follower import Follower
 from service.eventstore.log.sequencer import Sequencer
 from service.eventstore.store import EventStore
 from service.fairness.turns import ReadNotDone

@@ -7,9 +7,9 @@ from typing import Any
 
 import psycopg
 
-from service.eventstore.history.audit import CheckedHistory, Problem, check_history
 from service.eventstore.schema import functions, guards
 from service.eventstore.schema.guards import Serving, Weakness, check_guards, serving_role
+from service.history.audit import CheckedHistory, Problem, check_history
 from tests.support.cluster import TestCluster
 from tests.support.handwritten import append
 from tests.support.toy import ToyOpened

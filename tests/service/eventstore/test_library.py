@@ -27,12 +27,11 @@ from eventsourcing.persistence import (
 from eventsourcing.popo import POPOTrackingRecorder
 from eventsourcing.projection import Projection, ProjectionRunner
 
-from service.eventstore.declare.codec import canonical
 from service.eventstore.library import AddressedDatastore, ErasedEvent, Factory
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.read import recorder as recorders
 from service.eventstore.read.recorder import FencedRecorder
-from service.eventstore.read.stored import MsgspecMapper, StreamEvent
+from service.eventstore.read.stored import MsgspecMapper, StreamEvent, canonical
 from statemachines.kernel.machine import Recorded, replay
 from statemachines.kernel.topics import UnknownTopic
 from tests.support.rounds import Bench, count

@@ -17,12 +17,12 @@ import pytest
 from service.eventstore.connect.connection import connect
 from service.eventstore.declare.commands import Answer, Unit
 from service.eventstore.declare.faults import CommitNotConfirmed
-from service.eventstore.history.audit import check_history
 from service.eventstore.log.reactor import NAME, Job, Reactor, react_once
 from service.eventstore.log.sequencer import BATCH, Sequencer, sequence_all, sequence_once
 from service.eventstore.read import statements
 from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.store import EventStore
+from service.history.audit import check_history
 from tests.support.cluster import TestCluster
 from tests.support.daemon import REACTIONS, Daemon
 from tests.support.rounds import Bench, Spy, count, entry_of, history, holding, wait_until

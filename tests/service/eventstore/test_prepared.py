@@ -7,8 +7,7 @@ import asyncio
 import psycopg
 import pytest
 
-from service.eventstore.connect.connection import connect_async
-from service.eventstore.connect.prepared import PreparedStatement
+from service.eventstore.connect.connection import PreparedStatement, connect_async
 
 
 @pytest.fixture

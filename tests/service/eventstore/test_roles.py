@@ -18,13 +18,13 @@ from click.testing import CliRunner, Result
 
 from service.cli import main
 from service.cli.shared.auditing import reader
-from service.eventstore.history.rebuild import rebuild
 from service.eventstore.library import AddressedDatastore
 from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.schema import roles
 from service.eventstore.schema.guards import Weakness, check_guards
 from service.eventstore.schema.migrations import MigrationError
 from service.eventstore.schema.roles import RoleError
+from service.history.rebuild import rebuild
 from service.registry import read_models
 from tests.support.api import ok
 from tests.support.cluster import TestCluster

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from service.auth.authority import carry_out
 from service.cases import acting as commands
 from service.eventstore.connect.connection import connect
-from service.eventstore.history.rebuild import rebuild
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.store import EventStore
+from service.history.rebuild import rebuild
 from service.ingest import items
 from service.ingest.grouping.fingerprint import GROUPINGS, group
 from service.ingest.intake import Intake

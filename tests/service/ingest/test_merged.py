@@ -16,8 +16,8 @@ from service.cases.acting import AgentRunReport
 from service.cases.suppression import SuppressionWish
 from service.eventstore.connect.connection import connect
 from service.eventstore.declare.commands import Intent
-from service.eventstore.history.rebuild import rebuild
 from service.eventstore.log.sequencer import sequence_all
+from service.history.rebuild import rebuild
 from service.ingest.outcomes import NO_CLOCK, SdkClock
 from service.registry import read_models
 from service.sql import load_query

@@ -13,10 +13,10 @@ from projections.accounts import INVITATIONS, SIGN_INS
 from service.accounts import membership as admin
 from service.accounts import membership as invitations
 from service.auth.authority import carry_out
-from service.eventstore.history.audit import Difference, check_projection
-from service.eventstore.history.rebuild import rebuild
 from service.eventstore.store import EventStore
 from service.eventstore.write import lane
+from service.history.audit import Difference, check_projection
+from service.history.rebuild import rebuild
 from service.jobs import accounts as jobs
 from statemachines.accounts.membership import Role
 from statemachines.accounts.sign_in import LIFETIME

@@ -12,7 +12,7 @@ import pytest
 import rfc8785
 
 from scripts import verify_proof
-from service.eventstore.history.rebuild import rebuild
+from service.history.rebuild import rebuild
 from service.registry import read_models
 from tests.support.automation_world import EVENTS, closed
 from tests.support.loop.bodies import binding, observed

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from schemas.contracts.playbook import SelfHealingOutput
-from service.eventstore.history.rebuild import rebuild
+from service.history.rebuild import rebuild
 from service.registry import read_models
 from tests.support.automation_world import closed
 from tests.support.loop.http_scene import RIVAL, HttpScene

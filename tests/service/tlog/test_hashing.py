@@ -9,17 +9,23 @@ from hypothesis import strategies as st
 from scripts.verify_proof import root_with
 from service.tlog.hashing import (
     EMPTY,
+    WIDTH,
     Frontier,
     ProofRefused,
     Span,
+    Tile,
     check_consistency,
     check_inclusion,
     consistency_spans,
+    hash_span,
     inclusion_spans,
+    parse_tile_path,
     root_of,
     spans_beside,
+    tile_at,
+    tile_path,
+    tiles_of,
 )
-from service.tlog.tiles import WIDTH, Tile, hash_span, parse_tile_path, tile_at, tile_path, tiles_of
 from tests.support.trees import naive_leaves, naive_root
 
 LEAVES = naive_leaves(600)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tlog.notes import BadSignature, Checkpoint, KeyPair, parse_note
-from service.tlog.policy import BadPolicy, parse_policy
+from service.tlog.notes import BadPolicy, BadSignature, Checkpoint, KeyPair, parse_note, parse_policy
 
 LOG = KeyPair.derive(b"l" * 32, "log")
 WITNESSES = [KeyPair.derive(bytes([number]) * 32, "witness") for number in range(5)]

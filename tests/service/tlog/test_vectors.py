@@ -8,7 +8,20 @@ import lzma
 from pathlib import Path
 from typing import Any
 
-from service.tlog.hashing import ProofRefused, Span, check_consistency, check_inclusion, hash_leaf, root_of
+from service.tlog.hashing import (
+    ProofRefused,
+    Span,
+    Tile,
+    check_consistency,
+    check_inclusion,
+    hash_leaf,
+    hash_span,
+    parse_tile_path,
+    root_of,
+    split_hashes,
+    tile_at,
+    tiles_of,
+)
 from service.tlog.notes import (
     COSIGNED_ML_DSA_44,
     ED25519,
@@ -18,7 +31,6 @@ from service.tlog.notes import (
     verifies,
     verify_note,
 )
-from service.tlog.tiles import Tile, hash_span, parse_tile_path, split_hashes, tile_at, tiles_of
 
 FOLDER = Path(__file__).parents[2] / "foreign" / "transparency"
 TESSERA = "example.com/log/testdata+33d7b496+AeHTu4Q3hEIMHNqc6fASMsq3rKNx280NI+oO5xCFkkSx"

@@ -15,13 +15,10 @@ import pytest_asyncio
 
 from service.egress.guard import CALLERS, OPERATOR, Guard, Reach
 from service.eventstore.store import EventStore
-from service.eventstore.tree.reading import checkpoint_for, latest_checkpoint
-from service.tlog.notes import VerifierKey, parse_note, verify_note
-from service.tlog.policy import TlogPolicy, parse_policy
+from service.tlog.notes import TlogPolicy, VerifierKey, parse_note, parse_policy, verify_note
+from service.tlog.tree import checkpoint_for, latest_checkpoint
 from service.witness.asking import Asker, verified_lines, witnesses_of
-from service.witness.cosigning import Witness
-from service.witness.server import WitnessServer
-from service.witness.state import WitnessState
+from service.witness.server import Witness, WitnessServer, WitnessState
 from tests.support import toy
 from tests.support.trees import fill, sign_all, signer_at
 

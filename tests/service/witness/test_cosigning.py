@@ -24,9 +24,7 @@ from service.tlog.notes import (
     parse_signatures,
     verify_note,
 )
-from service.witness.cosigning import SIZE, Witness, WitnessAnswer
-from service.witness.server import WitnessServer
-from service.witness.state import StateInUse, WitnessState, origin_hash
+from service.witness.server import SIZE, StateInUse, Witness, WitnessAnswer, WitnessServer, WitnessState, origin_hash
 from tests.support.trees import naive_leaves, naive_root
 
 ORIGIN, NAME = "log.example/1", "w1.example"

@@ -26,9 +26,9 @@ from service.eventstore.declare.commands import (
     Unit,
     retry_moved,
 )
-from service.eventstore.history.as_of import Past, RowSource, parse_mark
 from service.fairness.bodies import FOREIGN, SMALL, Shares
 from service.fairness.offload import Apart, Offload
+from service.history.as_of import Past, RowSource, parse_mark
 from service.http.edge.declare.forms import Form
 from service.http.edge.declare.headers import conditional, head_of
 from service.http.edge.declare.operations import Operation

@@ -18,7 +18,7 @@ from typing import Any, Protocol, Self
 from litestar.types import Receive
 
 from schemas.kernel.shape import WaitQuery
-from service.eventstore.follow.follower import Listener
+from service.eventstore.log.follower import Listener
 from service.fairness.turns import Turns
 from service.http.edge.waiting.places import AccountPlaces
 

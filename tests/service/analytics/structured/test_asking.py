@@ -20,8 +20,8 @@ from service.analytics.structured.checking import Structured, check_form
 from service.analytics.structured.compiling import ask_structured, ask_text
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY
-from service.eventstore.history.rebuild import rebuild
 from service.eventstore.schema import roles
+from service.history.rebuild import rebuild
 from service.registry import read_models
 from statemachines.kernel.machine import ReadFailed
 from tests.support.cluster import TestCluster

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from service.tlog.hashing import check_consistency, check_inclusion, hash_leaf, root_of
+from service.tlog.hashing import check_consistency, check_inclusion, hash_leaf, root_of, split_hashes
 from service.tlog.notes import Checkpoint, KeyPair, parse_checkpoint, parse_note, verify_note
-from service.tlog.tiles import split_hashes
 from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.server import SIGNING_KEY

@@ -17,7 +17,7 @@ import pytest_asyncio
 from projections.billing import SUBSCRIPTIONS
 from service.billing.payments import Payments
 from service.billing.subscription import reconcile
-from service.eventstore.history.rebuild import rebuild
+from service.history.rebuild import rebuild
 from service.settingvalues import PLANS, plans
 from tests.support import seen
 from tests.support.api import Person, World, at_once, ok, refused

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from scripts import verify_proof
-from service.eventstore.declare.codec import microseconds
+from service.eventstore.read.stored import microseconds
 from tests.support.automation_world import closed
 from tests.support.ending import held_at_the_fence, holding, left_of, problems, to_the_receipt
 from tests.support.loaded import run_command

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schemas.kernel.shape import WaitQuery
-from service.eventstore.follow.follower import Listener
+from service.eventstore.log.follower import Listener
 from service.fairness.turns import ReadNotDone
 from service.http.edge.answer.errors import RateLimited
 from service.http.edge.waiting import waits as module

@@ -19,8 +19,7 @@ import pytest
 
 from service import events as feeds
 from service import events as reads
-from service.eventstore.declare.codec import EventEnvelope, canonical, hash_leaf
-from service.eventstore.read.stored import LogEvent
+from service.eventstore.read.stored import EventEnvelope, LogEvent, canonical, hash_leaf
 from tests.support import seen
 from tests.support.api import Person, World, ok, refused, world  # noqa: F401 (a fixture)
 

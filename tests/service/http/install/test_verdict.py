@@ -9,8 +9,8 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from service.eventstore.history.audit import check_projection
-from service.eventstore.history.rebuild import rebuild
+from service.history.audit import check_projection
+from service.history.rebuild import rebuild
 from service.ids import new_id
 from service.registry import read_models
 from statemachines.onboarding.proof import NEWEST_ROWS

@@ -10,8 +10,8 @@ import psycopg
 
 from projections.install import INSTALLS
 from projections.onboarding import ONBOARDING, SIGNAL_MAPS
-from service.eventstore.history.audit import check_projection
-from service.eventstore.history.rebuild import rebuild
+from service.history.audit import check_projection
+from service.history.rebuild import rebuild
 from statemachines.kernel.machine import source_told
 from statemachines.kernel.topics import decode_event
 from tests.service.http.analytics.test_connection import captured, proving

@@ -15,7 +15,7 @@ import pytest
 
 from projections.projects import PUBLIC_DSNS
 from service.auth.authority import PrincipalKind
-from service.eventstore.history.rebuild import rebuild
+from service.history.rebuild import rebuild
 from service.http.edge.routes import all_endpoints
 from tests.support.accounts_store import make_project
 from tests.support.api import Person, World, at_once, ok, refused

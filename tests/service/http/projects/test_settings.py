@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from projections.projects import PROJECT_SETTINGS
-from service.eventstore.history.audit import check_projection
-from service.eventstore.history.rebuild import rebuild
+from service.history.audit import check_projection
+from service.history.rebuild import rebuild
 from tests.support.automation_world import World, open_world
 from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.server import ServerHandle, running_beside

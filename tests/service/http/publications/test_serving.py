@@ -12,10 +12,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from service.eventstore.history.rebuild import rebuild
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import EventStore
 from service.fairness.turns import PUBLIC_QUERIES, sharing
+from service.history.rebuild import rebuild
 from service.ids import new_id
 from service.publications import PublicAnswers
 from service.registry import read_models, registry

@@ -9,10 +9,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.declare.codec import CHAIN_START
-from service.eventstore.history.audit import Problem, check_event, check_history
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.read.recorder import FencedRecorder
+from service.eventstore.read.stored import CHAIN_START
+from service.history.audit import Problem, check_event, check_history
 from tests.support.cluster import TestCluster
 from tests.support.handwritten import begin_purging, erase
 from tests.support.rounds import Bench, count

@@ -11,17 +11,17 @@ import pytest
 from projections.kernel import AnyProjection
 from service.eventstore.declare.commands import Answer, Command, Unit
 from service.eventstore.declare.faults import StreamIsNewer
-from service.eventstore.history import rebuild as rebuild_module
-from service.eventstore.history import rebuild as rebuilds
-from service.eventstore.history.audit import check_history, check_projection
-from service.eventstore.history.rebuild import TableIsNewer, _Rebuild, rebuild
 from service.eventstore.log.reactor import NAME, Job, react_once
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.store import EventStore
+from service.history import rebuild as rebuild_module
+from service.history import rebuild as rebuilds
+from service.history.audit import check_history, check_projection
+from service.history.rebuild import TableIsNewer, _Rebuild, rebuild
 from service.registry import machines
 from statemachines.kernel.machine import StateMachine
-from tests.service.eventstore.test_lifting import OldClosed, close_old
-from tests.service.eventstore.test_lifting import old_store as old_store  # noqa: PLC0414 - a fixture
+from tests.service.history.test_lifting import OldClosed, close_old
+from tests.service.history.test_lifting import old_store as old_store  # noqa: PLC0414 - a fixture
 from tests.support.later import Later, LaterRelease, later_machine, later_projection
 from tests.support.rounds import Bench
 from tests.support.toy import (

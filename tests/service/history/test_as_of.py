@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from service.eventstore.declare.faults import StreamIsNewer
-from service.eventstore.history import as_of
-from service.eventstore.history.as_of import Mark, MarkAhead, Past, parse_mark, until
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.store import EventStore
+from service.history import as_of
+from service.history.as_of import Mark, MarkAhead, Past, parse_mark, until
 from tests.support.later import LaterRelease, later_projection
 from tests.support.toy import LIVE_TOYS, TOY, TOYS, toy_stream
 from tests.support.toy import simple_bump as bump

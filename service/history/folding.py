@@ -18,9 +18,8 @@ import projections
 import schemas
 import statemachines
 from projections.kernel import AnyProjection
-from service.eventstore.declare.codec import canonical
 from service.eventstore.read.recorder import FencedRecorder
-from service.eventstore.read.stored import MAPPER, StreamEvent
+from service.eventstore.read.stored import MAPPER, StreamEvent, canonical
 from service.eventstore.state.cache import StreamName
 from service.sql import load_query
 from statemachines.kernel.topics import UnknownTopic, known_topics
@@ -28,7 +27,7 @@ from statemachines.kernel.topics import UnknownTopic, known_topics
 PAGE = 5_000  # events read at a time
 _MODULUS = 1 << 256
 
-_NEWER = load_query("eventstore/history", "newer")
+_NEWER = load_query("history", "newer")
 
 
 class Folded(NamedTuple):
@@ -184,7 +183,7 @@ def row_values(row: Any, columns: Sequence[str]) -> list[Any]:
 # whole source stands for it. That takes too much for a change of the fold rather than too little: a rebuild that
 # starts over costs time, and one that mixes rows of two folds is wrong.
 
-_SHAPE = load_query("eventstore/history", "shape")
+_SHAPE = load_query("history", "shape")
 
 
 def fold_digest(connection: psycopg.Connection[Any], projection: AnyProjection) -> str:

@@ -1,15 +1,18 @@
-"""Signing checkpoints: soon after an event, at most five a second, and never of two histories (G-169).
+"""Signing checkpoints: where a log stands, soon after an event, and after a restored backup.
 
-The lock of log_state makes all processes take turns. In its transaction the size is read, the tree is compared with
-what was signed before, and the checkpoint is put beside the ledger and then into its table. Who dies before the commit
-has shown nothing to anybody, and leaves a checkpoint beside the ledger that the log still fits.
+A restored older backup is shorter than the checkpoint of outsiders, or differs from it. Two histories under one origin
+are a fraud to every witness, so nothing is signed then, until `service log continue` begins a new origin.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
+from enum import StrEnum
 from threading import Event
 from typing import NamedTuple
 
@@ -17,10 +20,129 @@ import structlog
 
 from service.eventstore.connect.connection import Connection
 from service.eventstore.log.reactor import AGAIN_SECONDS, Repeating
-from service.eventstore.tree.growing import CheckpointFile, LogBroken, grow, grow_once
-from service.eventstore.tree.standing import LogLook, Standing, Verdict, judge_with_root, look, note_standing
 from service.sql import load_query
 from service.tlog.notes import Checkpoint, KeyPair
+from service.tlog.tree import CheckpointFile, LogBroken, NotInTree, Unreadable, grow, grow_once, roots
+
+# Whether the log of this database continues the last checkpoint, so it may be signed on.
+
+LOOK = load_query("tlog", "look")
+
+_NOTE = load_query("tlog", "note_standing")
+_NOTED = load_query("tlog", "noted_standing")
+
+
+class Verdict(StrEnum):
+    """The findings."""
+
+    SAME = "same"
+    SHORTER = "shorter"
+    DIFFERS = "differs"
+    FOREIGN = "foreign"
+    UNREADABLE = "unreadable"
+
+
+class LogLook(NamedTuple):
+    """The log at a moment: its size, its origin, and its newest checkpoint. `now` is the time of the look."""
+
+    size: int
+    number: int
+    origin: str
+    continues: str | None
+    at_size: int | None
+    at_root: bytes | None
+    signed_size: int | None
+    signed_root: bytes | None
+    signed_ago: float | None
+    now: datetime
+
+
+class Standing(NamedTuple):
+    """A verdict, and the sentence about it."""
+
+    verdict: Verdict
+    detail: str = ""
+
+    @property
+    def signs(self) -> bool:
+        """Whether the log may be signed."""
+        return self.verdict is Verdict.SAME
+
+
+_SAME = Standing(Verdict.SAME)
+
+
+def look(connection: Connection) -> LogLook:
+    """Read how far the log is, and how far it is signed."""
+    [row] = connection.execute(LOOK, prepare=True).fetchall()
+    return LogLook._make(row)
+
+
+def judge(connection: Connection, seen: LogLook, file: CheckpointFile) -> Standing:
+    """Compare the log with its own newest checkpoint and with the one beside the ledger. Its tiles must be built."""
+    return judge_with_root(connection, seen, file, ())[0]
+
+
+def judge_with_root(
+    connection: Connection, seen: LogLook, file: CheckpointFile, more: Sequence[int]
+) -> tuple[Standing, dict[int, bytes]]:
+    """Judge as `judge`, and return the roots of more sizes out of the same read."""
+    try:
+        beside = file.read()
+    except Unreadable as error:
+        return Standing(Verdict.UNREADABLE, str(error)), {}
+    signed = [] if seen.signed_root is None else [Checkpoint(seen.origin, seen.signed_size or 0, seen.signed_root)]
+    if beside is not None and beside.origin == seen.origin:
+        signed.append(beside)
+    elif beside is not None and not (beside.origin == seen.continues and _is_the_end(seen, beside)):
+        detail = f"{file.path} is of {beside.origin}, and the log of this database is {seen.origin}"
+        return Standing(Verdict.FOREIGN, detail), {}
+    return _compare(connection, seen, signed, more)
+
+
+def _is_the_end(seen: LogLook, beside: Checkpoint) -> bool:
+    """Whether a checkpoint is the last one before the present origin, or an earlier one."""
+    if seen.at_size is None or beside.size > seen.at_size:
+        return False
+    return beside.size < seen.at_size or bytes(seen.at_root or b"") == beside.root
+
+
+def _compare(
+    connection: Connection, seen: LogLook, signed: Iterable[Checkpoint], more: Sequence[int]
+) -> tuple[Standing, dict[int, bytes]]:
+    known = {(one.size, bytes(one.root)) for one in signed}
+    for size, _ in known:
+        if size > seen.size:
+            detail = f"{size} events were signed as {seen.origin}, and this log has {seen.size}"
+            return Standing(Verdict.SHORTER, detail), {}
+    sizes = sorted({*(size for size, _ in known), *more})
+    try:
+        found = dict(zip(sizes, roots(connection, sizes, max(sizes, default=0)), strict=True))
+    except NotInTree:
+        return Standing(Verdict.DIFFERS, "Tiles or events are missing"), {}
+    for size, root in sorted(known):
+        if found[size] != root:
+            detail = f"the first {size} events are not those that were signed as {seen.origin}"
+            return Standing(Verdict.DIFFERS, detail), {}
+    return _SAME, found
+
+
+def note_standing(connection: Connection, standing: Standing) -> None:
+    """Note a verdict where everybody finds it, if it is another than before."""
+    connection.execute(_NOTE, (standing.verdict.value, standing.detail), prepare=True)
+
+
+def noted_standing(connection: Connection) -> Standing | None:
+    """Return the verdict of the last worker. None before the first look."""
+    for verdict, detail in connection.execute(_NOTED).fetchall():
+        return Standing(Verdict(verdict), detail)
+    return None
+
+
+# Signing checkpoints: soon after an event, at most five a second, and never of two histories (G-169). The lock of
+# log_state makes all processes take turns. In its transaction the size is read, the tree is compared with what was
+# signed before, and the checkpoint is put beside the ledger and then into its table. Who dies before the commit has
+# shown nothing to anybody, and leaves a checkpoint beside the ledger that the log still fits.
 
 LOG_DOMAIN = "log"
 SPACING_SECONDS = 0.2
@@ -29,11 +151,11 @@ STEP_SECONDS = 0.025
 """Between two steps of an older log that enters the tree."""
 ROTATION_SECONDS = 24 * 3600
 
-_LOCK = load_query("eventstore/tree", "lock_log")
-_ADD = load_query("eventstore/tree", "add_checkpoint")
-_NOTE_KEY = load_query("eventstore/tree", "note_key")
-_SIGNED_FOR = load_query("eventstore/tree", "signed_for")
-_THIN = load_query("eventstore/tree", "thin")
+_LOCK = load_query("tlog", "lock_log")
+_ADD = load_query("tlog", "add_checkpoint")
+_NOTE_KEY = load_query("tlog", "note_key")
+_SIGNED_FOR = load_query("tlog", "signed_for")
+_THIN = load_query("tlog", "thin")
 
 
 class Signer:
@@ -184,3 +306,52 @@ class Notary(Repeating):
             if self._signed is not None:
                 self._signed.set()
         return found.rest
+
+
+# Beginning a new origin after a restored backup: outsiders see another log under a name with the old one in it.
+
+ORIGIN_PREFIX = "service.invalid/log/"
+
+
+_CONTINUING_ADD = load_query("tlog", "add_origin")
+
+
+class NothingToContinue(Exception):
+    """The log is the same as before."""
+
+
+class Continued(NamedTuple):
+    """The new origin, the last known checkpoint of the old one, and the reason."""
+
+    origin: str
+    last: Checkpoint
+    standing: Standing
+
+
+def continue_log(connection: Connection, file: CheckpointFile) -> Continued:
+    """Begin a new origin. An unreadable file is put aside. Raises NothingToContinue and LogBroken."""
+    grow(connection)
+    with connection.transaction():
+        connection.execute(_LOCK)
+        seen = look(connection)
+        standing = judge(connection, seen, file)
+        if standing.signs:
+            raise NothingToContinue
+        beside = None
+        try:
+            beside = file.read()
+        except Unreadable:
+            with suppress(FileNotFoundError):
+                file.path.replace(file.path.with_name(f"{file.path.name}.unreadable"))
+        last = beside or Checkpoint(seen.origin, seen.signed_size or 0, bytes(seen.signed_root or bytes(32)))
+        origin = f"{ORIGIN_PREFIX}{uuid.uuid4().hex}/after/{_id_of(last.origin)}"
+        connection.execute(_CONTINUING_ADD, (seen.number + 1, origin, last.origin, last.size, last.root))
+    return Continued(origin, last, standing)
+
+
+def _id_of(origin: str) -> str:
+    """The part of an origin in the next one: its own number, or the beginning of its hash."""
+    own = origin.removeprefix(ORIGIN_PREFIX).split("/")[0]
+    if origin.startswith(ORIGIN_PREFIX) and own.isalnum():
+        return own
+    return hashlib.sha256(origin.encode()).hexdigest()[:32]

@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from projections.runs import DECISIONS, DecisionRow
-from service.eventstore.history.as_of import check_snapshots
-from service.eventstore.history.audit import check_history, check_projection
 from service.eventstore.schema import functions, migrations
 from service.eventstore.schema.migrations import MigrationStanding
+from service.history.as_of import check_snapshots
+from service.history.audit import check_history, check_projection
 from service.ingest.kept import COUNTERS, check_counters
 from service.registry import machines, read_models
 from tests.support.accounts import bearer, checked, identity

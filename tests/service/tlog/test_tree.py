@@ -12,21 +12,22 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.tree.growing import LogBroken, grow, grow_once
-from service.eventstore.tree.reading import (
+from service.tlog.hashing import EMPTY, check_consistency, check_inclusion
+from service.tlog.notes import BadSignature, SignedNote, parse_checkpoint, parse_note, verify_note
+from service.tlog.signing import STEP_SECONDS, Verdict, sign_once, thin_out
+from service.tlog.tree import (
+    LogBroken,
     NotInTree,
     check_tree,
     checkpoint_for,
     consistency,
+    grow,
+    grow_once,
     inclusion,
     latest_checkpoint,
     pin,
     roots,
 )
-from service.eventstore.tree.signing import STEP_SECONDS, sign_once, thin_out
-from service.eventstore.tree.standing import Verdict
-from service.tlog.hashing import EMPTY, check_consistency, check_inclusion
-from service.tlog.notes import BadSignature, SignedNote, parse_checkpoint, parse_note, verify_note
 from tests.support.trees import fill, naive_leaves, naive_root, sign_all, signer_at
 
 Sql = psycopg.Connection[Any]

@@ -23,8 +23,12 @@ from projections.kernel import AnyProjection, Table
 from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Command, Intent, system_command
-from service.eventstore.history.audit import Report, unreported
-from service.eventstore.history.folding import (
+from service.eventstore.read import statements
+from service.eventstore.read.recorder import FencedRecorder
+from service.eventstore.schema.roles import copy_rights
+from service.eventstore.state.cache import StreamName
+from service.history.audit import Report, unreported
+from service.history.folding import (
     Folded,
     RowDigest,
     fold_digest,
@@ -35,10 +39,6 @@ from service.eventstore.history.folding import (
     row_values,
     uncollected,
 )
-from service.eventstore.read import statements
-from service.eventstore.read.recorder import FencedRecorder
-from service.eventstore.schema.roles import copy_rights
-from service.eventstore.state.cache import StreamName
 from service.sql import Query, Statement, load_query
 from statemachines import audit as rebuilds
 from statemachines.audit import ProjectionRebuilt
@@ -51,17 +51,17 @@ NEARLY_DONE = 500  # events left for the swap itself
 LOCK_TIMEOUT_MS = 400
 SWAP_TRIES = 50
 
-_SIZE_AND_TIME = load_query("eventstore/history", "size_and_time")
-_CURSOR = load_query("eventstore/history", "cursor")
-_BEGIN = load_query("eventstore/history", "begin_rebuild")
-_SAVE = load_query("eventstore/history", "save_cursor")
-_COLUMNS = load_query("eventstore/history", "columns")
-_INDEXES = load_query("eventstore/history", "indexes")
-_COUNT_FOLDED = load_query("eventstore/history", "count_folded")
-_NUMBERED = load_query("eventstore/history", "numbered")
-_COMMITTED = load_query("eventstore/history", "committed")
-_TAKE_ERASED = load_query("eventstore/history", "take_erased")
-_LEAVE_ERASED = load_query("eventstore/history", "leave_erased")
+_SIZE_AND_TIME = load_query("history", "size_and_time")
+_CURSOR = load_query("history", "cursor")
+_BEGIN = load_query("history", "begin_rebuild")
+_SAVE = load_query("history", "save_cursor")
+_COLUMNS = load_query("history", "columns")
+_INDEXES = load_query("history", "indexes")
+_COUNT_FOLDED = load_query("history", "count_folded")
+_NUMBERED = load_query("history", "numbered")
+_COMMITTED = load_query("history", "committed")
+_TAKE_ERASED = load_query("history", "take_erased")
+_LEAVE_ERASED = load_query("history", "leave_erased")
 
 Connection = psycopg.Connection[Any]
 
@@ -351,8 +351,8 @@ def receipt_command(receipt: ProjectionRebuilt) -> Command:
 LOOKED_THROUGH = 100_000
 """Events after the first unknown one that a count reads at most: it is asked for by health checks."""
 
-UNKNOWN = load_query("eventstore/history", "unknown_topics")
-COUNT = load_query("eventstore/history", "streams_of_topics")
+UNKNOWN = load_query("history", "unknown_topics")
+COUNT = load_query("history", "streams_of_topics")
 
 
 class TopicSearch(NamedTuple):

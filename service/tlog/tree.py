@@ -1,4 +1,4 @@
-"""Reading the tree: tiles, roots, proofs and kept checkpoints.
+"""The Merkle tree over positions: growing it, and reading tiles, roots, proofs and kept checkpoints.
 
 Full tiles are rows. A partial tile is made of the roots of the full tiles below it, and at level 0 of the events: so
 nothing in the tree is ever changed, and every older size of it can be read too.
@@ -6,27 +6,44 @@ nothing in the tree is ever changed, and every older size of it can be read too.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
 
 from service.eventstore.connect.connection import Connection
-from service.eventstore.history.audit import Problem
 from service.eventstore.read.reader import AsyncConnection
+from service.history.audit import Problem
 from service.sql import Query, load_query
-from service.tlog.hashing import HASH_BYTES, Frontier, Span, consistency_spans, hash_leaf, inclusion_spans, root_of
-from service.tlog.tiles import WIDTH, Tile, hash_span, tiles_of
+from service.tlog.hashing import (
+    HASH_BYTES,
+    WIDTH,
+    Frontier,
+    Span,
+    Tile,
+    consistency_spans,
+    hash_leaf,
+    hash_span,
+    inclusion_spans,
+    root_of,
+    tiles_of,
+)
+from service.tlog.notes import Checkpoint, MalformedNote, parse_checkpoint, parse_note
+
+# Reading the tree: tiles, roots, proofs and kept checkpoints.
 
 # A full tile that is not built yet has no row, and is as wide as what is below it: whoever asks sees that it is short.
-TILES = load_query("eventstore/tree", "tiles")
-LATEST = load_query("eventstore/tree", "latest")
-FOR_SIZE = load_query("eventstore/tree", "for_size")
-KEYS = load_query("eventstore/tree", "keys")
-COSIGNED = load_query("eventstore/tree", "cosigned")
-KEEP_COSIGNATURE = load_query("eventstore/tree", "keep_cosignature")
-NEWEST = load_query("eventstore/tree", "newest")
-PIN = load_query("eventstore/tree", "pin")
+TILES = load_query("tlog", "tiles")
+LATEST = load_query("tlog", "latest")
+FOR_SIZE = load_query("tlog", "for_size")
+KEYS = load_query("tlog", "keys")
+COSIGNED = load_query("tlog", "cosigned")
+KEEP_COSIGNATURE = load_query("tlog", "keep_cosignature")
+NEWEST = load_query("tlog", "newest")
+PIN = load_query("tlog", "pin")
 
 
 class NotInTree(Exception):
@@ -192,11 +209,11 @@ async def _fetch(connection: AsyncConnection, query: Query, values: Mapping[str,
 
 # Checking the tree against the log: tiles have the hashes of the events, and checkpoints the roots.
 
-_CHECKPOINTS = load_query("eventstore/tree", "all_checkpoints")
-_TILES = load_query("eventstore/tree", "all_tiles")
-_LEVELS = load_query("eventstore/tree", "levels")
+_CHECKPOINTS = load_query("tlog", "all_checkpoints")
+_TILES = load_query("tlog", "all_tiles")
+_LEVELS = load_query("tlog", "levels")
 # Positions without events are a finding of the log itself.
-_LEAVES = load_query("eventstore/tree", "all_leaves")
+_READING_LEAVES = load_query("tlog", "all_leaves")
 _PAGE = 5_000
 
 
@@ -220,7 +237,7 @@ def _check_leaves(connection: psycopg.Connection[Any]) -> Iterator[Problem]:
     at = yield from _check_signed(signed, at, frontier)
     with connection.cursor(name="leaves") as cursor:
         cursor.itersize = _PAGE
-        cursor.execute(_LEAVES)
+        cursor.execute(_READING_LEAVES)
         for _, leaf in cursor:
             row.append(hash_leaf(leaf))
             frontier.append(row[-1])
@@ -253,3 +270,118 @@ def _check_level(connection: psycopg.Connection[Any], level: int) -> Iterator[Pr
         row = below[tile * WIDTH : (tile + 1) * WIDTH]
         if len(row) != WIDTH or (bytes(hashes), bytes(root)) != (b"".join(row), root_of(row)):
             yield Problem("tile_differs", "", "", (tile << 8 * (level + 1)) + 1, f"level {level}")
+
+
+# Building full tiles from the log. Positions never change, so it takes no lock. Two processes build the same tiles,
+# and the later one finds the row there. An older log enters the tree in the same steps. Each step is whole: a killed
+# process leaves no trace, and the next one goes on.
+
+MOST_TILES = 32
+"""Tiles of level 0 in one transaction: 8,192 events."""
+
+_SIZE = load_query("tlog", "size")
+_BUILT = load_query("tlog", "built")
+_GROWING_LEAVES = load_query("tlog", "leaves_between")
+_ROOTS = load_query("tlog", "roots_of_tiles")
+_ADD = load_query("tlog", "add_tile")
+
+
+class LogBroken(Exception):
+    """The log lacks some of its events, so there is no tree of it."""
+
+
+def grow_once(connection: Connection, most: int = MOST_TILES) -> bool:
+    """Build full tiles of the numbered events, at most so many of level 0. Returns whether there are more to build.
+
+    Raises LogBroken.
+    """
+    with connection.transaction():
+        [size] = connection.execute(_SIZE, prepare=True).fetchone() or (0,)
+        whole, built = size // WIDTH, _built(connection, 0)
+        upto = min(whole, built + most)
+        if built >= upto:
+            return False
+        rows = connection.execute(_GROWING_LEAVES, (built * WIDTH, upto * WIDTH)).fetchall()
+        _add(connection, 0, built, upto, [hash_leaf(leaf) for (leaf,) in rows])
+        _grow_above(connection, upto)
+        return bool(upto < whole)
+
+
+def grow(connection: Connection) -> None:
+    """Build every full tile of the numbered events. Raises LogBroken."""
+    while grow_once(connection):
+        pass
+
+
+def is_built(connection: Connection, size: int) -> bool:
+    """Whether every full tile of a tree of this size is built."""
+    return _built(connection, 0) >= size // WIDTH
+
+
+def _grow_above(connection: Connection, upto: int) -> None:
+    """Build the full tiles above so many of level 0."""
+    level = 1
+    while upto := upto // WIDTH:
+        built = _built(connection, level)
+        if built < upto:
+            rows = connection.execute(_ROOTS, (level - 1, built * WIDTH, upto * WIDTH)).fetchall()
+            _add(connection, level, built, upto, [root for (root,) in rows])
+        level += 1
+
+
+def _built(connection: Connection, level: int) -> int:
+    [count] = connection.execute(_BUILT, (level,), prepare=True).fetchone() or (0,)
+    return int(count)
+
+
+def _add(connection: Connection, level: int, first: int, upto: int, hashes: Sequence[bytes]) -> None:
+    """Add the full tiles of a level from their hashes. Raises LogBroken when some are missing."""
+    if len(hashes) != (upto - first) * WIDTH:
+        raise LogBroken(f"Hashes of level {level} are missing between tiles {first} and {upto}.")
+    for number in range(first, upto):
+        own = hashes[(number - first) * WIDTH : (number - first + 1) * WIDTH]
+        connection.execute(_ADD, (level, number, b"".join(own), root_of(own)), prepare=True)
+
+
+# The last checkpoint, kept outside of the database: a restored backup must not sign another history (G-169). It lies
+# beside the ledger of erasures, as `<ledger's name>.checkpoint`, and is on the disk before anybody is shown the
+# checkpoint. So it is never behind the view of outsiders.
+
+MOST_BYTES = 64 * 1024
+
+
+class Unreadable(Exception):
+    """The file is there and holds no checkpoint."""
+
+
+class CheckpointFile:
+    """The file beside a ledger."""
+
+    def __init__(self, ledger: Path) -> None:
+        self.path = ledger.with_suffix(".checkpoint")
+
+    def read(self) -> Checkpoint | None:
+        """Read the checkpoint. None where there is none. Raises Unreadable."""
+        try:
+            with self.path.open("rb") as file:
+                return parse_checkpoint(parse_note(file.read(MOST_BYTES)).text)
+        except FileNotFoundError:
+            return None
+        except (OSError, MalformedNote) as error:
+            raise Unreadable(f"{self.path} cannot be read as a checkpoint: {error}") from error
+
+    def write(self, note: str) -> None:
+        """Replace it, and have the new one on the disk before this returns. Raises OSError."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(note)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self.path)
+        except OSError:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise

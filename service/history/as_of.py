@@ -19,10 +19,10 @@ from projections.kernel import AnyProjection, Table
 from schemas.kernel.errors import InvalidField, InvalidPayloadDetails
 from schemas.kernel.shape import AS_OF
 from service.eventstore.declare.faults import StreamIsNewer
-from service.eventstore.history.audit import Difference, Report, count_rows, reported, unreported
 from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.read.stored import MAPPER, LogEvent, StreamEvent
 from service.eventstore.store import EventStore
+from service.history.audit import Difference, Report, count_rows, reported, unreported
 from service.sql import load_query
 from statemachines.kernel.machine import Rejection, StateMachine, Stream
 from statemachines.kernel.topics import UnknownTopic
@@ -35,9 +35,9 @@ PAGE_BYTES = 1024 * 1024
 """Bytes of payload of a page. An event that is larger is a page by itself."""
 
 BOUND = {
-    "r": load_query("eventstore/history", "bound_by_revision"),
-    "p": load_query("eventstore/history", "bound_by_position"),
-    "t": load_query("eventstore/history", "bound_by_time"),
+    "r": load_query("history", "bound_by_revision"),
+    "p": load_query("history", "bound_by_position"),
+    "t": load_query("history", "bound_by_time"),
 }
 """Where a stream ends by a unit, and the first revision after a mark. Parameters as `bounds` lays them out.
 
@@ -45,7 +45,7 @@ Without an event after the mark it is the next revision: one may commit before t
 """
 # A page ends before the event that would be too much. The database weighs one payload after the other, and none that is
 # left out comes here.
-_READ = load_query("eventstore/history", "page_before")
+_READ = load_query("history", "page_before")
 
 
 class MarkAhead(Rejection):
@@ -154,7 +154,7 @@ Connection = psycopg.Connection[Any]
 
 TABLE = "snapshots"
 
-_SNAPSHOTS = load_query("eventstore/history", "snapshots")
+_SNAPSHOTS = load_query("history", "snapshots")
 
 
 def check_snapshots(

@@ -15,10 +15,10 @@ import msgspec
 import psycopg
 
 from schemas.runs.proof import ProofEvent, ProofHead, ProofLink, ProofStream
-from service.eventstore.history.audit import envelope_of
 from service.eventstore.read.reader import AsyncConnection
 from service.eventstore.read.stored import LogEvent
 from service.eventstore.store import EventStore
+from service.history.audit import envelope_of
 from service.sql import load_query
 
 StreamName = tuple[str, str]
@@ -31,8 +31,8 @@ NAMING = frozenset(
 NAMING_LISTS = frozenset({"expired", "cancelled"})
 """Members that list streams: the requests whose lapse ended a review."""
 
-_HEADS = load_query("eventstore/history", "heads_asked")
-_EVENTS = load_query("eventstore/history", "events_asked")
+_HEADS = load_query("history", "heads_asked")
+_EVENTS = load_query("history", "events_asked")
 
 
 class StreamMissing(LookupError):
@@ -123,8 +123,8 @@ def names_in(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 # How far a log goes, in one line: what a copy of it is compared by.
 
-_COUNTS = load_query("eventstore/history", "counts")
-_EXTENT_HEADS = load_query("eventstore/history", "heads_in_order")
+_COUNTS = load_query("history", "counts")
+_EXTENT_HEADS = load_query("history", "heads_in_order")
 
 
 class Extent(NamedTuple):

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from service.eventstore.connect.connection import connect
 from service.eventstore.declare.commands import Answer, Unit
-from service.eventstore.history import folding as fold_digest_module
-from service.eventstore.history import rebuild as rebuild_module
-from service.eventstore.history.audit import Difference, check_projection
-from service.eventstore.history.folding import RowDigest, fold_digest, fold_history, source_of, uncollected
-from service.eventstore.history.rebuild import RebuildRunning, rebuild, receipt_command
 from service.eventstore.log.sequencer import Sequencer, sequence_all
 from service.eventstore.store import EventStore
+from service.history import folding as fold_digest_module
+from service.history import rebuild as rebuild_module
+from service.history.audit import Difference, check_projection
+from service.history.folding import RowDigest, fold_digest, fold_history, source_of, uncollected
+from service.history.rebuild import RebuildRunning, rebuild, receipt_command
 from service.registry import registry
 from statemachines import audit as rebuilds
 from statemachines.audit import ProjectionRebuilt
@@ -464,7 +464,7 @@ def test_folding_in_pages_is_folding(bench: Bench, sql: Sql, monkeypatch: pytest
     whole = list(fold_history(sql, TOYS))
     assert [folded.name[1] for folded in whole] == sorted(f"toy_{n}" for n in range(12))
     for page in (1, 2, 3, 5):
-        monkeypatch.setattr("service.eventstore.history.folding.PAGE", page)
+        monkeypatch.setattr("service.history.folding.PAGE", page)
         assert list(fold_history(sql, TOYS)) == whole
         assert list(fold_history(sql, TOYS, ("proj_a", "toy_3"))) == whole[whole.index(_named(whole, "toy_3")) + 1 :]
 

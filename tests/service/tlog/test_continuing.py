@@ -8,10 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.eventstore.tree.continuing import NothingToContinue, continue_log
-from service.eventstore.tree.reading import latest_checkpoint
-from service.eventstore.tree.standing import Verdict
-from tests.service.eventstore.test_tree import forked, restored
+from service.tlog.signing import NothingToContinue, Verdict, continue_log
+from service.tlog.tree import latest_checkpoint
+from tests.service.tlog.test_tree import forked, restored
 from tests.support.trees import fill, sign_all, signer_at
 
 Sql = psycopg.Connection[Any]

@@ -13,9 +13,9 @@ import pytest_asyncio
 from schemas.runs.proof import ProofLink
 from scripts import verify_proof
 from service.eventstore.connect.connection import connect
-from service.eventstore.history.bundle import StreamMissing, bundle, names_in, read_bundle, snapshot
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.store import EventStore
+from service.history.bundle import StreamMissing, bundle, names_in, read_bundle, snapshot
 from service.registry import machines, registry
 from tests.golden.test_events import shortest_history
 from tests.support.proofs import (

@@ -12,18 +12,19 @@ from psycopg import sql
 
 from projections.kernel import AnyProjection
 from service.eventstore.connect.facts import NOW_SECONDS
-from service.eventstore.declare.codec import (
+from service.eventstore.read.recorder import FencedRecorder
+from service.eventstore.read.stored import (
     CHAIN_START,
+    MAPPER,
     EventEnvelope,
+    LogEvent,
     canonical,
     hash_chain,
     hash_leaf,
     hash_payload,
     microseconds,
 )
-from service.eventstore.history.folding import Folded, fold_history, keep_to_the_index
-from service.eventstore.read.recorder import FencedRecorder
-from service.eventstore.read.stored import MAPPER, LogEvent
+from service.history.folding import Folded, fold_history, keep_to_the_index
 from service.sql import load_query
 from statemachines.kernel.topics import UnknownTopic
 
@@ -32,7 +33,7 @@ Connection = psycopg.Connection[Any]
 Report = Callable[[int, int], None]
 """Takes how much of long work is done, and how much there is."""
 _ROWS_A_REPORT = 1_000
-_PURGING = load_query("eventstore/history", "purging")
+_PURGING = load_query("history", "purging")
 
 ERASURE = "deletion.purging_began.v1"
 """The topic of the erasure event: its payload names in `scope_id` the scope whose payloads may be gone."""
@@ -105,20 +106,20 @@ def envelope_of(event: LogEvent) -> EventEnvelope:
 
 # Each names the first event that is wrong; where there is none, "revision" is the position.
 _LOG_CHECKS = {
-    "log_has_no_size": load_query("eventstore/history", "log_has_no_size"),
-    "log_has_holes": load_query("eventstore/history", "log_has_holes"),
-    "log_ends_early": load_query("eventstore/history", "log_ends_early"),
-    "log_exceeds_its_size": load_query("eventstore/history", "log_exceeds_its_size"),
-    "reader_ahead_of_log": load_query("eventstore/history", "reader_ahead_of_log"),
-    "queue_names_no_event": load_query("eventstore/history", "queue_names_no_event"),
-    "event_not_in_log": load_query("eventstore/history", "event_not_in_log"),
-    "event_not_in_project": load_query("eventstore/history", "event_not_in_project"),
-    "event_twice_in_log": load_query("eventstore/history", "event_twice_in_log"),
-    "log_names_no_event": load_query("eventstore/history", "log_names_no_event"),
-    "log_order_broken": load_query("eventstore/history", "log_order_broken"),
+    "log_has_no_size": load_query("history", "log_has_no_size"),
+    "log_has_holes": load_query("history", "log_has_holes"),
+    "log_ends_early": load_query("history", "log_ends_early"),
+    "log_exceeds_its_size": load_query("history", "log_exceeds_its_size"),
+    "reader_ahead_of_log": load_query("history", "reader_ahead_of_log"),
+    "queue_names_no_event": load_query("history", "queue_names_no_event"),
+    "event_not_in_log": load_query("history", "event_not_in_log"),
+    "event_not_in_project": load_query("history", "event_not_in_project"),
+    "event_twice_in_log": load_query("history", "event_twice_in_log"),
+    "log_names_no_event": load_query("history", "log_names_no_event"),
+    "log_order_broken": load_query("history", "log_order_broken"),
 }
 
-_DAMAGED = load_query("eventstore/history", "damaged")
+_DAMAGED = load_query("history", "damaged")
 
 
 def check_event(event: LogEvent, previous_chain: bytes) -> str | None:

@@ -14,16 +14,16 @@ from eventsourcing.persistence import EventStore as LibraryStore
 
 from projections.kernel import projection
 from service.eventstore.declare.commands import Answer, Unit
-from service.eventstore.history.as_of import Mark, Past
-from service.eventstore.history.audit import check_history, check_projection
-from service.eventstore.history.bundle import bundle
-from service.eventstore.history.rebuild import rebuild
 from service.eventstore.library import AddressedDatastore
 from service.eventstore.log.sequencer import sequence_all
 from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.read.stored import MsgspecMapper, exported
 from service.eventstore.state.unit import Registry
 from service.eventstore.store import EventStore
+from service.history.as_of import Mark, Past
+from service.history.audit import check_history, check_projection
+from service.history.bundle import bundle
+from service.history.rebuild import rebuild
 from statemachines.kernel.machine import Recorded, StateMachine, Stream, replay, transition_table
 from tests.support import toy
 from tests.support.toy import TOY, TOYS, Status, Toy, ToyBumped, ToyClosed, ToyOpened, command, simple_bump, toy_stream

@@ -12,9 +12,9 @@ import pytest
 
 from service.eventstore.connect.connection import Connection
 from service.eventstore.log.sequencer import Sequencer
-from service.eventstore.tree import signing as notaries
-from service.eventstore.tree.reading import latest_checkpoint
-from service.eventstore.tree.signing import Notary
+from service.tlog import signing as notaries
+from service.tlog.signing import Notary
+from service.tlog.tree import latest_checkpoint
 from tests.support.trees import fill, signer_at
 
 Sql = psycopg.Connection[Any]

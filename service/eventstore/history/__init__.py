@@ -1,1 +1,0 @@
-"""What is made of stored events: checks, folds, rebuilds, bundles, and rows as they were."""
