@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
+from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import Closed, Epoch
 
 MOST_DAYS = 30
@@ -74,6 +75,8 @@ class AlertCreated(Alert, frozen=True, kw_only=True):
 
 class ScheduledAlert(Alert, frozen=True, kw_only=True):
     """An alert with the time of its next evaluation and its delay."""
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="last_value")
 
     evaluation_due_at: Epoch
     late_seconds: Annotated[int, Meta(ge=0)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from schemas.kernel import patterns
+from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import SAFE_INTEGER, Closed, Epoch, EvidenceSource, Identifier, SafeEpoch
 
 # What every answered question has: columns beside its rows, what it rests on, and how fresh that is (G-065, G-152).
@@ -123,6 +124,8 @@ class EventName(msgspec.Struct, frozen=True, kw_only=True):
     `unique_users` is null for a name with too many rows to count people in. Ask for fewer days then.
     """
 
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="event")
+
     event: str
     row_count: int
     unique_users: int | None
@@ -149,6 +152,8 @@ class EventNames(msgspec.Struct, frozen=True, kw_only=True):
 class PropertyKey(msgspec.Struct, frozen=True, kw_only=True):
     """A key of an event's properties with its rows and the JSON types of its values."""
 
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="event key types")
+
     event: str
     key: str
     row_count: int
@@ -162,6 +167,8 @@ class PropertyKeys(msgspec.Struct, frozen=True, kw_only=True):
     false for a window with an earlier start, and for one with a day of more than 5,000 keys or a key of more than 160
     characters.
     """
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="events")
 
     project_id: str
     window_days: int

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
 from schemas.kernel import patterns
+from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import PageQuery
 
 Environment = Annotated[str, Meta(min_length=1, max_length=160)]
@@ -56,6 +57,8 @@ class DeployAccepted(msgspec.Struct, frozen=True):
 
 class DeployRecord(msgspec.Struct, frozen=True):
     """A deploy as members see it. `trusted` is true only for a CI credential."""
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="version environment sha branch message source")
 
     id: str
     deploy_id: str

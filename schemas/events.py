@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
+from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import SAFE_INTEGER
 
 MOST_EVENTS = 200
@@ -32,6 +33,8 @@ class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     An erased payload is null, and so is its salt. The envelope still proves itself.
     """
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="payload")
 
     position: Annotated[int, Meta(ge=1)]
     project_id: str

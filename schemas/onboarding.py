@@ -8,11 +8,12 @@ plans stay readable.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from msgspec import Meta
 
 from schemas.kernel import patterns
+from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import SAFE_INTEGER, Closed, Identifier, SafeEpoch
 
 # Wire contract of an onboarding's plan, part by part, and the forms that its texts and numbers have.
@@ -103,6 +104,8 @@ class ErrorObservation(Closed, frozen=True, tag_field="kind", tag="error"):
 
 class HistoricalEvidence(Closed, frozen=True):
     """The audited window of provider history, never proof of current placement (R-ONB-12 to R-ONB-15)."""
+
+    PROVENANCE: ClassVar[Origins] = origins(provider="observations")
 
     status: Literal["historically_observed"]
     source: Literal["provider_cloud"]
@@ -200,6 +203,8 @@ class SatisfiedProofSession(Closed, frozen=True):
 class AnalyticsReceipt(Closed, frozen=True):
     """One milestone seen under the session's marker."""
 
+    PROVENANCE: ClassVar[Origins] = origins(provider="observed_properties row_count")
+
     event: Name
     provider_boundary: Boundary
     required_properties: tuple[PropertyName, ...]
@@ -209,6 +214,8 @@ class AnalyticsReceipt(Closed, frozen=True):
 
 class ErrorReceipt(Closed, frozen=True):
     """The safe error seen under the session's marker."""
+
+    PROVENANCE: ClassVar[Origins] = origins(provider="observed_context row_count")
 
     marker: Name
     provider_boundary: Boundary

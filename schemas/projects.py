@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
 from schemas.kernel import patterns
+from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import Closed, DefaultLevel, Epoch, EvidenceSource, RequiredEvidence
 
 # Wire contracts of projects and their DSN (R-PROJ, G-023, G-026).
@@ -313,6 +314,8 @@ class NotKept(msgspec.Struct, frozen=True, kw_only=True):
 
 class LatestLog(msgspec.Struct, frozen=True, kw_only=True):
     """The newest record of a level below `error`. Its message is cut to 200 characters."""
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="level message")
 
     level: LogLevel
     message: str

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
+from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import Closed, Epoch, PageQuery
 
 # Wire contracts of a project's team at the provider, and of its session replay (R-PROJ-14, R-PRV-01, G-094).
@@ -58,6 +59,8 @@ class ReplayConfigured(msgspec.Struct, frozen=True, kw_only=True):
 class ReplayStanding(msgspec.Struct, frozen=True, kw_only=True):
     """The state of session replay. `ready`: the provider has confirmed the settings."""
 
+    PROVENANCE: ClassVar[Origins] = origins(provider="status replay last_recording_at")
+
     project_id: str
     status: TeamStatus
     replay: ReplayState
@@ -81,6 +84,8 @@ class FeatureFlag(msgspec.Struct, frozen=True, kw_only=True):
 
 class FeatureFlagList(msgspec.Struct, frozen=True, kw_only=True):
     """A page of flags. Nothing here changes one."""
+
+    PROVENANCE: ClassVar[Origins] = origins(provider="feature_flags")
 
     project_id: str
     feature_flags: list[FeatureFlag]
@@ -116,6 +121,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
 class ExperimentList(msgspec.Struct, frozen=True, kw_only=True):
     """A page of experiments."""
+
+    PROVENANCE: ClassVar[Origins] = origins(provider="experiments")
 
     project_id: str
     experiments: list[Experiment]
@@ -185,6 +192,8 @@ class SurveyStat(msgspec.Struct, frozen=True, kw_only=True):
 class SurveyList(msgspec.Struct, frozen=True, kw_only=True):
     """A page of surveys. With `survey_id` also its responses, newest first, and its stats."""
 
+    PROVENANCE: ClassVar[Origins] = origins(provider="surveys stats", telemetry="responses")
+
     project_id: str
     surveys: list[Survey]
     count: int
@@ -209,6 +218,8 @@ class SessionRecording(msgspec.Struct, frozen=True, kw_only=True):
 
 class SessionRecordingList(msgspec.Struct, frozen=True, kw_only=True):
     """A page of recordings, newest first. Without a provider it is empty, and `next_action` says what to do."""
+
+    PROVENANCE: ClassVar[Origins] = origins(provider="session_recordings")
 
     project_id: str
     session_recordings: list[SessionRecording]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from schemas.analytics import Column, Evidence, Freshness
 from schemas.kernel import patterns
+from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import Closed, Epoch
 
 MAX_PUBLIC_ROWS = 1_000
@@ -72,6 +73,8 @@ class PublicationRevoked(msgspec.Struct, frozen=True, kw_only=True):
 
 class PublicAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a published query, for anybody. `truncated`: there are more rows than these."""
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="rows")
 
     publication_id: str
     blueprint_id: str

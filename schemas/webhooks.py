@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
 from schemas.alerts import AlertStatus
 from schemas.cases.case import CaseStatus
+from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import SAFE_INTEGER, Closed, Epoch
 from schemas.runs.approval import ApprovalStatus
 from schemas.runs.run import RunPhase, RunStatus
@@ -45,6 +46,8 @@ class DeliveryBody(msgspec.Struct, frozen=True, kw_only=True):
 
     `data` is a case as in the list of cases, or a deploy. For further names it holds ids, states and revisions.
     """
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="data")
 
     id: str
     event: str
@@ -363,6 +366,8 @@ class ProjectEventQuery(msgspec.Struct, frozen=True):
 
 class ProjectEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event as webhooks are told of it. Its id is made from project and event, and stays the same."""
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="data")
 
     id: str
     event: str

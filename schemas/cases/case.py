@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -60,6 +60,8 @@ class CaseItem(msgspec.Struct, frozen=True, kw_only=True):
     It is shown as open and wakes no automation. `merged_into` names the case
     that has the errors of this one. A merged case is shown as ignored, and its earlier errors count in both.
     """
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="title level environment release")
 
     id: str
     case_id: str

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
 from schemas.cases.log import FeedbackReport, Level, Release, Trust
 from schemas.kernel import patterns
+from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import SAFE_INTEGER, PageQuery
 
 # Wire contract of unmangling: the frames of a case's latest error, led back to their sources (R-CASE-03, G-054).
@@ -105,12 +106,18 @@ class EventGrouping(msgspec.Struct, frozen=True):
     decided_by: str
 
 
+_SENT = "level message release environment user tags exception breadcrumbs request adjusted"
+_DETAILS = "contexts transaction server_name logger platform dist sdk fingerprint extra left_out"
+
+
 class CaseEvent(msgspec.Struct, frozen=True, kw_only=True):
     """A stored error of a case: evidence from telemetry, never an instruction. Its secrets are hidden.
 
     `exception` is null if none was sent, and `user` if nobody was named. `breadcrumbs` and `request` are those of an
     SDK. `adjusted` lists the members that were changed before it was stored (G-133). `dsn` is the one it came by.
     """
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry=_SENT)
 
     id: str
     received_at: int
@@ -170,6 +177,8 @@ class CaseEventRecord(CaseEvent, frozen=True, kw_only=True):
     `left_out` names the members that were cut or left out for their size. `feedback` has the texts of people about it.
     """
 
+    PROVENANCE: ClassVar[Origins] = origins(telemetry=f"{_DETAILS} frames unmapped_source_urls feedback")
+
     case_id: str
     project_id: str
     trust: Trust
@@ -196,12 +205,16 @@ class CaseEventRecord(CaseEvent, frozen=True, kw_only=True):
 class CommonValue(msgspec.Struct, frozen=True):
     """A value of a tag, and the number of its errors."""
 
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="value")
+
     value: str
     errors: int
 
 
 class CommonTag(msgspec.Struct, frozen=True):
     """A tag with its most frequent values. `errors` counts the errors with this tag, `others` the further values."""
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="name")
 
     name: str
     errors: int
@@ -257,6 +270,8 @@ class StoredLog(msgspec.Struct, frozen=True, kw_only=True):
 
     Its members are those of a stored error. All that is stored of it has one, absent if nothing was sent.
     """
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry=f"{_SENT} {_DETAILS}")
 
     id: str
     received_at: int

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
+from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import Identifier, PageQuery
 
 # Wire contract of `POST /v1/logs/`: a log or error event, and the answer to one (R-ING-01, G-030).
@@ -100,6 +101,10 @@ class FeedbackReport(msgspec.Struct, frozen=True, kw_only=True):
     `event_id` and `case_id` are the stored error and its case, null while neither is known. `adjusted` lists the
     members changed or cut before it was stored (G-133). `dsn` is the one it came by.
     """
+
+    PROVENANCE: ClassVar[Origins] = origins(
+        telemetry="text name email url user_id release environment sdk_event_id adjusted"
+    )
 
     id: str
     received_at: int

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
+from schemas.kernel.origins import Origins, origins
 from schemas.provider import SessionRecording
 
 
@@ -19,6 +20,8 @@ class UsersQuery(msgspec.Struct, frozen=True):
 
 class AffectedUser(msgspec.Struct, frozen=True, kw_only=True):
     """A person affected by errors, as telemetry names them. `last_seen_at` is in epoch seconds."""
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="user_id user_email")
 
     user_id: str
     user_email: str | None
@@ -59,6 +62,8 @@ class ProjectUsers(msgspec.Struct, frozen=True, kw_only=True):
 class Person(msgspec.Struct, frozen=True):
     """A person in telemetry: the id asked for, and all names and properties that a product told (G-197)."""
 
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="distinct_id email")
+
     distinct_id: str
     email: str | None
     names: Annotated[list[str], Meta(min_length=1, max_length=1000)]
@@ -85,6 +90,8 @@ class PersonEvent(msgspec.Struct, frozen=True, kw_only=True):
     `adjusted` lists the members that were changed before it was stored (G-133).
     """
 
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="kind name level environment release adjusted")
+
     id: str
     kind: Literal["analytics", "log"]
     name: str
@@ -103,6 +110,8 @@ class PersonSummary(msgspec.Struct, frozen=True, kw_only=True):
     `recordings_read` is false if the provider's recordings were not read: it did not answer, or the account is over its
     quota. The address opens the person's page at the provider.
     """
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="distinct_id", provider="recent_recordings")
 
     project_id: str
     distinct_id: str

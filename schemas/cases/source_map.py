@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
 from schemas.kernel import patterns
+from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import PageQuery
 
 MAX_MAP_BYTES = 32 * 1024 * 1024
@@ -40,6 +41,8 @@ class UploadSourceMapQuery(msgspec.Struct, frozen=True):
 
 class SourceMap(msgspec.Struct, frozen=True, kw_only=True):
     """A stored file. `size` counts the bytes as sent and `sha256` is their hash. `stored_at` is in epoch seconds."""
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="debug_id release source_url")
 
     id: str
     kind: SourceMapKind

@@ -4,6 +4,10 @@ An answer that a runner is handed has a last member `origins`: JSON Pointer -> o
 below it. Pointers never overlap. An object inside that has `origins` of its own is described by those. The map is the
 same for every answer of a type, so it is declared beside the type, and a type that leaves a member out stops the start.
 
+Other types have no such member. A class variable `PROVENANCE`, inherited by subclasses, names their members from others
+than the service. All else in them is its own: its counts and decisions, and the texts of members of a project. Only a
+type with texts from elsewhere needs that variable (G-168).
+
 When one member may come from two places, the less trusted one is told: a run's reason may be its runner's. The map in
 an answer names only members that are in it; the one in the schema names all that there may be.
 """
@@ -24,7 +28,13 @@ Origin = Literal["server_fact", "provider_read", "untrusted_telemetry", "runner_
 """What the service knows or decided; what it or a trusted CI read at a provider; what a product sent; what a runner
 wrote or chose."""
 Origins = dict[str, Origin]
+SERVER: Origin = "server_fact"
+PROVIDER: Origin = "provider_read"
+TELEMETRY: Origin = "untrusted_telemetry"
+RUNNER: Origin = "runner_output"
 WORD = "x-origins"
+WIRE = "schemas"
+"""The package of the wire contracts."""
 _SAID = (
     "JSON Pointer -> origin of that member and of all members below it. An object with its own origins is described by "
     "those."
@@ -43,16 +53,24 @@ def origins(
 ) -> Origins:
     """Make a map of member names, apart by spaces, and of maps for members that are objects of several origins."""
     named: tuple[tuple[Origin, str], ...] = (
-        ("server_fact", server),
-        ("provider_read", provider),
-        ("untrusted_telemetry", telemetry),
-        ("runner_output", runner),
+        (SERVER, server),
+        (PROVIDER, provider),
+        (TELEMETRY, telemetry),
+        (RUNNER, runner),
     )
     pairs = [(f"/{name}", origin) for origin, names in named for name in names.split()]
     for member, inner in (below or {}).items():
         pairs += [(f"/{member}{pointer}", origin) for pointer, origin in inner.items()]
     assert len({pointer for pointer, _ in pairs}) == len(pairs), "a member has two origins"
     return dict(pairs)
+
+
+def provenance(kind: type[msgspec.Struct]) -> Origins | None:
+    """Return the origins of a type without `origins`. None: the type is no wire contract, so nothing is known of it."""
+    if not kind.__module__.startswith(f"{WIRE}."):
+        return None
+    declared: list[Origins] = [vars(one).get("PROVENANCE", {}) for one in reversed(kind.__mro__)]
+    return {pointer: origin for one in declared for pointer, origin in one.items()}
 
 
 def told(declared: Origins) -> Meta:

@@ -6,11 +6,12 @@ they are complete and as they were written.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import Closed
 from schemas.runs.approval import Branch, HeadSha, MergeMethod, Path
 from schemas.runs.run import HttpsUrl, PrNumber, Run
@@ -33,6 +34,8 @@ class ProofEvent(msgspec.Struct, frozen=True, kw_only=True):
     `recorded_at` counts microseconds since the epoch, as the leaf hash does. `position` is the place in
     the log of all streams, null for a new event without one. No hash of the stream covers it.
     """
+
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="payload")
 
     project_id: str
     stream_id: str

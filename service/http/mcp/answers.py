@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.kernel.origins import Origins
+from schemas.kernel.origins import SERVER, Origins
 from service.auth.refusals import InvalidPayload
 from service.http.edge.answer.reply import JSON
 from service.http.mcp.origins import least_trusted
-from service.http.mcp.written import SERVER
 
 Json = dict[str, Any]
 

@@ -14,9 +14,18 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from schemas.kernel.origins import Origin, Origins, declared_origins, options
+from schemas.kernel.origins import (
+    PROVIDER,
+    RUNNER,
+    SERVER,
+    TELEMETRY,
+    Origin,
+    Origins,
+    declared_origins,
+    options,
+    provenance,
+)
 from service.http.edge.declare.operations import Operation
-from service.http.mcp.written import OWN, PROVIDER, RUNNER, SERVER, TELEMETRY, WRITTEN
 
 TRUST: tuple[Origin, ...] = (SERVER, PROVIDER, RUNNER, TELEMETRY)
 """From the most to the least trusted."""
@@ -68,17 +77,15 @@ def _of_one(kind: Any, above: tuple[type, ...], missing: set[str] | None) -> Tre
 
 
 def _members(kind: type[msgspec.Struct], above: tuple[type, ...], missing: set[str] | None) -> dict[str, Tree]:
-    """The trees of the members of a shape: as it tells itself, as it is declared here, else as the shape of each."""
+    """The trees of the members of a shape: as it tells itself, as it is declared, else as the shape of each."""
     told = declared_origins(kind)
-    if told is not None:
-        known = _nested(told)
-    else:
-        if kind.__name__ not in OWN and kind.__name__ not in WRITTEN:
-            if missing is not None:
-                missing.add(kind.__name__)
-            return {"*": TELEMETRY}
-        written = WRITTEN.get(kind.__name__, {})
-        known = {name: origin for origin, names in written.items() for name in names.split()}
+    if told is None:
+        told = provenance(kind)
+    if told is None:
+        if missing is not None:
+            missing.add(kind.__name__)
+        return {"*": TELEMETRY}
+    known = _nested(told)
     return {
         field.encode_name: known[field.encode_name] if field.encode_name in known else _tree(field.type, above, missing)
         for field in msgspec.structs.fields(kind)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from schemas.kernel.origins import SERVER
 from service.auth.refusals import InvalidPayload
 from service.http.edge.answer.errors import encode_failure, failure_of
 from service.http.edge.declare.call import Call
@@ -15,7 +16,6 @@ from service.http.mcp.calling import CURSOR, ask, asked_of
 from service.http.mcp.kit import Kit, kit_for
 from service.http.mcp.searching import ReadIndex
 from service.http.mcp.tools import DESCRIBE, FIND, FOUND, MOST_FOUND, READ
-from service.http.mcp.written import SERVER
 from statemachines.kernel.machine import Rejection
 
 Json = dict[str, Any]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import msgspec
 import pytest
 
 from schemas.cases.event import CaseEventRecord, StoredLog
-from schemas.kernel.origins import declared_origins
+from schemas.kernel.origins import PROVIDER, RUNNER, SERVER, TELEMETRY, declared_origins, options, provenance
 from service.http.edge.declare.operations import Operation
 from service.http.edge.routes import all_endpoints, bind
 from service.http.mcp.origins import TRUST, least_trusted, origins_of, undeclared
 from service.http.mcp.reach import READABLE, READERS, is_readable
 from service.http.mcp.tools import COMMANDS
-from service.http.mcp.written import OWN, PROVIDER, RUNNER, SERVER, TELEMETRY, WRITTEN
 
 SHOWN = {bound.name: bound.operation for bound in bind(all_endpoints()) if is_readable(bound) or bound.name in COMMANDS}
 
@@ -29,7 +28,7 @@ class Outer(msgspec.Struct):
 
 @pytest.mark.parametrize("name", sorted(SHOWN))
 def test_every_shape_that_is_shown_was_looked_at(name: str) -> None:
-    """Who adds one says who writes its members."""
+    """No answer holds an object that is no wire contract."""
     kinds = [kind for kind in SHOWN[name].responses.values() if kind is not None]
     assert set().union(*map(undeclared, kinds)) == set()
 
@@ -40,18 +39,59 @@ def test_what_nobody_declared_is_not_trusted() -> None:
     assert undeclared(Outer) == {"Outer"}
 
 
-def test_a_shape_is_declared_once_with_members_that_it_has() -> None:
-    """In one of the two tables, and only where it does not tell its origins itself."""
-    assert OWN & WRITTEN.keys() == set()
-    kinds = {kind.__name__: kind for kind in _below(msgspec.Struct) if kind.__module__.startswith("schemas.")}
-    for name, written in WRITTEN.items():
-        members = {field.encode_name for field in msgspec.structs.fields(kinds[name])}
-        assert {member for names in written.values() for member in names.split()} <= members, name
-    assert [name for name in (*OWN, *WRITTEN) if declared_origins(kinds[name]) is not None] == []
+def test_a_shape_declares_members_that_it_has() -> None:
+    """And only where it does not tell its origins itself."""
+    assert {kind.__name__ for kind in WIRE if not provenance(kind).keys() <= _pointers(kind)} == set()
+    assert [kind for kind in WIRE if declared_origins(kind) is not None and "PROVENANCE" in vars(kind)] == []
+
+
+def test_a_text_of_others_is_declared_wherever_it_is_shown() -> None:
+    """A new shape with a member of the same name as a declared one says where its text comes from."""
+    known = {pointer for kind in WIRE for pointer in provenance(kind)} - {f"/{word}" for word in ALSO_OURS.split()}
+    shown = set().union(*(_shapes(kind) for one in SHOWN.values() for kind in one.responses.values()))
+    silent = {kind for kind in shown if declared_origins(kind) is None}
+    missing = {(kind.__name__, text) for kind in silent for text in (_texts(kind) & known) - provenance(kind).keys()}
+    assert missing == set()
 
 
 def _below(kind: Any) -> list[Any]:
     return [one for inner in kind.__subclasses__() for one in (inner, *_below(inner))]
+
+
+def _pointers(kind: Any) -> set[str]:
+    return {f"/{field.encode_name}" for field in msgspec.structs.fields(kind)}
+
+
+def _texts(kind: Any) -> set[str]:
+    """The members of a shape with words of somebody, or a list or an object of them."""
+    return {f"/{field.encode_name}" for field in msgspec.structs.fields(kind) if any(map(_free, options(field.type)))}
+
+
+def _free(kind: Any) -> bool:
+    if get_origin(kind) in {list, tuple, dict}:
+        return any(_free(one) for inner in get_args(kind) for one in options(inner))
+    return kind is str or kind is Any
+
+
+def _shapes(kind: Any) -> set[Any]:
+    """All objects in an answer, but those of which a declaration above tells the origin."""
+    found: set[Any] = set()
+    left = [kind]
+    while left:
+        for one in options(left.pop()):
+            left += get_args(one) if get_origin(one) in {list, tuple, dict} else ()
+            if isinstance(one, type) and issubclass(one, msgspec.Struct) and one not in found:
+                found.add(one)
+                silent = () if declared_origins(one) is not None else msgspec.structs.fields(one)
+                left += [field.type for field in silent if f"/{field.encode_name}" not in provenance(one)]
+    return found
+
+
+WIRE = [kind for kind in _below(msgspec.Struct) if kind.__module__.startswith("schemas.")]
+ALSO_OURS = (
+    "email environment event events fingerprint kind message name release source status tags title url user_id version"
+)
+"""Words for texts of the service and of members too."""
 
 
 def test_a_read_of_people_and_one_of_runners_tell_the_same() -> None:
