@@ -7,12 +7,19 @@ tells the size of its content.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import zstandard
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+__all__ = ["LARGEST", "PACKED_FROM", "pack", "unpack", "unpack_frame", "unpacked_size", "zstd"]
 
 PACKED_FROM = 1024
 """Bytes of JSON text from which on it is packed."""
@@ -32,19 +39,29 @@ def pack(value: Mapping[str, Any]) -> bytes | None:
     try:
         compressor = _own.compressor
     except AttributeError:
-        compressor = _own.compressor = zstandard.ZstdCompressor(level=_LEVEL)
-    packed: bytes = compressor.compress(text)
+        compressor = _own.compressor = zstd.ZstdCompressor(level=_LEVEL)
+    packed: bytes = compressor.compress(text, zstd.ZstdCompressor.FLUSH_FRAME)
     return packed
 
 
 def unpack(packed: bytes) -> dict[str, Any]:
-    """Return the object that was packed. Raises zstandard.ZstdError and msgspec.DecodeError for anything else."""
-    if not 0 <= zstandard.frame_content_size(packed) <= LARGEST:
-        raise zstandard.ZstdError("The frame does not tell a size that a record may have.")
-    value: dict[str, Any] = msgspec.json.decode(zstandard.ZstdDecompressor().decompress(packed), type=dict[str, Any])
+    """Return the object that was packed. Raises zstd.ZstdError and msgspec.DecodeError for anything else."""
+    size = zstd.get_frame_info(packed).decompressed_size
+    if size is None or size > LARGEST:
+        raise zstd.ZstdError("The frame does not tell a size that a record may have.")
+    value: dict[str, Any] = msgspec.json.decode(unpack_frame(packed, size), type=dict[str, Any])
     return value
+
+
+def unpack_frame(packed: bytes, most: int) -> bytes:
+    """Decompress one whole frame. Raises zstd.ZstdError for another one, or one of more than `most` bytes."""
+    frame = zstd.ZstdDecompressor()
+    content = frame.decompress(packed, most)
+    if not frame.eof:
+        raise zstd.ZstdError("The frame is cut off, or its content is too large.")
+    return content
 
 
 def unpacked_size(packed: bytes) -> int:
     """How many bytes of text unpack would make, by its frame. 0 if the frame gives no size."""
-    return max(zstandard.frame_content_size(packed), 0)
+    return zstd.get_frame_info(packed).decompressed_size or 0

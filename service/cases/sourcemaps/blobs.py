@@ -16,12 +16,12 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import psycopg
 import structlog
-import zstandard
 
 from service.auth.refusals import ServiceUnavailable
 from service.eventstore.connect.facts import NOT_WRITTEN, AsyncConnection, Facts
 from service.eventstore.store import EventStore
 from service.ids import new_id
+from service.packing import unpack_frame, zstd
 from service.sql import load_query
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
@@ -137,14 +137,14 @@ async def keep_verdict(facts: Facts, project_id: str, blob_id: str, source_blob_
 def unpack(content: bytes, most: int) -> bytes:
     """Decompress a piece. Raises ValueError for one of more than `most` bytes."""
     try:
-        return zstandard.ZstdDecompressor().decompress(content, max_output_size=most)
-    except zstandard.ZstdError as error:
+        return unpack_frame(content, most)
+    except zstd.ZstdError as error:
         raise ValueError(str(error)) from error
 
 
 def pack(content: bytes) -> bytes:
     """Compress a piece."""
-    return zstandard.ZstdCompressor(level=3).compress(content)
+    return zstd.compress(content, level=3)
 
 
 def _pack(hear: Callable[[bytes], object], piece: bytes) -> bytes:

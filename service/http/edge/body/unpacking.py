@@ -1,8 +1,8 @@
 """Bodies with a content coding: unpacked on the routes of telemetry, never beyond a limit (threat 20, G-142, G-206).
 
-SDKs pack what they send. A packed body says nothing that can be believed about how large it is, so it is given up at
-the first byte beyond the limit: what a small one can cost is what a large one may cost, whatever its ratio. A body is
-unpacked a piece at a time, so that one of any size takes no more memory than a piece.
+SDKs pack their requests. No packed body is believed about its size. Unpacking ends at the first byte beyond the limit,
+so a small body costs no more than a large one may, at any ratio. A body is unpacked a piece at a time. It takes no more
+memory than a piece.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from io import BytesIO
 from typing import Protocol
 
 import brotli
-import zstandard
 
 from service.auth.refusals import InvalidPayload
 from service.fairness.offload import LARGE, Apart
@@ -23,9 +22,10 @@ from service.http.edge.answer.errors import PayloadTooLarge, UnsupportedMediaTyp
 from service.http.edge.body.room import Room
 from service.http.edge.declare.headers import Head
 from service.http.edge.declare.operations import Operation
+from service.packing import zstd
 
-MAX_WINDOW = 8 * 1024 * 1024
-"""Bytes that a zstd body may ask its reader to look back on; RFC 8878 recommends to support as many."""
+WINDOW_LOG = 23
+"""A zstd body may ask its reader to look back on 2**23 bytes (8 MiB). RFC 8878 recommends to support as many."""
 
 MAX_MEMBERS = 16
 """Packed pieces that one body may be put together from."""
@@ -34,19 +34,14 @@ PIECE = 128 * 1024
 """Bytes that come out of a body together."""
 
 _PACKED_PIECE = 64 * 1024  # bytes of a packed body that are read together
-_MOST_EMPTY = 1000  # steps of a coding without a byte after which others have their turn
+_MOST_EMPTY = 16  # steps of a coding without a byte after which others have their turn
 
 _GZIP = 16 + zlib.MAX_WBITS
 _ZLIB = zlib.MAX_WBITS
 _RAW_DEFLATE = -zlib.MAX_WBITS
 _PRESET_DICTIONARY = 0x20  # a flag of a zlib header; nobody has agreed on one
 _ZLIB_CHECK = 31  # divides the header of a zlib body
-
-_NO_CONTENT = b"\x2a\x4d\x18"  # follows 0x50 to 0x5f at the begin of a zstd frame without content
-_RLE = 1  # a type of zstd's blocks: one byte, so many times
-_LARGEST_BLOCK = 128 * 1024
-_CHECKSUM = 4  # the flag of a checksum, and its bytes
-_SINGLE = 0x20  # the flag of a frame whose window is its content
+_ZSTD: Mapping[int, int] = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG}
 
 
 class PackedSource(Protocol):
@@ -96,7 +91,7 @@ class Unpacked:
         """
         try:
             piece = self._next()
-        except (_Malformed, zlib.error, brotli.error, zstandard.ZstdError):
+        except (_Malformed, zlib.error, brotli.error, zstd.ZstdError):
             reason = f"the body must be what its Content-Encoding says, {self._coding}, and complete"
             raise InvalidPayload("The body cannot be unpacked.", invalid=[("", reason)]) from None
         self._left -= len(piece)
@@ -204,78 +199,20 @@ def _brotli(source: PackedSource) -> Iterator[bytes]:
         raise _Malformed
 
 
-class _Ahead:
-    """The bytes of a source, so many at a time as somebody asks for."""
-
-    def __init__(self, source: PackedSource) -> None:
-        self._source = source
-        self._held = b""
-        self._at = 0
-
-    def take(self, size: int) -> bytes:
-        """The next `size` bytes. Raises _Malformed when there are fewer."""
-        while len(self._held) - self._at < size and self._more():
-            pass
-        end = self._at + size
-        if end > len(self._held):
-            raise _Malformed
-        taken = self._held[self._at : end]
-        self._at = end
-        return taken
-
-    def ended(self) -> bool:
-        """Whether nothing follows."""
-        return self._at == len(self._held) and not self._more()
-
-    def _more(self) -> bool:
-        piece = self._source.read(_PACKED_PIECE)
-        self._held, self._at = self._held[self._at :] + piece, 0
-        return bool(piece)
-
-
 def _zstd(source: PackedSource) -> Iterator[bytes]:
-    """Unpack frames (RFC 8878), one after the other, a block at a time.
-
-    The library has no bound for what comes out of what it is given, and four bytes may be a block of 128 KiB. A block
-    says where it ends; whether it is well-formed is for the library to say.
-    """
-    library = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW)
-    ahead = _Ahead(source)
+    """Unpack frames (RFC 8878), one after the other. Those without content count as well."""
+    held = source.read(_PACKED_PIECE)
     for _ in range(MAX_MEMBERS):
-        magic = ahead.take(4)
-        if magic[1:] == _NO_CONTENT and magic[0] >> 4 == 5:  # noqa: PLR2004 - the sixteen of RFC 8878, 3.1.2
-            yield from _passed(ahead, int.from_bytes(ahead.take(4), "little"))
-        else:
-            yield from _frame(library.decompressobj(), magic, ahead)
-        if ahead.ended():
+        frame = zstd.ZstdDecompressor(options=_ZSTD)
+        while not frame.eof:
+            if frame.needs_input and not (held := held or source.read(_PACKED_PIECE)):
+                raise _Malformed
+            yield frame.decompress(held, PIECE)
+            held = b""
+        held = frame.unused_data or source.read(_PACKED_PIECE)
+        if not held:
             return
     raise _Malformed
-
-
-def _passed(ahead: _Ahead, size: int) -> Iterator[bytes]:
-    while size:
-        size -= len(ahead.take(min(size, _PACKED_PIECE)))
-        yield b""
-
-
-def _frame(frame: zstandard.ZstdDecompressionObj, magic: bytes, ahead: _Ahead) -> Iterator[bytes]:
-    flags = ahead.take(1)
-    single = bool(flags[0] & _SINGLE)
-    told_size = (1 if single else 0, 2, 4, 8)[flags[0] >> 6]
-    rest = (0 if single else 1) + (0, 1, 2, 4)[flags[0] & 3] + told_size
-    yield frame.decompress(magic + flags + ahead.take(rest))
-    last = False
-    while not last:
-        begin = ahead.take(3)
-        word = int.from_bytes(begin, "little")
-        last, kind, size = bool(word & 1), word >> 1 & 3, word >> 3
-        if size > _LARGEST_BLOCK:
-            raise _Malformed
-        yield frame.decompress(begin + ahead.take(1 if kind == _RLE else size))
-    if flags[0] & _CHECKSUM:
-        yield frame.decompress(ahead.take(_CHECKSUM))
-    if not frame.eof:
-        raise _Malformed
 
 
 _READERS: Mapping[str, Callable[[PackedSource], Iterator[bytes]]] = {

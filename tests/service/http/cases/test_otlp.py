@@ -10,7 +10,6 @@ from typing import Any
 
 import brotli
 import pytest
-import zstandard
 from google.protobuf.json_format import MessageToDict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from service.http.cases.intake.otlp import Scopes
 from service.ingest.foreign import otlp_protobuf
 from service.ingest.foreign.otlp import Unread
+from service.packing import zstd
 from tests.service.http.cases.test_ingest import LOG, figures, stored
 from tests.service.http.cases.test_ingest import project as project  # noqa: PLC0414 (a fixture is found by name)
 from tests.service.http.edge.test_unpacking import PACKERS
@@ -251,7 +251,7 @@ async def test_what_is_no_record_is_counted_and_the_others_are_stored(world: Wor
         (gzip.compress(b"\0", mtime=0)[:-4], {**AS_PROTOBUF, "content-encoding": "gzip"}, 400),
         (brotli.compress(b"\0" * 50_000_000, quality=1), {**AS_PROTOBUF, "content-encoding": "br"}, 413),
         (brotli.compress(b"\0" * 50)[:-1], {**AS_PROTOBUF, "content-encoding": "br"}, 400),
-        (zstandard.compress(b"\0" * 50_000_000), {**AS_PROTOBUF, "content-encoding": "zstd"}, 413),
+        (zstd.compress(b"\0" * 50_000_000), {**AS_PROTOBUF, "content-encoding": "zstd"}, 413),
         (b'{"resourceLogs": 7}', AS_JSON, 400),
         (b'{"resourceLogs": ' + b"[" * 5_000, AS_JSON, 400),
         (b'{"resourceLogs": [{"scopeLogs": [{"logRecords": [' + b"{}," * 500_000 + b"{}]}]}]}", AS_JSON, 413),

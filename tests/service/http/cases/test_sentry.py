@@ -14,7 +14,6 @@ from uuid import uuid4
 import brotli
 import httpx2
 import pytest
-import zstandard
 
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import alias_of
@@ -22,6 +21,7 @@ from service.http.cases.intake import sentry
 from service.http.edge.body.adjusting import MOST_READ
 from service.http.edge.body.gate import Odd
 from service.ingest.foreign.envelope import MAX_ITEMS
+from service.packing import zstd
 from tests.service.http.edge.test_unpacking import PACKERS
 from tests.service.ingest.foreign.test_otlp_cut import memory_of
 from tests.support.api import World, at_once, ok, refused
@@ -194,7 +194,7 @@ HOSTILE: list[tuple[str, bytes, str, int]] = [
     ("one item too many", envelope(*[({"type": "a"}, b"")] * (MAX_ITEMS + 1)), "", 413),
     ("an event too large", envelope(({"type": "event"}, b" " * (1024 * 1024 + 1))), "", 413),
     ("a bomb", gzip.compress(ATTACHED + b" " * 50_000_000, mtime=0), "gzip", 413),
-    ("a bomb of zstd", zstandard.compress(ATTACHED + b" " * 50_000_000), "zstd", 413),
+    ("a bomb of zstd", zstd.compress(ATTACHED + b" " * 50_000_000), "zstd", 413),
     ("packed and cut short", gzip.compress(of_event(PYTHON_EVENT), mtime=0)[:-9], "gzip", 400),
     ("a length past the end", envelope(({"type": "event", "length": 2**60}, b"{}")), "", 400),
     ("not what it says", b"{}", "gzip", 400),

@@ -14,13 +14,13 @@ from typing import Any
 
 import brotli
 import pytest
-import zstandard
 
 from service.http.cases.intake.sdks import PosthogEvents, PosthogKey
 from service.http.cases.intake.sentry import ArrivingEnvelope
 from service.http.edge.body.upload import Upload
 from service.http.edge.declare.operations import Operation
 from service.http.edge.routes import all_endpoints
+from service.packing import zstd
 from tests.service.http.cases.test_posthog import TAKEN, large
 from tests.service.http.cases.test_posthog import Sdk as PosthogSdk
 from tests.service.http.cases.test_sentry import ATTACHMENT, envelope, padding
@@ -78,7 +78,7 @@ async def test_many_envelopes_at_once(world: World, way: str) -> None:
     sdk = SentrySdk(world, owner, await owner.create_project())
     pack = {"gzip": partial(gzip.compress, compresslevel=1), "br": partial(brotli.compress, quality=1)}.get(way, bytes)
     if way == "zstd":
-        pack = zstandard.ZstdCompressor(1).compress
+        pack = partial(zstd.compress, level=1)
     bodies = [pack(envelope_of(SIZE)) for _ in range(AT_ONCE)]
     coding = way if way in {"gzip", "br", "zstd"} else ""
     watch = Watch(world)
@@ -111,7 +111,7 @@ async def test_many_bombs_at_once(world: World, coding: str) -> None:
     owner = await world.sign_in()
     sdk = SentrySdk(world, owner, await owner.create_project())
     text = b'{}\n{"type":"attachment"}\n' + padding(90_000) + b" " * 50_000_000
-    bomb = brotli.compress(text, quality=1, lgwin=24) if coding == "br" else zstandard.compress(text, 9)
+    bomb = brotli.compress(text, quality=1, lgwin=24) if coding == "br" else zstd.compress(text, 9)
     watch = Watch(world)
     answers = await watch.over(at_once(AT_ONCE, lambda _: sdk.send(bomb, content_encoding=coding)))
     assert {answer.status_code for answer in answers} == {413}
@@ -125,7 +125,7 @@ CODINGS: dict[str, Callable[[bytes], bytes]] = {
     "br": partial(brotli.compress, quality=1, lgwin=24),
     "deflate": zlib.compress,
     "gzip": gzip.compress,
-    "zstd": zstandard.compress,
+    "zstd": zstd.compress,
 }
 
 
