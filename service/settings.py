@@ -1,7 +1,8 @@
 """Settings of the service: read once from the environment into one frozen struct.
 
-`VARIABLES` is the whole list, in the order in which README shows it (`settings_table`). A secret may also come from
-a file named by `<VARIABLE>_FILE`. Without `SERVICE_DATABASE_URL` the service runs its embedded PostgreSQL, and secrets
+Each field of `Settings` declares its variable: how the text is read, what it does, its default, and the doubt that
+`doctor` may have about it. The page of settings is made from these (`settings_table`). A secret may also come from a
+file named by `<VARIABLE>_FILE`. Without `SERVICE_DATABASE_URL` the service runs its embedded PostgreSQL, and secrets
 that are not given are made once in the data directory. With a database of your own each missing one is an error that
 names it, because a second machine that made its own would not read what the first one sealed.
 """
@@ -9,35 +10,17 @@ names it, because a second machine that made its own would not read what the fir
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_type_hints
+from urllib.parse import urlsplit
 
+import msgspec
+
+from service import settingvalues as read
 from service.embedded.layout import Layout, stored_secret, unfit
-from service.outsidesettings import OUTSIDE, OutsideSettings, missing
-from service.settingvalues import (
-    PLANS,
-    RATE_LIMITS,
-    BadValue,
-    Plan,
-    Terms,
-    Variable,
-    commit_sha,
-    database_url,
-    flag,
-    http_url,
-    key_32,
-    log_level,
-    names,
-    networks,
-    one_to,
-    plans,
-    rate_limits,
-    text,
-    token,
-    up_to,
-)
+from service.settingvalues import YES, BadValue, Terms, Variable, name_of
 
 ABSENT = "none"  # the word that says: deliberately without this secret
 
@@ -50,7 +33,30 @@ class SettingsError(Exception):
         self.problems = problems
 
 
-class Settings(OutsideSettings, frozen=True, kw_only=True):
+def _path_doubt(settings: Settings, _: Mapping[str, str]) -> str | None:
+    path = urlsplit(settings.base_url).path.strip("/")
+    return "SERVICE_BASE_URL has a path, but the service answers only at the root of its address." if path else None
+
+
+def _payment_doubt(settings: Settings, _: Mapping[str, str]) -> str | None:
+    if settings.payment_api_key is None or settings.payment_webhook_secret is not None:
+        return None
+    return "SERVICE_PAYMENT_API_KEY sells plans, but nobody gets one without SERVICE_PAYMENT_WEBHOOK_SECRET."
+
+
+def _retention_doubt(settings: Settings, _: Mapping[str, str]) -> str | None:
+    if settings.retention_days is None or settings.self_hosted:
+        return None
+    return "SERVICE_RETENTION_DAYS has no effect where plans are sold or set: each plan has its own days."
+
+
+def _clock_doubt(settings: Settings, env: Mapping[str, str]) -> str | None:
+    if env.get("SERVICE_TEST_CLOCK", "").lower() not in YES or settings.test_token is not None:
+        return None
+    return "SERVICE_TEST_CLOCK has no effect without SERVICE_TEST_TOKEN."
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that configures a process. `repr` shows no secret.
 
     `database_url` is always filled: in embedded mode (`embedded`) with the address of the server in `data_dir`.
@@ -59,40 +65,343 @@ class Settings(OutsideSettings, frozen=True, kw_only=True):
     test clock exists only beside a test token (G-120).
     """
 
-    database_url: str
-    migration_database_url: str | None
+    database_url: Annotated[
+        str,
+        Variable(
+            read.database_url,
+            "URL of your PostgreSQL, version 15 or later. By default the service runs its embedded PostgreSQL.",
+            secret=True,
+        ),
+    ]
+    migration_database_url: Annotated[
+        str | None,
+        Variable(
+            read.database_url,
+            "The same database as the role that owns the tables. It migrates and grants rights, so the role in "
+            "`SERVICE_DATABASE_URL` cannot drop the guards of the history. By default one role does everything.",
+            secret=True,
+        ),
+    ]
     embedded: bool
-    data_dir: Path
-    erasure_ledger: Path
-    host: str
-    port: int
-    workers: int
-    base_url: str
-    deploy_sha: str | None
-    internal_token: str | None
-    test_token: str | None
-    encryption_key: bytes | None
-    signing_key: bytes | None
-    signing_key_before: bytes | None
-    witness_policy: Path | None
-    witness_allow_private: bool
-    plans: dict[str, Plan]
+    data_dir: Annotated[
+        Path,
+        Variable(read.path, "Directory of the embedded database, its log and the generated secrets.", default=".data"),
+    ]
+    erasure_ledger: Annotated[
+        Path,
+        Variable(
+            read.path,
+            "File with every erasure, so that a restored backup does not bring data back. Share it between hosts "
+            "of one database. Default: `erasures.jsonl` in the data directory.",
+        ),
+    ]
+    host: Annotated[str, Variable(read.text, "Address to listen on.", default="127.0.0.1")]
+    port: Annotated[int, Variable(read.one_to(65535), "Port to listen on.", default="8000")]
+    workers: Annotated[int, Variable(read.one_to(64), "Number of API processes.", default="1")]
+    base_url: Annotated[
+        str,
+        Variable(
+            read.http_url, "Public address in links and DSNs. Default: `http://<host>:<port>`.", doubt=_path_doubt
+        ),
+    ]
+    deploy_sha: Annotated[
+        str | None,
+        Variable(read.commit_sha, "Commit of this build. `GET /` shows it as `deploy_sha`. Default: `unknown`."),
+    ]
+    internal_token: Annotated[
+        str | None,
+        Variable(
+            read.token,
+            "Secret of the web application that confirms sign-ins, 16 characters or more. With `none` that route "
+            "answers 401.",
+            secret=True,
+            made=32,
+        ),
+    ]
+    test_token: Annotated[
+        str | None,
+        Variable(
+            read.token,
+            "Secret of the test operator, 16 characters or more. Without it, test routes answer 404. The service "
+            "never makes one.",
+            secret=True,
+        ),
+    ]
+    encryption_key: Annotated[
+        bytes | None,
+        Variable(
+            read.key_32,
+            "Key that seals DSN copies, webhook secrets and provider tokens, 32 bytes as base64 or hex. With "
+            "`none` the service keeps no copies.",
+            secret=True,
+            made=32,
+        ),
+    ]
+    signing_key: Annotated[
+        bytes | None,
+        Variable(
+            read.key_32,
+            "Secret from which the keys that sign the log's checkpoints are derived, 32 bytes as base64 or hex. Keep a "
+            "copy of it: with another one, the log's public keys are others.",
+            secret=True,
+            made=32,
+            optional=False,
+        ),
+    ]
+    signing_key_before: Annotated[
+        bytes | None,
+        Variable(
+            read.key_32, "The signing key before the present one. For a day after the change, both sign.", secret=True
+        ),
+    ]
+    witness_policy: Annotated[
+        Path | None,
+        Variable(
+            read.path,
+            "File with a policy in the form of C2SP tlog-policy. The worker asks each witness in it that has an "
+            "address to cosign the log's checkpoints. Without it, nobody is asked.",
+        ),
+    ]
+    witness_allow_private: Annotated[
+        bool, Variable(read.flag, "Witnesses may have private addresses, any port, and plain http.", default="0")
+    ]
+    provider_client_id: Annotated[
+        str | None,
+        Variable(
+            read.text,
+            "OAuth client at the analytics provider. Without it, the client is the service's own document at `<base "
+            "URL>/.well-known/oauth-client`, which needs a public https address in `SERVICE_BASE_URL`. Without both, "
+            "the service registers itself at the provider, which needs `127.0.0.1` in `SERVICE_HOST` and a browser on "
+            "the same machine. Else connecting answers 503.",
+        ),
+    ]
+    provider_client_secret: Annotated[
+        str | None, Variable(read.text, "Secret of that client, if it has one.", secret=True)
+    ]
+    provider_oauth_url: Annotated[
+        str,
+        Variable(
+            read.http_url,
+            "Address where people of both regions sign in to the provider, and where the service registers itself. "
+            "With a provider of your own, its address. It may be private, and use http.",
+            default="https://oauth.posthog.com",
+        ),
+    ]
+    provider_us_url: Annotated[
+        str,
+        Variable(
+            read.http_url,
+            "Address of the provider, US region. It may be private, and use http.",
+            default="https://us.posthog.com",
+        ),
+    ]
+    provider_eu_url: Annotated[
+        str,
+        Variable(
+            read.http_url,
+            "Address of the provider, EU region. It may be private, and use http.",
+            default="https://eu.posthog.com",
+        ),
+    ]
+    provider_api_key: Annotated[
+        str | None,
+        Variable(
+            read.header_text,
+            "Your personal API key at the provider, with the scopes `project:write`, `query:read`, "
+            "`session_recording:read`, `feature_flag:read`, `survey:read` and `experiment:read`. Without it, "
+            "provisioning answers 503.",
+            secret=True,
+        ),
+    ]
+    provider_organization: Annotated[
+        str | None,
+        Variable(
+            read.path_part,
+            "Id of your organization at the provider, in which projects are provisioned. Without it, provisioning "
+            "answers 503.",
+        ),
+    ]
+    provider_api_url: Annotated[
+        str | None,
+        Variable(
+            read.http_url,
+            "Address of the provider for that key. It may be private, and use http. Default: the US region.",
+        ),
+    ]
+    payment_api_key: Annotated[
+        str | None,
+        Variable(
+            read.text,
+            "Secret key at Stripe with write access to prices, customers, subscriptions, checkout and portal "
+            "sessions. Without it, checkout and portal answer 503.",
+            secret=True,
+            doubt=_payment_doubt,
+        ),
+    ]
+    payment_api_base: Annotated[str, Variable(read.http_url, "Address of Stripe.", default="https://api.stripe.com")]
+    payment_webhook_secret: Annotated[
+        str | None,
+        Variable(
+            read.text,
+            "Signing secret of Stripe's webhook endpoint `<base URL>/v1/billing/webhook`. Register the types "
+            "`checkout.session.completed` and `customer.subscription.created`, `.updated` and `.deleted`. Without it, "
+            "calls get a 401.",
+            secret=True,
+        ),
+    ]
+    oidc_issuer: Annotated[
+        str | None,
+        Variable(
+            read.issuer_url,
+            "OIDC issuer where people sign in to the console, exactly as its tokens name it. It may be private; plain "
+            "http is for loopback. Its redirect address is `<base URL>/console/oidc/callback`. Without it, people "
+            "sign in by links of the operator.",
+            needs="oidc_client_id",
+        ),
+    ]
+    oidc_client_id: Annotated[str | None, Variable(read.text, "Client at that issuer.", needs="oidc_issuer")]
+    oidc_client_secret: Annotated[str | None, Variable(read.text, "Secret of that client, if it has one.", secret=True)]
+    oidc_trust_email: Annotated[
+        bool,
+        Variable(
+            read.flag,
+            "You trust this issuer for mail. A first sign-in with an address that it has verified is then that of the "
+            "person with the address.",
+            default="0",
+        ),
+    ]
+    oidc_scopes: Annotated[str, Variable(read.scopes, "Scopes to ask for.", default="openid email profile")]
+    oidc_label: Annotated[str, Variable(read.label, "The issuer's name on the button.", default="OpenID Connect")]
+    plans: Annotated[
+        dict[str, read.Plan],
+        Variable(
+            read.plans,
+            "Plans as JSON, merged over the defaults: events per month, days of retention, price in cents. Without "
+            "this setting and without `SERVICE_PAYMENT_API_KEY`, every account has the plan `self_hosted`, which has "
+            "no cap.",
+            default=read.PLANS,
+        ),
+    ]
     self_hosted: bool
-    retention_days: int | None
-    scrub_names: tuple[str, ...] | None
-    new_cases_per_hour: int
-    webhook_allow_private: bool
-    data_residency: str | None
-    rate_limits: dict[str, int]
-    max_in_flight: int
-    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] | None
-    operators: tuple[str, ...] | None
-    idle_seconds: int
-    min_free_mb: int
-    ballast_mb: int
-    log_level: str
-    access_log: bool
-    test_clock: bool
+    retention_days: Annotated[
+        int | None,
+        Variable(
+            read.one_to(3650),
+            "Days of retention in the plan `self_hosted`. Default: 90. In an installation with accounts from before "
+            "this plan, each account keeps the days it had.",
+            doubt=_retention_doubt,
+        ),
+    ]
+    scrub_names: Annotated[
+        tuple[str, ...] | None,
+        Variable(
+            read.names,
+            "More names, separated by commas. Telemetry values under these names are scrubbed before storage.",
+        ),
+    ]
+    new_cases_per_hour: Annotated[
+        int,
+        Variable(
+            read.one_to(1_000_000),
+            "New cases per project and hour. Further new errors count in one overflow case.",
+            default="500",
+        ),
+    ]
+    webhook_allow_private: Annotated[
+        bool,
+        Variable(
+            read.flag,
+            "For development. Webhooks may reach private addresses and any port, and loopback over plain http.",
+            default="0",
+        ),
+    ]
+    data_residency: Annotated[
+        str | None,
+        Variable(
+            read.text,
+            "Where you keep the data, in your own words, such as `Frankfurt, Germany`. The privacy disclosure repeats "
+            "it.",
+        ),
+    ]
+    rate_limits: Annotated[
+        dict[str, int],
+        Variable(
+            read.rate_limits,
+            "Requests per minute: `on`, `off`, or a list of changes, such as `key=1200,ingest=off`. The defaults are "
+            + ", ".join(f"`{name}={limit}`" for name, limit in read.RATE_LIMITS.items())
+            + ".",
+            default="on",
+        ),
+    ]
+    max_in_flight: Annotated[
+        int,
+        Variable(
+            read.one_to(1024),
+            "Concurrent requests of one credential in an API process. One more gets a 429.",
+            default="256",
+        ),
+    ]
+    trusted_proxies: Annotated[
+        tuple[IPv4Network | IPv6Network, ...] | None,
+        Variable(
+            read.networks,
+            "Networks of your reverse proxies, separated by commas, such as `10.0.0.0/8,2001:db8::/32`. The "
+            "service reads a client's address from their `X-Forwarded-For` or `Forwarded` header, and ignores these "
+            "headers from anyone else.",
+        ),
+    ]
+    operators: Annotated[
+        tuple[str, ...] | None,
+        Variable(
+            read.names,
+            "People who see the operator's page of the console: user ids, or mail addresses of people who sign in by "
+            "mail address, separated by commas. Unset: nobody sees it.",
+        ),
+    ]
+    idle_seconds: Annotated[
+        int,
+        Variable(
+            read.one_to(600),
+            "Seconds before the service closes a connection without a complete request head. Behind a proxy, set "
+            "it longer than the proxy keeps idle connections.",
+            default="15",
+        ),
+    ]
+    min_free_mb: Annotated[
+        int,
+        Variable(
+            read.one_to(1_000_000),
+            "Free megabytes required in the data directory. Below that, `/health/ready` answers 503.",
+            default="256",
+        ),
+    ]
+    ballast_mb: Annotated[
+        int,
+        Variable(
+            read.up_to(1_000_000),
+            "Megabytes of a file in the data directory, deleted first when the disk fills. It is made where 256 MB "
+            "stay free beside it. `0`: no file.",
+            default="128",
+        ),
+    ]
+    log_level: Annotated[str, Variable(read.log_level, "`debug`, `info`, `warning` or `error`.", default="info")]
+    access_log: Annotated[
+        bool,
+        Variable(
+            read.flag,
+            "Log each request at level info: method, route, status, milliseconds, kind of caller and request id.",
+            default="1",
+        ),
+    ]
+    test_clock: Annotated[
+        bool,
+        Variable(
+            read.flag,
+            "For tests. With a test token, `POST /v1/test-clock/advance` moves the service's clock ahead.",
+            default="0",
+            doubt=_clock_doubt,
+        ),
+    ]
 
     @property
     def terms(self) -> Terms:
@@ -104,236 +413,13 @@ class Settings(OutsideSettings, frozen=True, kw_only=True):
         return f"Settings(embedded={self.embedded}, {', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
 
-VARIABLES: tuple[Variable, ...] = (
-    Variable(
-        "SERVICE_DATABASE_URL",
-        "database_url",
-        database_url,
-        None,
-        "URL of your PostgreSQL, version 15 or later. By default the service runs its embedded PostgreSQL.",
-        secret=True,
-    ),
-    Variable(
-        "SERVICE_MIGRATION_DATABASE_URL",
-        "migration_database_url",
-        database_url,
-        None,
-        "The same database as the role that owns the tables. It migrates and grants rights, so the role in "
-        "`SERVICE_DATABASE_URL` cannot drop the guards of the history. By default one role does everything.",
-        secret=True,
-    ),
-    Variable(
-        "SERVICE_DATA_DIR",
-        "data_dir",
-        lambda value: Path(value).expanduser().absolute(),
-        ".data",
-        "Directory of the embedded database, its log and the generated secrets.",
-    ),
-    Variable(
-        "SERVICE_ERASURE_LEDGER",
-        "erasure_ledger",
-        lambda value: Path(value).expanduser().absolute(),
-        None,
-        "File with every erasure, so that a restored backup does not bring data back. Share it between hosts "
-        "of one database. Default: `erasures.jsonl` in the data directory.",
-    ),
-    Variable("SERVICE_HOST", "host", text, "127.0.0.1", "Address to listen on."),
-    Variable("SERVICE_PORT", "port", one_to(65535), "8000", "Port to listen on."),
-    Variable("SERVICE_WORKERS", "workers", one_to(64), "1", "Number of API processes."),
-    Variable(
-        "SERVICE_BASE_URL",
-        "base_url",
-        http_url,
-        None,
-        "Public address in links and DSNs. Default: `http://<host>:<port>`.",
-    ),
-    Variable(
-        "SERVICE_DEPLOY_SHA",
-        "deploy_sha",
-        commit_sha,
-        None,
-        "Commit of this build. `GET /` shows it as `deploy_sha`. Default: `unknown`.",
-    ),
-    Variable(
-        "SERVICE_INTERNAL_TOKEN",
-        "internal_token",
-        token,
-        None,
-        "Secret of the web application that confirms sign-ins, 16 characters or more. With `none` that route "
-        "answers 401.",
-        secret=True,
-        made=32,
-    ),
-    Variable(
-        "SERVICE_TEST_TOKEN",
-        "test_token",
-        token,
-        None,
-        "Secret of the test operator, 16 characters or more. Without it, test routes answer 404. The service "
-        "never makes one.",
-        secret=True,
-    ),
-    Variable(
-        "SERVICE_ENCRYPTION_KEY",
-        "encryption_key",
-        key_32,
-        None,
-        "Key that seals DSN copies, webhook secrets and provider tokens, 32 bytes as base64 or hex. With "
-        "`none` the service keeps no copies.",
-        secret=True,
-        made=32,
-    ),
-    Variable(
-        "SERVICE_SIGNING_KEY",
-        "signing_key",
-        key_32,
-        None,
-        "Secret from which the keys that sign the log's checkpoints are derived, 32 bytes as base64 or hex. Keep a "
-        "copy of it: with another one, the log's public keys are others.",
-        secret=True,
-        made=32,
-        optional=False,
-    ),
-    Variable(
-        "SERVICE_SIGNING_KEY_BEFORE",
-        "signing_key_before",
-        key_32,
-        None,
-        "The signing key before the present one. For a day after the change, both sign.",
-        secret=True,
-    ),
-    Variable(
-        "SERVICE_WITNESS_POLICY",
-        "witness_policy",
-        lambda value: Path(value).expanduser().absolute(),
-        None,
-        "File with a policy in the form of C2SP tlog-policy. The worker asks each witness in it that has an address to "
-        "cosign the log's checkpoints. Without it, nobody is asked.",
-    ),
-    Variable(
-        "SERVICE_WITNESS_ALLOW_PRIVATE",
-        "witness_allow_private",
-        flag,
-        "0",
-        "Witnesses may have private addresses, any port, and plain http.",
-    ),
-    *OUTSIDE,
-    Variable(
-        "SERVICE_PLANS",
-        "plans",
-        plans,
-        PLANS,
-        "Plans as JSON, merged over the defaults: events per month, days of retention, price in cents. Without this "
-        "setting and without `SERVICE_PAYMENT_API_KEY`, every account has the plan `self_hosted`, which has no cap.",
-    ),
-    Variable(
-        "SERVICE_RETENTION_DAYS",
-        "retention_days",
-        one_to(3650),
-        None,
-        "Days of retention in the plan `self_hosted`. Default: 90. In an installation with accounts from before this "
-        "plan, each account keeps the days it had.",
-    ),
-    Variable(
-        "SERVICE_SCRUB_NAMES",
-        "scrub_names",
-        names,
-        None,
-        "More names, separated by commas. Telemetry values under these names are scrubbed before storage.",
-    ),
-    Variable(
-        "SERVICE_NEW_CASES_PER_HOUR",
-        "new_cases_per_hour",
-        one_to(1_000_000),
-        "500",
-        "New cases per project and hour. Further new errors count in one overflow case.",
-    ),
-    Variable(
-        "SERVICE_WEBHOOK_ALLOW_PRIVATE",
-        "webhook_allow_private",
-        flag,
-        "0",
-        "For development. Webhooks may reach private addresses and any port, and loopback over plain http.",
-    ),
-    Variable(
-        "SERVICE_DATA_RESIDENCY",
-        "data_residency",
-        text,
-        None,
-        "Where you keep the data, in your own words, such as `Frankfurt, Germany`. The privacy disclosure repeats it.",
-    ),
-    Variable(
-        "SERVICE_RATE_LIMITS",
-        "rate_limits",
-        rate_limits,
-        "on",
-        "Requests per minute: `on`, `off`, or a list of changes, such as `key=1200,ingest=off`. The defaults are "
-        + ", ".join(f"`{name}={limit}`" for name, limit in RATE_LIMITS.items())
-        + ".",
-    ),
-    Variable(
-        "SERVICE_MAX_IN_FLIGHT",
-        "max_in_flight",
-        one_to(1024),
-        "256",
-        "Concurrent requests of one credential in an API process. One more gets a 429.",
-    ),
-    Variable(
-        "SERVICE_TRUSTED_PROXIES",
-        "trusted_proxies",
-        networks,
-        None,
-        "Networks of your reverse proxies, separated by commas, such as `10.0.0.0/8,2001:db8::/32`. The "
-        "service reads a client's address from their `X-Forwarded-For` or `Forwarded` header, and ignores these "
-        "headers from anyone else.",
-    ),
-    Variable(
-        "SERVICE_OPERATORS",
-        "operators",
-        names,
-        None,
-        "People who see the operator's page of the console: user ids, or mail addresses of people who sign in by "
-        "mail address, separated by commas. Unset: nobody sees it.",
-    ),
-    Variable(
-        "SERVICE_IDLE_SECONDS",
-        "idle_seconds",
-        one_to(600),
-        "15",
-        "Seconds before the service closes a connection without a complete request head. Behind a proxy, set "
-        "it longer than the proxy keeps idle connections.",
-    ),
-    Variable(
-        "SERVICE_MIN_FREE_MB",
-        "min_free_mb",
-        one_to(1_000_000),
-        "256",
-        "Free megabytes required in the data directory. Below that, `/health/ready` answers 503.",
-    ),
-    Variable(
-        "SERVICE_BALLAST_MB",
-        "ballast_mb",
-        up_to(1_000_000),
-        "128",
-        "Megabytes of a file in the data directory, deleted first when the disk fills. It is made where 256 MB stay "
-        "free beside it. `0`: no file.",
-    ),
-    Variable("SERVICE_LOG_LEVEL", "log_level", log_level, "info", "`debug`, `info`, `warning` or `error`."),
-    Variable(
-        "SERVICE_ACCESS_LOG",
-        "access_log",
-        flag,
-        "1",
-        "Log each request at level info: method, route, status, milliseconds, kind of caller and request id.",
-    ),
-    Variable(
-        "SERVICE_TEST_CLOCK",
-        "test_clock",
-        flag,
-        "0",
-        "For tests. With a test token, `POST /v1/test-clock/advance` moves the service's clock ahead.",
-    ),
-)
+def _variables() -> Iterator[Variable]:
+    for field, kind in get_type_hints(Settings, include_extras=True).items():
+        yield from (one._replace(field=field) for one in get_args(kind) if isinstance(one, Variable))
+
+
+VARIABLES = tuple(_variables())
+"""Every variable, in the order of the page."""
 
 # Names that clients of this service read; they may stand in the same environment and configure nothing here.
 CLIENT_VARIABLES = frozenset(
@@ -366,8 +452,8 @@ def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True)
         except BadValue as error:
             problems.append(f"{variable.name}: {error}")
             values[variable.field] = None
-    if problem := missing(values["oidc_issuer"], values["oidc_client_id"]):
-        problems.append(problem)
+    alone = (one for one in VARIABLES if one.needs and values[one.field] is not None and values[one.needs] is None)
+    problems += [f"{one.name}: needs {name_of(one.needs)}; set both" for one in alone]
     if problems:
         raise SettingsError(problems)
     embedded = values["database_url"] is None
@@ -389,6 +475,12 @@ def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True)
     values["test_clock"] = values["test_clock"] and values["test_token"] is not None
     absent = {v.field: None for v in VARIABLES if v.secret and values[v.field] == ABSENT}
     return Settings(embedded=embedded, **{**values, **absent})
+
+
+def doubts(settings: Settings, env: Mapping[str, str]) -> list[str]:
+    """Settings that are read and mean nothing, or not what they look like: a sentence each."""
+    found = (variable.doubt(settings, env) for variable in VARIABLES if variable.doubt)
+    return [doubt for doubt in found if doubt]
 
 
 def unknown_variables(env: Mapping[str, str]) -> list[str]:

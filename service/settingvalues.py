@@ -7,6 +7,7 @@ import binascii
 import re
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -49,21 +50,34 @@ class BadValue(Exception):
     """The text of a setting cannot be used; the message never repeats the text, which may be a secret."""
 
 
+def name_of(field: str) -> str:
+    """The variable that fills a field."""
+    return f"SERVICE_{field.upper()}"
+
+
 class Variable(NamedTuple):
-    """One variable: its name, the field it fills, how its text is read, its default as text, and what it does.
+    """The variable of a field of the settings: how its text is read, what it does, and its default as text.
 
     `made` is the length in bytes of the secret that embedded mode makes when none is given. A variable with it is
-    required with a database of your own. `optional` secrets accept the word `none`.
+    required with a database of your own. `optional` secrets accept the word `none`. `needs` is the field that must be
+    set beside it. `doubt` takes the settings and the environment, and returns a sentence for `doctor` when the value
+    has no effect, or not the one that it seems to have.
     """
 
-    name: str
-    field: str
     read: Callable[[str], Any]
-    default: str | None
     doc: str
+    default: str | None = None
     secret: bool = False
     made: int = 0
     optional: bool = True
+    needs: str = ""
+    doubt: Callable[[Any, Mapping[str, str]], str | None] | None = None
+    field: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name in the environment."""
+        return name_of(self.field)
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,6 +103,11 @@ class Terms(NamedTuple):
 def text(value: str) -> str:
     """Any text without spaces around it."""
     return value.strip()
+
+
+def path(value: str) -> Path:
+    """A file or directory, from the working directory or the home directory on."""
+    return Path(value).expanduser().absolute()
 
 
 def header_text(value: str) -> str:

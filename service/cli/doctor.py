@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import click
 import psycopg
@@ -34,8 +33,8 @@ from service.eventstore.schema.roles import check_parted
 from service.history import rebuild
 from service.history.audit import damaged_streams
 from service.registry import machines
-from service.settings import Settings, SettingsError, load_settings, unknown_variables
-from service.settingvalues import SELF_HOSTED, YES
+from service.settings import Settings, SettingsError, doubts, load_settings, unknown_variables
+from service.settingvalues import SELF_HOSTED
 from service.sql import load_query
 from service.tlog.signing import judge, look
 from service.tlog.tree import CheckpointFile, is_built
@@ -224,19 +223,8 @@ def _start(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[
 
 def _doubtful(settings: Settings) -> Iterator[Finding]:
     """Settings that are read and mean nothing, or not what they look like."""
-    doubts = []
-    if os.environ.get("SERVICE_TEST_CLOCK", "").lower() in YES and settings.test_token is None:
-        doubts.append("SERVICE_TEST_CLOCK has no effect without SERVICE_TEST_TOKEN.")
-    if settings.payment_api_key is not None and settings.payment_webhook_secret is None:
-        doubts.append(
-            "SERVICE_PAYMENT_API_KEY sells plans, but nobody gets one without SERVICE_PAYMENT_WEBHOOK_SECRET."
-        )
-    if settings.retention_days is not None and not settings.self_hosted:
-        doubts.append("SERVICE_RETENTION_DAYS has no effect where plans are sold or set: each plan has its own days.")
-    if urlsplit(settings.base_url).path.strip("/"):
-        doubts.append("SERVICE_BASE_URL has a path, but the service answers only at the root of its address.")
-    if doubts:
-        yield Finding("doubtful", WARNING, " ".join(doubts))
+    if found := doubts(settings, os.environ):
+        yield Finding("doubtful", WARNING, " ".join(found))
 
 
 def _issuer(settings: Settings) -> Iterator[Finding]:

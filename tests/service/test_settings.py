@@ -7,12 +7,14 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from service.embedded.layout import unfit
 from service.settings import (
     CLIENT_VARIABLES,
     VARIABLES,
+    Settings,
     SettingsError,
     load_settings,
     settings_table,
@@ -275,3 +277,11 @@ def test_a_place_that_may_not_be_written_to_is_named_to_whoever_would_make_somet
     assert told is not None
     assert told.startswith(f"{tmp_path / 'data'} cannot be the data directory")
     assert told.endswith(f"may not write to {tmp_path}.")
+
+
+def test_a_setting_is_declared_in_one_place():
+    """Its field has the type, the variable, the reader, the default and the words; two fields follow from others."""
+    fields = [field.name for field in msgspec.structs.fields(Settings)]
+    assert [name for name in fields if name not in {"embedded", "self_hosted"}] == [one.field for one in VARIABLES]
+    assert [one.name for one in VARIABLES] == [f"SERVICE_{one.field.upper()}" for one in VARIABLES]
+    assert {one.needs for one in VARIABLES} - {""} <= set(fields)
