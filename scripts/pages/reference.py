@@ -46,7 +46,7 @@ from service.egress.guard import SECONDS
 from service.http.cases.intake import feedback
 from service.http.cases.intake.otlp import MOST_RECORDS, MOST_STORED
 from service.http.cases.intake.otlp_form import MAX_BYTES as MAX_OTLP_BYTES
-from service.http.edge.admission import pace
+from service.http.edge.admission.in_flight import LONGEST_HELD, REFUSAL_RATE
 from service.http.edge.body.gate import MAX_DEPTH, MAX_VALUES
 from service.http.edge.reading import MOST_STORED as MOST_KEPT
 from service.ingest.foreign.envelope import MAX_PARTS
@@ -131,7 +131,7 @@ LIMITS: Mapping[str, str] = {
     "JSON values of a record": f"{MAX_VALUES:,}",
     "JSON integer": f"{MAX_INTEGER:,}",
     "Connections of an API process": f"{MAX_CONNECTIONS:,}",
-    "Answers 401, 429 and 503 to one caller": f"{pace.RATE} a second, held for up to {pace.LONGEST:g} seconds",
+    "Answers 401, 429 and 503 to one caller": f"{REFUSAL_RATE} a second, held for up to {LONGEST_HELD:g} seconds",
 }
 """What is bounded, and how; rates and other bounds that an operator sets are settings."""
 SHOWN = ("case.created", "deploy.recorded", "run.ended")

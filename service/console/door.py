@@ -21,8 +21,7 @@ from service.eventstore.declare.commands import Outcome
 from service.fairness.turns import SIGN_IN
 from service.http.edge.answer.errors import Failure
 from service.http.edge.answer.page import HTML
-from service.http.edge.answer.reply import Reply
-from service.http.edge.answer.streamed import Streamed
+from service.http.edge.answer.reply import Reply, Streamed
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Body, Docs, Fencing, Group, Who
 from service.http.edge.declare.headers import head_of, matches_tag

@@ -34,7 +34,7 @@ from service.console.kit.visit import FRAMELESS, HEADERS, ReadRefused, Said, Vis
 from service.eventstore.declare.commands import Outcome
 from service.http.edge import inner
 from service.http.edge.answer.errors import failure_of
-from service.http.edge.answer.streamed import Streamed
+from service.http.edge.answer.reply import Streamed
 from service.http.edge.declare.call import Call
 from service.registry import modules
 from statemachines.kernel.machine import Rejection

@@ -22,7 +22,7 @@ from service.console.kit.rendering import LEADING_ON, SECRETS
 from service.console.kit.visit import FRAMELESS, Said, Visit, local
 from service.http.edge import inner
 from service.http.edge.answer.errors import UnsupportedMediaType
-from service.http.edge.answer.streamed import Streamed
+from service.http.edge.answer.reply import Streamed
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import head_of
 from service.http.edge.declare.operations import KEY, Operation

@@ -11,7 +11,7 @@ from service.discovery.manifest import MARKDOWN, Text
 from service.discovery.reads import Installation, installation
 from service.eventstore.declare.commands import Outcome
 from service.http.discovery.facts import text
-from service.http.edge.answer.preferred import prefers
+from service.http.edge.answer.reply import prefers
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Who

@@ -19,7 +19,7 @@ from service.eventstore.declare.commands import Outcome
 from service.http.discovery import shelf
 from service.http.discovery.guides import PUBLIC, kept, serve
 from service.http.edge.answer.page import HTML, LINKED
-from service.http.edge.answer.preferred import prefers
+from service.http.edge.answer.reply import prefers
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Who

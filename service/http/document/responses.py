@@ -8,11 +8,11 @@ from typing import Any
 
 from schemas.kernel.errors import CATALOGUE
 from service.auth.authority import PrincipalKind
-from service.http.edge.answer.csv_text import MEDIA as CSV
 from service.http.edge.answer.reply import JSON, REQUEST_ID_HEADER
 from service.http.edge.declare.bound import Bound
 from service.http.edge.declare.forms import Export, Form
 from service.http.edge.declare.operations import Operation
+from service.http.edge.reading import MEDIA as CSV
 
 Json = dict[str, Any]
 

@@ -33,15 +33,18 @@ from service.fairness.offload import LARGE, Apart, Offload
 from service.fairness.turns import NOBODY, Turns, sharing
 from service.http.edge.admission.admit import Admitted, admit
 from service.http.edge.admission.client_address import Networks, client_address
-from service.http.edge.admission.in_flight import Crowd, InFlight, shown_in
-from service.http.edge.admission.pace import RefusalPace
-from service.http.edge.admission.quota import behind_quota, notice_beside
-from service.http.edge.admission.rate_limit import BY_ADDRESS, RateLimiter, take_token, take_token_of
-from service.http.edge.admission.same_origin import check_origin
-from service.http.edge.admission.session_cookie import with_session
+from service.http.edge.admission.in_flight import Crowd, InFlight, RefusalPace, shown_in
+from service.http.edge.admission.rate_limit import (
+    BY_ADDRESS,
+    RateLimiter,
+    behind_quota,
+    notice_beside,
+    take_token,
+    take_token_of,
+)
+from service.http.edge.admission.same_origin import check_origin, with_session
 from service.http.edge.answer.errors import failure_of, let_go, log_failure
-from service.http.edge.answer.reply import Reply
-from service.http.edge.answer.streamed import Streamed
+from service.http.edge.answer.reply import Reply, Streamed
 from service.http.edge.body.adjusting import adjust
 from service.http.edge.body.gate import Odd
 from service.http.edge.body.parsing import Query, decode_body, parse, parse_head, query_for_credential
@@ -49,14 +52,11 @@ from service.http.edge.body.read_limited import PIECE, ArrivingBody, Discarding,
 from service.http.edge.body.room import BodyRoom, Room
 from service.http.edge.body.unpacking import coding_of, unpack
 from service.http.edge.body.upload import SPOOLED_BYTES, SPOOLED_SHARE, Upload, read_pieces
-from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
+from service.http.edge.declare.bound import IGNORED, TEST_CLOCK_PATH, Bound, find_ignored
 from service.http.edge.declare.call import Call, Tools
-from service.http.edge.declare.forms import TOLD_BY, form_of
+from service.http.edge.declare.forms import TOLD_BY, BodyReader, Sdk, form_of
 from service.http.edge.declare.headers import Head, check_content, check_repeated_headers, head_of, with_coding
-from service.http.edge.declare.ignored import HEADER as IGNORED
-from service.http.edge.declare.ignored import find_ignored
 from service.http.edge.declare.operations import Operation
-from service.http.edge.declare.sdk import BodyReader, Sdk
 from service.http.edge.rendering import render_failure, render_success, with_body_schema, with_next_operations
 from service.http.edge.waiting.streams import StreamedReply, Streams
 from service.http.edge.waiting.waits import KEPT_BODY, RevisionWait, Waits, once_more

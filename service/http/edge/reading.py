@@ -1,16 +1,21 @@
-"""Reads by POST at the edge: an answer kept under its key, and as CSV to those who ask for it (G-008, G-151)."""
+"""Reads by POST at the edge: an answer kept under its key, and as CSV to those who ask for it (G-008, G-151).
+
+The CSV (RFC 4180) is safe to open in a spreadsheet, which takes a text that begins like a formula for one. People's
+texts are in these rows: such a text gets an apostrophe before it, which a spreadsheet does not show. Numbers stay.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import csv
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from io import StringIO
 from typing import Any, Final
 
 import msgspec
 
 from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
-from service.http.edge.answer.csv_text import CONTENT_TYPE, MEDIA, write_csv
-from service.http.edge.answer.preferred import prefers
+from service.http.edge.answer.reply import prefers
 from service.http.edge.declare.call import Call
 from statemachines.kernel.machine import Moved
 
@@ -89,3 +94,26 @@ def _as_csv(body: bytes) -> bytes:
 def server_timing(waited_ms: float, database_ms: float) -> str:
     """The Server-Timing header of a read: how long it waited for its turn and how long it took, in milliseconds."""
     return f'wait;desc="waiting for a turn";dur={waited_ms:.1f}, db;desc="reading";dur={database_ms:.1f}'
+
+
+MEDIA = "text/csv"
+CONTENT_TYPE = f"{MEDIA}; charset=utf-8; header=present"
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_csv(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Write rows with a line of names before them; an absent value is empty, and what is no scalar is JSON."""
+    text = StringIO()
+    writer = csv.writer(text)
+    writer.writerow([_cell(name) for name in names])
+    writer.writerows([[_cell(row[name]) for name in names] for row in rows])
+    return text.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None or isinstance(value, int | float):
+        return value
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return f"'{text}" if text.startswith(FORMULA) else text

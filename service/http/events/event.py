@@ -27,9 +27,7 @@ from service.events import (
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.store import EventStore
 from service.http.edge.answer.errors import RateLimited
-from service.http.edge.answer.preferred import prefers
-from service.http.edge.answer.reply import JSON
-from service.http.edge.answer.streamed import Streamed
+from service.http.edge.answer.reply import JSON, Streamed, prefers
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Fencing, Who

@@ -6,8 +6,8 @@ from typing import Any
 
 from service.http.edge.declare import groups
 from service.http.edge.declare.endpoint import Body, Declare, Docs, Who
+from service.http.edge.declare.forms import Sdk
 from service.http.edge.declare.operations import SENDERS
-from service.http.edge.declare.sdk import Sdk
 
 
 def sdk_route(

@@ -11,7 +11,7 @@ from service.auth import secrets
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import key_of_dsn
 from service.http.edge.answer.errors import Failure
-from service.http.edge.declare.sdk import Query, Sdk
+from service.http.edge.declare.forms import Query, Sdk
 from service.ingest.foreign import envelope, posthog
 from service.ingest.foreign.event_cutter import EventCutter, FormText
 from service.ingest.foreign.posthog import Sent

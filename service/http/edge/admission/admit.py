@@ -13,9 +13,8 @@ from service.auth.refusals import Unauthenticated, refusal
 from service.auth.secrets import Dsn, names_project
 from service.eventstore.read.reader import read_as
 from service.http.edge.body.parsing import Query
-from service.http.edge.declare.bound import Bound, is_id, is_project_id
+from service.http.edge.declare.bound import AS_OF, Bound, is_id, is_project_id
 from service.http.edge.declare.headers import Head, check_credential_headers
-from service.http.edge.declare.ignored import AS_OF
 from service.http.edge.declare.operations import Operation, Subject
 from service.services import Services
 from statemachines.projects.project import ProjectNotFound

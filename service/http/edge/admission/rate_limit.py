@@ -3,6 +3,9 @@
 A bucket holds a minute's worth of requests and fills continuously on the monotonic clock: the test clock does not move
 it, and no database is asked. The number of buckets is bounded; the one not used for longest is forgotten first,
 which can only be to its owner's advantage.
+
+The quota is that of the account of the project in scope, else the caller's own (G-017). It adds a notice to an answer,
+or stands as 402 in its place (R-BILL-11 to R-BILL-16, G-072).
 """
 
 from __future__ import annotations
@@ -10,10 +13,16 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from service.auth.authority import Principal, PrincipalKind
+from service.auth.refusals import QuotaExceeded
+from service.billing.usage import Told
+from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.answer.errors import RateLimited
+from service.http.edge.answer.reply import JSON, Streamed
+from service.http.edge.declare.call import Call
 from service.settingvalues import RATE_LIMITS
 
 BY_ADDRESS = frozenset({"public_query", "log", "device_start", "device_poll"})
@@ -129,3 +138,35 @@ def take_token(
         return limiter.take(rate, address, *apart, count=count, taken=taken)
     name = BY_KIND.get(principal.kind)
     return {} if name is None else limiter.take(name, principal.kind.value, principal.id, count=count, taken=taken)
+
+
+async def notice_beside(call: Call[Any, Any]) -> bytes:
+    """What to say to a person about the quota, as JSON; empty for anybody else (R-BILL-16)."""
+    operation = call.operation
+    if not call.principal.kind.is_person or operation.sealed or operation.content_type != JSON:
+        return b""
+    return (await _standing(call)).notice
+
+
+async def behind_quota(
+    call: Call[Any, Any], handler: Callable[[Call[Any, Any]], Awaitable[Outcome | Answer | Streamed]]
+) -> Outcome | Answer | Streamed:
+    """Answer a `quota_locked` operation. Raises QuotaExceeded while the account is over its quota.
+
+    What was answered under a key before is answered again all the same, and what does not exist is not found
+    (G-007): both show in the unit alone, so a request with a key goes as far as its command.
+    """
+    if not (await _standing(call)).locked:
+        return await handler(call)
+    refused = QuotaExceeded()
+    if call.key is None:
+        raise refused
+    call.locked = refused
+    outcome = await handler(call)
+    if isinstance(outcome, Outcome) and outcome.replayed:
+        return outcome
+    raise refused
+
+
+async def _standing(call: Call[Any, Any]) -> Told:
+    return await call.services.notices.of(call.scope_id, call.principal.user_id)

@@ -3,6 +3,9 @@
 A page can have its own name resolve to this machine (DNS rebinding). The browser then takes our answers for the page's
 own. It still tells where the page is from in Origin, and its name in Host. Sec-Fetch-Site says the same of requests
 without an Origin.
+
+The secret of a session is read at the pages of the console alone. It is the only credential there: any other one of
+the request is dropped.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from service.auth.refusals import refusal
+from service.auth.secrets import session_secret
+from service.http.edge.declare.headers import Head
 
 LOCAL = "localhost"
 FOREIGN_SITES = frozenset({"cross-site", "same-site"})
@@ -77,3 +82,15 @@ def _is_address(name: str) -> bool:
 
 def _is_loopback(name: str) -> bool:
     return name == LOCAL or (_is_address(name) and ip_address(name).is_loopback)
+
+
+OF_CREDENTIALS = frozenset({"authorization", "x-service-dsn"})
+
+
+def with_session(head: Head, base_url: str) -> Head:
+    """The head of a request to a page, whose only credential is the session in its cookie."""
+    kept = {name: value for name, value in head.headers.items() if name not in OF_CREDENTIALS}
+    secret = session_secret(head.headers, base_url)
+    if secret is not None:
+        kept["authorization"] = f"Bearer {secret}"
+    return head._replace(headers=kept, repeated=head.repeated - OF_CREDENTIALS)

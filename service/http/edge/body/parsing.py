@@ -12,10 +12,9 @@ from service.auth.refusals import InvalidPayload
 from service.http.edge.answer.reply import JSON
 from service.http.edge.body.gate import MAX_VALUES, check_body, check_values
 from service.http.edge.body.validation import decode_query, explain_body
-from service.http.edge.declare.bound import STAND_IN, Bound
+from service.http.edge.declare.bound import AS_OF, STAND_IN, Bound
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import Head, check_content, conditional, idempotency_key, require_key
-from service.http.edge.declare.ignored import AS_OF
 from statemachines.kernel.canonical import canonical_sha256, with_whole_numbers
 
 MOST_VALUES = 50_000  # of a body that is no telemetry: more than the longest plan has, and a tenth of what fits in

@@ -1,23 +1,69 @@
-"""An endpoint made ready: everything that follows from its declaration, worked out once at start-up."""
+"""An endpoint made ready: everything that follows from its declaration, worked out once at start-up.
+
+Query parameters that it does not know are ignored, counted, and named to whoever sent them (G-005, G-178).
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 from msgspec import inspect
 
 from schemas.kernel.published import body_schema
 from schemas.kernel.shape import WaitQuery
+from service.auth.authenticator import QUERY_DSN_PATHS
 from service.auth.authority import PrincipalKind
 from service.http.edge.answer.reply import JSON
 from service.http.edge.declare.endpoint import Endpoint
-from service.http.edge.declare.ignored import HEADER as IGNORED
-from service.http.edge.declare.ignored import known_parameters
-from service.http.edge.declare.operations import OWNER
+from service.http.edge.declare.operations import OWNER, Operation
+
+IGNORED = "x-service-ignored"
+MOST_NAMED = 10
+MOST_LOOKED_AT = 100  # parameters; of more, each counts, and none is named
+AS_OF = "as_of"
+_NAME = re.compile(rb"[a-z0-9_]{1,40}")
+
+
+class Ignored(NamedTuple):
+    """How many parameters were ignored, and their names; none of many, or when one is no plain name."""
+
+    total: int
+    names: tuple[str, ...]
+
+    @property
+    def header(self) -> str:
+        """An integer with the names as its parameter: a structured field (RFC 9651)."""
+        return f'{self.total};names="{" ".join(self.names)}"' if self.names else str(self.total)
+
+
+def known_parameters(operation: Operation) -> frozenset[bytes] | None:
+    """The parameters that an operation reads or refuses, as they are spelt. None: its handler alone knows them."""
+    if operation.reads_query and operation.query is None:
+        return None
+    known = {*(() if operation.query is None else operation.query.__struct_encode_fields__)}
+    if not operation.reads_query:
+        known.add(AS_OF)
+    if operation.path in QUERY_DSN_PATHS:
+        known.add("dsn")
+    if operation.protocol is not None:
+        known.update(operation.protocol.parameters)
+    return frozenset(name.encode() for name in known)
+
+
+def find_ignored(query_string: bytes, known: frozenset[bytes]) -> Ignored:
+    """Find the parameters of a query string that are not known, well-formed or not."""
+    pieces = query_string.count(b"&") + 1
+    if pieces > MOST_LOOKED_AT:
+        return Ignored(pieces, ())
+    names = {unquote_to_bytes(piece.partition(b"=")[0]) for piece in query_string.split(b"&") if piece} - known
+    plain = len(names) <= MOST_NAMED and all(map(_NAME.fullmatch, names))
+    return Ignored(len(names), tuple(sorted(name.decode() for name in names)) if plain else ())
+
 
 TEST_CLOCK_PATH = "/v1/test-clock/advance"  # exists only with a test clock (G-120)
 

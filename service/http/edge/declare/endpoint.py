@@ -18,12 +18,10 @@ from schemas.kernel.shape import AsOfQuery
 from service.auth.authority import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.turns import STRANGERS
-from service.http.edge.answer.reply import JSON
-from service.http.edge.answer.streamed import Streamed
+from service.http.edge.answer.reply import JSON, Streamed
 from service.http.edge.declare.call import Call
-from service.http.edge.declare.forms import Form
+from service.http.edge.declare.forms import Form, Sdk
 from service.http.edge.declare.operations import FailurePage, Method, Operation, Presence, Rate, Subject
-from service.http.edge.declare.sdk import Sdk
 
 
 class Handler(Protocol):

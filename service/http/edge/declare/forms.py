@@ -2,6 +2,8 @@
 
 A form is told by the content type, or by how a JSON text begins, so that it is known when the first bytes are here: it
 says how many may follow.
+
+Sdk is what the edge has to know of somebody else's SDK: where its key is, and how it is told to wait (G-142).
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from schemas.kernel.shape import MAX_BATCH_BYTES
 from service.http.edge.answer.errors import Failure
@@ -94,3 +96,45 @@ def most_of(forms: Sequence[Form], headers: Mapping[str, str], begin: bytes, oth
         return max(otherwise, MAX_BATCH_BYTES)
     form = form_of(forms, headers, begin)
     return otherwise if form is None else form.max_body
+
+
+Query = Mapping[str, Sequence[str]]
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class BodyReader(Protocol[T_co]):
+    """Reads a body while its pieces arrive."""
+
+    def feed(self, piece: bytes) -> T_co | None:
+        """Read the next piece, an empty one at the end. Returns its finds."""
+
+    def close(self) -> None:
+        """Give up the unread rest. Called at the end of the request."""
+
+
+class KeyFinder(BodyReader[bool], Protocol):
+    """A search for the key in a body, when the head has none. `key` is None while there is none."""
+
+    key: str | None
+
+    def feed(self, piece: bytes) -> bool | None:
+        """Look at the next piece, an empty one at the end. Returns true once the search is over.
+
+        Raises InvalidPayload for a body in which no key can be looked for (G-175).
+        """
+
+
+class Sdk(NamedTuple):
+    """`finder` begins to look for the key in a body. `told` is what a refusal says in headers of theirs.
+
+    `coding` is the content coding of a body that is named in the query, where a browser may set no header; "" for none.
+    `parameters` are those of the query that it reads.
+    """
+
+    name: str
+    finder: Callable[[], KeyFinder]
+    told: Callable[[Failure], Mapping[str, str]]
+    coding: Callable[[Query], str]
+    parameters: tuple[str, ...] = ()

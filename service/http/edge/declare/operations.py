@@ -18,8 +18,7 @@ from service.auth.authority import Access, PrincipalKind
 from service.fairness.turns import STRANGERS
 from service.http.edge.answer.errors import Failure
 from service.http.edge.answer.reply import Reply
-from service.http.edge.declare.forms import Form
-from service.http.edge.declare.sdk import Sdk
+from service.http.edge.declare.forms import Form, Sdk
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Presence = Literal["required", "optional", "none"]

@@ -19,10 +19,8 @@ from psycopg_pool import PoolTimeout
 from service.eventstore.read.reader import Caller, reading_for
 from service.fairness.turns import CommandNotDone
 from service.http.edge.answer.errors import RateLimited
-from service.http.edge.answer.reply import Reply
-from service.http.edge.answer.streamed import Streamed
-from service.http.edge.waiting.places import AccountPlaces
-from service.http.edge.waiting.waits import until_gone
+from service.http.edge.answer.reply import Reply, Streamed
+from service.http.edge.waiting.waits import AccountPlaces, until_gone
 
 log = structlog.get_logger(__name__)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.http.edge.answer.csv_text import FORMULA, MEDIA, write_csv
-from service.http.edge.answer.preferred import prefers
+from service.http.edge.answer.reply import prefers
+from service.http.edge.reading import FORMULA, MEDIA, write_csv
 
 
 def read(text: bytes) -> list[list[str]]:

@@ -10,7 +10,7 @@ import pytest
 
 from service.fairness.turns import ReadNotDone
 from service.http.edge.answer.errors import RateLimited
-from service.http.edge.answer.streamed import Streamed
+from service.http.edge.answer.reply import Streamed
 from service.http.edge.waiting import streams as module
 from service.http.edge.waiting.streams import Streams
 

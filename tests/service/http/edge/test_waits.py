@@ -12,8 +12,7 @@ from service.eventstore.log.follower import Listener
 from service.fairness.turns import ReadNotDone
 from service.http.edge.answer.errors import RateLimited
 from service.http.edge.waiting import waits as module
-from service.http.edge.waiting.places import AccountPlaces
-from service.http.edge.waiting.waits import RevisionWait, Waits, once_more
+from service.http.edge.waiting.waits import AccountPlaces, RevisionWait, Waits, once_more
 
 PATIENCE = 10
 
