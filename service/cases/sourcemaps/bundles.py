@@ -119,8 +119,7 @@ def _parts(content_type: str, body: bytes) -> Iterator[_Part]:
         end = piece.find(_BLANK, begin, begin + MOST_HEADER + len(_BLANK))
         if end < 0:
             raise _bad(f"must have parts whose headers end within {MOST_HEADER} bytes")
-        described = place_of(piece[begin:end])
-        field, name = described.get("name"), described.get("filename")
+        field, name = place_of(piece[begin:end])
         if field in {"file", "file_gzip"} and name is not None:
             yield _Part(name, field == "file_gzip", piece[end + len(_BLANK) :])
 

@@ -323,7 +323,7 @@ class FormReader(PieceReader):
             if len(self.parts) == MAX_PARTS:
                 raise TooManyParts
             place = place_of(headers)
-            name, is_file = place.get("name"), "filename" in place
+            name, is_file = place.name, place.filename is not None
             room = self._room(name, is_file)
             kept = None if room is None else bytearray()
             size = yield from self._content(kept, room or 0)

@@ -10,9 +10,12 @@ import zipfile
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import bundles
+from service.multipart import boundary_of, place_of
 from tests.service.http.cases.test_acting import project as project  # noqa: PLC0414 (a fixture is found by name)
 from tests.service.http.cases.test_source_map import DEBUG_ID, MAP
 from tests.service.http.cases.test_unmangle import MINIFIED
@@ -165,19 +168,42 @@ async def test_headers_of_many_parameters_are_refused_and_not_gone_over_again_an
     for header in (
         FILE + many,
         b"x-more: " + b"x" * bundles.MOST_HEADER + b"\r\n" + FILE,
-        FILE + b'; x="',
-        FILE + b"x",
     ):
         with pytest.raises(InvalidPayload):
             bundles.read_form(FORM, form(header))
 
 
 def test_headers_are_read_as_programs_write_them():
-    body = form(FILE, b"content-type: text/plain\r\n" + FILE + b" ; ;", FILE.lower().replace(b'"', b""))
+    odd = (
+        b" ; ;",
+        b'; x="',
+        b"x",
+        b"; filename*=utf-8''other",
+    )  # What follows the name and is no parameter, says nothing.
+    body = form(b"content-type: text/plain\r\n" + FILE, FILE.lower().replace(b'"', b""), *(FILE + one for one in odd))
     for content_type in (FORM, 'Multipart/Form-Data ;BOUNDARY="x";', "multipart/form-data; charset=utf-8;boundary=x"):
-        assert [chunk.id for chunk in bundles.read_form(content_type, body)] == [sha1(b"abc")] * 3
+        assert [chunk.id for chunk in bundles.read_form(content_type, body)] == [sha1(b"abc")] * 6
     other = b'Content-Disposition: form-data; name="other"; filename="a\\"; name=\\"file"'
     assert bundles.read_form(FORM, form(other)) == []
+
+
+@pytest.mark.parametrize("boundary", ["----=_Part_1", "a:b/c", '"a b"', "(x)"])
+def test_a_boundary_is_read_with_and_without_quotes(boundary):
+    body = form(FILE).replace(b"--x", b"--" + boundary.strip('"').encode())
+    [chunk] = bundles.read_form(f"multipart/form-data; boundary={boundary}", body)
+    assert chunk.id == sha1(b"abc")
+
+
+SIGNS = ["form-data", "name", "boundary", ";", "=", '"', "\\", "*", "0", "'", "%", " ", "a", "é"]
+PARAMETERS = st.lists(st.sampled_from(SIGNS))
+
+
+@given(parameters=PARAMETERS, rest=st.text(st.characters(max_codepoint=255), max_size=40))
+def test_any_header_has_a_place_or_a_fault(parameters, rest):
+    text = ("".join(parameters) + rest)[: bundles.MOST_HEADER]
+    place_of(b"Content-Disposition: form-data; " + text.encode("latin-1"))
+    boundary = boundary_of("multipart/form-data; boundary" + text[:900])
+    assert boundary is None or 4 < len(boundary) <= 74
 
 
 async def test_only_members_and_their_own_parts(world: World, project):
