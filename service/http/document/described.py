@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,7 +78,7 @@ def describe_operation(bound: Bound, sources: DocumentSources) -> Json:
     described: Json = {
         "operationId": operation.operation_id,
         "summary": operation.summary,
-        "description": _description(operation, sources.words),
+        "description": _description(bound, sources.words),
         "tags": [operation.group, EXTENSION_TAG] if operation.extension else [operation.group],
         "security": security(operation),
         "parameters": parameters_of(bound, area_of(bound), sources.words, _queries(operation, sources)),
@@ -102,12 +103,13 @@ def _show_examples(described: Json, examples: Examples) -> None:
             content.update(examples.answer(name, status, media.partition(";")[0]))
 
 
-def _description(operation: Operation, words: Words) -> str:
-    """The paragraphs of the operation's page, and what follows from its declaration."""
-    facts = [callers(operation)]
-    if operation.quota_locked:
+def _description(bound: Bound, words: Words) -> str:
+    """The paragraphs of the operation's page, else its handler's docstring, and what follows from its declaration."""
+    facts = [callers(bound.operation)]
+    if bound.operation.quota_locked:
         facts.append("Answers 402 while the account is over its quota.")
-    return "\n\n".join([*words.paragraphs(operation.operation_id), " ".join(facts)])
+    paragraphs = words.paragraphs(bound.name) or [inspect.getdoc(bound.handler) or ""]
+    return "\n\n".join([*paragraphs, " ".join(facts)])
 
 
 def _queries(operation: Operation, sources: DocumentSources) -> dict[int, Json]:

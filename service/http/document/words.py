@@ -4,6 +4,9 @@
 its shapes. `schemas/words/kernel.md` describes what all areas share. They are read while the document is built, and
 cost a running process nothing until then (G-166).
 
+A member or parameter may have its sentence in its type, and an operation in the docstring of its handler: a page says
+what is longer, or holds in many places.
+
 Lines before the first heading describe a name throughout the area. Below a heading they describe it for one operation
 (its id) or one shape (its class), and paragraphs there describe the operation. A line is `- name: text`, and goes on in
 lines that are indented.
