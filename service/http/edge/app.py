@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 from litestar import HttpMethod, Litestar, Request, Response
 from litestar.enums import ScopeType
 from litestar.exceptions import ClientException, MethodNotAllowedException, NotFoundException
-from litestar.handlers import HTTPRouteHandler
+from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 from service.auth.refusals import InvalidPayload, NotFound
@@ -54,6 +54,12 @@ class Route(NamedTuple):
     closed: bool
     cors: dict[str, str]
     operations: list[Bound]
+
+    @property
+    def is_door(self) -> bool:
+        """Whether products send their records here. A path with parameters is none: Litestar finds none for a door."""
+        first = self.operations[0].operation
+        return len(self.operations) == 1 and first.method == "POST" and first.rate == "ingest" and "{" not in first.path
 
 
 class Edge:
@@ -166,7 +172,7 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
 
     edge = Edge(pipeline, metrics, routes)
     edge.app = Litestar(
-        [_options_handler(pipeline, routes), *(_handler(pipeline, one) for one in bound)],
+        [handler for route in routes for handler in _handlers(pipeline, route)],
         lifespan=[lifespan],
         openapi_config=None,
         logging_config=None,
@@ -241,13 +247,16 @@ def _paths(template: str) -> list[str]:
     return [template, ALIASES[template]] if template in ALIASES else [template]
 
 
-def _bare(path: str) -> str:
-    return path.rstrip("/") or "/"
-
-
 def _typed(template: str) -> str:
     """A template with the types of its parameters, as Litestar has them."""
     return re.sub(r"\{([a-z_]+)\}", lambda name: f"{{{name[1]}:{'path' if name[1] in RESTS else 'str'}}}", template)
+
+
+def _handlers(pipeline: Pipeline, route: Route) -> list[HTTPRouteHandler | ASGIRouteHandler]:
+    """Make the route handlers of a path: one for each operation, and one for OPTIONS; or that of an intake door."""
+    if route.is_door:
+        return [_door(pipeline, route)]
+    return [_options_handler(pipeline, route), *(_handler(pipeline, bound) for bound in route.operations)]
 
 
 def _handler(pipeline: Pipeline, bound: Bound) -> HTTPRouteHandler:
@@ -272,20 +281,37 @@ def _handler(pipeline: Pipeline, bound: Bound) -> HTTPRouteHandler:
     )(answer)
 
 
-def _options_handler(pipeline: Pipeline, routes: list[Route]) -> HTTPRouteHandler:
-    """Make the route handler of OPTIONS on all paths: Litestar's own would answer 204 everywhere.
+def _door(pipeline: Pipeline, route: Route) -> ASGIRouteHandler:
+    """Make the handler of a path with one operation that is called for each record of a product.
+
+    It sends its answer by itself, which saves a quarter of the time of a small request. Litestar gives it all methods.
+    """
+    [bound] = route.operations
+
+    async def answer(scope: HTTPScope, receive: Receive, send: Send) -> None:
+        if scope["method"] == bound.operation.method:
+            reply = await pipeline.run(bound, scope, receive)
+        elif scope["method"] == HttpMethod.OPTIONS:
+            reply = _answer_options(pipeline, route, scope)
+        else:
+            raise MethodNotAllowedException
+        await reply(scope, receive, send)
+
+    operation = bound.operation
+    return ASGIRouteHandler(operation.path, name=operation.operation_id, opt={"bound": bound}, copy_scope=False)(answer)
+
+
+def _options_handler(pipeline: Pipeline, route: Route) -> HTTPRouteHandler:
+    """Make the route handler of OPTIONS on a path: Litestar's own would answer 204 everywhere.
 
     It answers a preflight on the routes for browsers, and 405 elsewhere.
     """
-    by_template = {_bare(path): route for route in routes for path in _paths(route.template)}
 
     async def answer(request: Request[Any, Any, Any]) -> ASGIApp:
-        return _answer_options(pipeline, by_template[request.scope["path_template"]], request.scope)
+        return _answer_options(pipeline, route, request.scope)
 
     return HTTPRouteHandler(
-        [_typed(path) for route in routes for path in _paths(route.template)],
-        http_method=HttpMethod.OPTIONS,
-        status_code=HTTPStatus.OK,
+        [_typed(path) for path in _paths(route.template)], http_method=HttpMethod.OPTIONS, status_code=HTTPStatus.OK
     )(answer)
 
 
