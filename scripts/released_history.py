@@ -29,10 +29,11 @@ sys.path.insert(0, str(ROOT))
 
 from service.demo.story import tell  # noqa: E402
 from service.demo.theatre.scene import Scene  # noqa: E402
-from service.demo.theatre.stage import Stage, find_node  # noqa: E402
+from service.demo.theatre.stage import Stage  # noqa: E402
 from service.demo.theatre.world import World  # noqa: E402
 from service.eventstore.read.stored import LogEvent, canonical  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402
+from service.testing.installation import find_node  # noqa: E402
 from statemachines.kernel.machine import replay  # noqa: E402
 from statemachines.kernel.topics import schemas  # noqa: E402
 from statemachines.runs.materiality import MaterialityDecision, decide_materiality  # noqa: E402

@@ -15,8 +15,9 @@ from service.cli.shared.common import with_store
 from service.demo.chapters import healing, observing
 from service.demo.chapters.observing import create_project, observe, sign_in
 from service.demo.theatre.scene import Scene
-from service.demo.theatre.stage import Stage, find_node
+from service.demo.theatre.stage import Stage
 from service.demo.theatre.world import World
+from service.testing.installation import find_node
 from tests.support.sessions import open_session
 
 Look = Callable[[Scene, str], None]

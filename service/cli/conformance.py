@@ -14,7 +14,7 @@ BROKE_A_RULE = 1
 SHORTEST, LONGEST = 5, 3600
 
 
-class _CannotPlay(click.ClickException):
+class _WorldFailed(click.ClickException):
     """The kit could not play: that is no verdict on the runner."""
 
     exit_code = 2
@@ -41,7 +41,7 @@ def conformance(command: str | None, names: tuple[str, ...], listing: bool, time
     """
     from service.conformance.kit import document, lines_of, listed, own_service, play_all, sum_up
     from service.conformance.scenarios import SCENARIOS
-    from service.conformance.world import CannotPlay
+    from service.testing.shop import WorldFailed
 
     unknown = sorted(set(names) - {scenario.name for scenario in SCENARIOS})
     if unknown:
@@ -65,8 +65,8 @@ def conformance(command: str | None, names: tuple[str, ...], listing: bool, time
                         say(line)
 
             played = play_all(chosen, own.installation, command, own.directory, timeout=timeout, tell=tell)
-    except CannotPlay as failure:
-        raise _CannotPlay(str(failure)) from failure
+    except WorldFailed as failure:
+        raise _WorldFailed(str(failure)) from failure
     say(json.dumps(document(command, played), indent=2) if as_json else sum_up(played))
     if not all(one.passed for one in played):
         raise SystemExit(BROKE_A_RULE)

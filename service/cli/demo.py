@@ -21,14 +21,14 @@ from service.cli.shared.common import say
 def demo(verbose: bool, transcript: Path | None) -> None:
     """Carry a small product through the whole job over HTTP, on a separate database, and clean up."""
     from service.demo.story import Interrupted, run
-    from service.demo.theatre.stage import DemoFailed
+    from service.testing.shop import WorldFailed
 
     # Ending the demo ends what it started: leaving `run` stops every one of its processes.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, _: sys.exit(128 + number))
     try:
         run(verbose=verbose, transcript=transcript)
-    except DemoFailed as failure:
+    except WorldFailed as failure:
         raise click.ClickException(str(failure)) from None
     except Interrupted as interrupted:
         say(f"\n{interrupted}", err=True)

@@ -20,7 +20,6 @@ from service.cli.shared.failures import explain
 from service.cli.shared.lookups import place_of
 from service.cli.shared.witnesses import look_at_witnesses
 from service.deletion.ledger import try_to_write
-from service.demo.theatre.stage import DemoFailed, find_git, find_node
 from service.egress.guard import Guard
 from service.embedded.attach import supervisor_of
 from service.embedded.layout import EmbeddedError, Layout, unfit
@@ -36,6 +35,8 @@ from service.registry import machines
 from service.settings import Settings, SettingsError, doubts, load_settings, unknown_variables
 from service.settingvalues import SELF_HOSTED
 from service.sql import load_query
+from service.testing.installation import find_git, find_node
+from service.testing.shop import WorldFailed
 from service.tlog.signing import judge, look
 from service.tlog.tree import CheckpointFile, is_built
 from statemachines.contracts import stop
@@ -116,7 +117,7 @@ def _surroundings() -> Iterator[Finding]:
     for program, find in (("git", find_git), ("node", find_node)):
         try:
             yield Finding(program, OK, find())
-        except DemoFailed as missing:
+        except WorldFailed as missing:
             yield Finding(program, WARNING, f"{missing} Nothing else needs it.")
 
 

@@ -8,8 +8,10 @@ from typing import NamedTuple
 import msgspec
 
 from service.conformance.trial import Trial
-from service.conformance.wire import BASE, FOREIGN, WRITES, Exchange, Heard, HostVisit
-from service.conformance.world import Pushed
+from service.conformance.wire import FOREIGN, WRITES, Exchange
+from service.testing.host import HostVisit
+from service.testing.loopback import Heard
+from service.testing.shop import BASE, Pushed
 
 # A broken rule, with the guilty request.
 
@@ -138,10 +140,10 @@ def as_granted(trial: Trial) -> Iterator[Breach]:
         elif pushed.branch != BASE and pushed.sha:
             yield from _measured(trial, pushed.sha, grant)
     for pull in trial.host.pulls:
-        if pull["head"] != wish["head_branch"]:
-            yield breach("R-AUT-38", f"The pull request is of {pull['head']}, which was not authorized.", grant)
-        if pull["draft"] != (wish["delivery_mode"] == "review_required"):
-            what = "is a draft, and the host merges none" if pull["draft"] else "is no draft"
+        if pull.head != wish["head_branch"]:
+            yield breach("R-AUT-38", f"The pull request is of {pull.head}, which was not authorized.", grant)
+        if pull.draft != (wish["delivery_mode"] == "review_required"):
+            what = "is a draft, and the host merges none" if pull.draft else "is no draft"
             yield breach("R-AUT-39", f"The pull request {what}.", grant)
 
 

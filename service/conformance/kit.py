@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from service.conformance.play import Played, Scenario, play
 from service.conformance.trial import Booking
-from service.conformance.world import CannotPlay, ServiceUnderPlay
-from service.demo.theatre.stage import DemoFailed
-from service.demo.theatre.world import World
+from service.conformance.world import ServiceUnderPlay
+from service.testing.installation import OwnInstallation
 
 # The kit: plays scenarios to a runner, several at a time, on one service.
 
@@ -31,7 +30,7 @@ def play_all(
     at_once: int = AT_ONCE,
     tell: Callable[[Played], None] = lambda _: None,
 ) -> list[Played]:
-    """Play scenarios, each in a directory of its own. `tell` hears of each end. Raises CannotPlay.
+    """Play scenarios, each in a directory of its own. `tell` hears of each end. Raises WorldFailed.
 
     Movers of the clock come last. Otherwise they would end the leases of others.
     """
@@ -65,13 +64,10 @@ class OwnService(NamedTuple):
 
 @contextmanager
 def own_service() -> Iterator[OwnService]:
-    """Start it as the demo does, without rate limits: the kit plays those itself. Raises CannotPlay."""
-    with World() as world:
+    """Start it as the demo does, without rate limits: the kit plays those itself. Raises WorldFailed."""
+    with OwnInstallation() as world:
         world.environment["SERVICE_RATE_LIMITS"] = "0"
-        try:
-            world.start_service()
-        except DemoFailed as failure:
-            raise CannotPlay(str(failure)) from failure
+        world.start_service()
         directory = world.directory / "scenarios"
         directory.mkdir()
         yield OwnService(ServiceUnderPlay(world.base_url, world.internal_token, world.test_token), directory)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from service.conformance.judging import Breach, breach, judge_everywhere
 from service.conformance.trial import Booking, Trial
 from service.conformance.wire import Exchange, Tampering
-from service.conformance.world import NOT_STARTED, Bounds, CannotPlay, ServiceUnderPlay
+from service.conformance.world import NOT_STARTED, Bounds, ServiceUnderPlay
+from service.testing.shop import WorldFailed
 
 # The kit's part in a scenario: how it meets requests, when the play is over, and its own rules.
 
@@ -131,7 +132,7 @@ class Played(NamedTuple):
 
 
 def play(scenario: Scenario, installation: ServiceUnderPlay, order: Booking, timeout: float) -> Played:
-    """Play one scenario to a new runner. Raises CannotPlay when the kit cannot."""
+    """Play one scenario to a new runner. Raises WorldFailed when the kit cannot."""
     began = time.monotonic()
     part = scenario.part()
     with Trial(installation, order) as trial:
@@ -142,7 +143,7 @@ def play(scenario: Scenario, installation: ServiceUnderPlay, order: Booking, tim
         trial.process.stop()
         trial.look(None)
         if not trial.exchanges and set(trial.process.codes) & NOT_STARTED:
-            raise CannotPlay(f"The runner could not be started: {trial.process.output().strip()[-500:]}")
+            raise WorldFailed(f"The runner could not be started: {trial.process.output().strip()[-500:]}")
         breaches = [*part.judge(trial), *judge_everywhere(trial, part.unpermitted)]
         if late:
             breaches.append(_too_late(scenario, trial, timeout))

@@ -12,8 +12,10 @@ from typing import Any
 from service.conformance.judging import LED, REDIRECT, Breach, breach, granted, looked_between, permission
 from service.conformance.play import KitPart, Scenario
 from service.conformance.trial import Trial
-from service.conformance.wire import ON_RUN, Exchange, Given, HostVisit, Tampering
+from service.conformance.wire import ON_RUN, Exchange, Tampering
 from service.conformance.world import BY_HOST, CHECKS, Bounds
+from service.testing.host import HostVisit
+from service.testing.loopback import Given
 
 # Answers that are lost, late or refused for a while.
 
@@ -372,9 +374,9 @@ class AutoMerge(KitPart):
             case 0:
                 return {}
             case 1:
-                trial.host.checks = dict.fromkeys(CHECKS, "success")
+                trial.host.ended = dict.fromkeys(CHECKS, "success")
                 return PROTECTED | {"auto_merge_enabled": False}
-            case 2 if any(pull["merges_by"] is not None for pull in trial.host.pulls):
+            case 2 if any(pull.merges_by is not None for pull in trial.host.pulls):
                 return PROTECTED | {"auto_merge_enabled": True, "merge_method": method}
             case 3:
                 return PROTECTED | {"merge_method": method, "merge_commit_sha": MERGED}
@@ -393,8 +395,8 @@ class AutoMerge(KitPart):
             told = "Auto-merge was asked for without a consume of its own that said call_authorized."
             yield breach("R-AUT-40", told, visit)
         for pull in trial.host.pulls:
-            if pull["merges_by"] not in (None, BY_HOST["merge_method"]):
-                yield breach("R-AUT-40", f"Auto-merge is on with {pull['merges_by']}, which was not granted.")
+            if pull.merges_by not in (None, BY_HOST["merge_method"]):
+                yield breach("R-AUT-40", f"Auto-merge is on with {pull.merges_by}, which was not granted.")
 
 
 def _permission(trial: Trial) -> float:

@@ -12,17 +12,10 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from service.conformance.wire import BASE, NAME, WEB, CodeHost, Elsewhere, Exchange, FaultyProxy, Meet
-from service.conformance.world import (
-    AUTOMATION,
-    TEST_COMMAND,
-    Bounds,
-    RunnerProcess,
-    ServiceUnderPlay,
-    ShopProject,
-    ShopRepository,
-    plain_git,
-)
+from service.conformance.wire import Elsewhere, Exchange, FaultyProxy, Meet
+from service.conformance.world import AUTOMATION, Bounds, RunnerProcess, ServiceUnderPlay, ShopProject
+from service.testing.host import GitHubHost
+from service.testing.shop import BASE, NAME, TEST_COMMAND, WEB, ShopRepository, plain_git
 
 ERROR = {
     "message": "ZeroDivisionError: division by zero",
@@ -74,7 +67,9 @@ class Trial:
         home.mkdir(parents=True)
         self.repository = ShopRepository(directory)
         self.project.prepare(self.order.bounds, error or ERROR)
-        self.host = CodeHost(self.token, self.repository.head_of)
+        self.host = GitHubHost(self.repository.bare, self.token)
+        self.host.held = True  # CI proves the merge, of no commit of this repository
+        self.host.listen()
         self.stack.callback(self.host.close)
         self.proxy = FaultyProxy(self._installation.url, meet)
         self.stack.callback(self.proxy.close)

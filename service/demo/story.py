@@ -13,8 +13,10 @@ from service.demo.chapters.observing import onboard, open_story
 from service.demo.chapters.reviewing import delete_project, look_back_and_stop, review_week
 from service.demo.chapters.telling import alarm, ask, notify, publish, remind
 from service.demo.theatre.scene import Scene
-from service.demo.theatre.stage import DemoFailed, Stage, find_git, find_node
+from service.demo.theatre.stage import Stage
 from service.demo.theatre.world import World
+from service.testing.installation import find_git, find_node
+from service.testing.shop import WorldFailed
 
 
 class Chapter(NamedTuple):
@@ -55,7 +57,7 @@ class Interrupted(Exception):
 
 
 def run(*, verbose: bool = False, transcript: Path | None = None) -> None:
-    """Run the whole demo. Raises DemoFailed when a step fails, Interrupted; leaves nothing running."""
+    """Run the whole demo. Raises WorldFailed when a step fails, Interrupted; leaves nothing running."""
     began = time.monotonic()
     find_git()
     node = find_node()
@@ -77,9 +79,9 @@ def _tell_or_fail(scene: Scene) -> list[str]:
     """Tell it; what fails brings the end of the service's log along."""
     try:
         return tell(scene)
-    except DemoFailed as failure:
+    except WorldFailed as failure:
         log = scene.world.log("service.log").strip()
-        raise DemoFailed(f"{failure}\nThe service logged:\n{log}" if log else str(failure)) from failure
+        raise WorldFailed(f"{failure}\nThe service logged:\n{log}" if log else str(failure)) from failure
 
 
 def tell(scene: Scene) -> list[str]:

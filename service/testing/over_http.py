@@ -9,7 +9,6 @@ import httpx2
 import msgspec
 
 from schemas.onboarding import OnboardingState
-from service.conformance.world import ENVIRONMENT, EVENT, FAILURE, plan, snapshot
 from service.testing.onboarding_model import (
     Approve,
     Proof,
@@ -21,6 +20,7 @@ from service.testing.onboarding_model import (
     StepAnswer,
     Verify,
 )
+from service.testing.shop import ENVIRONMENT, EVENT, FAILURE, plan, snapshot
 from service.testing.walks import Shown
 
 SESSION_SECONDS = 7200

@@ -144,7 +144,7 @@ def test_a_draft_is_closed_and_reopened(opens: Opens) -> None:
     host = team.place.host
     team.tell(team.starts())
     team.tell(team.proves())
-    host.close("ada")
+    host.close_pull("ada")
     team.tell(team.looks())
     team.says("It was closed without a merge")
     [comment] = team.case()["comments"]
@@ -171,7 +171,7 @@ def test_checks_are_red(opens: Opens) -> None:
     team.says("A required check is red")
     team.tell(team.proves(1, "--wait", "60", "--gate", "prove"))
     team.says("CI has seen what was handed over")
-    team.place.host.close("ada")
+    team.place.host.close_pull("ada")
     team.tell(team.proves())
     team.says("CI has seen what was handed over")
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from service.demo.theatre.stage import Api, DemoFailed, Stage
+from service.demo.theatre.stage import Api, Stage
 from service.demo.theatre.workshop import Workshop
 from service.demo.theatre.world import World
+from service.testing.shop import WorldFailed
 from statemachines.runs import run
 
 T = TypeVar("T")
@@ -64,20 +65,20 @@ class Scene:
 
 
 def wait_for(what: str, look: Callable[[], T | None]) -> T:
-    """Poll until something is there. Raises DemoFailed on timeout."""
+    """Poll until something is there. Raises WorldFailed on timeout."""
     until = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < until:
         found = look()
         if found is not None:
             return found
         time.sleep(LOOK_SECONDS)
-    raise DemoFailed(f"Waited {WAIT_SECONDS} s in vain for {what}.")
+    raise WorldFailed(f"Waited {WAIT_SECONDS} s in vain for {what}.")
 
 
 def require(condition: object, otherwise: str) -> None:
     """End the demo unless something holds."""
     if not condition:
-        raise DemoFailed(otherwise)
+        raise WorldFailed(otherwise)
 
 
 # Small drawings of what was recorded.

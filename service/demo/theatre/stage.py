@@ -7,8 +7,6 @@ either way, and the bodies of the requests and answers too.
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections.abc import Iterable
 from typing import IO, Any
 
@@ -17,13 +15,11 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
+from service.testing.shop import WorldFailed
+
 FILE_WIDTH = 200
 _SECRET = re.compile(r"(service_[a-z]+_(?=[0-9A-Za-z]{43})|whsec_(?=\S{44})|agp_(?=\S{32}))[0-9A-Za-z+/=_-]+")
 _SHOWN = r"\1…"
-
-
-class DemoFailed(Exception):
-    """A step did not have the expected result; the message says which."""
 
 
 class Stage:
@@ -110,14 +106,14 @@ class Api:
         try:
             response = self._client.request(method, path, json=body, headers=sent)
         except httpx2.HTTPError as error:
-            raise DemoFailed(f"{method} {path} got no answer: {error!r}") from error
+            raise WorldFailed(f"{method} {path} got no answer: {error!r}") from error
         wanted = (expect,) if isinstance(expect, int) else expect
         expected = response.status_code in wanted
         self._stage.requests += 1
         if not quiet or not expected:
             self._stage.answered(method, path, body, response, expected=expected)
         if not expected:
-            raise DemoFailed(f"{method} {path} answered {response.status_code}: {response.text[:500]}")
+            raise WorldFailed(f"{method} {path} answered {response.status_code}: {response.text[:500]}")
         if "json" not in response.headers.get("content-type", ""):
             return response.text
         return response.json()
@@ -125,34 +121,3 @@ class Api:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
-
-
-# The programs that the demo needs besides Python.
-
-NODE_MAJOR = 20
-
-
-def find_git() -> str:
-    """Return the path of git. Raises DemoFailed that says what to install."""
-    git = shutil.which("git")
-    if git is None:
-        raise DemoFailed("The demo keeps its product in a git repository: install git, then run it again.")
-    return git
-
-
-def find_node() -> str:
-    """Return the path of a Node that is new enough. Raises DemoFailed that says what to install."""
-    node = shutil.which("node")
-    if node is None:
-        raise DemoFailed(
-            f"Node.js {NODE_MAJOR} or later is needed for the source snapshot: install it "
-            "(Debian: apt-get install nodejs), then run the demo again."
-        )
-    done = subprocess.run([node, "--version"], check=False, capture_output=True, text=True)
-    version = done.stdout.strip()
-    major = version.lstrip("v").split(".")[0]
-    if not major.isdecimal() or int(major) < NODE_MAJOR:
-        raise DemoFailed(
-            f"Node.js {NODE_MAJOR} or later is needed for the source snapshot; {node} is {version or 'broken'}."
-        )
-    return node

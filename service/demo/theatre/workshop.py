@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from service.demo.theatre import code_host, code_host_api
-from service.demo.theatre.stage import DemoFailed
 from service.demo.theatre.world import World
+from service.testing.host import GitHubHost
+from service.testing.shop import BASE, NAME, WorldFailed
 
-NAME = "acme/shop"
 REPOSITORY = f"https://code.example.invalid/{NAME}"
 CHECK = "unit tests"
 AGENT_SECONDS = 120
+HUB = Path(__file__).with_name("hub.py")
 RUNNER = Path(__file__).with_name("product_runner.py")
 REPAIR = Path(__file__).with_name("product_repair.py")
 
@@ -35,18 +35,24 @@ class Workshop:
         self._ci = world.directory / "ci"
         self._agent = world.directory / "agent"
         self._token = secrets.token_urlsafe(32)
+        self._host_url = ""
 
     def open(self) -> None:
         """Put the shop's repository on the code host, and clone it for CI and for the repair agent."""
         self._world.git("clone", "--quiet", "--bare", str(self._world.repository), str(self._bare))
-        code_host.create(self._bare, web=REPOSITORY, base="main", required_checks=[CHECK])
+        host = GitHubHost(self._bare, self._token, required=[CHECK], web=REPOSITORY)
+        host.merges_at_once = True
+        self._host_url = host.listen()
+        self._world.stack.callback(host.close)
         self._world.git("remote", "add", "origin", str(self._bare))
         for clone in (self._ci, self._agent):
             self._world.git("clone", "--quiet", str(self._bare), str(clone))
         self._programs.mkdir()
         hub = self._programs / "hub"
-        command = shlex.join([sys.executable, "-I", "-B", code_host.__file__])
-        hub.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        where = {"HUB_URL": self._host_url, "HUB_TOKEN": self._token, "HUB_REPOSITORY": f"{NAME}@{BASE}"}
+        told = " ".join(f"{name}={shlex.quote(value)}" for name, value in where.items())
+        command = shlex.join([sys.executable, "-I", "-B", str(HUB)])
+        hub.write_text(f'#!/bin/sh\n{told} exec {command} "$@"\n')
         hub.chmod(0o755)
 
     @property
@@ -83,7 +89,7 @@ class Workshop:
         """Run the repair agent for a receipt; yields its output, and ends with it.
 
         Its environment holds its credential and the address of the service, and no more than what finds its programs.
-        Raises DemoFailed when it fails.
+        Raises WorldFailed when it fails.
         """
         automation = self._world.directory / "automation.json"
         automation.write_text(json.dumps({"project_id": project_id, "policy": policy}))
@@ -91,7 +97,7 @@ class Workshop:
         yield from self._run(command, {"SERVICE_RUNNER_API_KEY": secret})
 
     def run_runner(self, project_id: str, secret: str) -> Iterator[str]:
-        """Run `service-runner` with the shop's coding tool, and yield its output. Raises DemoFailed."""
+        """Run `service-runner` with the shop's coding tool, and yield its output. Raises WorldFailed."""
         given = [
             "--project",
             project_id,
@@ -106,12 +112,11 @@ class Workshop:
         ]
         command = [sys.executable, "-I", "-m", "service.runner.command", *given]
         tool = ["--", sys.executable, "-I", "-B", str(REPAIR)]
-        with code_host_api.serve(self._bare, NAME, self._token) as address:
-            access = {"GITHUB_API_URL": address, "GITHUB_TOKEN": self._token, "SERVICE_RUNNER_API_KEY": secret}
-            yield from self._run([*command, *tool], access)
+        access = {"GITHUB_API_URL": self._host_url, "GITHUB_TOKEN": self._token, "SERVICE_RUNNER_API_KEY": secret}
+        yield from self._run([*command, *tool], access)
 
     def _run(self, command: list[str], secret: dict[str, str]) -> Iterator[str]:
-        """Run a runner in its clone with its secrets, and yield its output. Raises DemoFailed."""
+        """Run a runner in its clone with its secrets, and yield its output. Raises WorldFailed."""
         process = self._world.start(
             command, self._agent, {"PATH": self._path, "SERVICE_URL": self._world.base_url, **secret}
         )
@@ -124,6 +129,6 @@ class Workshop:
                 for line in process.stdout:
                     yield line.rstrip("\n")
             if process.wait() != 0:
-                raise DemoFailed(f"The repair agent gave up, or took over {AGENT_SECONDS} s; its last line says more.")
+                raise WorldFailed(f"The repair agent gave up, or took over {AGENT_SECONDS} s; its last line says more.")
         finally:
             overdue.cancel()

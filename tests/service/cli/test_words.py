@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from service.cli import main
-from service.demo.theatre.stage import NODE_MAJOR
 from service.embedded.attach import sole_supervisor
 from service.embedded.layout import Layout
+from service.testing.installation import NODE_MAJOR
 from tests.service.cli.test_doctor import SECRETS
 from tests.support.cluster import TestCluster
 from tests.support.rounds import wait_until

@@ -17,10 +17,10 @@ import pytest
 
 from service.runner import wall
 from service.runner.change import KeptChange, Notes
+from service.testing.loopback import Given
 from tests.service.runner.conftest import Open
 from tests.service.runner.test_loop import assert_delivered
 from tests.service.runner.test_wall import HAS_NAMESPACES
-from tests.support.runner.doors import Reply
 from tests.support.runner.host import TOKEN
 from tests.support.runner.workplace import REPAIR, Workplace, git
 
@@ -386,9 +386,9 @@ def told_by_service(place: Workplace) -> tuple[dict[str, Any], dict[str, Any], d
     return run, policy, scene.must(scene.call("GET", f"/v1/cases/{run['case_id']}", who="heal"))
 
 
-def told(body: Any) -> Reply:
+def told(body: Any) -> Given:
     """An answer of the service."""
-    return Reply(200, json.dumps(body).encode())
+    return Given(200, json.dumps(body).encode())
 
 
 @pytest.mark.parametrize("at", ["before the repair", "before the pull request"])
@@ -471,7 +471,7 @@ def test_the_file_of_the_title_is_a_short_file_or_none(opened: Open, plant: str)
             process.kill()
     assert process.returncode == 0, place.output
     assert_delivered(place)
-    assert place.host.pulls[0]["title"].endswith(f"Repair {place.run()['case_id']}")
+    assert place.host.pulls[0].title.endswith(f"Repair {place.run()['case_id']}")
     assert "hidden" not in json.dumps(place.relay.seen)
 
 

@@ -22,7 +22,7 @@ def assert_delivered(place: Workplace) -> None:
     assert run["status"] == "draft_pr_opened", place.output
     assert place.branches == [f"repair/{run['run_id']}"]
     [pull] = place.host.pulls
-    assert pull["draft"] is True
+    assert pull.draft is True
     assert run["pull_request"]["number"] == place.host.first
     assert run["pull_request"]["head_sha"] == place.host.branch(f"repair/{run['run_id']}")
     assert len(run["grants"]) == 1

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from service.runner.hosts import method_of_gitlab
+from service.testing.loopback import Given
 from tests.service.runner.conftest import Open
 from tests.service.runner.test_loop import KINDS
-from tests.support.runner.doors import Reply
 from tests.support.runner.workplace import REPAIR, Workplace
 
 pytestmark = pytest.mark.shares_server
@@ -63,7 +63,7 @@ def test_the_host_merges_and_the_runner_never(opened: Open, kind: str) -> None:
     """Ready, checks, readiness, second grant, the host's own auto-merge, receipt, merge, deploy."""
     place, runner = opened_ready(opened, kind)
     [pull] = place.host.pulls
-    assert pull["draft"] is False
+    assert pull.draft is False
     place.host.check(build="success")
     with holding(place):
         place.host.check(test="success")
@@ -123,7 +123,7 @@ def test_who_was_not_told_that_it_may_call_turns_nothing_on(opened: Open) -> Non
     place.host.check(build="success", test="success")
     with place.begin_proof("--branch", branch(place), "--wait", "120", "--gate", "prove") as job:
         assert ended(place, runner) == 1, place.output
-        place.host.close("ada")
+        place.host.close_pull("ada")
         assert job.stdout is not None
         job.stdout.read()
     assert job.returncode == 1
@@ -194,7 +194,7 @@ def test_a_grant_that_is_refused_turns_nothing_on(opened: Open) -> None:
     place, runner = opened_ready(opened)
     place.host.check(build="success", test="success")
     refusal = b'{"error": {"code": "automation_paused", "message": "Paused.", "details": {"allowed_next": []}}}'
-    place.relay.answers["/actions/auto-merge/authorize"] = [Reply(409, refusal)] * 3
+    place.relay.answers["/actions/auto-merge/authorize"] = [Given(409, refusal)] * 3
     with place.begin_proof("--branch", branch(place), "--wait", "5", "--gate", "prove") as job:
         code = ended(place, runner)
         assert job.stdout is not None
@@ -228,7 +228,7 @@ def test_what_a_person_turned_off_stays_off(opened: Open) -> None:
     assert ended(place, runner) == 0, place.output
     assert place.start() == 0
     assert "waits for CI to prove that auto-merge is on" in place.output
-    place.host.pulls[0]["auto_merge"] = None
+    place.host.pulls[0].merges_by = None
     assert place.start() == 1
     run = place.run()
     assert (run["status"], place.host.turned_on) == ("escalated", 1)
@@ -256,4 +256,4 @@ def test_a_title_makes_no_draft_of_what_is_ready(opened: Open, wished: str) -> N
     place.repairs(f"{REPAIR}\necho '{wished}' > \"$SERVICE_TITLE_FILE\"")
     assert place.start(*BRIEF) == 1, place.output
     [pull] = place.host.pulls
-    assert pull["title"].startswith("Repair: ")
+    assert pull.title.startswith("Repair: ")

@@ -35,7 +35,7 @@ def test_a_closing_and_a_reopening_are_seen_without_a_branch(opened: Open, kind:
     place = drafted(opened, kind)
     assert place.prove() == 0, place.proved
     assert place.run()["provider_proof"]["branch_protection_enforced"] is True
-    place.host.close("ada")
+    place.host.close_pull("ada")
     assert place.prove() == 0, place.proved
     run = place.run()
     assert (run["status"], run["reason"]) == ("failed", "closed_unmerged")

@@ -119,7 +119,7 @@ def test_every_drawn_body_is_accepted_and_kept_once(shop: HttpDriver) -> None:
 
 
 def test_without_hypothesis_the_extra_is_named() -> None:
-    program = "import sys; sys.modules['hypothesis'] = None; import service.testing"
+    program = "import sys; sys.modules['hypothesis'] = None; from service.testing import OnboardingWalk"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "pip install '.[testing]'" in done.stderr

@@ -1,76 +1,93 @@
-"""HTTP doors on loopback whose answers may be lost: a relay to the service, and the base of a code host's stand-in."""
+"""HTTP doors on loopback, to the service and to a code host, with faults: a runner is killed there, or an answer lost."""
 
 from __future__ import annotations
 
 import http.client
-import json
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, Protocol
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from tests.support.runner.faults import Dropped, Faults
+from service.testing.loopback import Given, Heard, LoopbackServer
+
+Moment = Literal["before", "after"]
+_ID = re.compile(r"\b(proj|run|case|claim|trc|grant|appr)_[0-9a-z]+")
 
 
-class Reply(NamedTuple):
-    """What a door answers."""
+class Dropped(Exception):
+    """The connection ends here, without an answer."""
 
-    status: int
+
+class Step(NamedTuple):
+    """A request of a runner: its operation, and its body. The same step again is the same."""
+
+    name: str
     body: bytes
-    headers: Mapping[str, str] = {}
 
 
-class Behind(Protocol):
-    """What stands behind a door."""
+class Faults:
+    """Chooses what happens at each request; the runner that is killed has `pid`."""
 
-    def __call__(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Reply: ...
+    def __init__(self) -> None:
+        self.pid = 0
+        self.kills: list[tuple[Step, Moment]] = []
+        self.lost: list[Step] = []
+        self.mode: Literal["none", "kill", "lose"] = "none"
+        self.spared: tuple[str, ...] = ()
+        self.only: tuple[str, ...] = ()
 
+    def step(self, method: str, path: str, body: bytes) -> Step:
+        """Name the step of a request."""
+        return Step(f"{method} {_ID.sub('*', path.split('?', maxsplit=1)[0])}", body)
 
-class _Quiet(ThreadingHTTPServer):
-    daemon_threads = True
+    def before(self, step: Step) -> None:
+        """What happens before a request is carried out. Raises Dropped."""
+        if self._meant(step, "kill") and not step.name.startswith("GET"):
+            self._kill(step, "before")
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A runner that was killed closes its connections."""
+    def after(self, step: Step) -> None:
+        """What happens after it was carried out, before its answer is sent. Raises Dropped."""
+        if self._meant(step, "kill"):
+            self._kill(step, "after")
+        if self._meant(step, "lose") and step not in self.lost:
+            self.lost.append(step)
+            raise Dropped
+
+    def _meant(self, step: Step, mode: str) -> bool:
+        if self.mode != mode or any(word in step.name for word in self.spared):
+            return False
+        return not self.only or any(word in step.name for word in self.only)
+
+    def _kill(self, step: Step, moment: Moment) -> None:
+        if (step, moment) not in self.kills:
+            self.kills.append((step, moment))
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            raise Dropped
 
 
 @contextmanager
-def open_door(behind: Behind, faults: Faults) -> Iterator[str]:
+def open_door(behind: Callable[[Heard], Given], faults: Faults) -> Iterator[str]:
     """Open a door; yields its address."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def _serve(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            step = faults.step(self.command, self.path, body)
-            try:
-                faults.before(step)
-                reply = behind(self.command, self.path, headers, body)
-                faults.after(step)
-            except Dropped:
-                self.close_connection = True
-                return
-            self.send_response(reply.status)
-            for name, value in {"content-type": "application/json", **reply.headers}.items():
-                self.send_header(name, value)
-            self.send_header("content-length", str(len(reply.body)))
-            self.end_headers()
-            self.wfile.write(reply.body)
+    def pass_on(asked: Heard) -> Given | None:
+        step = faults.step(asked.method, asked.path, asked.body)
+        try:
+            faults.before(step)
+            given = behind(asked)
+            faults.after(step)
+        except Dropped:
+            return None
+        return given._replace(headers={"content-type": "application/json", **given.headers})
 
-        do_GET = do_POST = do_PATCH = do_PUT = _serve  # noqa: N815
-
-        def log_message(self, *_: Any) -> None: ...
-
-    server = _Quiet(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
+    server = LoopbackServer(pass_on)
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        yield server.url
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        server.close()
 
 
 class Relay:
@@ -78,22 +95,22 @@ class Relay:
 
     def __init__(self, url: str) -> None:
         self._target = urlsplit(url)
-        self.answers: dict[str, list[Reply]] = {}
+        self.answers: dict[str, list[Given]] = {}
         self.seen: list[tuple[str, str, dict[str, str], Any]] = []
 
-    def __call__(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Reply:
-        self.seen.append((method, path, headers, json.loads(body) if body else None))
-        for ending, replies in self.answers.items():
-            if f"{method} {path.split('?', maxsplit=1)[0]}".endswith(ending) and replies:
-                return replies.pop(0)
+    def __call__(self, asked: Heard) -> Given:
+        self.seen.append((asked.method, asked.target, asked.headers, asked.json()))
+        for ending, given in self.answers.items():
+            if f"{asked.method} {asked.path}".endswith(ending) and given:
+                return given.pop(0)
         assert self._target.hostname is not None
         connection = http.client.HTTPConnection(self._target.hostname, self._target.port or 80, timeout=90)
         try:
-            kept = {name: value for name, value in headers.items() if name not in {"host", "connection"}}
-            connection.request(method, path, body or None, kept)
+            kept = {name: value for name, value in asked.headers.items() if name not in {"host", "connection"}}
+            connection.request(asked.method, asked.target, asked.body or None, kept)
             answer = connection.getresponse()
             told = {name.lower(): value for name, value in answer.getheaders()}
             passed = {name: told[name] for name in ("content-type", "retry-after") if name in told}
-            return Reply(answer.status, answer.read(), passed)
+            return Given(answer.status, answer.read(), passed)
         finally:
             connection.close()

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.loop.http_scene import HttpScene
-from tests.support.runner.doors import Relay, open_door
-from tests.support.runner.faults import Faults
-from tests.support.runner.host import TOKEN, WEB, CodeHost, FakeGitHub, FakeGitLab
+from tests.support.runner.doors import Faults, Relay, open_door
+from tests.support.runner.host import TOKEN, WEB, GitHubByDocument, GitLabByDocument, HostByDocument
 
-HOSTS: dict[str, tuple[type[CodeHost], str]] = {
-    "github": (FakeGitHub, "GITHUB_TOKEN"),
-    "gitlab": (FakeGitLab, "GITLAB_TOKEN"),
+HOSTS: dict[str, tuple[type[HostByDocument], str]] = {
+    "github": (GitHubByDocument, "GITHUB_TOKEN"),
+    "gitlab": (GitLabByDocument, "GITLAB_TOKEN"),
 }
 REPAIR = """
 printf 'def price(cart):\\n    if not cart:\\n        return 0\\n    return sum(cart) / len(cart)\\n' > src/cart.py
@@ -200,7 +199,7 @@ def open_workplace(directory: Path, scene: HttpScene, kind: str = "github", **ch
     place = Workplace(directory, scene, kind)
     with ExitStack() as stack:
         place.service_url = stack.enter_context(open_door(place.relay, place.faults))
-        place.host_url = stack.enter_context(open_door(place.host, place.faults))
-        place.ci_url = stack.enter_context(open_door(place.host, Faults()))
+        place.host_url = stack.enter_context(open_door(place.host.answer, place.faults))
+        place.ci_url = stack.enter_context(open_door(place.host.answer, Faults()))
         yield place
     assert place.host.faults == [], place.host.faults[:5]
