@@ -1,4 +1,4 @@
-"""HTTP doors on loopback, to the service and to a code host, with faults: a runner is killed there, or an answer lost."""
+"""HTTP doors on loopback, to the service and a code host, with faults: a runner is killed, or an answer lost."""
 
 from __future__ import annotations
 
