@@ -21,7 +21,7 @@ class MalformedForm(ValueError):
     """A form with a fault, as the end of a sentence on its body."""
 
 
-class Place(NamedTuple):
+class PartPlace(NamedTuple):
     """Where a part belongs in its form: `name`, and of a file `filename`. None: not said."""
 
     name: str | None = None
@@ -38,13 +38,13 @@ def boundary_of(content_type: str) -> bytes | None:
     return b"\r\n--" + boundary
 
 
-def place_of(headers: bytes) -> Place:
+def place_of(headers: bytes) -> PartPlace:
     """The place that a part's headers name. Raises MalformedForm."""
     for line in headers.split(b"\r\n"):
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"content-disposition":
-            return Place(*parse_content_disposition(_bounded(value.decode("latin-1")).strip())[1:])
-    return Place()
+            return PartPlace(*parse_content_disposition(_bounded(value.decode("latin-1")).strip())[1:])
+    return PartPlace()
 
 
 def _bounded(value: str) -> str:
