@@ -23,8 +23,10 @@ from service.egress.guard import Guard
 from service.eventstore.connect.facts import DAY, NOT_WRITTEN
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import QUERY_CONNECTIONS, EventStore
+from service.fairness.bounds import FairBounds
 from service.fairness.offload import Aside
-from service.fairness.turns import ReadNotDone, Turns
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import ReadNotDone
 from service.settings import Settings
 from service.sql import load_query
 from statemachines.kernel.machine import ReadFailed
@@ -160,8 +162,8 @@ class BoundedQueries:
     def __init__(self, store: EventStore, providers: AnalyticsProviders) -> None:
         self._store = store
         self._providers = providers
-        self._own = Turns(places=QUERY_CONNECTIONS, per_tenant=1, waiting=MOST_WAITING, rest=REST)
-        self._provided = Turns(places=PROVIDER_PLACES, per_tenant=1, waiting=MOST_WAITING)
+        self._own = FairSemaphore(FairBounds(QUERY_CONNECTIONS, per_tenant=1), waiting=MOST_WAITING, rest=REST)
+        self._provided = FairSemaphore(FairBounds(PROVIDER_PLACES, per_tenant=1), waiting=MOST_WAITING)
         self._thread = Aside(waiting=MOST_WAITING, name="service-answers", rest=REST)
 
     @property

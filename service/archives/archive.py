@@ -21,8 +21,10 @@ from service.archives.making import ArchiveCounts, Connection, make
 from service.archives.spool import Spool
 from service.eventstore.connect.connection import CONNECT_SECONDS, NOTICE_SILENCE
 from service.eventstore.store import EventStore
+from service.fairness.bounds import FairBounds
 from service.fairness.offload import Aside
-from service.fairness.turns import ReadNotDone, Turns
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import ReadNotDone
 from service.runs.verifying import keep
 from service.tlog.tree import KeptCheckpoint, ProvenPositions
 from statemachines.kernel.machine import Rejection
@@ -52,7 +54,7 @@ class Archives:
     def __init__(self, store: EventStore, directory: Path) -> None:
         self._store = store
         self._directory = directory
-        self._turns = Turns(places=MAKING, per_tenant=1, waiting=1)
+        self._turns = FairSemaphore(FairBounds(MAKING, per_tenant=1), waiting=1)
         self._aside = Aside(waiting=MOST, name="service-archive")
         self._under_way: dict[str, Archive] = {}
         self._closing: set[asyncio.Task[None]] = set()

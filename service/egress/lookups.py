@@ -18,7 +18,9 @@ from ipaddress import ip_address
 from typing import Final
 
 from service.egress.exchange import Ip
-from service.fairness.turns import ReadNotDone, Turns
+from service.fairness.bounds import FairBounds
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import ReadNotDone
 
 LOOKUP_SECONDS: Final = 2.0
 """For one look-up, the wait for its turn included."""
@@ -86,7 +88,7 @@ class _Threads:
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
-        self._turns = Turns(THREADS, THREADS_OF_ACCOUNT, WAITING)
+        self._turns = FairSemaphore(FairBounds(THREADS, per_tenant=THREADS_OF_ACCOUNT), waiting=WAITING)
         self._running: dict[tuple[str, str], _LookUp] = {}
         self._of_tenant: Counter[str] = Counter()
         self._suspects: OrderedDict[tuple[str, str], None] = OrderedDict()

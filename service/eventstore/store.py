@@ -20,7 +20,9 @@ from service.eventstore.state.cache import DEADLINE, DOUBT_DEADLINE, KEPT_DOCUME
 from service.eventstore.state.unit import Registry
 from service.eventstore.write.lane import FenceLane
 from service.eventstore.write.loop import CommandLoop
-from service.fairness.turns import CommandNotDone, Turns
+from service.fairness.bounds import FairBounds
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import CommandNotDone
 from service.sql import Statement
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -66,7 +68,7 @@ class EventStore:
             rest=0,
             settings=QUERY_SETTINGS,
         )
-        self._long_reads = Turns(places=LONG_READS, per_tenant=1, waiting=LONG_WAITING)
+        self._long_reads = FairSemaphore(FairBounds(LONG_READS, per_tenant=1), waiting=LONG_WAITING)
         self.facts = Facts(conninfo)
         self.installation_salt = ""
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 
-from service.fairness.turns import CommandNotDone, Company, Lines, Rests
+from service.fairness.bounds import FairBounds
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import CommandNotDone, Company, Rests
 
 SMALL = 2048
 """Bytes of a body that never waits."""
@@ -26,42 +27,6 @@ UNTIRED = 0.02
 """Seconds of rest that nobody takes: a usual batch is read at once."""
 PATIENCE = 5.0
 """Seconds that a part of a body waits for the rest of its sender, who then has too many bodies on their way."""
-
-Waiter = asyncio.Future[None]
-
-
-class _Line:
-    """Those who wait, the tenants in turn.
-
-    `pass_on` is called for one who was called but has gone.
-    """
-
-    def __init__(self, pass_on: Callable[[], object]) -> None:
-        self._pass_on = pass_on
-        self._waiters: Lines[tuple[Waiter, int]] = Lines()
-
-    def __bool__(self) -> bool:
-        return bool(self._waiters)
-
-    async def wait(self, tenant: str, cost: int) -> None:
-        """Wait to be called."""
-        waiter: Waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(tenant, (waiter, cost))
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if not waiter.cancelled():
-                self._pass_on()
-            raise
-
-    def call(self) -> int | None:
-        """Call who is next; returns the cost, None when nobody waits."""
-        while self._waiters:
-            waiter, cost = self._waiters.take()
-            if not waiter.done():  # Else it was cancelled with its connection.
-                waiter.set_result(None)
-                return cost
-        return None
 
 
 class _Held:
@@ -90,12 +55,14 @@ class _Held:
 
 
 class Shares:
-    """Shares what the loop parses before it looks up. One per process, used from its event loop."""
+    """Shares what the loop parses before it looks up. One per process, used from its event loop.
+
+    What was taken is free again at the next look. Then those who wait are let in, in turn.
+    """
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
         self._rests = _Held()
-        self._at_once = self._left = at_once
-        self._line = _Line(self._tick_later)
+        self._semaphore = FairSemaphore(FairBounds(at_once))
         self._ticking = False
 
     def rests(self, tenant: str) -> bool:
@@ -123,10 +90,7 @@ class Shares:
         self._rests.end()
         if size <= SMALL:
             return
-        if self._line or self._left <= 0:
-            await self._line.wait(tenant, size)
-            return
-        self._left -= size
+        await self._semaphore.enter(tenant, size)
         self._tick_later()
 
     def _tick_later(self) -> None:
@@ -138,8 +102,6 @@ class Shares:
         """Begin a new share. It runs once for each time that the loop looks at its connections."""
         self._rests.end()
         self._ticking = False
-        self._left = self._at_once
-        while self._left > 0 and (cost := self._line.call()) is not None:
-            self._left -= cost
-        if self._left < self._at_once:
+        self._semaphore.renew()
+        if self._semaphore.held:
             self._tick_later()

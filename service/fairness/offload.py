@@ -25,8 +25,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
+from service.fairness.bounds import FairBounds
 from service.fairness.offloaded import FAILED, receive, record, send
-from service.fairness.turns import Company, ReadNotDone, Turns
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import Company, ReadNotDone
 
 # A thread for pieces of work that are too long for the event loop: one after the other, tenants in turn (P25). Since
 # one thread does it for everybody, all of them together are no more than one rival for the processor.
@@ -37,15 +39,15 @@ T = TypeVar("T")
 class Aside:
     """One thread of one process, called `name`; at most `waiting` pieces of work of one tenant wait for their turn.
 
-    A tenant whose piece took long rests `rest` times as long while others are about (see Turns). `stack` is the size of
-    the thread's stack in bytes, where the work must not have less than somebody counts on. Nobody waits for a turn for
-    longer than `patience` seconds.
+    A tenant whose piece took long rests `rest` times as long while others are about (see FairSemaphore). `stack` is the
+    size of the thread's stack in bytes, where the work must not have less than somebody counts on. Nobody waits for a
+    turn for longer than `patience` seconds.
     """
 
     def __init__(
         self, waiting: int, name: str, rest: float = 0, stack: int | None = None, patience: float | None = None
     ) -> None:
-        self._turns = Turns(places=1, per_tenant=1, waiting=waiting, rest=rest, patience=patience)
+        self._turns = FairSemaphore(FairBounds(1, per_tenant=1), waiting=waiting, rest=rest, patience=patience)
         self.company = Company()
         """Who is about by what `note` was told: of a body that is read before its sender is known, not its address."""
         # A pool of its own bounds the work also when callers go away: what has begun is carried out to its end.

@@ -1,18 +1,16 @@
-"""Whose work comes next: a few places that tenants take in turn, and how a number of things is shared among them.
+"""Who is meant where tenants take turns, who is about, who rests, and what is told to those who waited in vain.
 
 One tenant may have more work than all others together; whoever has little waits for one turn of each, never for the
-whole of somebody's line (P25, P27). The members of a shared place are one tenant here, in turn among themselves.
+whole of somebody's line (P25, P27). The members of a shared place are one tenant here, in turn among themselves. The
+queue (queue.py) and the semaphore (semaphore.py) serve them so.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from itertools import chain
-from types import TracebackType
+from collections.abc import Awaitable, Callable, Iterable
+from functools import lru_cache
 from typing import ClassVar, Generic, TypeVar
 from weakref import WeakSet
 
@@ -31,6 +29,8 @@ NOBODY = ""
 
 _BETWEEN = " "
 """It is in no id, no name of a place and no address."""
+NAMES = 4096
+"""Names that are known in parts: each queue asks for these several times for an entry."""
 
 
 def sharing(place: str, member: str) -> str:
@@ -38,143 +38,19 @@ def sharing(place: str, member: str) -> str:
     return place and f"{place}{_BETWEEN}{member}"
 
 
+@lru_cache(NAMES)
 def place_of(tenant: str) -> str:
     """The place of a tenant against the others: its own, or the shared one."""
     return tenant.partition(_BETWEEN)[0]
 
 
+@lru_cache(NAMES)
 def member_of(tenant: str) -> str:
     """The member inside a shared place. Empty for a tenant with a place of its own."""
     return tenant.partition(_BETWEEN)[2]
 
 
-# Lines that are served in turn: of each the first, then of each the second (P27); and a queue of them for threads. The
-# members of a shared place (see tenants.py) have one line, and take turns in it.
-
 T = TypeVar("T")
-
-
-class PlaceLine(Generic[T]):
-    """The things of one place in order of arrival, and of a shared place its members in turn."""
-
-    __slots__ = ("_members",)
-
-    def __init__(self) -> None:
-        self._members: dict[str, deque[T]] = {}  # in the order of their next turns
-
-    def __bool__(self) -> bool:
-        return bool(self._members)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._members.values()))
-
-    def __iter__(self) -> Iterator[T]:
-        return chain.from_iterable(self._members.values())
-
-    def count(self, tenant: str) -> int:
-        """How many things of a tenant wait."""
-        return len(self._members.get(member_of(tenant), ()))
-
-    def add(self, tenant: str, thing: T) -> None:
-        """Add a thing behind the others of its tenant."""
-        self._members.setdefault(member_of(tenant), deque()).append(thing)
-
-    def take(self) -> T:
-        """Take the first thing of the next member, and make it the last in turn. There must be one."""
-        member, things = next(iter(self._members.items()))
-        thing = things.popleft()
-        if not things:
-            del self._members[member]
-        elif len(self._members) > 1:
-            self._members[member] = self._members.pop(member)
-        return thing
-
-    def drop(self, unwanted: Callable[[T], bool]) -> list[T]:
-        """Take out what is unwanted; the turns stay as they are."""
-        dropped: list[T] = []
-        for member, things in list(self._members.items()):
-            dropped += [thing for thing in things if unwanted(thing)]
-            kept = deque(thing for thing in things if not unwanted(thing))
-            if kept:
-                self._members[member] = kept
-            else:
-                del self._members[member]
-        return dropped
-
-
-class Lines(Generic[T]):
-    """A line of things for each place, in the order of their next turns. Its owner holds a lock, if one is needed."""
-
-    __slots__ = ("_lines",)
-
-    def __init__(self) -> None:
-        self._lines: dict[str, PlaceLine[T]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._lines)
-
-    def add(self, name: str, thing: T) -> None:
-        """Add a thing to the end of the line of a tenant."""
-        place = place_of(name)
-        line = self._lines.get(place)
-        if line is None:
-            line = self._lines[place] = PlaceLine()
-        line.add(name, thing)
-
-    def take(self) -> T:
-        """Take the first of the line whose turn it is, which is the last one afterwards. There must be one."""
-        place, line = next(iter(self._lines.items()))
-        thing = line.take()
-        if not line:
-            del self._lines[place]
-        elif len(self._lines) > 1:
-            self._lines[place] = self._lines.pop(place)
-        return thing
-
-    def drop(self, unwanted: Callable[[T], bool]) -> list[T]:
-        """Take out what is unwanted; the turns stay as they are."""
-        dropped: list[T] = []
-        for place, line in list(self._lines.items()):
-            dropped += line.drop(unwanted)
-            if not line:
-                del self._lines[place]
-        return dropped
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._lines.clear()
-
-
-class InTurn(Generic[T]):
-    """Unbounded: whoever puts things in has bounded them. For any number of threads."""
-
-    def __init__(self) -> None:
-        self._lines: Lines[T] = Lines()
-        self._open = True
-        self._changed = threading.Condition()
-
-    def put(self, tenant: str, thing: T) -> None:
-        """Add a thing to the end of a tenant's line."""
-        with self._changed:
-            self._lines.add(tenant, thing)
-            self._changed.notify()
-
-    def take(self) -> T | None:
-        """Wait for the next thing; None after `close`, when nothing is left."""
-        with self._changed:
-            while not self._lines:
-                if not self._open:
-                    return None
-                self._changed.wait()
-            return self._lines.take()
-
-    def close(self, *, drop: bool = False) -> None:
-        """Let those who take end: once it is empty, or with `drop` at once."""
-        with self._changed:
-            self._open = False
-            if drop:
-                self._lines.clear()
-            self._changed.notify_all()
 
 
 # What whoever waits in vain is told: nothing was done, and it may be tried again.
@@ -279,149 +155,6 @@ class Rests:
 
     def _counts(self, tenant: str, now: float) -> bool:
         return self._until.get(tenant, now) > now + self._spared
-
-
-class Turns:
-    """Places of one event loop: at most `per_tenant` of them for one tenant, of which at most `waiting` wait.
-
-    The members of a shared place (see tenants.py) have the places of one tenant together, and a line each.
-
-    While a place is free, everybody who waits holds as many as one may, or rests: a tenant that has held a place for
-    long while others were about, has none for `rest` times as long. So it cannot take the processors from those who
-    need places for moments, nor from what needs none; alone it never rests. Nobody waits for longer than `patience`
-    seconds.
-    """
-
-    def __init__(
-        self, places: int, per_tenant: int, waiting: int, rest: float = 0, patience: float | None = None
-    ) -> None:
-        self._free = places
-        self._per_tenant = per_tenant
-        self._most = waiting
-        self._rest = rest
-        self._patience = patience
-        self._running: dict[str, int] = {}
-        self._waiting: dict[str, PlaceLine[asyncio.Future[None]]] = {}  # in the order of their next turns
-        self._rests = Rests()
-        self._company = Company()
-
-    @property
-    def waiting(self) -> int:
-        """How many wait for a place."""
-        return sum(map(len, self._waiting.values()))
-
-    def place(self, tenant: str) -> Place:
-        """Hold a place for a block, waiting for one in turn. Raises ReadNotDone when too many of the tenant wait."""
-        return Place(self, tenant)
-
-    async def enter(self, tenant: str) -> None:
-        """Take a place, waiting for one in turn. Raises as `place`, and ReadNotDone when none came in time."""
-        place = place_of(tenant)
-        if self._free and self._may(place):
-            self._take(place)
-            return
-        try:
-            async with asyncio.timeout(self._patience):
-                await self._wait(place, tenant)
-        except TimeoutError:
-            raise ReadNotDone from None
-
-    def _may(self, place: str) -> bool:
-        return self._running.get(place, 0) < self._per_tenant and self._rests.left(place) <= 0
-
-    async def _wait(self, place: str, tenant: str) -> None:
-        line = self._waiting.get(place)
-        if line is None:
-            line = self._waiting[place] = PlaceLine()
-        if line.count(tenant) >= self._most:
-            raise ReadNotDone
-        loop = asyncio.get_running_loop()
-        turn = loop.create_future()
-        line.add(tenant, turn)
-        left = self._rests.left(place)
-        if left > 0 or self._free:  # Nobody may give a place back just then, and its rest be over by now.
-            loop.call_later(max(0, left), self._wake, place)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():  # The place was given in the same moment.
-                self.leave(tenant)
-            elif line.drop(lambda one: one is turn) and not line:
-                del self._waiting[place]
-            raise
-
-    def _take(self, place: str) -> None:
-        self._free -= 1
-        self._running[place] = self._running.get(place, 0) + 1
-
-    def leave(self, tenant: str, held: float = 0.0) -> None:
-        """Give back a place that was held so many seconds, and to whoever is next: one that had its turn goes last."""
-        place = place_of(tenant)
-        self._free += 1
-        left = self._running.pop(place) - 1
-        if left:
-            self._running[place] = left
-        if self._rest:
-            self._let_rest(place, held)
-        self._serve()
-
-    def _serve(self) -> None:
-        for place in list(self._waiting):
-            if self._may(place) and self._hand_over(place):
-                return
-
-    def note(self, tenant: str) -> None:
-        """Say that a tenant is about, also when it needs no place."""
-        self._company.note(tenant)
-
-    def _let_rest(self, place: str, held: float) -> None:
-        self.note(place)
-        if held < SHORT or not self._company.several:
-            return
-        self._rests.add(place, held * self._rest)
-        if place in self._waiting:
-            self._wake(place)
-
-    def _wake(self, place: str) -> None:
-        if (left := self._rests.left(place)) > 0:
-            if place in self._waiting:
-                asyncio.get_running_loop().call_later(left, self._wake, place)
-            return
-        while self._free and place in self._waiting and self._may(place) and self._hand_over(place):
-            pass
-
-    def _hand_over(self, place: str) -> bool:
-        """Give a tenant its turn; False when all who waited have just gone away."""
-        line = self._waiting.pop(place)
-        while line:
-            turn = line.take()
-            if not turn.done():
-                if line:
-                    self._waiting[place] = line
-                self._take(place)
-                turn.set_result(None)
-                return True
-        return False
-
-
-class Place:
-    """One place of one tenant; written out, for it is entered around every read."""
-
-    __slots__ = ("_since", "_tenant", "_turns")
-
-    def __init__(self, turns: Turns, tenant: str) -> None:
-        self._turns = turns
-        self._tenant = tenant
-        self._since = 0.0
-
-    async def __aenter__(self) -> None:
-        await self._turns.enter(self._tenant)
-        self._since = time.monotonic()
-
-    async def __aexit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
-        self._turns.leave(self._tenant, time.monotonic() - self._since)
 
 
 # Shared reads: one for all callers of a moment, begun after each of them had asked.

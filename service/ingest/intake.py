@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
+from operator import attrgetter
 
 import psycopg
 import structlog
@@ -26,7 +27,9 @@ from service.eventstore.declare.faults import Meaning
 from service.eventstore.state.cache import SILENCE, tell
 from service.eventstore.state.loading import RECONNECT_PAUSE
 from service.eventstore.state.unit import Registry
-from service.fairness.records import Waiting
+from service.fairness.bounds import FairBounds
+from service.fairness.held import HeldByTime
+from service.fairness.queue import FairQueue
 from service.fairness.turns import CommandNotDone
 from service.ingest.flushing import DOUBT_DEADLINE, CountingSession, Decider, Flush, Parameters, Settlement
 from service.ingest.items import Item, Result, Together
@@ -37,12 +40,36 @@ from service.ingest.scrubbing import Scrubber
 log = structlog.get_logger()
 
 BATCH = 256
+CAPACITY = 8192
+CAPACITY_BYTES = 64 * 1024 * 1024
+BATCH_BYTES = 4 * 1024 * 1024
+SHARED_BYTES = 1024 * 1024
+"""Bytes of a flush while several accounts wait: the records of one do not hold up the others for long. Half of it,
+while only one waits but others are about: the next one waits for the end of the flush under way."""
 NEW_CASES_PER_HOUR = 500  # of a project
 PASSES = 2  # of the event loop that let further records in before a flush begins
 STOP_SECONDS = 4.0
 WATCH_SECONDS = 0.25
 PREPARED_AT_ONCE = 1 << 18  # bytes of records as Item.size has it; then others have their turn
 LONGEST = DOUBT_DEADLINE + 2.5  # seconds past its deadline that a record may be on its way to a silent database
+
+
+def record_queue(capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> FairQueue[Item]:
+    """The queue of records before their commit, bounded in number and bytes until they have their answer.
+
+    Bytes are those in memory, by estimate, and stand for the time of a record as well: an account has its share of
+    them, in the queue and in each flush, however its records are made and however many projects it has.
+    """
+    return FairQueue(
+        attrgetter("turn"),
+        places=FairBounds(capacity, leaving=True),
+        weight=attrgetter("size"),
+        weights=FairBounds(capacity_bytes, leaving=True),
+        until_done=True,
+        late=lambda item, now: item.deadline <= now,
+        hold=HeldByTime[Item](),
+        shared=SHARED_BYTES,
+    )
 
 
 class Intake:
@@ -62,7 +89,7 @@ class Intake:
         scrubber: Scrubber | None = None,
         new_cases_per_hour: int = NEW_CASES_PER_HOUR,
         batch: int = BATCH,
-        waiting: Waiting[Item] | None = None,
+        waiting: FairQueue[Item] | None = None,
         frames: DecidingFrames | None = None,
     ) -> None:
         self.scrubber = scrubber or Scrubber()
@@ -72,7 +99,7 @@ class Intake:
         self._session = CountingSession(conninfo, application)
         self._decider = Decider(conninfo, application, self._flush)
         self._batch = batch
-        self._waiting: Waiting[Item] = Waiting() if waiting is None else waiting
+        self._waiting = record_queue() if waiting is None else waiting
         self._wake = asyncio.Event()
         self._stopping = False
         self._flying: Sequence[Item] = ()
@@ -112,7 +139,7 @@ class Intake:
     @property
     def depth(self) -> int:
         """Records that wait for their answer."""
-        return self._waiting.count
+        return self._waiting.places.held
 
     @property
     def in_doubt(self) -> int:
@@ -197,9 +224,9 @@ class Intake:
                 async with asyncio.timeout(due):
                     await self._wake.wait()
         await self._let_in()
-        if self._stopping and not self._waiting.count:
+        if self._stopping and not self._waiting.places.held:
             return None
-        batch, overdue = self._waiting.take(self._batch)
+        batch, overdue = self._waiting.take(self._batch, BATCH_BYTES)
         self._answer([(item, CommandNotDone()) for item in overdue])
         return batch
 
@@ -292,7 +319,7 @@ class Intake:
         self.adjusted += settlement.adjusted
         self.scrubbed += settlement.scrubbed
         self._answer(settlement.answers)
-        self._waiting.put_back(settlement.held)
+        self._waiting.put_back((item, ()) for item in settlement.held)
 
     async def _watch(self) -> None:
         """Give up what is overdue even while a flush waits for a database that does not answer."""

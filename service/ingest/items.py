@@ -26,7 +26,7 @@ from service.cases.sourcemaps.deciding import LATE, Mapped, MappedFrame, Minifie
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Origin, Outcome
 from service.eventstore.state.cache import RecordName, Waiter
-from service.fairness.turns import CommandNotDone
+from service.fairness.turns import CommandNotDone, sharing
 from service.ids import new_id
 from service.ingest.bounds import SURELY_FITS, cut_event, drop_variables, keep_variables, tells_of_error, tidy
 from service.ingest.grouping.fingerprint import (
@@ -209,6 +209,7 @@ class Item:
     minified: Sequence[Minified] = ()
     mapped: Sequence[Mapped] = ()
     size: int = field(init=False)  # bytes of memory, by estimate
+    turn: str = field(init=False)  # its tenant, and inside that its project
     row: LogRow | AnalyticsRow = field(init=False, repr=False)
     scrubbed: Mapping[str, int] = field(default_factory=dict)  # values that were hidden, by kind
     offered: tuple[Assignment, ...] = ()
@@ -226,6 +227,7 @@ class Item:
         if isinstance(self.body, AnalyticsEvent) and self.body.properties:
             self.size += KEY_WEIGHT * len(self.body.properties)
         key, project_id = self.sender.key, self.sender.project_id
+        self.turn = sharing(self.sender.account, project_id) or project_id
         if key is not None:
             self.key_record = (project_id, f"{self.sender.kind}:{project_id}", self.operation, key)
             self.key_name = names.key(*self.key_record)

@@ -17,7 +17,9 @@ from service.analytics.connecting.http import Content
 from service.analytics.queries import AnalyticsProviders, QueriesBusy, unanswered
 from service.auth.refusals import Refusal, refusal
 from service.eventstore.store import EventStore
-from service.fairness.turns import ReadNotDone, Turns
+from service.fairness.bounds import FairBounds
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import ReadNotDone
 from service.provider.operator import EXCHANGE_SECONDS, OperatorProvider
 from service.sql import load_query
 from statemachines import provider as teams
@@ -52,8 +54,8 @@ class Exchanges:
     """The turns of one process."""
 
     def __init__(self) -> None:
-        self._turns = Turns(places=PLACES, per_tenant=PER_ACCOUNT, waiting=MOST_WAITING)
-        self._slow_turns = Turns(places=SLOW_PLACES, per_tenant=1, waiting=MOST_WAITING)
+        self._turns = FairSemaphore(FairBounds(PLACES, per_tenant=PER_ACCOUNT), waiting=MOST_WAITING)
+        self._slow_turns = FairSemaphore(FairBounds(SLOW_PLACES, per_tenant=1), waiting=MOST_WAITING)
         self._slow: OrderedDict[str, None] = OrderedDict()
 
     @asynccontextmanager

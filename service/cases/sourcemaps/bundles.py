@@ -27,7 +27,8 @@ from service.cases.sourcemaps.keeping import File, Kept, Name, ProjectFull, norm
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
 from service.eventstore.declare.commands import Intent
 from service.eventstore.store import EventStore
-from service.fairness.turns import Turns
+from service.fairness.bounds import FairBounds
+from service.fairness.semaphore import FairSemaphore
 from service.multipart import MOST_HEADER, MalformedForm, boundary_of, place_of
 from service.sql import load_query
 
@@ -352,7 +353,7 @@ AT_ONCE = 2  # bundles that a process puts together, those of one person one aft
 MOST_WAITING = 8
 TOGETHER = 50  # files of a bundle that one command keeps
 
-_turns = Turns(places=AT_ONCE, per_tenant=1, waiting=MOST_WAITING)
+_turns = FairSemaphore(FairBounds(AT_ONCE, per_tenant=1), waiting=MOST_WAITING)
 
 CarryOut = Callable[[str, Intent[list[Kept]]], Awaitable[object]]
 

@@ -25,7 +25,9 @@ from service.cases.sourcemaps.frames import RecordedFrame, may_be_mapped, record
 from service.cases.sourcemaps.resolving import SourcePlace
 from service.cases.sourcemaps.unmangling import MapFiles, Unmangler, files_of, place_of
 from service.eventstore.store import EventStore
-from service.fairness.turns import CommandNotDone, Turns
+from service.fairness.bounds import FairBounds
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import CommandNotDone
 from service.weighted import Weighted
 
 PATIENCE = 0.3
@@ -132,7 +134,7 @@ class DecidingFrames:
     def __init__(self, store: EventStore, unmangler: Unmangler) -> None:
         self._store = store
         self._unmangler = unmangler
-        self._turns = Turns(places=4, per_tenant=1, waiting=MOST_WAITING)
+        self._turns = FairSemaphore(FairBounds(4, per_tenant=1), waiting=MOST_WAITING)
         self._projects: Weighted[str, _Project] = Weighted(_one, max_bytes=MOST_KNOWN)
         # The files of frames, and since when they are known.
         self._files: Weighted[_FileName, tuple[float, MapFiles | None]] = Weighted(_one, max_bytes=MOST_KNOWN)

@@ -25,8 +25,9 @@ from service.cases.sourcemaps.frames import RecordedFrame, frames_of, may_be_map
 from service.cases.sourcemaps.keeping import Files
 from service.cases.sourcemaps.resolving import Corrupt, ReadyMap, SourcePlace, TooComplex
 from service.eventstore.store import EventStore
+from service.fairness.bounds import FairBounds
 from service.fairness.offload import Aside
-from service.fairness.turns import Turns
+from service.fairness.semaphore import FairSemaphore
 from service.packing import unpack
 from service.sql import load_query
 from service.weighted import Weighted
@@ -74,7 +75,7 @@ class Unmangler:
         self._store = store
         self._worker = Aside(MOST_WAITING, "service-source-maps", stack=trial.PARSER_STACK)
         self.packer = Aside(MOST_WAITING, "service-packing")  # of uploads: a piece of them never waits for a map
-        self._turns = Turns(places=2, per_tenant=1, waiting=MOST_WAITING)
+        self._turns = FairSemaphore(FairBounds(2, per_tenant=1), waiting=MOST_WAITING)
         self._warm: Weighted[tuple[str, str, str], Ready] = Weighted(_weigh, max_bytes=warm_bytes)
         self._making: dict[tuple[str, str, str], asyncio.Task[Ready]] = {}
 

@@ -31,7 +31,9 @@ from service.eventstore.connect.connection import (
     take_from,
 )
 from service.eventstore.declare.faults import is_loss
-from service.fairness.turns import CommandNotDone, ReadNotDone, Turns
+from service.fairness.bounds import FairBounds
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import CommandNotDone, ReadNotDone
 from service.sql import Statement
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -117,7 +119,7 @@ class Reader:
         self._application = application
         self._connections = connections
         self._settings = settings
-        self._turns = Turns(connections, per_tenant, TENANT_WAITING, rest)
+        self._turns = FairSemaphore(FairBounds(connections, per_tenant=per_tenant), waiting=TENANT_WAITING, rest=rest)
         self._deadlines = Deadlines()
         self._pool: Pool | None = None
         self._idle: list[ReadingConnection] = []

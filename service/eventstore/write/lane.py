@@ -2,9 +2,10 @@
 
 They do not queue behind the loop, and they *wait* for the exclusive gate: while one waits, every tried shared lock
 fails, so nothing new starts and draining cannot starve. A session that still holds the gate after the patience is
-over is ended; its batch runs again and meets the fence. Tenants are served in turn (fencequeue.py): nobody's fences
-can keep another's waiting for longer than one of them takes. One over a long history or a large document, which takes
-long to load, is set aside until a thread of its own has loaded it: it holds no thread of the lane meanwhile.
+over is ended; its batch runs again and meets the fence. Tenants are served in turn, one fence of each at a time, and
+stops before saves: nobody's fences can keep another's waiting for longer than one of them takes. One over a long
+history or a large document, which takes long to load, is set aside until a thread of its own has loaded it: it holds no
+thread of the lane meanwhile.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from operator import attrgetter
 from typing import NamedTuple
 
 import psycopg
@@ -32,8 +34,9 @@ from service.eventstore.state.unit import Registry
 from service.eventstore.write.loop import Answers
 from service.eventstore.write.round import Round
 from service.eventstore.write.warming import Found, Wanted, attempt, take_in
-from service.fairness.fences import FenceQueue
-from service.fairness.turns import CommandNotDone, InTurn
+from service.fairness.bounds import FairBounds
+from service.fairness.queue import FairQueue
+from service.fairness.turns import CommandNotDone
 
 log = structlog.get_logger()
 
@@ -51,17 +54,27 @@ class _Cold(NamedTuple):
     wanted: Sequence[Wanted]
 
 
+def fence_queue() -> FairQueue[Entry]:
+    """The line before the lane: a tenant holds no more than one thread, and a stop never waits behind a save."""
+    return FairQueue(
+        attrgetter("tenant"),
+        places=FairBounds(CAPACITY, per_tenant=PER_TENANT),
+        last=attrgetter("saves"),
+        at_once=1,
+    )
+
+
 class FenceLane:
     """A few threads, a connection each, that carry out one fence command at a time."""
 
     def __init__(self, conninfo: str, registry: Registry) -> None:
         self._conninfo = conninfo
         self._registry = registry
-        self._queue: FenceQueue[Entry] = FenceQueue(capacity=CAPACITY, per_tenant=PER_TENANT)
+        self._queue = fence_queue()
         self._threads = [
             threading.Thread(target=self._main, name=f"service-fence-{n}", daemon=True) for n in range(THREADS)
         ]
-        self._cold: InTurn[_Cold] = InTurn()
+        self._cold: FairQueue[_Cold] = FairQueue(lambda cold: cold.entry.tenant)
         self._loaded: dict[str, list[tuple[StreamName, Found]]] = {}  # by command_id, for whichever thread is next
         self._warming = threading.Thread(target=self._warm, name="service-fence-warm", daemon=True)
 
@@ -105,23 +118,23 @@ class FenceLane:
 
     def _main(self) -> None:
         session = WritingSession(self._conninfo, "service-fence", transaction_timeout_ms=2 * PATIENCE_MS)
-        while (entry := self._queue.take()) is not None:
+        while (entry := self._queue.get()) is not None:
             answer = self._carry_out(session, entry)
             if isinstance(answer, _Cold):
                 self._queue.set_aside()
-                self._cold.put(entry.tenant, answer)
+                self._cold.put(answer)
                 continue
             answers = Answers()
             answers.add(entry, answer)
             answers.send()
             self.fences += 1
-            self._queue.done(entry)
+            self._queue.finish(entry)
         session.close()
 
     def _warm(self) -> None:
         """Load what fences have to know, outside of any transaction, and have them taken again."""
         session = WritingSession(self._conninfo, "service-fence-warm")
-        while (cold := self._cold.take()) is not None:
+        while (cold := self._cold.get()) is not None:
             try:
                 connection = session.open()
                 self._loaded[cold.entry.command_id] = [

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from operator import attrgetter
 
 import psycopg
 import structlog
@@ -23,7 +24,9 @@ from service.eventstore.state.loading import WritingSession
 from service.eventstore.state.unit import Registry
 from service.eventstore.write.round import Round, RoundResult
 from service.eventstore.write.warming import Warmer
-from service.fairness.parking import Parking
+from service.fairness.bounds import FairBounds
+from service.fairness.held import HeldByName
+from service.fairness.queue import FairQueue
 from service.fairness.turns import CommandNotDone
 
 log = structlog.get_logger()
@@ -32,6 +35,10 @@ BATCH = 64
 CAPACITY = 1024
 PER_TENANT = 256
 PER_STREAM = 32
+MEMBERS_PART = 8
+"""One member fills a shared place to this part at most: one divided by it."""
+BATCH_BYTES = 256 * 1024
+"""Bytes of commands after which a batch ends: it takes as long for all of its commands as its heaviest ones need."""
 W_MIN, W_MAX = 0.050, 0.250
 
 
@@ -63,6 +70,21 @@ def _deliver(results: Iterable[tuple[asyncio.Future[Outcome], Outcome | Exceptio
         tell(waiter, result)
 
 
+def command_queue(
+    hold: HeldByName[Entry], *, capacity: int = CAPACITY, per_tenant: int = PER_TENANT, per_stream: int = PER_STREAM
+) -> FairQueue[Entry]:
+    """The commands that wait. Those of one tenant, and of a name that was found held, stay in order of arrival."""
+    return FairQueue(
+        attrgetter("tenant"),
+        places=FairBounds(capacity, per_tenant=per_tenant, per_member=max(1, per_tenant // MEMBERS_PART)),
+        weight=attrgetter("weight"),
+        names=attrgetter("writes"),
+        per_name=per_stream,
+        late=lambda entry, _: entry.overdue,
+        hold=hold,
+    )
+
+
 class CommandLoop:
     """Accepts commands from any thread; its own thread commits them in rounds.
 
@@ -82,7 +104,8 @@ class CommandLoop:
         self._session = WritingSession(conninfo, application, cache=self._cache)
         self._round = make_round(registry, self._cache)
         self._warmer = Warmer(conninfo, registry, f"{application}-warm")
-        self._parking: Parking[Entry] = Parking(capacity=CAPACITY, per_tenant=PER_TENANT, per_stream=PER_STREAM)
+        self._hold: HeldByName[Entry] = HeldByName()
+        self._queue = command_queue(self._hold)
         self._wake = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name=application, daemon=True)
@@ -121,7 +144,7 @@ class CommandLoop:
     @property
     def depth(self) -> int:
         """Commands waiting."""
-        return len(self._parking)
+        return len(self._queue)
 
     def begun(self, entry: Entry) -> bool:
         """Whether an entry may be under way. One that is not, past its deadline, never will be."""
@@ -135,7 +158,7 @@ class CommandLoop:
         """
         entry = Entry(command, waiter)
         with self._wake:
-            if self._stopping or not self._parking.admit(entry):
+            if self._stopping or not self._queue.admit(entry):
                 raise CommandNotDone
             self._wake.notify()
         return entry
@@ -145,15 +168,15 @@ class CommandLoop:
     def _main(self) -> None:
         while True:
             with self._wake:
-                due = self._parking.next_due()
+                due = self._queue.next_due()
                 if due is None and not self._stopping:
                     self._wake.wait()
                 elif due and not self._stopping:
                     self._wake.wait(timeout=due)
                 if self._stopping:
-                    left = self._parking.drain()
+                    left = self._queue.drain()
                     break
-                batch, overdue = self._parking.take(BATCH)
+                batch, overdue = self._queue.take(BATCH, BATCH_BYTES)
                 for entry in batch:
                     entry.begun = True
             answers = Answers()
@@ -238,7 +261,7 @@ class CommandLoop:
         answers.send()
         with self._wake:
             for entry, _ in result.done:
-                self._parking.got(entry)
+                self._hold.got(entry)
             self._put_back(result.busy)
 
     def _park(self, batch: Iterable[Entry], blockers: Sequence[str] = ()) -> None:
@@ -259,7 +282,7 @@ class CommandLoop:
         listed = list(waiting)
         for entry, _ in listed:
             entry.begun = entry.in_doubt
-        self._parking.put_back(listed)
+        self._queue.put_back(listed)
 
     def _after(self, fault: Fault, batch: list[Entry]) -> None:
         """Park the batch after an error, or find the command at fault."""

@@ -27,7 +27,7 @@ from service.eventstore.state.cache import NOTHING, KnownStream, StateCache, Str
 from service.eventstore.state.loading import WritingSession, check_head, fold_tail
 from service.eventstore.state.unit import Registry
 from service.eventstore.write.writing import outgrown
-from service.fairness.turns import InTurn
+from service.fairness.queue import FairQueue
 from service.sql import Query, load_query
 from statemachines.kernel.machine import Stream
 
@@ -156,7 +156,7 @@ class Warmer:
     def __init__(self, conninfo: str, registry: Registry, application: str) -> None:
         self._session = WritingSession(conninfo, application)
         self._registry = registry
-        self._wanted: InTurn[Stream] = InTurn()
+        self._wanted: FairQueue[Wanted] = FairQueue(lambda wanted: wanted.tenant)
         self._loaded: SimpleQueue[tuple[StreamName, Found]] = SimpleQueue()
         self._thread = threading.Thread(target=self._main, name=application, daemon=True)
         self.loading: set[StreamName] = set()
@@ -174,10 +174,10 @@ class Warmer:
 
     def ask(self, wanted: Iterable[Wanted]) -> None:
         """Have streams loaded, each once."""
-        for stream, tenant in wanted:
-            if stream.name not in self.loading:
-                self.loading.add(stream.name)
-                self._wanted.put(tenant, stream)
+        for heavy in wanted:
+            if heavy.stream.name not in self.loading:
+                self.loading.add(heavy.stream.name)
+                self._wanted.put(heavy)
 
     def deliver(self, cache: StateCache) -> None:
         """Put what has been loaded into the cache."""
@@ -187,8 +187,8 @@ class Warmer:
             take_in(cache, name, found)
 
     def _main(self) -> None:
-        while (stream := self._wanted.take()) is not None:
-            found = None
+        while (wanted := self._wanted.get()) is not None:
+            stream, found = wanted.stream, None
             try:
                 found = attempt(self._session.open(), self._registry, stream)
             except psycopg.Error as error:  # Whoever waits asks again, as long as it has time.

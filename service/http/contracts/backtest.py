@@ -14,7 +14,9 @@ from schemas.runs.decision import MAX_DAYS, Backtest, BacktestInput
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer
 from service.eventstore.read.reader import Caller, reading_for
-from service.fairness.turns import ReadNotDone, Turns
+from service.fairness.bounds import FairBounds
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import ReadNotDone
 from service.http.contracts.faults import read_document
 from service.http.edge.answer.errors import RateLimited
 from service.http.edge.declare import groups
@@ -34,7 +36,7 @@ READ_SECONDS = 30.0
 SLICE_SECONDS = 0.004
 RETRY_AFTER = "5"
 
-_turns = Turns(places=AT_ONCE, per_tenant=1, waiting=MOST_WAITING)
+_turns = FairSemaphore(FairBounds(AT_ONCE, per_tenant=1), waiting=MOST_WAITING)
 """The places of this process: one an account, so that none holds all of them, and in turn (P27)."""
 
 

@@ -29,8 +29,10 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import Caller, read_as, reading_for, reads_for
 from service.eventstore.write.loop import CAPACITY
 from service.fairness.bodies import Shares
+from service.fairness.bounds import FairBounds
 from service.fairness.offload import LARGE, Apart, Offload
-from service.fairness.turns import NOBODY, Turns, sharing
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import NOBODY, sharing
 from service.http.edge.admission.admit import Admitted, admit
 from service.http.edge.admission.client_address import Networks, client_address
 from service.http.edge.admission.in_flight import Crowd, InFlight, RefusalPace, shown_in
@@ -133,13 +135,13 @@ class Pipeline:
         self._apart = Apart(waiting=MAX_RUNNING)
         self.offload = Offload(waiting=MOST_OFFLOADED)
         # A piece of each is in memory; what is large takes its sender's time, so one account gets few places.
-        self._uploads = Turns(places=MOST_UPLOADS, per_tenant=MOST_UPLOADS // 4, waiting=MOST_UPLOADS)
+        self._uploads = FairSemaphore(FairBounds(MOST_UPLOADS, per_tenant=MOST_UPLOADS // 4), waiting=MOST_UPLOADS)
         # A document takes ten times its bytes once it is parsed, and is copied several times until it is stored.
-        self._documents = Turns(places=MOST_DOCUMENTS, per_tenant=MOST_DOCUMENTS // 2, waiting=MAX_RUNNING)
+        self._documents = FairSemaphore(FairBounds(MOST_DOCUMENTS, per_tenant=MOST_DOCUMENTS // 2), waiting=MAX_RUNNING)
         # A large body of telemetry may hold thousands of records, each of which waits for its commit.
-        self._telemetry = Turns(places=MOST_TELEMETRY, per_tenant=MOST_TELEMETRY // 4, waiting=MAX_RUNNING)
+        self._telemetry = FairSemaphore(FairBounds(MOST_TELEMETRY, per_tenant=MOST_TELEMETRY // 4), waiting=MAX_RUNNING)
         # What unpacks a body may look back on 16 MiB of it, and an event of it is more than bytes once it is read.
-        self._uploaded = Turns(places=MOST_UPLOADED, per_tenant=MOST_UPLOADED // 2, waiting=MAX_RUNNING)
+        self._uploaded = FairSemaphore(FairBounds(MOST_UPLOADED, per_tenant=MOST_UPLOADED // 2), waiting=MAX_RUNNING)
 
     async def run(self, bound: Bound, scope: HTTPScope, receive: Receive, *, inner: bool = False) -> Reply:
         """Answer one request. Never raises for what the request or its handler does.

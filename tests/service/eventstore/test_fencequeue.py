@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 
 from service.eventstore.state.cache import Entry
-from service.fairness.fences import FenceQueue
+from service.eventstore.write.lane import fence_queue
+from service.fairness.queue import FairQueue
 from tests.support.rounds import entry_of
 from tests.support.toy import lower_flag
 
@@ -16,19 +17,19 @@ def fence(tenant: str, *, saves: bool = False) -> Entry:
     return entry_of(command)
 
 
-def filled(*entries: Entry) -> FenceQueue:
-    queue = FenceQueue(capacity=64, per_tenant=16)
+def filled(*entries: Entry) -> FairQueue[Entry]:
+    queue = fence_queue()
     assert all(queue.put(entry) for entry in entries)
     return queue
 
 
-def taken(queue: FenceQueue, number: int) -> list[Entry]:
+def taken(queue: FairQueue[Entry], number: int) -> list[Entry]:
     """Take so many by one thread."""
     found = []
     for _ in range(number):
-        entry = queue.take()
+        entry = queue.get()
         assert entry is not None
-        queue.done(entry)
+        queue.finish(entry)
         found.append(entry)
     return found
 
@@ -49,9 +50,9 @@ def test_a_tenant_never_holds_two_threads():
     """The second thread waits rather than take another of the same tenant, and takes what comes from anybody else."""
     mine = [fence("a"), fence("a")]
     queue = filled(*mine)
-    assert queue.take() is mine[0]
+    assert queue.get() is mine[0]
     found: list[Entry | None] = []
-    second = threading.Thread(target=lambda: found.append(queue.take()))
+    second = threading.Thread(target=lambda: found.append(queue.get()))
     second.start()
     second.join(0.05)
     assert found == []
@@ -59,8 +60,8 @@ def test_a_tenant_never_holds_two_threads():
     queue.put(other)
     second.join(5)
     assert found == [other]
-    queue.done(mine[0])
-    assert queue.take() is mine[1]
+    queue.finish(mine[0])
+    assert queue.get() is mine[1]
 
 
 def test_a_full_share_refuses_its_tenant_alone():
@@ -80,4 +81,4 @@ def test_a_closed_queue_is_worked_off():
     queue.close()
     assert not queue.put(fence("c"))
     assert taken(queue, 2) == entries
-    assert queue.take() is None
+    assert queue.get() is None

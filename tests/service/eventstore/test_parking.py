@@ -10,8 +10,10 @@ from service.eventstore.declare import names
 from service.eventstore.declare.commands import KeyInProgress, OutcomeUnknown
 from service.eventstore.state import cache as entry_module
 from service.eventstore.state.cache import DEADLINE, DOUBT_DEADLINE, Entry
-from service.fairness import parking
-from service.fairness.parking import Parking
+from service.eventstore.write.loop import BATCH_BYTES, command_queue
+from service.fairness import queue as queue_module
+from service.fairness.held import HeldByName
+from service.fairness.queue import FairQueue
 from service.fairness.turns import CommandNotDone
 from tests.support.rounds import entry_of
 from tests.support.toy import command, simple_bump, toy_stream
@@ -29,7 +31,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock that stands still until a test moves it."""
     made = Clock()
-    monkeypatch.setattr(parking, "time", made)
+    monkeypatch.setattr(queue_module, "time", made)
     monkeypatch.setattr(entry_module, "time", made)
     return made
 
@@ -48,8 +50,8 @@ def head(number: int | str, project: str = "proj_a") -> str:
     return f"{project}/toy_{number}"
 
 
-def filled(*entries: Entry, per_stream: int = 32, per_tenant: int = 100) -> Parking:
-    made = Parking(capacity=100, per_tenant=per_tenant, per_stream=per_stream)
+def filled(*entries: Entry, per_stream: int = 32, per_tenant: int = 100) -> FairQueue[Entry]:
+    made = command_queue(HeldByName(), capacity=100, per_tenant=per_tenant, per_stream=per_stream)
     assert all(made.admit(entry) for entry in entries)
     return made
 
@@ -65,7 +67,7 @@ def test_a_stream_has_a_limit_of_its_own():
 def test_the_limit_counts_what_waits_and_not_what_runs():
     """A batch that was taken makes room, one that is put back takes it again."""
     line = filled(*(bumped(1) for _ in range(32)))
-    batch, _ = line.take(64)
+    batch, _ = line.take(64, BATCH_BYTES)
     assert len(batch) == 32
     assert len(line) == 0
     line.put_back([(entry, [head(1)]) for entry in batch])
@@ -73,7 +75,7 @@ def test_the_limit_counts_what_waits_and_not_what_runs():
 
 
 def test_the_queue_has_a_limit():
-    line = Parking(capacity=3, per_tenant=3, per_stream=32)
+    line = command_queue(HeldByName(), capacity=3, per_tenant=3)
     assert [line.admit(bumped(n)) for n in range(5)] == [True, True, True, False, False]
 
 
@@ -82,14 +84,14 @@ def test_a_tenant_has_a_limit_of_its_own():
     line = filled(*(bumped(n) for n in range(10)), per_tenant=10)
     assert not line.admit(bumped(10))
     assert line.admit(bumped(10, project="proj_b"))
-    line.take(64)
+    line.take(64, BATCH_BYTES)
     assert line.admit(bumped(10))
 
 
 def test_the_limit_of_a_tenant_counts_what_is_put_back(clock: Clock):
     waiting = [bumped(n) for n in range(10)]
     line = filled(*waiting, per_tenant=10)
-    line.take(64)
+    line.take(64, BATCH_BYTES)
     line.put_back([(entry, [head(entry.writes[0][1][4:])]) for entry in waiting])
     assert not line.admit(bumped(10))
 
@@ -99,7 +101,7 @@ def test_tenants_share_a_batch():
     many = [bumped(n) for n in range(90)]
     few = [bumped(n, project="proj_b") for n in range(4)]
     line = filled(*many, *few)
-    batch, _ = line.take(64)
+    batch, _ = line.take(64, BATCH_BYTES)
     assert set(few) <= set(batch)
     assert [entry for entry in batch if entry in many] == many[:60]
 
@@ -118,7 +120,7 @@ def test_tenants_share_what_parked_commands_may_fill(clock: Clock):
     mine = [bumped(f"m{n}") for n in range(60)]
     others = [bumped(f"o{n}", project="proj_b") for n in range(3)]
     line = filled(*mine, *others)
-    held = line.take(64)[0]
+    held = line.take(64, BATCH_BYTES)[0]
     line.put_back([(entry, ["/".join(entry.writes[0])]) for entry in held])
     clock.now += 0.04
     batch, _ = line.take(32)
@@ -130,7 +132,7 @@ def test_one_tenants_commands_are_taken_in_order_of_arrival():
     entries = [bumped(n) for n in range(10)]
     line = filled(*entries)
     assert line.take(4) == (entries[:4], [])
-    assert line.take(64) == (entries[4:], [])
+    assert line.take(64, BATCH_BYTES) == (entries[4:], [])
     assert line.next_due() is None
 
 
@@ -138,14 +140,14 @@ def test_back_off_doubles_with_jitter_up_to_its_limit(clock: Clock):
     """From 1 to 32 ms, between half and the whole of it; several commands of one round lengthen it once."""
     entry, other = bumped(1), bumped(1)
     line = filled(entry, other)
-    line.take(64)
+    line.take(64, BATCH_BYTES)
     delays = []
     for _ in range(8):
         line.put_back([(entry, [head(1)]), (other, [head(1)])])
         due = line.next_due()
         delays.append(1000 * due)
         clock.now += due + 1e-6
-        assert line.take(64)[0] == [entry, other]
+        assert line.take(64, BATCH_BYTES)[0] == [entry, other]
     for delay, longest in zip(delays, [1, 2, 4, 8, 16, 32, 32, 32], strict=True):
         assert longest / 2 <= delay <= longest
 
@@ -153,13 +155,15 @@ def test_back_off_doubles_with_jitter_up_to_its_limit(clock: Clock):
 def test_a_name_that_was_got_starts_anew(clock: Clock):
     """A success forgets the back-off, so that a busy moment later costs 1 ms and not 32."""
     entry = bumped(1)
-    line = filled(entry)
-    line.take(64)
+    hold: HeldByName[Entry] = HeldByName()
+    line = command_queue(hold)
+    assert line.admit(entry)
+    line.take(64, BATCH_BYTES)
     for _ in range(6):
         line.put_back([(entry, [head(1)])])
         clock.now += 0.1
-        line.take(64)
-    line.got(entry)
+        line.take(64, BATCH_BYTES)
+    hold.got(entry)
     line.put_back([(entry, [head(1)])])
     assert line.next_due() <= 0.001
 
@@ -168,13 +172,13 @@ def test_later_commands_wait_behind_a_parked_one_of_their_stream(clock: Clock):
     """Order per stream is kept: a fresh command does not overtake, and both come when the name is due."""
     first, second, other = bumped(1), bumped(1), bumped(2)
     line = filled(first)
-    line.take(64)
+    line.take(64, BATCH_BYTES)
     line.put_back([(first, [head(1)])])
     line.admit(second)
     line.admit(other)
-    assert line.take(64) == ([other], [])
+    assert line.take(64, BATCH_BYTES) == ([other], [])
     clock.now += 0.04
-    assert line.take(64) == ([first, second], [])
+    assert line.take(64, BATCH_BYTES) == ([first, second], [])
 
 
 def test_a_command_over_two_streams_keeps_its_place_on_both(clock: Clock):
@@ -183,74 +187,74 @@ def test_a_command_over_two_streams_keeps_its_place_on_both(clock: Clock):
     both.deadline = clock.now + DEADLINE
     later = bumped(2)
     line = filled(both)
-    line.take(64)
+    line.take(64, BATCH_BYTES)
     line.put_back([(both, [head(1)])])
     line.admit(later)
-    assert line.take(64) == ([], [])
+    assert line.take(64, BATCH_BYTES) == ([], [])
     clock.now += 0.04
-    assert line.take(64) == ([both, later], [])
+    assert line.take(64, BATCH_BYTES) == ([both, later], [])
 
 
 def test_a_stream_that_is_held_up_does_not_hold_up_its_project(clock: Clock):
     """All of them share the project's gate; only the stream that is held makes its own commands wait."""
     stuck = [bumped(1) for _ in range(32)]
     line = filled(*stuck)
-    line.take(64)
+    line.take(64, BATCH_BYTES)
     line.put_back([(entry, [head(1)]) for entry in stuck])
     others = [bumped(n) for n in range(2, 10)]
     for entry in others:
         line.admit(entry)
-    assert line.take(64) == (others, [])
+    assert line.take(64, BATCH_BYTES) == (others, [])
 
 
 def test_a_gate_that_is_held_does_hold_up_its_project(clock: Clock):
     """While a fence waits for the gate, all commands of that project wait, those of others go on."""
     stuck, same, other = bumped(1), bumped(2), bumped(1, project="proj_b")
     line = filled(stuck)
-    line.take(64)
+    line.take(64, BATCH_BYTES)
     line.put_back([(stuck, [names.gate("proj_a")])])
     line.admit(same)
     line.admit(other)
-    assert line.take(64) == ([other], [])
+    assert line.take(64, BATCH_BYTES) == ([other], [])
     clock.now += 0.04
-    assert line.take(64) == ([stuck, same], [])
+    assert line.take(64, BATCH_BYTES) == ([stuck, same], [])
 
 
 def test_a_key_that_is_held_holds_up_its_twins_only(clock: Clock):
     one, twin, other = bumped(1, key="k"), bumped(1, key="k"), bumped(2, key="k")
     line = filled(one)
-    line.take(64)
+    line.take(64, BATCH_BYTES)
     line.put_back([(one, [one.key_name])])
     line.admit(twin)
     line.admit(other)
-    assert line.take(64) == ([other], [])
+    assert line.take(64, BATCH_BYTES) == ([other], [])
 
 
 def test_parked_commands_fill_at_most_half_a_batch(clock: Clock):
     """However many wait, fresh commands of other streams get the other half."""
     parked = [bumped(f"p{n}") for n in range(60)]
     line = filled(*parked)
-    line.take(64)
+    line.take(64, BATCH_BYTES)
     line.put_back([(entry, [head(entry.writes[0][1][4:])]) for entry in parked])
     clock.now += 0.04
     fresh = [bumped(f"f{n}") for n in range(40)]
     for entry in fresh:
         line.admit(entry)
-    assert line.take(64) == (parked[:32] + fresh[:32], [])
+    assert line.take(64, BATCH_BYTES) == (parked[:32] + fresh[:32], [])
 
 
 def test_what_is_overdue_is_handed_back_apart(clock: Clock):
     """Parked and fresh alike, at their deadline and not before; the rest goes on."""
     parked, fresh = bumped(1), bumped(2)
     line = filled(parked)
-    line.take(64)
+    line.take(64, BATCH_BYTES)
     line.put_back([(parked, [head(1)])])
     line.admit(fresh)
     clock.now += DEADLINE - 0.001
     late = bumped(3)
     line.admit(late)
     clock.now += 0.001
-    batch, overdue = line.take(64)
+    batch, overdue = line.take(64, BATCH_BYTES)
     assert (batch, overdue) == ([late], [parked, fresh])
 
 
@@ -272,10 +276,10 @@ def test_whoever_came_first_stays_first(clock: Clock):
     """However often they are looked at, and however many more wait than fit into half a batch."""
     waiting = [bumped(1) for _ in range(50)]
     line = filled(*waiting, per_stream=64)
-    line.put_back([(entry, [head(1)]) for entry in line.take(64)[0]])
+    line.put_back([(entry, [head(1)]) for entry in line.take(64, BATCH_BYTES)[0]])
     for _ in range(5):
         clock.now += 0.04
-        batch, _ = line.take(64)
+        batch, _ = line.take(64, BATCH_BYTES)
         assert batch == waiting[:32]
         line.put_back([(entry, [head(1)]) for entry in batch])
     assert line.drain() == waiting
@@ -284,7 +288,7 @@ def test_whoever_came_first_stays_first(clock: Clock):
 def test_draining_empties_both_lines():
     parked, fresh = bumped(1), bumped(2)
     line = filled(parked)
-    line.take(64)
+    line.take(64, BATCH_BYTES)
     line.put_back([(parked, [head(1)])])
     line.admit(fresh)
     assert line.drain() == [parked, fresh]
@@ -294,24 +298,25 @@ def test_draining_empties_both_lines():
 
 def test_back_offs_are_not_kept_for_ever(clock: Clock):
     """Keys are unique; once nobody waits, nothing is remembered of them."""
-    line = Parking(capacity=100, per_tenant=100, per_stream=32)
+    hold: HeldByName[Entry] = HeldByName()
+    line = command_queue(hold)
     entry = bumped(1, key="k")
     line.put_back([(entry, [entry.key_name])])
     clock.now += 1
-    line.take(64)
-    line.got(entry)
-    assert line._backoffs == {}
+    line.take(64, BATCH_BYTES)
+    hold.got(entry)
+    assert len(hold) == 0
 
 
 def test_a_heavy_command_ends_the_batch():
     """A batch takes as long for all as its heaviest commands need, so it takes few of them; parked ones count too."""
-    heavy = parking.BATCH_BYTES
+    heavy = BATCH_BYTES
     line = filled(*(weighed(number, heavy) for number in range(3)), bumped(7))
-    first, _ = line.take(64)
+    first, _ = line.take(64, BATCH_BYTES)
     assert len(first) == 1
     line.put_back([(first[0], [])])
-    again, _ = line.take(64)
+    again, _ = line.take(64, BATCH_BYTES)
     assert again == first
-    assert [len(line.take(64)[0]) for _ in range(3)] == [1, 1, 1]
+    assert [len(line.take(64, BATCH_BYTES)[0]) for _ in range(3)] == [1, 1, 1]
     light = filled(*(weighed(number, heavy // 8) for number in range(20)))
-    assert len(light.take(64)[0]) == 8
+    assert len(light.take(64, BATCH_BYTES)[0]) == 8

@@ -15,18 +15,19 @@ from hypothesis import strategies as st
 
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import READS_PER_TENANT, EventStore
-from service.fairness.parking import MEMBERS_PART, Parking
+from service.eventstore.write.loop import MEMBERS_PART, command_queue
+from service.fairness.bounds import FairBounds
+from service.fairness.held import HeldByName
+from service.fairness.queue import FairQueue
+from service.fairness.semaphore import SHORT, FairSemaphore
 from service.fairness.turns import (
     LONGEST,
     NOBODY,
-    SHORT,
     SIGN_IN,
     STRANGERS,
     Company,
-    Lines,
     ReadNotDone,
     Rests,
-    Turns,
     member_of,
     place_of,
     sharing,
@@ -49,7 +50,7 @@ def test_names_tell_the_place_from_who_shares_it() -> None:
     assert (place_of(sharing(SIGN_IN, "2001:db8::/64")), sharing(NOBODY, "192.0.2.7")) == (SIGN_IN, NOBODY)
 
 
-async def order_of(turns: Turns, names: Sequence[str]) -> tuple[list[str], int]:
+async def order_of(turns: FairSemaphore, names: Sequence[str]) -> tuple[list[str], int]:
     """Have all come at once, each hold a place for a moment; returns who had a turn when, and the most at once."""
     order: list[str] = []
     running: Counter[str] = Counter()
@@ -75,7 +76,9 @@ def test_however_many_addresses_they_have_they_get_no_more_than_one_tenant(
     """While a tenant waits, strangers together are a turn or two ahead of it, and have one tenant's places at once."""
     strangers = [stranger(number) for number in range(addresses) for _ in range(each)]
     theirs = [f"usr_{number}" for number in range(tenants) for _ in range(6)]
-    order, most = asyncio.run(order_of(Turns(places, 1, 200), [*strangers, *theirs]))
+    order, most = asyncio.run(
+        order_of(FairSemaphore(FairBounds(places, per_tenant=1), waiting=200), [*strangers, *theirs])
+    )
     assert most == 1
     had: Counter[str] = Counter()
     for name in order:
@@ -87,30 +90,28 @@ def test_however_many_addresses_they_have_they_get_no_more_than_one_tenant(
 @given(lines=st.lists(st.integers(1, 8), min_size=1, max_size=12))
 def test_inside_their_place_they_take_turns_by_address(lines: list[int]) -> None:
     """Who sends much waits behind who sends little: the first of each, then the second of each."""
-    waiting: Lines[tuple[int, int]] = Lines()
+    waiting: FairQueue[tuple[int, int]] = FairQueue(lambda entry: stranger(entry[1]))
     for address, count in enumerate(lines):
         for number in range(count):
-            waiting.add(stranger(address), (number, address))
-    taken = []
-    while waiting:
-        taken.append(waiting.take())
+            assert waiting.admit((number, address))
+    taken = [waiting.pop() for _ in range(len(waiting))]
     assert taken == sorted((number, address) for address, count in enumerate(lines) for number in range(count))
 
 
 @given(addresses=ADDRESSES, own=st.integers(1, 8))
 def test_in_lines_a_tenant_waits_for_one_of_them_at_a_time(addresses: int, own: int) -> None:
-    waiting: Lines[str] = Lines()
+    waiting: FairQueue[str] = FairQueue(str)
     for number in range(addresses):
         for _ in range(3):
-            waiting.add(stranger(number), STRANGERS)
+            assert waiting.admit(stranger(number))
     for _ in range(own):
-        waiting.add("usr_1", "usr_1")
-    taken = [waiting.take() for _ in range(2 * min(own, 3 * addresses))]
+        assert waiting.admit("usr_1")
+    taken = [place_of(waiting.pop() or "") for _ in range(2 * min(own, 3 * addresses))]
     assert Counter(taken) == {STRANGERS: len(taken) // 2, "usr_1": len(taken) // 2}
 
 
 async def test_a_line_that_is_full_refuses_its_own_address_alone() -> None:
-    turns = Turns(1, 1, 2)
+    turns = FairSemaphore(FairBounds(1, per_tenant=1), waiting=2)
     async with turns.place(stranger(1)):
         waiting = [asyncio.create_task(turns.enter(stranger(1))) for _ in range(2)]
         await asyncio.sleep(0)
@@ -141,7 +142,7 @@ def test_they_rest_together_and_are_no_company_to_each_other() -> None:
 
 
 async def test_one_of_them_that_held_a_place_for_long_has_all_of_them_rest() -> None:
-    turns = Turns(2, 2, 10, rest=20)
+    turns = FairSemaphore(FairBounds(2, per_tenant=2), waiting=10, rest=20)
     turns.note("usr_1")
     async with turns.place(stranger(1)):
         await asyncio.sleep(2 * SHORT)
@@ -157,7 +158,7 @@ async def test_one_of_them_that_held_a_place_for_long_has_all_of_them_rest() -> 
 @given(addresses=st.integers(8, 60), tenants=st.integers(1, 4))
 def test_in_the_queue_of_commands_they_have_one_share(addresses: int, tenants: int) -> None:
     """Of a batch, and of the queue; and one address has a part of that share."""
-    queue: Parking[Any] = Parking(capacity=10_000, per_tenant=200, per_stream=10_000)
+    queue = command_queue(HeldByName(), capacity=10_000, per_tenant=200, per_stream=10_000)
 
     def put(tenant: str, number: int) -> bool:
         entry = entry_of(simple_bump(number))

@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.fairness.turns import LONGEST, SHORT, ReadNotDone, Rests, Turns, fair_shares
+from service.fairness.bounds import FairBounds
+from service.fairness.semaphore import SHORT, FairSemaphore
+from service.fairness.turns import LONGEST, ReadNotDone, Rests, fair_shares
 
 
 class Work:
     """Things that hold a place until they are told to end."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: FairSemaphore) -> None:
         self.turns = turns
         self.running: list[str] = []
         self.order: list[str] = []
@@ -54,7 +56,7 @@ async def drain(work: Work, tasks: list[asyncio.Task[None]]) -> None:
 
 
 async def test_a_tenant_has_at_most_its_places_and_the_others_theirs():
-    work = Work(Turns(3, 2, 10))
+    work = Work(FairSemaphore(FairBounds(3, per_tenant=2), waiting=10))
     tasks = [work.begin(name) for name in ("a1", "a2", "a3", "b1", "c1")]
     await settle()
     assert work.running == ["a1", "a2", "b1"]
@@ -66,7 +68,7 @@ async def test_a_tenant_has_at_most_its_places_and_the_others_theirs():
 
 
 async def test_tenants_are_served_in_turn_however_long_their_lines_are():
-    work = Work(Turns(1, 1, 100))
+    work = Work(FairSemaphore(FairBounds(1, per_tenant=1), waiting=100))
     tasks = [work.begin(f"a{number}") for number in range(50)]
     await settle()
     tasks += [work.begin(name) for name in ("b1", "b2", "c1")]
@@ -77,7 +79,7 @@ async def test_tenants_are_served_in_turn_however_long_their_lines_are():
 
 
 async def test_a_line_that_is_full_refuses_its_own_tenant_alone():
-    work = Work(Turns(1, 1, 2))
+    work = Work(FairSemaphore(FairBounds(1, per_tenant=1), waiting=2))
     tasks = [work.begin(name) for name in ("a1", "a2", "a3")]
     await settle()
     with pytest.raises(ReadNotDone):
@@ -111,7 +113,7 @@ async def _cancel_before_its_turn_comes(work: Work, waiting: asyncio.Task[None])
 async def test_whoever_goes_away_leaves_no_place_taken(
     cancel: Callable[[Work, asyncio.Task[None]], Awaitable[None]],
 ):
-    work = Work(Turns(1, 1, 10))
+    work = Work(FairSemaphore(FairBounds(1, per_tenant=1), waiting=10))
     first, waiting = work.begin("a1"), work.begin("b1")
     await settle()
     await cancel(work, waiting)
@@ -133,7 +135,7 @@ async def hold_for_long(work: Work, name: str) -> None:
 
 async def test_who_held_a_place_for_long_rests_while_others_are_about():
     """Its next turn comes later than those of others, and comes although nobody gives a place back then."""
-    work = Work(Turns(2, 2, 10, rest=20))
+    work = Work(FairSemaphore(FairBounds(2, per_tenant=2), waiting=10, rest=20))
     work.turns.note("b")
     await hold_for_long(work, "a1")
     tasks = [work.begin("a2"), work.begin("a3"), work.begin("b1")]
@@ -150,7 +152,7 @@ async def test_who_held_a_place_for_long_rests_while_others_are_about():
 
 async def test_a_rest_that_ends_while_it_is_looked_at_keeps_nobody(monkeypatch: pytest.MonkeyPatch):
     """Seen when it was asked for the place, and over when it was asked how long to wait: nobody else would wake it."""
-    work = Work(Turns(2, 2, 10, rest=20))
+    work = Work(FairSemaphore(FairBounds(2, per_tenant=2), waiting=10, rest=20))
     work.turns.note("b")
     await hold_for_long(work, "a1")
     seen = iter([0.001, 0.0])
@@ -163,7 +165,7 @@ async def test_a_rest_that_ends_while_it_is_looked_at_keeps_nobody(monkeypatch: 
 
 async def test_rests_add_up():
     """Two places held at once count twice."""
-    work = Work(Turns(2, 2, 10, rest=5))
+    work = Work(FairSemaphore(FairBounds(2, per_tenant=2), waiting=10, rest=5))
     work.turns.note("b")
     first, second = work.begin("a1"), work.begin("a2")
     await asyncio.sleep(2 * SHORT)
@@ -175,7 +177,7 @@ async def test_rests_add_up():
 
 
 async def test_nobody_rests_for_longer_than_a_request_may_wait():
-    work = Work(Turns(1, 1, 10, rest=1000))
+    work = Work(FairSemaphore(FairBounds(1, per_tenant=1), waiting=10, rest=1000))
     work.turns.note("b")
     await hold_for_long(work, "a1")
     assert work.turns._rests._until["a"] <= time.monotonic() + LONGEST
@@ -194,7 +196,7 @@ def test_rests_are_counted_once_each_and_short_ones_not_at_all():
 
 
 async def test_who_waits_while_its_tenant_begins_to_rest_is_served_after_it():
-    work = Work(Turns(1, 1, 10, rest=2))
+    work = Work(FairSemaphore(FairBounds(1, per_tenant=1), waiting=10, rest=2))
     work.turns.note("b")
     held, waiting = work.begin("a1"), work.begin("a2")
     await asyncio.sleep(2 * SHORT)
@@ -207,7 +209,7 @@ async def test_who_waits_while_its_tenant_begins_to_rest_is_served_after_it():
 
 @pytest.mark.parametrize("rest", [0, 20])
 async def test_a_tenant_alone_never_rests(rest: float):
-    work = Work(Turns(1, 1, 10, rest=rest))
+    work = Work(FairSemaphore(FairBounds(1, per_tenant=1), waiting=10, rest=rest))
     if not rest:
         work.turns.note("b")
     await hold_for_long(work, "a1")

@@ -18,9 +18,11 @@ from structlog.testing import capture_logs
 
 from service.console.kit.rendering import render
 from service.fairness import offload as module
+from service.fairness.bounds import FairBounds
 from service.fairness.offload import Apart, Offload, OffloadFailed
 from service.fairness.offloaded import MOST_SECONDS
-from service.fairness.turns import ReadNotDone, Turns
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import ReadNotDone
 from tests.support import offloading
 
 
@@ -132,7 +134,7 @@ async def test_a_page_loads_nothing_of_the_api(offload: Offload) -> None:
 
 
 async def test_whoever_waits_too_long_for_a_turn_is_told_so_alone() -> None:
-    turns = Turns(places=1, per_tenant=1, waiting=5, patience=0.01)
+    turns = FairSemaphore(FairBounds(1, per_tenant=1), waiting=5, patience=0.01)
     await turns.enter("a")
     with pytest.raises(ReadNotDone):
         await turns.enter("b")

@@ -12,9 +12,9 @@ import pytest
 from service.auth.refusals import Unauthenticated
 from service.eventstore.declare.commands import Command as StoreCommand
 from service.eventstore.declare.commands import CommandFailed, KeyReused, Origin
-from service.fairness.records import Waiting
 from service.fairness.turns import CommandNotDone
 from service.ingest.grouping import fingerprint as grouping
+from service.ingest.intake import record_queue
 from service.packing import unpack
 from statemachines.cases import case
 from statemachines.cases import suppression as suppressions
@@ -409,7 +409,7 @@ async def test_only_the_culprit_of_a_batch_fails(database_url, sql):
 
 
 async def test_a_full_queue_refuses_at_once_and_loses_nothing(database_url, sql):
-    async with running(database_url, waiting=Waiting(capacity=8)) as intake:
+    async with running(database_url, waiting=record_queue(capacity=8)) as intake:
         with holding_gate(database_url):
             tasks = [asyncio.create_task(send(intake, log_item("m"))) for _ in range(12)]
             await asyncio.sleep(0.05)
@@ -446,7 +446,7 @@ async def test_a_caller_that_goes_away_changes_nothing(database_url, sql):
 
 async def test_many_records_of_one_request_take_no_more_than_their_share(database_url, sql):
     """They wait for each other outside of the queue, all are stored, and others find room meanwhile (G-143, P25)."""
-    async with running(database_url, waiting=Waiting(capacity=16)) as intake, asyncio.TaskGroup() as group:
+    async with running(database_url, waiting=record_queue(capacity=16)) as intake, asyncio.TaskGroup() as group:
         await know(intake)
         many = group.create_task(intake.submit_all([log_item("m") for _ in range(200)]))
         await asyncio.sleep(0)

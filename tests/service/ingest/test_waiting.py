@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from service.fairness.records import BATCH_BYTES, SHARED_BYTES, Waiting
+from service.ingest.intake import BATCH_BYTES, SHARED_BYTES, record_queue
 from tests.support.ingest import analytics_item, sender
 
 
@@ -20,23 +20,27 @@ def item(project: str = "a", *, size: int = 1, late: bool = False, account: str 
     return made
 
 
+def put_back(waiting, items):
+    waiting.put_back((found, ()) for found in items)
+
+
 def projects(items):
     return [found.sender.project_id for found in items]
 
 
 def test_the_queue_is_bounded_in_number():
-    waiting = Waiting(capacity=4)
+    waiting = record_queue(capacity=4)
     assert [waiting.admit(item(name)) for name in "abcde"] == [True] * 4 + [False]
 
 
 def test_the_queue_is_bounded_in_bytes():
-    waiting = Waiting(capacity_bytes=100)
+    waiting = record_queue(capacity_bytes=100)
     assert [waiting.admit(item(name, size=40)) for name in "abc"] == [True, True, False]
-    assert waiting.bytes == 80
+    assert waiting.weights.held == 80
 
 
 def test_one_project_leaves_room_for_the_others():
-    waiting = Waiting(capacity=10, capacity_bytes=100)
+    waiting = record_queue(capacity=10, capacity_bytes=100)
     assert [waiting.admit(item("a")) for _ in range(7)] == [True] * 4 + [False] * 3
     assert waiting.admit(item("b", size=40))
     assert not waiting.admit(item("b", size=20))
@@ -44,22 +48,22 @@ def test_one_project_leaves_room_for_the_others():
 
 
 def test_however_many_flood_there_is_room_for_one_that_sends_little():
-    waiting = Waiting(capacity=64, capacity_bytes=6400)
+    waiting = record_queue(capacity=64, capacity_bytes=6400)
     for name in "abcdef":
         while waiting.admit(item(name)):
             pass
-    assert waiting.count < 64
+    assert waiting.places.held < 64
     assert waiting.admit(item("quiet"))
 
 
 def test_a_flush_is_shared_by_cost_not_by_number():
     """Beside heavy records the light ones of another project all go, and the flush stays short for them."""
-    waiting = Waiting()
+    waiting = record_queue()
     for _ in range(20):
         waiting.admit(item("heavy", size=SHARED_BYTES // 4))
     for _ in range(100):
         waiting.admit(item("light", size=100))
-    batch, _ = waiting.take(256)
+    batch, _ = waiting.take(256, BATCH_BYTES)
     assert projects(batch).count("light") == 100
     assert 1 <= projects(batch).count("heavy") <= 4
     assert sum(found.size for found in batch) <= 2 * SHARED_BYTES
@@ -67,24 +71,24 @@ def test_a_flush_is_shared_by_cost_not_by_number():
 
 def test_a_flush_of_one_account_is_short_while_others_are_about(monkeypatch: pytest.MonkeyPatch):
     """Whoever comes next waits for the end of it; an account that is alone has whole ones."""
-    waiting = Waiting()
+    waiting = record_queue()
     waiting.admit(item("light", size=100))
     for _ in range(40):
         waiting.admit(item("heavy", size=SHARED_BYTES // 4))
-    assert len(projects(waiting.take(256)[0])) == 5
-    assert projects(waiting.take(256)[0]) == ["heavy"] * 2
+    assert len(projects(waiting.take(256, BATCH_BYTES)[0])) == 5
+    assert projects(waiting.take(256, BATCH_BYTES)[0]) == ["heavy"] * 2
     monkeypatch.setattr("service.fairness.turns.ABOUT", -1.0)
-    assert projects(waiting.take(256)[0]) == ["heavy"] * (BATCH_BYTES // (SHARED_BYTES // 4))
+    assert projects(waiting.take(256, BATCH_BYTES)[0]) == ["heavy"] * (BATCH_BYTES // (SHARED_BYTES // 4))
 
 
 def test_more_projects_than_fit_take_turns_too():
-    waiting = Waiting()
+    waiting = record_queue()
     for number in range(10):
         for _ in range(9):
             waiting.admit(item(f"p{number}", size=SHARED_BYTES // 4))
-    served = [name for _ in range(5) for name in projects(waiting.take(256)[0])]
+    served = [name for _ in range(5) for name in projects(waiting.take(256, BATCH_BYTES)[0])]
     assert set(served) == {f"p{number}" for number in range(10)}
-    waiting = Waiting()
+    waiting = record_queue()
     for number in range(10):
         for _ in range(9):
             waiting.admit(item(f"p{number}"))
@@ -94,7 +98,7 @@ def test_more_projects_than_fit_take_turns_too():
 
 def test_an_account_has_one_share_however_many_projects_it_has():
     """In the queue, in a flush and among held records; within its share, its projects take turns."""
-    waiting = Waiting(capacity=64)
+    waiting = record_queue(capacity=64)
     flood = [waiting.admit(item(f"flood{number % 8}", account="one")) for number in range(64)]
     assert flood.count(True) == 32
     assert all(waiting.admit(item(name, account="other")) for name in "abcd")
@@ -102,15 +106,15 @@ def test_an_account_has_one_share_however_many_projects_it_has():
     assert [name for name in projects(batch) if len(name) == 1] == list("abcd")
     assert sorted(name for name in projects(batch) if len(name) > 1) == ["flood0", "flood1", "flood2", "flood3"]
     held = [item(f"flood{number}", account="one") for number in range(20)] + [item("quiet")]
-    waiting = Waiting()
-    waiting.put_back(held)
+    waiting = record_queue()
+    put_back(waiting, held)
     for found in held:
         found.due = 0.0
     assert "quiet" in projects(waiting.take(4)[0])
 
 
 def test_a_project_that_floods_leaves_room_to_the_others_of_its_account():
-    waiting = Waiting(capacity=64)
+    waiting = record_queue(capacity=64)
     while waiting.admit(item("flood", account="one")):
         pass
     assert waiting.admit(item("quiet", account="one"))
@@ -119,16 +123,16 @@ def test_a_project_that_floods_leaves_room_to_the_others_of_its_account():
 
 
 def test_held_records_take_turns():
-    waiting = Waiting()
+    waiting = record_queue()
     held = [item("flood") for _ in range(20)] + [item("quiet")]
-    waiting.put_back(held)
+    put_back(waiting, held)
     for found in held:
         found.due = 0.0
     assert sorted(projects(waiting.take(8)[0])) == ["flood"] * 3 + ["quiet"]
 
 
 def test_projects_take_turns():
-    waiting = Waiting()
+    waiting = record_queue()
     for name in "aaaaaaaabbc":
         waiting.admit(item(name))
     batch, _ = waiting.take(6)
@@ -137,7 +141,7 @@ def test_projects_take_turns():
 
 
 def test_no_project_waits_behind_a_flood():
-    waiting = Waiting()
+    waiting = record_queue()
     for _ in range(50):
         waiting.admit(item("flood"))
     served = []
@@ -148,17 +152,17 @@ def test_no_project_waits_behind_a_flood():
 
 
 def test_held_records_wait_longer_each_time_and_fill_half_a_batch():
-    waiting = Waiting()
+    waiting = record_queue()
     held = [item("a") for _ in range(6)]
-    waiting.put_back(held)
+    put_back(waiting, held)
     assert [round(found.delay, 3) for found in held] == [0.001] * 6
-    waiting.put_back(held[:1])
+    put_back(waiting, held[:1])
     assert held[0].delay == 0.002
     for _ in range(9):
-        waiting.put_back(held[:1])
+        put_back(waiting, held[:1])
     assert held[0].delay == 0.032
-    waiting = Waiting()
-    waiting.put_back(held)
+    waiting = record_queue()
+    put_back(waiting, held)
     for found in held:
         found.due = 0.0
     waiting.admit(item("b"))
@@ -167,18 +171,18 @@ def test_held_records_wait_longer_each_time_and_fill_half_a_batch():
 
 
 def test_what_is_not_due_stays():
-    waiting = Waiting()
+    waiting = record_queue()
     held = item("a")
-    waiting.put_back([held])
+    put_back(waiting, [held])
     held.due = time.monotonic() + 5
     assert waiting.take(8) == ([], [])
     assert 4 < waiting.next_due() <= 5
 
 
 def test_there_is_something_to_do_now_later_or_never():
-    waiting = Waiting()
+    waiting = record_queue()
     assert waiting.next_due() is None
-    waiting.put_back([item("a")])
+    put_back(waiting, [item("a")])
     assert 0 < waiting.next_due() < 0.01
     waiting.admit(item("a"))
     assert waiting.next_due() == 0.0
@@ -186,20 +190,20 @@ def test_there_is_something_to_do_now_later_or_never():
 
 @pytest.mark.parametrize("held", [False, True])
 def test_what_is_overdue_is_given_up(held):
-    waiting = Waiting()
+    waiting = record_queue()
     late = item("a", late=True)
     if held:
-        waiting.put_back([late])
+        put_back(waiting, [late])
     else:
         waiting.admit(late)
     assert waiting.expire() == [late]
-    assert (waiting.fresh, waiting.next_due()) == (0, None)
+    assert (len(waiting), waiting.next_due()) == (0, None)
     waiting.admit(item("a", late=True))
     assert [len(part) for part in waiting.take(8)] == [0, 1]
 
 
 def test_a_batch_is_bounded_in_bytes():
-    waiting = Waiting()
+    waiting = record_queue()
     for _ in range(5):
         waiting.admit(item("a", size=40))
     assert [len(waiting.take(9, 100)[0]) for _ in range(3)] == [3, 2, 0]
@@ -210,7 +214,7 @@ class WaitingMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.waiting = Waiting(capacity=12, capacity_bytes=60)
+        self.waiting = record_queue(capacity=12, capacity_bytes=60)
         self.inside = {}
         self.outside = []
 
@@ -227,7 +231,7 @@ class WaitingMachine(RuleBasedStateMachine):
 
     @rule(size=st.integers(1, 5), max_bytes=st.integers(1, 40))
     def take(self, size, max_bytes):
-        self.waiting.put_back(self.outside)
+        put_back(self.waiting, self.outside)
         batch, overdue = self.waiting.take(size, max_bytes)
         assert len(batch) <= size
         assert sum(found.size for found in batch[:-1]) < max_bytes
@@ -249,8 +253,8 @@ class WaitingMachine(RuleBasedStateMachine):
 
     @invariant()
     def sums(self):
-        assert self.waiting.count == len(self.inside)
-        assert self.waiting.bytes == sum(found.size for found in self.inside.values())
+        assert self.waiting.places.held == len(self.inside)
+        assert self.waiting.weights.held == sum(found.size for found in self.inside.values())
 
 
 TestWaiting = WaitingMachine.TestCase

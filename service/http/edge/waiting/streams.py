@@ -20,7 +20,7 @@ from service.eventstore.read.reader import Caller, reading_for
 from service.fairness.turns import CommandNotDone
 from service.http.edge.answer.errors import RateLimited
 from service.http.edge.answer.reply import Reply, Streamed
-from service.http.edge.waiting.waits import AccountPlaces, until_gone
+from service.http.edge.waiting.waits import until_gone, waiting_places
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +35,7 @@ class Streams:
     """The streamed answers of one process."""
 
     def __init__(self) -> None:
-        self._places = AccountPlaces(MOST, MOST_OF_ACCOUNT)
+        self._places = waiting_places(MOST, MOST_OF_ACCOUNT)
         self._under_way: set[StreamedReply] = set()
         self.stopping = False
         self.cut_off = 0
@@ -43,12 +43,12 @@ class Streams:
     @property
     def under_way(self) -> int:
         """How many streams there are."""
-        return self._places.taken
+        return self._places.held
 
     def reply(self, made: Streamed, headers: Mapping[str, str], request_id: str, account: str) -> StreamedReply:
         """Make the reply of a streamed answer, with its place. Raises RateLimited, and then nothing holds it."""
         try:
-            self._places.enter(account)
+            self._places.take(account)
         except RateLimited:
             made.let_go()
             raise

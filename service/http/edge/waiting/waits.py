@@ -21,43 +21,28 @@ from litestar.types import Receive
 
 from schemas.kernel.shape import WaitQuery
 from service.eventstore.log.follower import Listener
-from service.fairness.turns import Turns
+from service.fairness.bounds import FairBounds, Full
+from service.fairness.semaphore import FairSemaphore
 from service.http.edge.answer.errors import RateLimited
 
 
-class AccountPlaces:
-    """At most `total` places, and `per_account` for one account. Keeps nothing of accounts without any."""
+def waiting_places(total: int, per_account: int) -> FairSemaphore:
+    """The places of requests that wait or stream. Without one a request is refused as RateLimited."""
 
-    def __init__(self, total: int, per_account: int) -> None:
-        self._total = total
-        self._per_account = per_account
-        self._taken: dict[str, int] = {}
-        self.taken = 0
-
-    def enter(self, account: str) -> None:
-        """Take a place. Raises RateLimited when the account or the process has none left."""
-        taken = self._taken.get(account, 0)
-        if taken >= self._per_account:
-            raise RateLimited(
-                "This account has too many requests that wait or stream.",
-                next_action="End one of them, or poll without wait.",
-                max_waiting=self._per_account,
-            )
-        if self.taken >= self._total:
-            raise RateLimited(
+    def refuse(full: Full, _: str) -> Exception:
+        if full is Full.ALL:
+            return RateLimited(
                 "Too many requests wait or stream.",
                 next_action="Wait for the seconds in Retry-After, or poll without wait.",
-                max_waiting=self._total,
+                max_waiting=total,
             )
-        self.taken += 1
-        self._taken[account] = taken + 1
+        return RateLimited(
+            "This account has too many requests that wait or stream.",
+            next_action="End one of them, or poll without wait.",
+            max_waiting=per_account,
+        )
 
-    def leave(self, account: str) -> None:
-        """Give a place back."""
-        self.taken -= 1
-        left = self._taken.pop(account) - 1
-        if left:
-            self._taken[account] = left
+    return FairSemaphore(FairBounds(total, per_tenant=per_account), refuse=refuse)
 
 
 MOST = 2000
@@ -80,15 +65,15 @@ class Waits:
     """The waits of one process."""
 
     def __init__(self) -> None:
-        self._places = AccountPlaces(MOST, MOST_OF_ACCOUNT)
+        self._places = waiting_places(MOST, MOST_OF_ACCOUNT)
         self._under_way: set[RevisionWait] = set()
-        self.turns = Turns(places=ANEW, per_tenant=ANEW // 4, waiting=MOST)
+        self.turns = FairSemaphore(FairBounds(ANEW, per_tenant=ANEW // 4), waiting=MOST)
         self.stops_at: float | None = None
 
     @property
     def waiting(self) -> int:
         """How many requests wait or listen."""
-        return self._places.taken
+        return self._places.held
 
     def begin(self) -> RevisionWait:
         """A wait for one request."""
@@ -102,7 +87,7 @@ class Waits:
 
     def enter(self, wait: RevisionWait, account: str) -> None:
         """Take a place. Raises RateLimited."""
-        self._places.enter(account)
+        self._places.take(account)
         self._under_way.add(wait)
 
     def leave(self, wait: RevisionWait, account: str) -> None:

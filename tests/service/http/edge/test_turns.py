@@ -11,7 +11,9 @@ import pytest
 
 from service.fairness import bodies as edge_turns
 from service.fairness.bodies import REST, SMALL, UNTIRED, Shares
-from service.fairness.turns import CommandNotDone, Company, Turns
+from service.fairness.bounds import FairBounds
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import CommandNotDone, Company
 from service.http.edge.declare.call import Call
 from service.http.edge.pipeline import MAX_RUNNING
 
@@ -121,7 +123,7 @@ async def test_who_cannot_rest_in_time_is_refused(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_one_at_a_time_in_turn():
-    one, inside, served = Turns(places=1, per_tenant=1, waiting=MAX_RUNNING), 0, []
+    one, inside, served = FairSemaphore(FairBounds(1, per_tenant=1), waiting=MAX_RUNNING), 0, []
 
     async def work(project_id):
         nonlocal inside

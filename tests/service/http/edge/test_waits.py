@@ -12,7 +12,7 @@ from service.eventstore.log.follower import Listener
 from service.fairness.turns import ReadNotDone
 from service.http.edge.answer.errors import RateLimited
 from service.http.edge.waiting import waits as module
-from service.http.edge.waiting.waits import AccountPlaces, RevisionWait, Waits, once_more
+from service.http.edge.waiting.waits import RevisionWait, Waits, once_more, waiting_places
 
 PATIENCE = 10
 
@@ -143,17 +143,17 @@ async def test_who_cannot_listen_has_no_place() -> None:
 
 def test_places_are_counted_exactly() -> None:
     """By account and in all; nothing is remembered of who has none."""
-    places = AccountPlaces(3, 2)
+    places = waiting_places(3, 2)
     for account in ("a", "a", "b"):
-        places.enter(account)
+        places.take(account)
     for account in ("a", "c"):
         with pytest.raises(RateLimited):
-            places.enter(account)
+            places.take(account)
     places.leave("a")
-    places.enter("c")
+    places.take("c")
     for account in ("a", "b", "c"):
         places.leave(account)
-    assert (places.taken, places._taken) == (0, {})
+    assert (places.held, len(places)) == (0, 0)
 
 
 async def test_the_body_is_there_once_more() -> None:
