@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from service.fairness import queue as queue_module
+from service.fairness import turns as turns_module
 from service.fairness.bounds import FairBounds
 from service.fairness.held import HeldByName, HeldByTime
 from service.fairness.queue import FairQueue
@@ -142,8 +145,26 @@ def test_dropping_what_is_left_ends_it_at_once() -> None:
     assert (queue.get(), len(queue), queue.places.held) == (None, 0, 0)
 
 
+class Clock:
+    """A clock that stands still until a step moves it."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
 class QueueMachine(RuleBasedStateMachine):
     """Against a list as the model: nothing is lost or handed out twice, and every bound holds at every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock, self.patch = Clock(), pytest.MonkeyPatch()
+        for module in (queue_module, turns_module):
+            self.patch.setattr(module, "time", self.clock)
+
+    def teardown(self) -> None:
+        self.patch.undo()
 
     @initialize(
         until_done=st.booleans(), by_name=st.booleans(), leaving=st.booleans(), shared=st.sampled_from([inf, 9])
@@ -196,6 +217,10 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.queue.admit(entry) == fits
         if fits:
             self.inside.append(entry)
+
+    @rule(seconds=st.sampled_from([0.001, 0.04, 2.0]))
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
 
     @precondition(lambda self: not self.outside)
     @rule(size=st.integers(1, 8), most=st.sampled_from([1, 10, 25, inf]))
