@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -17,6 +15,7 @@ from urllib.parse import urlencode
 
 from schemas.discovery import MAX_ASKED
 from service.discovery.manifest import Text, render
+from service.wordindex import WordIndex, words_of
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -236,14 +235,14 @@ def relink(source: str, folder: str, addresses: Mapping[str, str]) -> str:
     return "".join(parts)
 
 
-# The search over the pages: every word must begin a word there, and titles count for more than text. Its index is made
-# with the library, once in a process. A search looks up a few words.
+# The search over the pages: every word must be there, and titles count for more than text. Its index is made with the
+# library, once in a process. A search looks up a few words. Only a word with a mark in it is looked for in the texts
+# that have all words.
 
 MOST_HITS: Final = 20
 EXCERPT: Final = 240
 """Most characters of the text in a hit."""
-IN_TITLE, IN_HEADING = 20, 10
-_WORD = re.compile(r"[^\W_]+")
+WEIGHTS: Final = (20, 10, 1)  # of title, heading and text
 _MARKS = re.compile(r"```\w*|`|\|[-:| ]+\|")
 
 
@@ -277,73 +276,29 @@ def entries_of(page: DocPage) -> list[Findable]:
 
 
 class PageIndex:
-    """Entries by their words. Of a search, only a word with a mark in it is looked for in the texts."""
+    """Entries by their words."""
 
     def __init__(self, entries: Iterable[Findable]) -> None:
-        self._entries = list(entries)
-        self._folded = [[part.casefold() for part in entry[1:]] for entry in self._entries]
-        self._places = [_places(texts) for texts in zip(*self._folded, strict=True)]  # of title, heading and text
-        self._words = [sorted(places) for places in self._places]
+        self._entries = sorted(entries, key=lambda entry: entry.address)
+        self._index = WordIndex((entry[1:] for entry in self._entries), WEIGHTS)
 
     def search(self, asked: str) -> list[Hit]:
         """The best hits first, at most MOST_HITS. Nothing is found for no word."""
         words = list(dict.fromkeys(asked.casefold().split()))
-        rates = [self._rates(word) for word in words]
-        if not rates:
+        if not words:
             return []
-        rated = [
-            (-sum(rate[number] for rate in rates), self._entries[number])
-            for number in rates[0]
-            if all(number in rate for rate in rates)
-        ]
-        rated.sort(key=lambda pair: (pair[0], pair[1].address))
+        marked = [_pattern(word) for word in words if not word.isalnum()]
+        found = (self._entries[number] for number in self._index.find(words_of(asked), every=True))
+        fitting = (
+            entry for entry in found if all(any(map(one.search, map(str.casefold, entry[1:]))) for one in marked)
+        )
         patterns = [_pattern(word) for word in words]
-        return [Hit(*entry[:3], _excerpt(entry.text, patterns)) for _, entry in rated[:MOST_HITS]]
-
-    def _rates(self, word: str) -> dict[int, int]:
-        """How well each entry with a word fits it."""
-        counted = self._begun_with(word) if word.isalnum() else self._holding(word)
-        return {number: _rate(*counts) for number, counts in counted.items()}
-
-    def _begun_with(self, beginning: str) -> dict[int, list[int]]:
-        """How often words with a beginning stand in the parts of each entry."""
-        counted: dict[int, list[int]] = {}
-        for part, (words, places) in enumerate(zip(self._words, self._places, strict=True)):
-            for word in islice(words, bisect_left(words, beginning), None):
-                if not word.startswith(beginning):
-                    break
-                for number, count in places[word].items():
-                    counted.setdefault(number, [0, 0, 0])[part] += count
-        return counted
-
-    def _holding(self, word: str) -> dict[int, list[int]]:
-        """How often a word with a mark in it stands in the parts of each entry."""
-        pattern = _pattern(word)
-        found = {}
-        for number, parts_of in enumerate(self._folded):
-            counts = [len(pattern.findall(part)) if word in part else 0 for part in parts_of]
-            if any(counts):
-                found[number] = counts
-        return found
-
-
-def _places(texts: Iterable[str]) -> dict[str, dict[int, int]]:
-    """How often each word stands in which of the texts."""
-    places: dict[str, dict[int, int]] = {}
-    for number, text in enumerate(texts):
-        for word, count in Counter(_WORD.findall(text)).items():
-            places.setdefault(word, {})[number] = count
-    return places
+        return [Hit(*entry[:3], _excerpt(entry.text, patterns)) for entry in islice(fitting, MOST_HITS)]
 
 
 def _pattern(word: str) -> re.Pattern[str]:
     """The word, not within another one. Underscores part words."""
     return re.compile(("(?<![^\\W_])" if word[0].isalnum() else "") + re.escape(word))
-
-
-def _rate(title: int, heading: int, text: int) -> int:
-    """How well an entry fits a word."""
-    return min(text, IN_HEADING - 1) + IN_TITLE * bool(title) + IN_HEADING * bool(heading)
 
 
 def _excerpt(text: str, words: list[re.Pattern[str]]) -> str:

@@ -5,7 +5,7 @@ What a tool tells of an operation by itself is made with them. A call of such a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,11 +16,47 @@ from service.auth.refusals import InvalidPayload
 from service.http.discovery import facts
 from service.http.discovery.entry import schema_document
 from service.http.edge.declare.call import Call
-from service.http.mcp.reach import READERS, Reached, describe, reached
-from service.http.mcp.searching import ReadIndex
+from service.http.mcp.reach import READERS, Reached, describe, first_sentence, reached
 from service.http.mcp.tools import COMMANDS, listed, members_of
+from service.wordindex import SHORTEST, WordIndex, words_of
 
 Json = dict[str, Any]
+
+MOST_WORDS = 20
+WEIGHTS = {"operation": 4, "summary": 3, "path": 2, "description": 1}
+"""How much a word counts by where it stands."""
+
+
+class ReadIndex:
+    """The operations open to one kind of caller, in the order of the document, by their words (G-168)."""
+
+    def __init__(self, among: Iterable[Reached]) -> None:
+        shown = [_shown(one) for one in among]
+        self._index = WordIndex(([one[member] for member in WEIGHTS] for one in shown), tuple(WEIGHTS.values()))
+        self._shown = [{**one, "description": first_sentence(one["description"])} for one in shown]
+
+    def __len__(self) -> int:
+        return len(self._shown)
+
+    def find(self, words: str, limit: int) -> list[Json]:
+        """The best operations for some words. The first ones without any word."""
+        return [self._shown[number] for number in self._index.find(wanted(words))[:limit]]
+
+
+def wanted(words: str) -> list[str]:
+    """The words of a question that count, each once."""
+    return [word for word in dict.fromkeys(words_of(words)) if len(word) >= SHORTEST][:MOST_WORDS]
+
+
+def _shown(one: Reached) -> Json:
+    operation = one.bound.operation
+    return {
+        "operation": operation.operation_id,
+        "path": operation.path,
+        "summary": operation.summary,
+        "description": one.described["description"],
+        "parameters": [*one.path_names, *(f"{name}?" for name in one.query_names)],
+    }
 
 
 class Kit(NamedTuple):

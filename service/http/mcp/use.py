@@ -13,8 +13,7 @@ from service.http.edge.answer.errors import encode_failure, failure_of
 from service.http.edge.declare.call import Call
 from service.http.mcp.answers import Cursor, Found, read_cursor, shown
 from service.http.mcp.calling import CURSOR, ask, asked_of
-from service.http.mcp.kit import Kit, kit_for
-from service.http.mcp.searching import ReadIndex
+from service.http.mcp.kit import Kit, ReadIndex, kit_for
 from service.http.mcp.tools import DESCRIBE, FIND, FOUND, MOST_FOUND, READ
 from statemachines.kernel.machine import Rejection
 

@@ -18,11 +18,13 @@ import pytest_asyncio
 
 from schemas.discovery import MAX_ASKED
 from service.console import assets
-from service.discovery.pages import MOST_HITS, SECTIONS, Findable
+from service.discovery.pages import MOST_HITS, SECTIONS, WEIGHTS, Findable
 from service.discovery.reads import Installation
 from service.http.discovery import facts, guides, shelf
+from service.wordindex import words_of
 from tests.service.http.discovery.test_guides import ABLE, BASE, UNABLE, edge_of, read
 from tests.service.http.edge.toy_api import running
+from tests.service.test_wordindex import looked_through
 from tests.support import seen
 from tests.support.html import HtmlPage
 
@@ -215,27 +217,24 @@ async def test_a_search_needs_all_words(api: httpx2.AsyncClient) -> None:
     assert within == [], "a word within another one"
 
 
-def looked_through(entries: list[Findable], asked: str) -> list[str]:
-    """The definition of the search: every word begins a word, titles and headings count for more than text."""
-    words = dict.fromkeys(asked.casefold().split())
-    patterns = [re.compile(("(?<![^\\W_])" if word[0].isalnum() else "") + re.escape(word)) for word in words]
-    rated = []
-    for one in entries:
-        title, heading, text = ([len(p.findall(part.casefold())) for p in patterns] for part in one[1:])
-        rates = [20 * bool(t) + 10 * bool(h) + min(many, 9) for t, h, many in zip(title, heading, text, strict=True)]
-        if rates and all(rates):
-            rated.append((-sum(rates), one.address))
-    return [address for _, address in sorted(rated)[:MOST_HITS]]
+def holds(entry: Findable, word: str) -> bool:
+    """Whether a word with a mark in it stands in an entry, and not within another word."""
+    pattern = re.compile(("(?<![^\\W_])" if word[0].isalnum() else "") + re.escape(word))
+    return any(pattern.search(part.casefold()) for part in entry[1:])
 
 
 async def test_the_index_finds_what_a_look_through_all_finds() -> None:
     """For words of the pages, parts of them, and words with marks."""
     index = shelf.library(INSTALLATION)._index
-    words = random.Random(7).sample(" ".join(entry.text for entry in index._entries).split(), 300)
-    asked = [" ".join(words[at : at + 1 + at % 3])[: 3 + at % 17] for at in range(0, 300, 3)]
+    words = random.Random(7).sample(" ".join(entry.text for entry in index._entries).split(), 60)
+    asked = [" ".join(words[at : at + 1 + at % 3])[: 3 + at % 17] for at in range(0, 60, 3)]
     for question in [*asked, "GET /v1/projects", "list_cases", "_", "`lease`", "İstanbul"]:
-        hits = [hit.address for hit in index.search(question)]
-        assert hits == looked_through(index._entries, question), question
+        numbers = looked_through([entry[1:] for entry in index._entries], WEIGHTS, words_of(question), every=True)
+        marked = [word for word in question.casefold().split() if not word.isalnum()]
+        found = [
+            entry for entry in map(index._entries.__getitem__, numbers) if all(holds(entry, one) for one in marked)
+        ]
+        assert [hit.address for hit in index.search(question)] == [one.address for one in found[:MOST_HITS]], question
 
 
 async def test_a_search_is_bounded(api: httpx2.AsyncClient) -> None:

@@ -99,8 +99,8 @@ async def test_no_tool_over_all_reads_keeps_the_loop(client: httpx2.AsyncClient,
     await agent.use("find_operation")
     [found] = kit._kits.values()
     longest = max(found.described, key=lambda name: len(found.described[name]))
-    beginnings = dict.fromkeys(word[:3] for one in found.indexes.values() for word in one._words)
-    words = " ".join(sorted(beginnings, key=lambda word: -len(next(iter(found.indexes.values()))._having(word))))
+    beginnings = dict.fromkeys(word[:3] for one in found.indexes.values() for word in one._index._words)
+    words = " ".join(sorted(beginnings, key=lambda word: -len(next(iter(found.indexes.values()))._index._fits(word))))
     with measured_steps(client) as steps:
         for _ in range(5):
             await agent.get("find_operation", words=words[:LONGEST_WORDS], limit=MOST_FOUND)
