@@ -16,6 +16,7 @@ import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import Asked
 from tests.support.cluster import (  # noqa: F401 (fixtures are found by name)
     any_cluster,
     any_database_url,
@@ -44,21 +45,25 @@ ALONE = (
     TESTS / "torture",
     TESTS / "faults" / "test_receivers.py",
     TESTS / "faults" / "test_silent_database.py",
-    TESTS / "service" / "process" / "test_stopping.py",
-    TESTS / "service" / "process" / "test_strangers.py",
 )
+"""Whose seconds another test that computes would change. What only waits, or measures memory, runs beside others."""
 
 EXECUTED = (
-    TESTS / "deploy",
+    TESTS / "deploy" / "test_units.py",
     TESTS / "torture",
     TESTS / "faults" / "test_restarts.py",
     TESTS / "service" / "eventstore" / "test_roles.py",
-    TESTS / "service" / "process",
+    TESTS / "service" / "process" / "test_beats.py",
+    TESTS / "service" / "process" / "test_children.py",
+    TESTS / "service" / "process" / "test_stopping.py",
+    TESTS / "service" / "process" / "test_supervisor.py",
 )
 """Whose servers and commands are programs of their own, loaded anew, and not copies of one that has loaded them."""
 
 RELEASE = (
     TESTS / "browser",
+    TESTS / "deploy" / "test_nginx.py",
+    TESTS / "faults" / "test_restarts.py",
     TESTS / "torture",
     TESTS / "e2e" / "test_generated_shapes.py",
     TESTS / "e2e" / "test_guides.py",
@@ -68,8 +73,13 @@ RELEASE = (
     TESTS / "e2e" / "test_tour.py",
     TESTS / "e2e" / "test_worst_texts.py",
     TESTS / "service" / "conformance" / "test_runners.py",
+    TESTS / "service" / "console" / "test_every_form.py",
+    TESTS / "service" / "console" / "test_every_route.py",
     TESTS / "service" / "console" / "test_form_properties.py",
     TESTS / "service" / "console" / "test_ways.py",
+    TESTS / "service" / "http" / "test_list_plans.py",
+    TESTS / "service" / "process" / "test_full_disk.py",
+    TESTS / "service" / "runner" / "test_conformance.py",
 )
 """What `make test-release` runs: generated requests, guides, a browser, tours of all operations and pages, and storms.
 
@@ -94,7 +104,6 @@ LONGEST = tuple(
         "e2e/test_automation_stops.py",
         "service/process/test_supervisor.py",
         "service/process/test_beats.py",
-        "service/process/test_full_disk.py",
         "service/runner/test_git.py",
         "service/runner/test_crashes.py",
         "faults/test_silent_commands.py",
@@ -112,11 +121,8 @@ LONGEST = tuple(
         "service/http/cases/test_feedback.py",
         "service/test_embedded.py",
         "service/runs/test_backtesting.py",
-        "service/console/test_every_route.py",
-        "service/http/test_list_plans.py",
         "service/http/provider/test_listed.py",
         "faults/test_tampering.py",
-        "faults/test_restarts.py",
         "faults/test_ingest_kills.py",
         "service/http/cases/test_posthog.py",
         "service/http/discovery/test_pages.py",
@@ -163,6 +169,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     pytest's usual place is closed to others, again with each session that begins.
     """
+    Asked.long = "not release" not in asked_for(config)
     if config.option.basetemp is None:
         config.stash[OWN] = directory = Path(tempfile.mkdtemp(prefix="service-tests-", dir=in_memory()))
         directory.chmod(PASSABLE)
@@ -227,14 +234,25 @@ def is_for_releases(path: Path) -> bool:
     return any(path.is_relative_to(place) for place in RELEASE)
 
 
+def has_long_forms(path: Path) -> bool:
+    """Whether single tests of this file run before a release alone."""
+    text = path.read_text(encoding="utf-8")
+    return any(word in text for word in ("mark.release", "long_after(", "@few_or_many("))
+
+
 def stands_alone(path: Path) -> bool:
     """Whether tests of this file measure seconds, so that nothing else may run beside them."""
     return any(path.is_relative_to(place) for place in ALONE)
 
 
+def asked_for(config: pytest.Config) -> set[str]:
+    """The marks of `-m`, each alone or after `not`."""
+    return set(config.option.markexpr.split(" and "))
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Read only the files of the tests that are asked for: each worker spends seconds on reading the others."""
-    asked = set(config.option.markexpr.split(" and "))
+    asked = asked_for(config)
     if not collection_path.name.startswith("test_") or collection_path.suffix != ".py":
         return None
     alone, whole = stands_alone(collection_path), is_for_releases(collection_path)
@@ -242,7 +260,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         (alone and "not alone" in asked)
         or (not alone and "alone" in asked)
         or (whole and "not release" in asked)
-        or ("release" in asked and not whole and "mark.release" not in collection_path.read_text(encoding="utf-8"))
+        or ("release" in asked and not whole and not has_long_forms(collection_path))
     )
     return True if unasked else None
 
@@ -266,7 +284,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path in alone:
             item.add_marker(pytest.mark.alone)
-        if is_for_releases(item.path):
+        if is_for_releases(item.path) or (Asked.long and item.get_closest_marker("longer")):
             item.add_marker(pytest.mark.release)
 
 

@@ -10,19 +10,20 @@ import httpx2
 import pytest
 
 from statemachines.runs.ledger import WINDOW_SECONDS
+from tests.support import long_after
 from tests.support.api import at_once
 from tests.support.loop.arena import Arena, Chain, code_of, must
 
 RIVALS = 32
 
 
-@pytest.mark.parametrize(("cap", "rivals"), [(1, RIVALS), (3, RIVALS)])
-async def test_starts_at_once_are_as_many_as_the_cap(arena: Arena, cap: int, rivals: int):
+@pytest.mark.parametrize("cap", long_after(1, [3, 1]))
+async def test_starts_at_once_are_as_many_as_the_cap(arena: Arena, cap: int):
     """Receipts of as many cases are started at once; the refused say when the budget resets, and start nothing."""
     await arena.policy(max_runs_per_day=cap)
-    chains = await arena.chains(rivals, arena.claim)
-    answers = await at_once(rivals, lambda turn: arena.start(chains[turn], at=turn % 2))
-    assert Counter(map(code_of, answers)) == {"201": cap, "budget_exhausted": rivals - cap}
+    chains = await arena.chains(RIVALS, arena.claim)
+    answers = await at_once(RIVALS, lambda turn: arena.start(chains[turn], at=turn % 2))
+    assert Counter(map(code_of, answers)) == {"201": cap, "budget_exhausted": RIVALS - cap}
     first = min(answer.json()["started_at"] for answer in answers if answer.is_success)
     for answer in answers:
         if not answer.is_success:
@@ -34,7 +35,7 @@ async def test_starts_at_once_are_as_many_as_the_cap(arena: Arena, cap: int, riv
     assert topics["trigger_receipt.consumed.v1"] == cap
 
 
-@pytest.mark.parametrize("cap", [1, 3])
+@pytest.mark.parametrize("cap", long_after(1, [3, 1]))
 async def test_pull_requests_at_once_are_as_many_as_the_cap(arena: Arena, cap: int):
     """32 runs ask for their pull request at once, three times over: the cap holds, and repeats cost nothing."""
     await arena.policy(max_prs_per_day=cap)
@@ -53,7 +54,7 @@ async def test_pull_requests_at_once_are_as_many_as_the_cap(arena: Arena, cap: i
     assert (topics["grant.authorized.v1"], topics["ledger.pr_reserved.v1"]) == (cap, cap)
 
 
-@pytest.mark.parametrize("cap", [1, 3])
+@pytest.mark.parametrize("cap", long_after(1, [3, 1]))
 async def test_charges_at_once_are_as_many_as_the_cap(arena: Arena, cap: int):
     """32 charges of one turn, each asked again under the newest revision until it is taken or refused by the budget."""
     await arena.policy(max_turns_per_run=cap)

@@ -12,7 +12,6 @@ import msgspec
 import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from projections.deletion import ERASURES, ErasureRow
@@ -35,6 +34,7 @@ from service.sql import load_query
 from statemachines.deletion.erasure import AskForErasure
 from tests.service.deletion.test_restoring import copy
 from tests.service.ingest.test_person_histories import item
+from tests.support import few_or_many
 from tests.support.accounts_store import make_project
 from tests.support.cluster import TestCluster
 from tests.support.ending import holding, problems
@@ -372,8 +372,9 @@ STEPS = st.lists(
 )
 
 
-@examples(
-    max_examples=25,
+@few_or_many(
+    8,
+    25,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
     deadline=None,

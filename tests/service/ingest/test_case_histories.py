@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import HealthCheck, Phase, event, given
 from hypothesis import strategies as st
 
 from service.auth.authority import carry_out
@@ -27,6 +27,7 @@ from service.ingest.intake import Intake
 from service.registry import read_models
 from statemachines.cases import case
 from statemachines.cases.case import Merge
+from tests.support import few_or_many
 from tests.support.ingest import PROJECT, Sql, log_item, make_project, one, running, send, sender
 
 MESSAGES = ("alpha", "beta", "gamma")
@@ -186,8 +187,9 @@ STEPS = st.one_of(
 )
 
 
-@settings(
-    max_examples=10,
+@few_or_many(
+    4,
+    10,
     phases=(Phase.explicit, Phase.generate),  # to make a failing history smaller takes minutes
     suppress_health_check=list(HealthCheck),
 )

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import psycopg
-from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import HealthCheck, Phase, event, given
 from hypothesis import strategies as st
 
 from service.analytics.metadata import read_keys, read_names
@@ -16,6 +16,7 @@ from service.billing.plans import Retention
 from service.eventstore.store import EventStore
 from service.ingest.intake import Intake
 from service.ingest.kept import purge
+from tests.support import few_or_many
 from tests.support.ingest import OWNER, Sql, analytics_item, make_project, miscounted, running, send, sender
 
 DAY = 86400
@@ -136,8 +137,9 @@ class Play:
             }
 
 
-@settings(
-    max_examples=15,
+@few_or_many(
+    5,
+    15,
     phases=(Phase.explicit, Phase.generate),  # to make a failing history smaller takes minutes
     suppress_health_check=list(HealthCheck),
     deadline=None,

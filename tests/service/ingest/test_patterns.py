@@ -31,6 +31,7 @@ from service.ingest.stacks.trace import MAX_READ
 from statemachines.kernel import telling
 from statemachines.kernel import telling as secret_forms
 from statemachines.kernel.telling import SecretForm
+from tests.support import long_after
 
 LARGEST = 1024 * 1024
 """Characters of the longest text of a record, however it came."""
@@ -365,7 +366,7 @@ def test_a_pattern_is_linear_in_its_worst_texts(name: str) -> None:
             search(PATTERNS[name], (unit * worst.most)[: worst.most], worst.ask)
 
 
-@pytest.mark.parametrize("name", sorted(name for name, worst in WORST.items() if worst.most > CROSSED))
+@pytest.mark.parametrize("name", long_after(9, sorted(name for name, worst in WORST.items() if worst.most > CROSSED)))
 def test_a_pattern_is_linear_in_the_worst_texts_of_the_others(name: str) -> None:
     for unit in sorted({unit for worst in WORST.values() for unit in worst.units}):
         with in_time():

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import psycopg
-from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import HealthCheck, Phase, event, given
 from hypothesis import strategies as st
 
 from schemas.analytics import AnalyticsEvent
@@ -16,6 +16,7 @@ from service.billing.plans import Retention
 from service.ingest.intake import Intake
 from service.ingest.items import Item, take_analytics
 from service.ingest.kept import purge
+from tests.support import few_or_many
 from tests.support.ingest import OWNER, Sql, make_project, miscounted, running, send, sender
 
 DAY = 86400
@@ -83,8 +84,9 @@ def stored(sql: Sql, project: str) -> tuple[dict[str, str], dict[str, tuple[bool
     return dict(names), {name: (identified, told, refused) for name, identified, told, refused in people}
 
 
-@settings(
-    max_examples=40,
+@few_or_many(
+    10,
+    40,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
     deadline=None,

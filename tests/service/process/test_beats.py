@@ -291,6 +291,7 @@ signal.signal(signal.SIGUSR1, spin_for_ever)
 """What each process of a server loads before the service: a function on its main thread that never returns."""
 
 
+@pytest.mark.release
 def test_a_server_ends_its_own_process_that_spins(server_factory: ServerFactory, tmp_path: Path) -> None:
     """The one that serves, and the worker. Both are replaced, and the log says what they did."""
     (tmp_path / "sitecustomize.py").write_text(SPINS)

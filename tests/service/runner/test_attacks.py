@@ -21,6 +21,7 @@ from service.testing.loopback import Given
 from tests.service.runner.conftest import Open
 from tests.service.runner.test_loop import assert_delivered
 from tests.service.runner.test_wall import HAS_NAMESPACES
+from tests.support import long_after
 from tests.support.runner.host import TOKEN
 from tests.support.runner.workplace import REPAIR, Workplace, git
 
@@ -168,7 +169,7 @@ def _seed(place: Workplace, name: str) -> None:
     git(seed, "push", "--quiet", str(place.bare), "main")
 
 
-@pytest.mark.parametrize("name", PLANTS)
+@pytest.mark.parametrize("name", long_after(2, PLANTS))
 def test_nothing_that_a_repair_plants_is_carried_out(opened: Open, name: str) -> None:
     """By this start, by the next one, and around a crash. What is pushed is what the contract allows."""
     place = opened()
@@ -225,7 +226,7 @@ def test_a_forged_note_pushes_nothing(opened: Open) -> None:
     assert_delivered(place)
 
 
-@pytest.mark.parametrize("puts_back", [False, True])
+@pytest.mark.parametrize("puts_back", long_after(1, [False, True]))
 def test_no_attempt_is_free_of_charge(opened: Open, puts_back: bool) -> None:
     """A repair that removes the note, or puts the first one back, and kills the runner, has three attempts like any."""
     place = opened()
@@ -312,7 +313,9 @@ def evil_change(place: Workplace, kind: str) -> tuple[KeptChange, bytes]:
     return kept._replace(change=kept.change | {"head_sha": sha}), packed
 
 
-@pytest.mark.parametrize("kind", ["a workflow", "many lines", "a link", "other lines", "on another commit"])
+@pytest.mark.parametrize(
+    "kind", long_after(1, ["a workflow", "many lines", "a link", "other lines", "on another commit"])
+)
 def test_the_commit_is_judged_again_right_before_the_push(opened: Open, kind: str) -> None:
     """Even a note with our seal, and a grant, push nothing that the policy does not allow."""
     place = opened()
@@ -330,7 +333,7 @@ def test_the_commit_is_judged_again_right_before_the_push(opened: Open, kind: st
 
 
 @pytest.mark.parametrize(
-    "change", ["another seal", "another credential", "another run", "another word", "other objects"]
+    "change", long_after(1, ["another seal", "another credential", "another run", "another word", "other objects"])
 )
 def test_a_note_without_its_own_seal_is_none(opened: Open, change: str) -> None:
     """The change in it counts for nothing: nothing is granted by it, and nothing is pushed."""
@@ -391,7 +394,7 @@ def told(body: Any) -> Given:
     return Given(200, json.dumps(body).encode())
 
 
-@pytest.mark.parametrize("at", ["before the repair", "before the pull request"])
+@pytest.mark.parametrize("at", long_after(1, ["before the repair", "before the pull request"]))
 def test_no_request_goes_to_a_host_that_the_service_names(opened: Open, at: str) -> None:
     """The checkout's remote says where the token goes. A policy for another repository ends the start first."""
     place = opened()
@@ -412,15 +415,18 @@ def test_no_request_goes_to_a_host_that_the_service_names(opened: Open, at: str)
 
 @pytest.mark.parametrize(
     ("member", "value"),
-    [
-        ("run_id", "../../../../evil"),
-        ("run_id", "run_1\n"),
-        ("case_id", "../../v1/accounts"),
-        ("claim_id", "claim_1/../../x"),
-        ("policy_sha256", "../x"),
-        ("state_revision", "7"),
-        ("grants", {}),
-    ],
+    long_after(
+        1,
+        [
+            ("run_id", "../../../../evil"),
+            ("run_id", "run_1\n"),
+            ("case_id", "../../v1/accounts"),
+            ("claim_id", "claim_1/../../x"),
+            ("policy_sha256", "../x"),
+            ("state_revision", "7"),
+            ("grants", {}),
+        ],
+    ),
 )
 def test_an_id_of_the_service_is_no_path(opened: Open, member: str, value: Any) -> None:
     """A run with such a member is not worked on, and the start says which."""
@@ -447,14 +453,17 @@ def test_an_id_of_the_service_is_no_path(opened: Open, member: str, value: Any) 
 
 @pytest.mark.parametrize(
     "plant",
-    [
-        'mkfifo "$T"',
-        'ln -s "$SECRET" "$T"',
-        'mkdir "$T"',
-        'truncate -s 100G "$T"',
-        'ln -s /dev/zero "$T"',
-        'cd ..; mv beside away; ln -s "$(dirname "$SECRET")" beside; cp "$SECRET" beside/title.txt; cd tree',
-    ],
+    long_after(
+        1,
+        [
+            'mkfifo "$T"',
+            'ln -s "$SECRET" "$T"',
+            'mkdir "$T"',
+            'truncate -s 100G "$T"',
+            'ln -s /dev/zero "$T"',
+            'cd ..; mv beside away; ln -s "$(dirname "$SECRET")" beside; cp "$SECRET" beside/title.txt; cd tree',
+        ],
+    ),
 )
 def test_the_file_of_the_title_is_a_short_file_or_none(opened: Open, plant: str) -> None:
     """Neither a pipe, nor a link, nor a device, nor an endless file: the title is then that of the runner."""
@@ -488,7 +497,7 @@ def test_a_start_beside_another_says_so_with_its_own_code(opened: Open) -> None:
     assert_delivered(place)
 
 
-@pytest.mark.parametrize("plant", ["lock", "runs", "service-runner", "note", "packed"])
+@pytest.mark.parametrize("plant", long_after(1, ["lock", "runs", "service-runner", "note", "packed"]))
 def test_files_of_the_runner_that_a_repair_replaces_harm_nothing(opened: Open, plant: str) -> None:
     """A pipe, a link and an endless file in their places: no start waits for ever, and none writes elsewhere."""
     place = opened()

@@ -13,6 +13,7 @@ from service.runner.hosts import method_of_gitlab
 from service.testing.loopback import Given
 from tests.service.runner.conftest import Open
 from tests.service.runner.test_loop import KINDS
+from tests.support import long_after
 from tests.support.runner.workplace import REPAIR, Workplace
 
 pytestmark = pytest.mark.shares_server
@@ -58,7 +59,7 @@ def proven(place: Workplace) -> str | None:
     return None if told is None else str(told["observation"])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_after(1, KINDS))
 def test_the_host_merges_and_the_runner_never(opened: Open, kind: str) -> None:
     """Ready, checks, readiness, second grant, the host's own auto-merge, receipt, merge, deploy."""
     place, runner = opened_ready(opened, kind)
@@ -86,7 +87,7 @@ def test_the_host_merges_and_the_runner_never(opened: Open, kind: str) -> None:
     assert place.scene.deploy(commit) == run["run_id"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_after(1, KINDS))
 def test_it_dies_around_every_request_and_goes_on(opened: Open, kind: str) -> None:
     """Before and after each write and each read, from the receipt to auto-merge. It is turned on once."""
     place = opened(kind, mode="auto_merge")
@@ -104,7 +105,7 @@ def test_it_dies_around_every_request_and_goes_on(opened: Open, kind: str) -> No
     assert len(place.run()["grants"]) == 2
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_after(1, KINDS))
 def test_lost_answers_turn_nothing_on_twice(opened: Open, kind: str) -> None:
     place, runner = opened_ready(opened, kind)
     place.faults.mode, place.faults.spared = "lose", ("GET", "/consume")
@@ -142,7 +143,7 @@ def test_a_red_check_goes_to_a_person(opened: Open) -> None:
     assert place.host.turned_on == 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_after(1, KINDS))
 def test_checks_that_never_end_go_to_a_person(opened: Open, kind: str) -> None:
     place = opened(kind, mode="auto_merge")
     place.host.check(build="success")
@@ -152,7 +153,7 @@ def test_checks_that_never_end_go_to_a_person(opened: Open, kind: str) -> None:
     assert "These required checks did not end within 1 s: test." in run["reason"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_after(1, KINDS))
 def test_without_protection_the_service_refuses(opened: Open, kind: str) -> None:
     """Readiness is not proven, whatever the checks say, and so nothing is ever turned on."""
     place, runner = opened_ready(opened, kind)
@@ -178,7 +179,7 @@ def test_a_fact_that_the_token_may_not_read_is_refused_by_name(opened: Open, kin
     ended(place, runner)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_after(1, KINDS))
 def test_a_head_that_moved_is_not_merged(opened: Open, kind: str) -> None:
     """A person pushes to the branch while the runner waits."""
     place, runner = opened_ready(opened, kind)
@@ -205,7 +206,7 @@ def test_a_grant_that_is_refused_turns_nothing_on(opened: Open) -> None:
     assert place.host.turned_on == 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_after(1, KINDS))
 def test_where_nothing_holds_the_merge_back_nothing_is_turned_on(opened: Open, kind: str) -> None:
     """GitHub refuses then, and GitLab would merge at once."""
     place, runner = opened_ready(opened, kind)
@@ -249,7 +250,7 @@ def test_the_settings_of_a_project_decide_how_gitlab_merges(settings: Any, squas
     assert method_of_gitlab(settings, squash=squash) == method
 
 
-@pytest.mark.parametrize("wished", ["draft: a price", "Draft a price", "(WIP) a price"])
+@pytest.mark.parametrize("wished", long_after(1, ["draft: a price", "Draft a price", "(WIP) a price"]))
 def test_a_title_makes_no_draft_of_what_is_ready(opened: Open, wished: str) -> None:
     """GitLab takes some titles for drafts."""
     place = opened("gitlab", mode="auto_merge")

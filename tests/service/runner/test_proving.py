@@ -6,6 +6,7 @@ import pytest
 
 from tests.service.runner.conftest import Open
 from tests.service.runner.test_loop import KINDS
+from tests.support import long_after
 from tests.support.runner.workplace import Workplace
 
 pytestmark = pytest.mark.shares_server
@@ -18,7 +19,7 @@ def drafted(opened: Open, kind: str) -> Workplace:
     return place
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_after(1, KINDS))
 def test_what_the_token_may_not_read_is_shown_as_not_observed(opened: Open, kind: str) -> None:
     """In review_required that is enough, and the proof repeats."""
     place = drafted(opened, kind)
@@ -29,7 +30,7 @@ def test_what_the_token_may_not_read_is_shown_as_not_observed(opened: Open, kind
     assert (seen["bypass_used"], seen["branch_protection_enforced"]) == (None, None)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_after(1, KINDS))
 def test_a_closing_and_a_reopening_are_seen_without_a_branch(opened: Open, kind: str) -> None:
     """With the name of the person. The host starts nothing for them at GitLab, and the schedule looks."""
     place = drafted(opened, kind)
@@ -45,7 +46,7 @@ def test_a_closing_and_a_reopening_are_seen_without_a_branch(opened: Open, kind:
     assert place.run()["provider_proof"]["observation"] == "reopened"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_after(1, KINDS))
 def test_a_merge_by_a_person_names_the_commits_that_people_added(opened: Open, kind: str) -> None:
     """A person pushes to the draft, which fails no job, and merges it (G-186)."""
     place = drafted(opened, kind)
@@ -61,7 +62,7 @@ def test_a_merge_by_a_person_names_the_commits_that_people_added(opened: Open, k
     assert run["provider_proof"]["commits"] == [added]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_after(1, KINDS))
 def test_a_merge_as_it_was_granted_is_proven_with_its_commit(opened: Open, kind: str) -> None:
     place = drafted(opened, kind)
     assert place.prove() == 0, place.proved

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from statemachines.contracts.cron import (
@@ -22,6 +22,7 @@ from statemachines.contracts.cron import (
     parse_cron,
     zone,
 )
+from tests.support import few_or_many, long_after
 from tests.support.firings import walked
 
 
@@ -189,7 +190,7 @@ DAYS = ["*", "1-7", "*/2", "29"]
 WEEKDAYS = ["*", "0", "1-5", "7"]
 
 
-@settings(max_examples=60)
+@few_or_many(20, 60)
 @given(
     st.sampled_from(ZONES),
     st.builds(
@@ -245,7 +246,7 @@ def digests(name: str, year: int, expression: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", ZONES)
+@pytest.mark.parametrize("name", long_after(3, ZONES))
 def test_the_firings_of_each_zone_and_year_stay(name: str) -> None:
     """As they were recorded. Those on ordinary days are the ones of the releases before cronsim found them."""
     recorded = json.loads(GOLDEN.read_text(encoding="utf-8"))[name]

@@ -6,12 +6,13 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, inspect
 
 from schemas.kernel.patterns import form
 from statemachines.kernel.shapes import INVALID, MAX_NAME, MISSING, UNKNOWN, Fault, find_faults
+from tests.support import few_or_many
 
 
 class Square(msgspec.Struct, tag_field="kind", tag="square", forbid_unknown_fields=True):
@@ -91,7 +92,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=1000)
+@few_or_many(250, 1000)
 @given(st.dictionaries(st.sampled_from([*Drawing.__struct_encode_fields__, "x"]), VALUES, max_size=4))
 def test_faults_are_found_where_the_decoder_refuses_and_nowhere_else(value: dict[str, Any]) -> None:
     """For the kinds of types that are judged, the walk and the decoder are of one mind."""

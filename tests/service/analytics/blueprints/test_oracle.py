@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from service.eventstore.connect.facts import DAY
 from tests.service.analytics.blueprints.test_events import cells, three_days
 from tests.support import answers_oracle as oracle
+from tests.support import few_or_many
 from tests.support.answers_oracle import Product
 from tests.support.questions import OTHER, PROJECT, Error, Event, Questions
 from tests.support.questions import questions as questions  # noqa: PLC0414 (a fixture is found by name)
@@ -113,7 +114,7 @@ ASKED = st.builds(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@few_or_many(12, 60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(asked=ASKED)
 async def test_every_blueprint_answers_as_the_slow_way_does(questions: Questions, asked: Asked) -> None:
     begin = three_days(questions)

@@ -9,11 +9,12 @@ from pathlib import Path
 from time import process_time
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from service.analytics.structured.checking import check_text
 from service.analytics.structured.fields import UnfitText
+from tests.support import few_or_many
 
 IDENTITY = Path(__file__).parents[3] / "foreign" / "sqlglot" / "identity.sql"
 
@@ -169,7 +170,7 @@ _PART = re.compile(r"\b(\w+) as \( ")
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join) | st.text(max_size=200))
-@settings(max_examples=1500, deadline=None)
+@few_or_many(400, 1500, deadline=None)
 @example("events array join ? . events")
 @example("events array join select")
 @example("events ' { '")

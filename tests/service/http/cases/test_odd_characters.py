@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.support import few_or_many
 from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.posthog import EXCEPTION, event
@@ -28,7 +29,7 @@ HEALTHY = {"text": 'a 🎉 \\ud83c \\\\u0000 \n"', "nested": {"n": [1, "é"]}}
 odd_texts = st.sampled_from(
     [PARTY, "\ud83c", "\udf89 x", "\0", "\\\ud83c", "\ud83c\ud83c\udf89", "\udf89\ud83c", "\udbff\0"]
 )
-few = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+few = few_or_many(5, 20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 def clean(text: str) -> str:

@@ -25,7 +25,7 @@ from service.wordindex import words_of
 from tests.service.http.discovery.test_guides import ABLE, BASE, UNABLE, edge_of, read
 from tests.service.http.edge.toy_api import running
 from tests.service.test_wordindex import looked_through
-from tests.support import seen
+from tests.support import long_after, seen
 from tests.support.html import HtmlPage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -40,6 +40,8 @@ del FILES["/docs/reference/rules"]  # links tests, which are no pages
 GUIDES = {f"/docs/guides/{name}": paths[0] for name, (_, paths) in shelf.GUIDES.items()}
 TAGS = [f"/docs/api/{group}" for group in sorted({one.group for one in facts.operations().values()})]
 OPERATIONS = [f"/docs/api/{name}" for name in facts.operations()]
+SOME = 12
+"""Operations whose pages `make test` tries one by one."""
 LISTED = [*FILES, *GUIDES, *TAGS]
 PAGES = [*LISTED, *OPERATIONS]
 SHOWN = ["/docs", "/docs/search", "/docs/search?q=lease+run", *PAGES]
@@ -60,7 +62,7 @@ def hits(answer: httpx2.Response) -> list[str]:
     return [link for link in HtmlPage(answer.text).links if link.startswith("/docs/")]
 
 
-@pytest.mark.parametrize("path", SHOWN)
+@pytest.mark.parametrize("path", long_after(len(SHOWN) - len(OPERATIONS) + SOME, SHOWN))
 async def test_anybody_may_read(api: httpx2.AsyncClient, path: str) -> None:
     """Public and cached, the same twice and for HEAD, with one title, and nothing that a strict policy forbids."""
     answer = await api.get(path)
@@ -127,7 +129,7 @@ async def test_the_style_sheet_loads_nothing(api: httpx2.AsyncClient) -> None:
     assert (await api.put("/docs/style.css")).status_code == 405
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", long_after(len(LISTED) + SOME, PAGES))
 async def test_a_page_is_markdown_too(api: httpx2.AsyncClient, path: str) -> None:
     """At an address with an ending, and for those who prefer it; a browser gets HTML (G-166)."""
     beside = await api.get(f"{path}.md")

@@ -9,13 +9,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from service.auth.refusals import InvalidPayload
 from service.http.edge.body import gate as body_gate
 from service.http.edge.body.gate import check_body, check_written
 from tests.service.http.edge import slow_json
+from tests.support import few_or_many
 
 NAMES = st.text(alphabet='ab:\\"u0d{[é\U0001f600', max_size=4)
 LEAVES = st.one_of(
@@ -128,7 +129,7 @@ def test_a_member_that_is_there_twice_is_named(text: str, place: str) -> None:
     ]
 
 
-@settings(max_examples=1500)
+@few_or_many(300, 1500)
 @given(texts() | st.binary(max_size=60) | st.text(alphabet='{}[]":,\\u0031eE+-. tfn', max_size=30).map(str.encode))
 @example(b'{"a":1,"\\u0061":2}')
 @example(b'{"a:":1,"b":2}')

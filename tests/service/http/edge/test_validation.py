@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, inspect
 
@@ -15,6 +15,7 @@ from service.http.edge.body import validation
 from service.http.edge.body.validation import MAX_FAULTS, MAX_LOOKED_AT, explain_body
 from service.http.edge.routes import all_endpoints, bind
 from tests.service.http.edge.toy_api import THING, Toy
+from tests.support import few_or_many
 
 
 class Cat(msgspec.Struct, tag_field="kind", tag="cat", forbid_unknown_fields=True):
@@ -141,7 +142,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=1000)
+@few_or_many(250, 1000)
 @given(st.dictionaries(st.sampled_from([*Wide.__struct_encode_fields__, "x"]), JSON, max_size=6))
 def test_what_the_decoder_refuses_is_explained(value: dict[str, Any]) -> None:
     """Every refusal names at least one fault, and never by the decoder's own words."""
