@@ -8,16 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.kernel import Row, Table, header, projection
-from statemachines.analytics import (
-    ConnectionDenied,
-    ConnectionEnded,
-    ConnectionExchangeStarted,
-    ConnectionExpired,
-    ConnectionGranted,
-    ConnectionReturned,
-    ConnectionStarted,
-    Status,
-)
+from statemachines import analytics
 from statemachines.kernel.machine import Event, Recorded
 
 
@@ -44,42 +35,50 @@ class SealedGrantRow(msgspec.Struct, frozen=True, kw_only=True):
     sealed: str | None
 
 
-_STATUS: Mapping[type[Event], Status] = {
-    ConnectionReturned: Status.RETURNED,
-    ConnectionExchangeStarted: Status.EXCHANGING,
-    ConnectionExpired: Status.EXPIRED,
+_STATUS: Mapping[type[Event], analytics.Status] = {
+    analytics.ConnectionReturned: analytics.Status.RETURNED,
+    analytics.ConnectionExchangeStarted: analytics.Status.EXCHANGING,
+    analytics.ConnectionExpired: analytics.Status.EXPIRED,
 }
 
 
 def fold_connection(row: ConnectionRow | None, recorded: Recorded) -> ConnectionRow | None:
     """Fold an event of a connection into its row."""
     match recorded.event:
-        case ConnectionStarted() as event:
+        case analytics.ConnectionStarted() as event:
             return ConnectionRow(
                 **header(recorded),
-                status=Status.PENDING.value,
+                status=analytics.Status.PENDING.value,
                 host=event.host,
                 provider_project_id=event.provider_project_id,
                 scopes=event.scopes,
                 started_at=event.started_at,
                 expires_at=event.expires_at,
             )
-        case ConnectionReturned() | ConnectionExchangeStarted() | ConnectionExpired() as event if row:
+        case (
+            analytics.ConnectionReturned()
+            | analytics.ConnectionExchangeStarted()
+            | analytics.ConnectionExpired() as event
+        ) if row:
             return replace(row, revision=recorded.revision, status=_STATUS[type(event)].value)
-        case ConnectionGranted() as event if row:
+        case analytics.ConnectionGranted() as event if row:
             return replace(
                 row,
                 revision=recorded.revision,
-                status=Status.CONNECTED.value,
+                status=analytics.Status.CONNECTED.value,
                 host=event.host or row.host,
                 provider_project_id=event.provider_project_id,
                 scopes=event.scopes,
                 connected_at=event.connected_at,
             )
-        case ConnectionDenied() as event if row:
-            return replace(row, revision=recorded.revision, status=Status.DENIED.value, reason=event.reason.value)
-        case ConnectionEnded(ended_at) if row:
-            return replace(row, revision=recorded.revision, status=Status.DISCONNECTED.value, ended_at=ended_at)
+        case analytics.ConnectionDenied() as event if row:
+            return replace(
+                row, revision=recorded.revision, status=analytics.Status.DENIED.value, reason=event.reason.value
+            )
+        case analytics.ConnectionEnded(ended_at) if row:
+            return replace(
+                row, revision=recorded.revision, status=analytics.Status.DISCONNECTED.value, ended_at=ended_at
+            )
     return row
 
 

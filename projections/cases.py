@@ -8,25 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.kernel import Row, Table, header, projection
+from statemachines.cases import case as cases
 from statemachines.cases.agent_run import AgentRunRecorded
-from statemachines.cases.case import (
-    CaseAbsorbed,
-    CaseAssigned,
-    CaseIgnored,
-    CaseIgnoredByMember,
-    CaseMerged,
-    CaseOpened,
-    CaseOpenedIgnored,
-    CaseOpenedResolved,
-    CaseOverflowOpened,
-    CaseOverflowReopened,
-    CaseRegressed,
-    CaseReleased,
-    CaseReopened,
-    CaseResolved,
-    CaseResolvedByMember,
-    CaseSplitOff,
-)
 from statemachines.cases.comment import CommentWritten
 from statemachines.cases.suppression import SuppressionCreated, SuppressionRemoved
 from statemachines.kernel.machine import Recorded
@@ -143,7 +126,7 @@ def trust_of(*, unmarked: bool) -> Literal["customer_provider", "synthetic"]:
     return "customer_provider" if unmarked else "synthetic"
 
 
-_Opening = CaseOpened | CaseOpenedIgnored | CaseOpenedResolved | CaseOverflowOpened
+_Opening = cases.CaseOpened | cases.CaseOpenedIgnored | cases.CaseOpenedResolved | cases.CaseOverflowOpened
 
 
 def _opened(recorded: Recorded, status: str, event: _Opening) -> CaseRow:
@@ -152,23 +135,25 @@ def _opened(recorded: Recorded, status: str, event: _Opening) -> CaseRow:
         case_revision=1,
         status=status,
         fingerprint=event.fingerprint,
-        grouping_version=0 if isinstance(event, CaseOverflowOpened) else event.grouping_version,
-        suppression_id=event.suppression_id if isinstance(event, CaseOpenedIgnored | CaseOpenedResolved) else None,
+        grouping_version=0 if isinstance(event, cases.CaseOverflowOpened) else event.grouping_version,
+        suppression_id=event.suppression_id
+        if isinstance(event, cases.CaseOpenedIgnored | cases.CaseOpenedResolved)
+        else None,
         opened_at=event.opened_at,
-        resolved_at=event.opened_at if isinstance(event, CaseOpenedResolved) else None,
+        resolved_at=event.opened_at if isinstance(event, cases.CaseOpenedResolved) else None,
     )
 
 
 def fold_case(row: CaseRow | None, recorded: Recorded) -> CaseRow | None:
     """Fold an event of a case into its row."""
     match recorded.event:
-        case CaseOpened() as event:
+        case cases.CaseOpened() as event:
             return _opened(recorded, "open", event)
-        case CaseOpenedIgnored() as event:
+        case cases.CaseOpenedIgnored() as event:
             return _opened(recorded, "ignored", event)
-        case CaseOpenedResolved() as event:
+        case cases.CaseOpenedResolved() as event:
             return _opened(recorded, "resolved", event)
-        case CaseOverflowOpened() as event:
+        case cases.CaseOverflowOpened() as event:
             return _opened(recorded, "overflow", event)
         case _ if row is not None:
             return _moved(row, recorded)
@@ -179,23 +164,23 @@ def _moved(row: CaseRow, recorded: Recorded) -> CaseRow:
     """Fold what happens to a case that is there."""
     rule_id, resolved_at, merged_into = None, None, None
     match recorded.event:
-        case CaseRegressed() | CaseReopened() | CaseSplitOff():
+        case cases.CaseRegressed() | cases.CaseReopened() | cases.CaseSplitOff():
             status = "open"
-        case CaseOverflowReopened():
+        case cases.CaseOverflowReopened():
             status = "overflow"
-        case CaseIgnored() as event:
+        case cases.CaseIgnored() as event:
             status, rule_id = "ignored", event.suppression_id
-        case CaseIgnoredByMember():
+        case cases.CaseIgnoredByMember():
             status = "ignored"
-        case CaseResolved() as event:
+        case cases.CaseResolved() as event:
             status, rule_id, resolved_at = "resolved", event.suppression_id, event.resolved_at
-        case CaseResolvedByMember() as event:
+        case cases.CaseResolvedByMember() as event:
             status, resolved_at = "resolved", event.resolved_at
-        case CaseMerged() as event:
+        case cases.CaseMerged() as event:
             status, merged_into = "merged", event.into_case_id
-        case CaseAssigned() as event:
+        case cases.CaseAssigned() as event:
             return replace(row, revision=recorded.revision, assignee=event.user_id)
-        case CaseAbsorbed() | CaseReleased():
+        case cases.CaseAbsorbed() | cases.CaseReleased():
             return replace(row, revision=recorded.revision)
         case _:
             return row

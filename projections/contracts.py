@@ -7,16 +7,7 @@ from msgspec.structs import replace
 
 from projections.kernel import Row, header, projection
 from schemas.contracts.contract import EnableReceipt
-from statemachines.contracts.contract import (
-    AutomationDisabled,
-    ContractEnabled,
-    ContractPaused,
-    ContractSaved,
-    LastAutomationDisabled,
-    Status,
-    make_etag,
-    receipt_of,
-)
+from statemachines.contracts import contract
 from statemachines.contracts.documents import SavedAutomation
 from statemachines.kernel.machine import Recorded
 
@@ -58,16 +49,16 @@ class AutomationContractRow(Row, frozen=True, kw_only=True):
     @property
     def etag(self) -> str:
         """Strong tag of this revision, with its quotes."""
-        return make_etag(self.id, self.state_revision)
+        return contract.make_etag(self.id, self.state_revision)
 
 
 def fold_contract(row: AutomationContractRow | None, recorded: Recorded) -> AutomationContractRow | None:
     """Fold an event of a contract into its row."""
     match recorded.event:
-        case ContractSaved() as event:
+        case contract.ContractSaved() as event:
             return AutomationContractRow(
                 **header(recorded),
-                status=Status.DISABLED.value,
+                status=contract.Status.DISABLED.value,
                 state_revision=1 if row is None else row.state_revision + 1,
                 policy_version=event.policy_version,
                 contract_sha256=event.contract_sha256,
@@ -78,19 +69,19 @@ def fold_contract(row: AutomationContractRow | None, recorded: Recorded) -> Auto
                 updated_at=event.saved_at,
                 updated_by=event.saved_by,
             )
-        case ContractEnabled() as event if row:
+        case contract.ContractEnabled() as event if row:
             on = [_turn_on(a, event, row.state_revision + 1) for a in row.automations]
-            moved = _move(row, recorded, Status.ENABLED, on, event.enabled_at, event.enabled_by)
-            return replace(moved, paused_at=None, enable_receipt=receipt_of(event))
-        case AutomationDisabled() as event if row:
+            moved = _move(row, recorded, contract.Status.ENABLED, on, event.enabled_at, event.enabled_by)
+            return replace(moved, paused_at=None, enable_receipt=contract.receipt_of(event))
+        case contract.AutomationDisabled() as event if row:
             left = _turn_off(row, event.disabled_at, event.reason or DISABLED, event.automation_id)
-            return _move(row, recorded, Status.ENABLED, left, event.disabled_at, event.disabled_by)
-        case LastAutomationDisabled() as event if row:
+            return _move(row, recorded, contract.Status.ENABLED, left, event.disabled_at, event.disabled_by)
+        case contract.LastAutomationDisabled() as event if row:
             left = _turn_off(row, event.disabled_at, event.reason or DISABLED, event.automation_id)
-            return _move(row, recorded, Status.DISABLED, left, event.disabled_at, event.disabled_by)
-        case ContractPaused() as event if row:
+            return _move(row, recorded, contract.Status.DISABLED, left, event.disabled_at, event.disabled_by)
+        case contract.ContractPaused() as event if row:
             off = _turn_off(row, event.paused_at, event.reason or PAUSED)
-            moved = _move(row, recorded, Status.PAUSED, off, event.paused_at, event.paused_by)
+            moved = _move(row, recorded, contract.Status.PAUSED, off, event.paused_at, event.paused_by)
             return replace(moved, paused_at=event.paused_at)
     return row
 
@@ -98,7 +89,7 @@ def fold_contract(row: AutomationContractRow | None, recorded: Recorded) -> Auto
 def _move(
     row: AutomationContractRow,
     recorded: Recorded,
-    status: Status,
+    status: contract.Status,
     automations: list[AutomationRow],
     at: int,
     by: str,
@@ -126,7 +117,7 @@ def _take_over(row: AutomationContractRow | None, saved: SavedAutomation, at: in
     return replace(former, saved=saved, generation=0, withdrawn_at=at)
 
 
-def _turn_on(automation: AutomationRow, event: ContractEnabled, revision: int) -> AutomationRow:
+def _turn_on(automation: AutomationRow, event: contract.ContractEnabled, revision: int) -> AutomationRow:
     if automation.enabled or automation.saved.automation_id not in event.automation_ids:
         return automation
     at = event.enabled_at

@@ -6,18 +6,8 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.kernel import Row, Table, header, projection
+from statemachines.deletion import removal
 from statemachines.deletion.erasure import MOST_RECEIPTS, ErasureBegan, ErasureCompleted, ErasureFenced
-from statemachines.deletion.removal import (
-    Cascaded,
-    DeletionCompleted,
-    DeletionFenced,
-    DeletionReceiptLapsed,
-    ExternalFollowUp,
-    Manifest,
-    ManifestCounts,
-    ManifestSample,
-    PurgingBegan,
-)
 from statemachines.kernel.machine import Recorded
 
 # Deletions: what their answers show, outside of everything that they erase. One whose receipt lapsed has no row.
@@ -35,17 +25,17 @@ class DeletionRow(Row, frozen=True, kw_only=True):
     phase: str
     fenced_at: int
     deleted_at: int | None = None
-    manifest: Manifest
-    cascaded: Cascaded
-    external_follow_ups: list[ExternalFollowUp] = msgspec.field(default_factory=list)
+    manifest: removal.Manifest
+    cascaded: removal.Cascaded
+    external_follow_ups: list[removal.ExternalFollowUp] = msgspec.field(default_factory=list)
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     """What a project or an account consists of; `cascaded` counts what goes with it."""
 
-    counts: ManifestCounts
-    samples: list[ManifestSample]
-    cascaded: Cascaded
+    counts: removal.ManifestCounts
+    samples: list[removal.ManifestSample]
+    cascaded: removal.Cascaded
 
 
 class InventoryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +49,7 @@ class InventoryRow(msgspec.Struct, frozen=True, kw_only=True):
 def fold_deletion(row: DeletionRow | None, recorded: Recorded) -> DeletionRow | None:
     """Fold an event of a deletion into its row."""
     match recorded.event:
-        case DeletionFenced() as event:
+        case removal.DeletionFenced() as event:
             return DeletionRow(
                 **header(recorded),
                 kind=event.kind,
@@ -73,7 +63,7 @@ def fold_deletion(row: DeletionRow | None, recorded: Recorded) -> DeletionRow | 
                 manifest=event.manifest,
                 cascaded=event.cascaded,
             )
-        case PurgingBegan() as event if row:
+        case removal.PurgingBegan() as event if row:
             return replace(
                 row,
                 revision=recorded.revision,
@@ -82,9 +72,9 @@ def fold_deletion(row: DeletionRow | None, recorded: Recorded) -> DeletionRow | 
                 cascaded=event.cascaded,
                 external_follow_ups=event.external_follow_ups,
             )
-        case DeletionCompleted(deleted_at) if row:
+        case removal.DeletionCompleted(deleted_at) if row:
             return replace(row, revision=recorded.revision, phase="deleted", deleted_at=deleted_at)
-        case DeletionReceiptLapsed():
+        case removal.DeletionReceiptLapsed():
             return None
     return row
 

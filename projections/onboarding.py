@@ -7,14 +7,7 @@ from msgspec.structs import replace
 from projections.kernel import Row, header, projection
 from schemas.kernel.shape import EvidenceSource
 from statemachines.kernel.machine import Recorded, source_told
-from statemachines.onboarding.lifecycle import (
-    OnboardingApproved,
-    OnboardingPlanned,
-    OnboardingProofStarted,
-    OnboardingVerified,
-    Status,
-    make_etag,
-)
+from statemachines.onboarding import lifecycle
 from statemachines.onboarding.plan import Plan, Receipt, SourceSnapshot
 from statemachines.onboarding.proof import ProofSession
 from statemachines.onboarding.signal_map import SignalMapRecorded, SignalMapVerified, SignalMapWithdrawn
@@ -47,7 +40,7 @@ class OnboardingRow(Row, frozen=True, kw_only=True):
     @property
     def etag(self) -> str:
         """The tag of this revision, with its quotes (G-082)."""
-        return make_etag(self.id, self.state_revision)
+        return lifecycle.make_etag(self.id, self.state_revision)
 
     @property
     def session(self) -> ProofSession | None:
@@ -74,22 +67,22 @@ class OnboardingRow(Row, frozen=True, kw_only=True):
 def fold_onboarding(row: OnboardingRow | None, recorded: Recorded) -> OnboardingRow | None:
     """Fold an event of an onboarding into its row."""
     match recorded.event:
-        case OnboardingPlanned() as event:
+        case lifecycle.OnboardingPlanned() as event:
             return OnboardingRow(
                 **header(recorded),
-                status=Status.PLANNED.value,
+                status=lifecycle.Status.PLANNED.value,
                 state_revision=1 if row is None else row.state_revision + 1,
                 plan=event.plan,
                 plan_sha256=event.plan_sha256,
                 updated_at=event.planned_at,
             )
-        case OnboardingApproved() as event if row:
-            return _step(row, recorded, Status.APPROVED, event.approved_at, approved_at=event.approved_at)
-        case OnboardingProofStarted() as event if row:
+        case lifecycle.OnboardingApproved() as event if row:
+            return _step(row, recorded, lifecycle.Status.APPROVED, event.approved_at, approved_at=event.approved_at)
+        case lifecycle.OnboardingProofStarted() as event if row:
             return _step(
                 row,
                 recorded,
-                Status.PROVING,
+                lifecycle.Status.PROVING,
                 event.started_at,
                 proof_session_id=event.proof_session_id,
                 implementation_source_snapshot=event.implementation_source_snapshot,
@@ -98,11 +91,11 @@ def fold_onboarding(row: OnboardingRow | None, recorded: Recorded) -> Onboarding
                 started_at=event.started_at,
                 expires_at=event.expires_at,
             )
-        case OnboardingVerified() as event if row:
+        case lifecycle.OnboardingVerified() as event if row:
             return _step(
                 row,
                 recorded,
-                Status.VERIFIED,
+                lifecycle.Status.VERIFIED,
                 event.receipt.source_verified_at,
                 receipt=event.receipt,
                 evidence_source=source_told(event.evidence_source),
@@ -110,7 +103,9 @@ def fold_onboarding(row: OnboardingRow | None, recorded: Recorded) -> Onboarding
     return row
 
 
-def _step(row: OnboardingRow, recorded: Recorded, status: Status, at: int, **changes: object) -> OnboardingRow:
+def _step(
+    row: OnboardingRow, recorded: Recorded, status: lifecycle.Status, at: int, **changes: object
+) -> OnboardingRow:
     return replace(
         row,
         revision=recorded.revision,

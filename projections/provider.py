@@ -8,17 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.kernel import Row, Table, projection
+from statemachines import provider
 from statemachines.kernel.machine import Recorded
-from statemachines.provider import (
-    ATTEMPT_SECONDS,
-    DOUBT_SECONDS,
-    ProvisioningBlocked,
-    ProvisioningStarted,
-    ReplayConfigured,
-    ReplayStarted,
-    Status,
-    TeamProvisioned,
-)
 
 
 class TeamRow(Row, frozen=True, kw_only=True):
@@ -57,9 +48,9 @@ class TeamSightingRow(msgspec.Struct, frozen=True, kw_only=True):
 def fold_team(row: TeamRow | None, recorded: Recorded) -> TeamRow | None:
     """Fold an event of a team into its row."""
     if row is None:
-        if not isinstance(recorded.event, ProvisioningStarted | ProvisioningBlocked):
+        if not isinstance(recorded.event, provider.ProvisioningStarted | provider.ProvisioningBlocked):
             return None
-        absent = Status.ABSENT.value
+        absent = provider.Status.ABSENT.value
         row = TeamRow(project_id=recorded.project_id, id=recorded.originator_id, revision=0, status=absent)
     return replace(row, revision=recorded.revision, **_changes(recorded))
 
@@ -68,18 +59,22 @@ def _changes(recorded: Recorded) -> dict[str, Any]:
     """The columns that an event changes. Every outcome ends the attempt before it."""
     changes: dict[str, Any] = {"attempt_until": None}
     match recorded.event:
-        case ProvisioningStarted(_, at):
-            changes = {"status": Status.PROVISIONING.value, "attempt_until": at + ATTEMPT_SECONDS}
-        case ReplayStarted(_, at):
-            changes = {"attempt_until": at + ATTEMPT_SECONDS}
-        case ProvisioningBlocked(_, doubtful, at):
-            changes |= {"status": Status.BLOCKED.value}
-            changes |= {"doubt_until": at + DOUBT_SECONDS} if doubtful else {}
-        case TeamProvisioned() as event:
-            changes |= {"status": Status.PROVISIONED.value, "doubt_until": None, "provisioned_at": event.provisioned_at}
+        case provider.ProvisioningStarted(_, at):
+            changes = {"status": provider.Status.PROVISIONING.value, "attempt_until": at + provider.ATTEMPT_SECONDS}
+        case provider.ReplayStarted(_, at):
+            changes = {"attempt_until": at + provider.ATTEMPT_SECONDS}
+        case provider.ProvisioningBlocked(_, doubtful, at):
+            changes |= {"status": provider.Status.BLOCKED.value}
+            changes |= {"doubt_until": at + provider.DOUBT_SECONDS} if doubtful else {}
+        case provider.TeamProvisioned() as event:
+            changes |= {
+                "status": provider.Status.PROVISIONED.value,
+                "doubt_until": None,
+                "provisioned_at": event.provisioned_at,
+            }
             changes |= {"team_id": event.team_id, "token": event.token, "host": event.host}
-        case ReplayConfigured() as event:
-            changes |= {"status": Status.CONFIGURED.value, "configured_at": event.configured_at}
+        case provider.ReplayConfigured() as event:
+            changes |= {"status": provider.Status.CONFIGURED.value, "configured_at": event.configured_at}
             changes |= {"replay_enabled": event.enabled, "sample_rate": event.sample_rate}
             changes |= {"mask_all_inputs": event.mask_all_inputs, "replay_revision": recorded.revision}
     return changes

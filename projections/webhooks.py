@@ -8,15 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.kernel import Row, Table, header, projection
+from statemachines import webhooks
 from statemachines.kernel.machine import Event, Recorded
-from statemachines.webhooks import (
-    WebhookChanged,
-    WebhookDeleted,
-    WebhookRegistered,
-    WebhookReopened,
-    WebhookSecretRotated,
-    WebhookStopped,
-)
 
 
 class WebhookRow(Row, frozen=True, kw_only=True):
@@ -57,7 +50,7 @@ class WebhookCountRow(msgspec.Struct, frozen=True, kw_only=True):
 def fold_webhook(row: WebhookRow | None, recorded: Recorded) -> WebhookRow | None:
     """Fold an event of a webhook into its row."""
     match recorded.event:
-        case WebhookRegistered() as event:
+        case webhooks.WebhookRegistered() as event:
             return WebhookRow(
                 **header(recorded),
                 origin=event.origin,
@@ -66,7 +59,7 @@ def fold_webhook(row: WebhookRow | None, recorded: Recorded) -> WebhookRow | Non
                 status="active",
                 created_at=event.created_at,
             )
-        case WebhookDeleted():
+        case webhooks.WebhookDeleted():
             return None
         case _ if row is not None:
             return replace(row, revision=recorded.revision, **_changes(recorded.event))
@@ -76,13 +69,13 @@ def fold_webhook(row: WebhookRow | None, recorded: Recorded) -> WebhookRow | Non
 def _changes(event: Event) -> dict[str, Any]:
     """The columns that an event changes."""
     match event:
-        case WebhookChanged():
+        case webhooks.WebhookChanged():
             return {"origin": event.origin, "events": event.events}
-        case WebhookSecretRotated():
+        case webhooks.WebhookSecretRotated():
             return {"secret_prefix": event.secret_prefix}
-        case WebhookStopped(reason, stopped_at):
+        case webhooks.WebhookStopped(reason, stopped_at):
             return {"status": "stopped", "stop_reason": reason, "stopped_at": stopped_at}
-        case WebhookReopened():
+        case webhooks.WebhookReopened():
             return {"status": "active", "stop_reason": None, "stopped_at": None}
         case _:
             return {}

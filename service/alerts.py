@@ -17,19 +17,7 @@ import structlog
 from psycopg_pool import PoolTimeout
 
 from projections.alerts import ALERT_COUNTS, ALERT_LOOKS, ALERTS, AlertLookRow, AlertRow
-from schemas.alerts import (
-    MOST_LOOKS,
-    MOST_PROVIDED_LOOKS,
-    AlertCreated,
-    AlertDeleted,
-    AlertEvaluated,
-    AlertList,
-    AlertPreview,
-    AlertShown,
-    CreateAlert,
-    PastLook,
-    ScheduledAlert,
-)
+from schemas import alerts as wire
 from service.analytics.blueprints.asking import CATALOGUE, Asked, ask_for, run_blueprint
 from service.analytics.bounded import MOST_ROWS, Table
 from service.analytics.queries import QUERY_SECONDS, BoundedQueries, QueriesBusy
@@ -136,7 +124,7 @@ class PastLooks(NamedTuple):
     left_out: int
 
 
-def wish_of(body: CreateAlert, schema: dict[str, object]) -> AlertWish:
+def wish_of(body: wire.CreateAlert, schema: dict[str, object]) -> AlertWish:
     """Check the body of an alert, with its schema, against the blueprint, and freeze the parameters.
 
     Raises InvalidPayload with the names of bad members.
@@ -194,7 +182,7 @@ async def look_back(
     """
     asked = _asked(wish.blueprint_id, wish.params)
     span = days * DAY
-    every = _apart(span, MOST_LOOKS)
+    every = _apart(span, wire.MOST_LOOKS)
     at = await queries.now()
     looks: list[JudgedLook] = []
     until = asyncio.get_running_loop().time() + QUERY_SECONDS
@@ -213,7 +201,7 @@ async def look_back(
                 break
             return found
         if found.evidence.source == "provider_cloud":
-            every = _apart(span, MOST_PROVIDED_LOOKS)
+            every = _apart(span, wire.MOST_PROVIDED_LOOKS)
         looks.append(JudgedLook(at, wish.threshold.judge(found.rows), found.evidence.complete))
         at -= every
     return PastLooks(every, looks, span // every - len(looks))
@@ -313,24 +301,26 @@ _NEXT = {
 _LATE = "Its evaluation is late: the service is behind, or the project's analytics provider does not answer."
 
 
-def created(made: EvaluatedAlert) -> AlertCreated:
+def created(made: EvaluatedAlert) -> wire.AlertCreated:
     """A new alert."""
-    return AlertCreated(**_members(made.row, made.look), next_action=_NEXT[Status.CREATED])
+    return wire.AlertCreated(**_members(made.row, made.look), next_action=_NEXT[Status.CREATED])
 
 
-def alert(found: StandingAlert) -> AlertShown:
+def alert(found: StandingAlert) -> wire.AlertShown:
     """One alert."""
     late = _late_seconds(found)
     following = _LATE if late >= EVERY_SECONDS else _NEXT[Status(found.row.status)]
-    return AlertShown(
+    return wire.AlertShown(
         **_members(found.row, found.look), evaluation_due_at=_due_at(found), late_seconds=late, next_action=following
     )
 
 
-def listed(project_id: str, found: Sequence[StandingAlert]) -> AlertList:
+def listed(project_id: str, found: Sequence[StandingAlert]) -> wire.AlertList:
     """All alerts of a project."""
     shown = [
-        ScheduledAlert(**_members(one.row, one.look), evaluation_due_at=_due_at(one), late_seconds=_late_seconds(one))
+        wire.ScheduledAlert(
+            **_members(one.row, one.look), evaluation_due_at=_due_at(one), late_seconds=_late_seconds(one)
+        )
         for one in found
     ]
     late = max((one.late_seconds for one in shown), default=0)
@@ -340,15 +330,17 @@ def listed(project_id: str, found: Sequence[StandingAlert]) -> AlertList:
         following = "Act on the triggered ones."
     else:
         following = "Try a threshold with POST …/alerts/preview, then create an alert."
-    return AlertList(project_id=project_id, alerts=shown, count=len(shown), late_seconds=late, next_action=following)
+    return wire.AlertList(
+        project_id=project_id, alerts=shown, count=len(shown), late_seconds=late, next_action=following
+    )
 
 
-def evaluated(found: EvaluatedAlert) -> AlertEvaluated:
+def evaluated(found: EvaluatedAlert) -> wire.AlertEvaluated:
     """The verdict of the latest look."""
     row, look = found
     assert look.evaluated_at is not None, "somebody has looked"
     status = Status(row.status)
-    return AlertEvaluated(
+    return wire.AlertEvaluated(
         id=row.id,
         status=row.status,  # type: ignore[arg-type] # a row has no other status than these
         triggered=status is Status.TRIGGERED,
@@ -361,17 +353,17 @@ def evaluated(found: EvaluatedAlert) -> AlertEvaluated:
     )
 
 
-def deleted(ended: EndedAlert) -> AlertDeleted:
+def deleted(ended: EndedAlert) -> wire.AlertDeleted:
     """A deleted alert."""
-    return AlertDeleted(
+    return wire.AlertDeleted(
         id=ended.id, status="deleted", deleted_at=ended.deleted_at, next_action="Nothing to do. It is not evaluated."
     )
 
 
-def preview(project_id: str, wish: AlertWish, days: int, past: PastLooks) -> AlertPreview:
+def preview(project_id: str, wish: AlertWish, days: int, past: PastLooks) -> wire.AlertPreview:
     """A look back."""
     looks = [
-        PastLook(
+        wire.PastLook(
             at=look.at,
             triggered=look.verdict.crossed,
             observed_value=look.verdict.observed,
@@ -387,7 +379,7 @@ def preview(project_id: str, wish: AlertWish, days: int, past: PastLooks) -> Ale
     else:
         following = "It would not have triggered. Compare the observed values with the threshold."
     threshold = wish.threshold
-    return AlertPreview(
+    return wire.AlertPreview(
         project_id=project_id,
         blueprint_id=wish.blueprint_id,
         params=msgspec.json.decode(wish.params),

@@ -12,14 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from projections.publications import PUBLICATION_COUNTS, PUBLICATIONS, PublicationRow
-from schemas.publications import (
-    MAX_PUBLIC_ROWS,
-    PublicAnswer,
-    Publication,
-    PublicationCreated,
-    PublicationList,
-    PublicationRevoked,
-)
+from schemas import publications as wire
 from service.analytics.blueprints.asking import ask_for, run_blueprint
 from service.analytics.bounded import Table
 from service.analytics.queries import QUERY_SECONDS, BoundedQueries, unanswered
@@ -141,28 +134,28 @@ _CUT = "Show the rows as the first ones: there are more. freshness.as_of is the 
 _PARTIAL = "Show the rows as incomplete: the window begins before evidence.kept_from, or not all was counted."
 
 
-def created(row: PublicationRow, base_url: str, key: str | None) -> PublicationCreated:
+def created(row: PublicationRow, base_url: str, key: str | None) -> wire.PublicationCreated:
     """A new publication, with its key. A replay of the request has none."""
-    return PublicationCreated(**_members(row, base_url), publishable_key=key, next_action=_CREATED)
+    return wire.PublicationCreated(**_members(row, base_url), publishable_key=key, next_action=_CREATED)
 
 
-def listed(project_id: str, rows: Sequence[PublicationRow], base_url: str) -> PublicationList:
+def listed(project_id: str, rows: Sequence[PublicationRow], base_url: str) -> wire.PublicationList:
     """The published queries of a project."""
-    shown = [Publication(**_members(row, base_url)) for row in rows]
-    return PublicationList(
+    shown = [wire.Publication(**_members(row, base_url)) for row in rows]
+    return wire.PublicationList(
         project_id=project_id, publications=shown, count=len(shown), next_action=_LISTED if shown else _NONE
     )
 
 
-def revoked(row: PublicationRow) -> PublicationRevoked:
+def revoked(row: PublicationRow) -> wire.PublicationRevoked:
     """A publication as it ended."""
     assert row.revoked_at is not None, "it was revoked"
-    return PublicationRevoked(publication_id=row.id, revoked_at=row.revoked_at, next_action=_REVOKED)
+    return wire.PublicationRevoked(publication_id=row.id, revoked_at=row.revoked_at, next_action=_REVOKED)
 
 
-def public_answer(publication_id: str, question: PublishedQuestion, table: Table) -> PublicAnswer:
+def public_answer(publication_id: str, question: PublishedQuestion, table: Table) -> wire.PublicAnswer:
     """The rows of a publication, as anybody sees them."""
-    return PublicAnswer(
+    return wire.PublicAnswer(
         publication_id=publication_id,
         blueprint_id=question.blueprint_id,
         title=question.title,
@@ -345,7 +338,7 @@ class PublicAnswers:
             read_as(question.payer)
             try:
                 params = msgspec.json.decode(question.params)
-                asked = ask_for(question.blueprint_id, params, limit=MAX_PUBLIC_ROWS)
+                asked = ask_for(question.blueprint_id, params, limit=wire.MAX_PUBLIC_ROWS)
                 found = await run_blueprint(self._queries, standing.project_id, question.payer, asked)
                 if isinstance(found, ReadFailed):
                     raise unanswered(found)
@@ -359,7 +352,7 @@ class PublicAnswers:
         return kept
 
 
-def _encode(payer: str, answer: PublicAnswer, seconds: int) -> KeptAnswer:
+def _encode(payer: str, answer: wire.PublicAnswer, seconds: int) -> KeptAnswer:
     body = msgspec.json.encode(answer)
     etag = f'"{hashlib.sha256(body).hexdigest()[:TAG_DIGITS]}"'
     return KeptAnswer(payer, body, etag, answer.freshness.as_of, seconds)

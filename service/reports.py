@@ -20,20 +20,8 @@ from service.runs.decision import next_step
 from service.runs.scope import Ran, RunScope
 from service.runs.verifying import settled
 from statemachines import reports
+from statemachines import reports as machine
 from statemachines.kernel.machine import Cause, ReadFailed
-from statemachines.reports import (
-    BLUEPRINT,
-    COLUMNS,
-    FunnelGap,
-    FunnelPlan,
-    FunnelReading,
-    FunnelStep,
-    GapCode,
-    periods_of,
-    rows_of,
-    sample_met,
-    sample_of,
-)
 from statemachines.runs.steps import results
 from statemachines.runs.steps.book import Book, FencingToken
 from statemachines.runs.steps.results import SourceRead
@@ -68,7 +56,7 @@ SETTLING_SECONDS = 4
 """How long a read waits for the end of its period to settle; a slot's first second needs that."""
 LOOK_SECONDS = 0.25
 
-_GAPS: dict[Cause, GapCode] = {
+_GAPS: dict[Cause, machine.GapCode] = {
     "unconfigured": "provider_unconfigured",
     "unauthorized": "provider_unauthorized",
     "unreachable": "provider_unreachable",
@@ -83,22 +71,22 @@ _GAPS: dict[Cause, GapCode] = {
 async def read_source(store: EventStore, providers: AnalyticsProviders, row: RunRow) -> SourceRead:
     """Read both periods of what a run's report is about, which never changes once the run has begun."""
     plan = row.state.terms.review
-    assert isinstance(plan, FunnelPlan), "a source is wanted only of a run that makes a report"
+    assert isinstance(plan, machine.FunnelPlan), "a source is wanted only of a run that makes a report"
     provider = await providers.for_project(row.project_id)
     if not await _is_settled(store, row.project_id, plan.period_end):
-        return SourceRead(provider.source, FunnelGap("period_not_settled"))
+        return SourceRead(provider.source, machine.FunnelGap("period_not_settled"))
     return SourceRead(provider.source, await _compare(provider, plan))
 
 
-async def _compare(provider: AnalyticsProvider, plan: FunnelPlan) -> FunnelReading:
+async def _compare(provider: AnalyticsProvider, plan: machine.FunnelPlan) -> machine.FunnelReading:
     events = tuple(plan.events)
     prior = await provider.count_funnel(FunnelProbe(events, plan.prior_period_start, plan.prior_period_end))
     if isinstance(prior, ReadFailed):
-        return FunnelGap(_GAPS[prior.cause])
+        return machine.FunnelGap(_GAPS[prior.cause])
     current = await provider.count_funnel(FunnelProbe(events, plan.period_start, plan.period_end))
     if isinstance(current, ReadFailed):
-        return FunnelGap(_GAPS[current.cause])
-    return [FunnelStep(*step) for step in zip(events, prior, current, strict=True)]
+        return machine.FunnelGap(_GAPS[current.cause])
+    return [machine.FunnelStep(*step) for step in zip(events, prior, current, strict=True)]
 
 
 async def _is_settled(store: EventStore, project_id: str, end: int) -> bool:
@@ -119,19 +107,19 @@ def source(book: Book) -> wire.ReportSource:
     plan, found = book.report.plan, book.report.source
     assert plan is not None, "a source was wanted"
     assert found is not None, "a source that is shown was read"
-    gap = None if found.gap is None else FunnelGap(found.gap)
+    gap = None if found.gap is None else machine.FunnelGap(found.gap)
     return wire.ReportSource(
         run_id=book.run_id,
         source_hash=found.source_hash,
-        blueprint_id=BLUEPRINT,
+        blueprint_id=machine.BLUEPRINT,
         events=plan.events,
-        **periods_of(plan),
-        rows=[wire.SourceRow(**msgspec.structs.asdict(row)) for row in rows_of(found.steps)],
-        columns=[wire.SourceColumn(*column) for column in COLUMNS],
+        **machine.periods_of(plan),
+        rows=[wire.SourceRow(**msgspec.structs.asdict(row)) for row in machine.rows_of(found.steps)],
+        columns=[wire.SourceColumn(*column) for column in machine.COLUMNS],
         provider=cast("Literal['local', 'provider_cloud']", found.provider),
-        sample_size=sample_of(found.steps),
+        sample_size=machine.sample_of(found.steps),
         minimum_sample_size=plan.minimum_sample_size,
-        minimum_sample_met=sample_met(plan, found),
+        minimum_sample_met=machine.sample_met(plan, found),
         readiness_gap=None if gap is None else wire.SourceGap("readiness_gap", gap.code, gap.message),
         materialized_at=found.materialized_at,
         state_revision=book.run.state_revision,

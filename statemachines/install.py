@@ -26,35 +26,25 @@ from statemachines.kernel.machine import (
     transition_table,
 )
 from statemachines.kernel.telling import holds_own_secret
+from statemachines.onboarding import plan
 from statemachines.onboarding.lifecycle import PlanHashMismatch
-from statemachines.onboarding.plan import (
-    HOLDS_SECRET,
-    NOT_RELATIVE,
-    FieldIssue,
-    PlanRefused,
-    Sha256,
-    Shape,
-    SourceSnapshot,
-    SourceTarget,
-    is_repository_relative,
-)
 
 # Shapes of the events of an install: an implementation report as an owner sent it (G-061, G-156).
 
 
-class RunTest(Shape, frozen=True):
+class RunTest(plan.Shape, frozen=True):
     """A test command and its result."""
 
     command: Annotated[str, Meta(min_length=1, max_length=1000)]
     passed: bool
 
 
-class ImplementationReport(Shape, frozen=True, kw_only=True):
+class ImplementationReport(plan.Shape, frozen=True, kw_only=True):
     """The places where a plan is implemented in a source tree, with tests."""
 
-    plan_sha256: Sha256
-    source_snapshot: SourceSnapshot
-    files: Annotated[tuple[SourceTarget, ...], Meta(min_length=1, max_length=500)]
+    plan_sha256: plan.Sha256
+    source_snapshot: plan.SourceSnapshot
+    files: Annotated[tuple[plan.SourceTarget, ...], Meta(min_length=1, max_length=500)]
     summary_md: Annotated[str, Meta(max_length=16384)] | None = None
     tests: Annotated[tuple[RunTest, ...], Meta(max_length=100)] = ()
 
@@ -73,14 +63,14 @@ def propose_report(report: ImplementationReport) -> ProposedReport:
     """Check a report and hash it. Raises PlanRefused with the names of bad members."""
     issues = list(_issues(report))
     if issues:
-        raise PlanRefused(issues)
+        raise plan.PlanRefused(issues)
     return ProposedReport(report, hashlib.sha256(canonical_payload(report)).hexdigest())
 
 
-def _issues(report: ImplementationReport) -> Iterator[FieldIssue]:
+def _issues(report: ImplementationReport) -> Iterator[plan.FieldIssue]:
     for i, target in enumerate(report.files):
-        if not is_repository_relative(target.file):
-            yield FieldIssue(f"files[{i}].file", NOT_RELATIVE)
+        if not plan.is_repository_relative(target.file):
+            yield plan.FieldIssue(f"files[{i}].file", plan.NOT_RELATIVE)
     texts = [
         (f"files[{i}].{name}", getattr(at, name)) for i, at in enumerate(report.files) for name in ("file", "anchor")
     ]
@@ -88,7 +78,7 @@ def _issues(report: ImplementationReport) -> Iterator[FieldIssue]:
     texts += [(f"tests[{i}].command", test.command) for i, test in enumerate(report.tests)]
     for field, text in texts:
         if holds_own_secret(text):
-            yield FieldIssue(field, HOLDS_SECRET)
+            yield plan.FieldIssue(field, plan.HOLDS_SECRET)
 
 
 NO_MAP = 0

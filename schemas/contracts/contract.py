@@ -12,34 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.contracts.playbook import (
-    MAX_COST_USD,
-    AttemptsPerRevision,
-    AutomationId,
-    CaseTrigger,
-    CodeDelivery,
-    ErrorToDraftPrAssertions,
-    ErrorToDraftPrBindings,
-    Escalation,
-    EventName,
-    Execution,
-    Funnel,
-    Gap,
-    Name,
-    PlaybookRef,
-    PrsPerDay,
-    ReportRunner,
-    RepositoryRunner,
-    RunsPerDay,
-    RuntimeSeconds,
-    Schedule,
-    Scope,
-    Sha256,
-    TurnsPerRun,
-    VerificationWindow,
-    WeeklyFunnelReviewAssertions,
-    WeeklyFunnelReviewBindings,
-)
+from schemas.contracts import playbook as playbooks
 from schemas.kernel.shape import Closed, exactly, one_of
 
 # The policy of one automation as a playbook renders it (G-100): what an owner approves and the server carries out.
@@ -56,7 +29,7 @@ WORKFLOW_NODES = (
 """The one graph that workflow v3 enables, in order (R-AUT-13)."""
 
 Off = Annotated[bool, Meta(extra_json_schema={"const": False})]
-Cost = Annotated[Decimal, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum": MAX_COST_USD})]
+Cost = Annotated[Decimal, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum": playbooks.MAX_COST_USD})]
 
 
 class DataBoundary(Closed, frozen=True):
@@ -68,49 +41,49 @@ class DataBoundary(Closed, frozen=True):
 # ---- error-to-draft-pr@4.0.0
 
 
-class UnhandledCases(CaseTrigger, frozen=True, tag_field="kind", tag="unhandled_cases"):
+class UnhandledCases(playbooks.CaseTrigger, frozen=True, tag_field="kind", tag="unhandled_cases"):
     """Triggered by material cases that nobody is handling."""
 
 
 class CaseLimits(Closed, frozen=True, kw_only=True):
     """The budgets of a repair."""
 
-    max_runs_per_day: RunsPerDay
-    max_prs_per_day: PrsPerDay
-    max_attempts_per_case_revision: AttemptsPerRevision
-    max_turns_per_run: TurnsPerRun
-    max_runtime_seconds: RuntimeSeconds
+    max_runs_per_day: playbooks.RunsPerDay
+    max_prs_per_day: playbooks.PrsPerDay
+    max_attempts_per_case_revision: playbooks.AttemptsPerRevision
+    max_turns_per_run: playbooks.TurnsPerRun
+    max_runtime_seconds: playbooks.RuntimeSeconds
     max_cost_usd_per_run: Cost
 
 
-class VerificationPolicy(VerificationWindow, frozen=True, kw_only=True):
+class VerificationPolicy(playbooks.VerificationWindow, frozen=True, kw_only=True):
     """The judgement of a deploy. Its query is locked."""
 
-    traffic_sample_event: EventName
+    traffic_sample_event: playbooks.EventName
     blueprint_id: Literal["deploy-recurrence"]
 
 
 class ErrorToDraftPrPolicy(Closed, frozen=True, kw_only=True, tag_field="playbook_id", tag="error-to-draft-pr"):
     """Policy of the self-healing loop (R-PB-08)."""
 
-    automation_id: AutomationId
-    name: Name
+    automation_id: playbooks.AutomationId
+    name: playbooks.Name
     enabled: Off
     playbook_version: Literal["4.0.0"]
     required_trust: Literal["customer_provider"]
     runner_mode: Literal["draft_only"]
-    runner: RepositoryRunner
-    execution: Execution
+    runner: playbooks.RepositoryRunner
+    execution: playbooks.Execution
     trigger: UnhandledCases
-    scope: Scope
+    scope: playbooks.Scope
     budgets: CaseLimits
-    code_delivery: CodeDelivery
+    code_delivery: playbooks.CodeDelivery
     allowed_actions: Annotated[tuple[str, ...], exactly("draft_pr", "escalate")]
     forbidden_actions: Annotated[
         tuple[str, ...], exactly("direct_merge", "force_merge", "merge_bypass", "deploy", "rollback", "direct_push")
     ]
     verification: VerificationPolicy
-    escalation: Escalation
+    escalation: playbooks.Escalation
     data_boundary: DataBoundary
     workflow: None
 
@@ -127,30 +100,30 @@ class ErrorToDraftPrEntry(Closed, frozen=True):
     """Contract entry of `error-to-draft-pr`, as a render returns it."""
 
     playbook: ErrorToDraftPrVersion
-    bindings: ErrorToDraftPrBindings
-    readiness_assertions: ErrorToDraftPrAssertions
+    bindings: playbooks.ErrorToDraftPrBindings
+    readiness_assertions: playbooks.ErrorToDraftPrAssertions
     policy: ErrorToDraftPrPolicy
 
 
 # ---- weekly-funnel-review@2.0.0
 
 
-class Scheduled(Schedule, frozen=True, tag_field="kind", tag="schedule"):
+class Scheduled(playbooks.Schedule, frozen=True, tag_field="kind", tag="schedule"):
     """Triggered by a schedule in local time."""
 
 
 class ReportLimits(Closed, frozen=True, kw_only=True):
     """The budgets of a review: those of a repair, with no pull request and one attempt."""
 
-    max_runs_per_day: RunsPerDay
+    max_runs_per_day: playbooks.RunsPerDay
     max_prs_per_day: Literal[0]
     max_attempts_per_case_revision: Literal[1]
-    max_turns_per_run: TurnsPerRun
-    max_runtime_seconds: RuntimeSeconds
+    max_turns_per_run: playbooks.TurnsPerRun
+    max_runtime_seconds: playbooks.RuntimeSeconds
     max_cost_usd_per_run: Cost
 
 
-class ReportPlan(Funnel, frozen=True, kw_only=True):
+class ReportPlan(playbooks.Funnel, frozen=True, kw_only=True):
     """The comparison of a review. Its query is locked."""
 
     blueprint_id: Literal["ordered-funnel-period-compare"]
@@ -166,14 +139,14 @@ class Workflow(Closed, frozen=True):
 class WeeklyFunnelReviewPolicy(Closed, frozen=True, kw_only=True, tag_field="playbook_id", tag="weekly-funnel-review"):
     """Policy of the self-improving loop (R-PB-11, R-PB-12)."""
 
-    automation_id: AutomationId
-    name: Name
+    automation_id: playbooks.AutomationId
+    name: playbooks.Name
     enabled: Off
     playbook_version: Literal["2.0.0"]
     required_trust: Literal["customer_provider"]
     runner_mode: Literal["report_only"]
-    runner: ReportRunner
-    execution: Execution
+    runner: playbooks.ReportRunner
+    execution: playbooks.Execution
     report_kind: Literal["funnel_review"]
     trigger: Scheduled
     report_plan: ReportPlan
@@ -182,7 +155,7 @@ class WeeklyFunnelReviewPolicy(Closed, frozen=True, kw_only=True, tag_field="pla
     forbidden_actions: Annotated[
         tuple[str, ...], exactly("draft_pr", "change_code", "publish", "send", "merge", "deploy")
     ]
-    escalation: Escalation
+    escalation: playbooks.Escalation
     data_boundary: DataBoundary
     workflow: Workflow
 
@@ -199,8 +172,8 @@ class WeeklyFunnelReviewEntry(Closed, frozen=True):
     """Contract entry of `weekly-funnel-review`, as a render returns it."""
 
     playbook: WeeklyFunnelReviewVersion
-    bindings: WeeklyFunnelReviewBindings
-    readiness_assertions: WeeklyFunnelReviewAssertions
+    bindings: playbooks.WeeklyFunnelReviewBindings
+    readiness_assertions: playbooks.WeeklyFunnelReviewAssertions
     policy: WeeklyFunnelReviewPolicy
 
 
@@ -235,19 +208,19 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Literal["automation_candidate"] = "automation_candidate"
     project_id: str
-    playbook: PlaybookRef
+    playbook: playbooks.PlaybookRef
     enabled: bool = False
     automation: BoundPolicy
     contract_input: ContractInput
-    candidate_sha256: Sha256
-    readiness_gaps: list[Gap]
+    candidate_sha256: playbooks.Sha256
+    readiness_gaps: list[playbooks.Gap]
     next_action: str
 
 
 class EnableRequest(Closed, frozen=True):
     """The automation to enable. All of them when none is named."""
 
-    automation_id: AutomationId | UnsetType = UNSET
+    automation_id: playbooks.AutomationId | UnsetType = UNSET
 
 
 class PauseRequest(Closed, frozen=True):
@@ -268,7 +241,7 @@ class EnableReceipt(msgspec.Struct, frozen=True, kw_only=True):
 
     receipt_id: str
     contract_id: str
-    contract_sha256: Sha256
+    contract_sha256: playbooks.Sha256
     contract_revision: int
     previous_etag: str
     etag: str
@@ -280,16 +253,18 @@ class EnableReceipt(msgspec.Struct, frozen=True, kw_only=True):
 class ContractAutomation(msgspec.Struct, frozen=True, kw_only=True):
     """One automation of a saved contract: its entry and its state."""
 
-    playbook: PlaybookRef
-    bindings: Annotated[dict[str, Any], one_of(ErrorToDraftPrBindings, WeeklyFunnelReviewBindings)]
-    readiness_assertions: Annotated[dict[str, Any], one_of(ErrorToDraftPrAssertions, WeeklyFunnelReviewAssertions)]
+    playbook: playbooks.PlaybookRef
+    bindings: Annotated[dict[str, Any], one_of(playbooks.ErrorToDraftPrBindings, playbooks.WeeklyFunnelReviewBindings)]
+    readiness_assertions: Annotated[
+        dict[str, Any], one_of(playbooks.ErrorToDraftPrAssertions, playbooks.WeeklyFunnelReviewAssertions)
+    ]
     policy: BoundPolicy
     automation_id: str
     enabled: bool
     enabled_at: int | None
     disabled_at: int | None
     disabled_reason: str | None
-    policy_sha256: Sha256
+    policy_sha256: playbooks.Sha256
 
 
 class AutomationContract(msgspec.Struct, frozen=True, kw_only=True):
@@ -300,7 +275,7 @@ class AutomationContract(msgspec.Struct, frozen=True, kw_only=True):
     policy_version: Literal[2] = 2
     revision: int
     etag: str
-    contract_sha256: Sha256
+    contract_sha256: playbooks.Sha256
     enabled: bool
     paused: bool
     paused_at: int | None
@@ -395,5 +370,5 @@ class ContractValidation(msgspec.Struct, frozen=True, kw_only=True):
     project_id: str
     errors: Annotated[list[ContractProblem], Meta(max_length=MAX_ERRORS)]
     readiness: Readiness
-    contract_sha256: Sha256 | None
+    contract_sha256: playbooks.Sha256 | None
     next_action: str

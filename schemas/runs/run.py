@@ -7,19 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.contracts.playbook import (
-    AutomationId,
-    CodeDelivery,
-    FunnelReviewOutput,
-    OutputAutoMergeReceipt,
-    OutputDeploy,
-    OutputProviderProof,
-    OutputPullRequest,
-    OutputVerification,
-    PlaybookRef,
-    SelfHealingOutput,
-    Sha256,
-)
+from schemas.contracts import playbook as playbooks
 from schemas.kernel import patterns
 from schemas.kernel.origins import Origins, Told, originated, origins, told
 from schemas.kernel.shape import Closed, EvidenceSource, PageQuery, one_of
@@ -44,7 +32,7 @@ class RunPolicy(Told, frozen=True, kw_only=True):
     run_id: str
     project_id: str
     automation_id: str
-    policy_sha256: Sha256
+    policy_sha256: playbooks.Sha256
     policy: dict[str, Any]
     protected_files: list[str]
     protected_directories: list[str]
@@ -84,7 +72,7 @@ class StartRun(Closed, frozen=True):
 class RunQuery(PageQuery, frozen=True):
     """Filters of the list."""
 
-    automation_id: AutomationId | None = None
+    automation_id: playbooks.AutomationId | None = None
     status: RunStatus | None = None
     case_id: ObjectId | None = None
 
@@ -237,12 +225,12 @@ class OutputParts(msgspec.Struct, frozen=True, kw_only=True):
 
     run_id: str
     status: RunStatus | None
-    code_delivery: CodeDelivery
-    pull_request: OutputPullRequest | None
-    provider_proof: OutputProviderProof | None
-    auto_merge_receipt: OutputAutoMergeReceipt | None
-    deploy: OutputDeploy | None
-    verification: OutputVerification | None
+    code_delivery: playbooks.CodeDelivery
+    pull_request: playbooks.OutputPullRequest | None
+    provider_proof: playbooks.OutputProviderProof | None
+    auto_merge_receipt: playbooks.OutputAutoMergeReceipt | None
+    deploy: playbooks.OutputDeploy | None
+    verification: playbooks.OutputVerification | None
 
 
 class CountedIn(msgspec.Struct, frozen=True, kw_only=True):
@@ -339,8 +327,8 @@ class Run(Told, frozen=True, kw_only=True):
     run_id: str
     project_id: str
     automation_id: str
-    playbook: PlaybookRef
-    policy_sha256: Sha256
+    playbook: playbooks.PlaybookRef
+    policy_sha256: playbooks.Sha256
     trigger_receipt_id: str
     case_id: str | None
     case_revision: int | None
@@ -369,7 +357,7 @@ class Run(Told, frozen=True, kw_only=True):
     counted_in: CountedIn | None
     evidence_source: EvidenceSource | None
     report_id: str | None
-    output: Annotated[Any, one_of(SelfHealingOutput, FunnelReviewOutput, null=True)]
+    output: Annotated[Any, one_of(playbooks.SelfHealingOutput, playbooks.FunnelReviewOutput, null=True)]
     output_parts: OutputParts | None
     reason: str | None
     external_follow_ups: list[FollowUp]

@@ -6,28 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from projections.accounts import (
-    FEEDBACK,
-    FEEDBACK_COUNTS,
-    INVITATIONS,
-    KEPT,
-    KEY_USES,
-    KEYS,
-    LONGEST_USE,
-    MEMBERSHIPS,
-    PEOPLE,
-    SESSION_USES,
-    SESSIONS,
-    SIGN_IN_POLLS,
-    SIGN_INS,
-    FeedbackRow,
-    InvitationRow,
-    KeyRow,
-    MembershipRow,
-    PersonRow,
-    SessionRow,
-    SignInRow,
-)
+from projections import accounts
 from projections.projects import PROJECTS
 from schemas.accounts import SendFeedback
 from service.auth.refusals import InvalidPayload
@@ -41,19 +20,9 @@ from service.ids import new_id
 from service.sql import load_query
 from statemachines.accounts import key as keys
 from statemachines.accounts import person as people
+from statemachines.accounts import person as persons
 from statemachines.accounts.invitation import normalized, proves
 from statemachines.accounts.key import KeyMinted, KeyNotFound
-from statemachines.accounts.person import (
-    MOST_DETAILS,
-    AccountDeletionInProgress,
-    Identity,
-    Person,
-    PersonNotFound,
-    Status,
-    feedback_id,
-    person_id,
-    require_room,
-)
 from statemachines.accounts.sign_in import LIFETIME, sign_in_id
 from statemachines.kernel.machine import Stream
 from statemachines.kernel.telling import holds_own_secret
@@ -74,21 +43,21 @@ _STANDS = "invitation_stands(project => t.project_id, invitation => t.id)"
 class UsedKey(NamedTuple):
     """A key, and when it was last used, in epoch seconds."""
 
-    key: KeyRow
+    key: accounts.KeyRow
     last_used_at: int | None
 
 
 class UsedSession(NamedTuple):
     """A session, and when it was last used, in epoch seconds."""
 
-    session: SessionRow
+    session: accounts.SessionRow
     last_used_at: int | None
 
 
 class ListedKey(NamedTuple):
     """A key with its person's mail address ('' of a deleted account) and its last use, in epoch seconds."""
 
-    key: KeyRow
+    key: accounts.KeyRow
     email: str
     last_used_at: int | None
 
@@ -115,74 +84,74 @@ class ListedMember(NamedTuple):
 class Offered(NamedTuple):
     """An invitation as the person with its address may see it, and the project's name."""
 
-    invitation: InvitationRow
+    invitation: accounts.InvitationRow
     project_name: str
 
 
 async def keys_of(store: EventStore, user_id: str, after: PageEnd, limit: int) -> list[UsedKey]:
     """List at most `limit` keys of a person that come after a place, live and revoked, newest first."""
     rows = await store.fetch(_KEYS_OF, user_id=user_id, at=after.at, id=after.id, limit=limit)
-    return [UsedKey(msgspec.json.decode(text, type=KeyRow), used) for text, used in rows]
+    return [UsedKey(msgspec.json.decode(text, type=accounts.KeyRow), used) for text, used in rows]
 
 
 async def sessions_of(store: EventStore, user_id: str, after: PageEnd, limit: int) -> list[UsedSession]:
     """List at most `limit` open sessions of a person that come after a place, newest first."""
     rows = await store.fetch(_SESSIONS_OF, user_id=user_id, at=after.at, id=after.id, limit=limit)
-    return [UsedSession(msgspec.json.decode(text, type=SessionRow), used) for text, used in rows]
+    return [UsedSession(msgspec.json.decode(text, type=accounts.SessionRow), used) for text, used in rows]
 
 
-async def find_link(store: EventStore, link_hash: str) -> SessionRow | None:
+async def find_link(store: EventStore, link_hash: str) -> accounts.SessionRow | None:
     """Find the unused link of a secret by its SHA-256."""
-    rows = await store.find(SESSIONS, "t.link_hash = %s and t.status = 'offered'", link_hash, limit=1)
+    rows = await store.find(accounts.SESSIONS, "t.link_hash = %s and t.status = 'offered'", link_hash, limit=1)
     return rows[0] if rows else None
 
 
 async def all_keys(store: EventStore, user_id: str | None = None) -> list[ListedKey]:
     """List the keys of a person, or of everybody, newest first."""
     rows = await store.fetch(_ALL_KEYS, user_id=user_id)
-    return [ListedKey(msgspec.json.decode(text, type=KeyRow), email, used) for text, email, used in rows]
+    return [ListedKey(msgspec.json.decode(text, type=accounts.KeyRow), email, used) for text, email, used in rows]
 
 
-async def latest_feedback(store: EventStore, limit: int) -> list[FeedbackRow]:
+async def latest_feedback(store: EventStore, limit: int) -> list[accounts.FeedbackRow]:
     """List at most `limit` feedback of everybody, the latest first."""
     rows = await store.fetch(_FEEDBACK, limit=limit)
-    return [msgspec.json.decode(text, type=FeedbackRow) for (text,) in rows]
+    return [msgspec.json.decode(text, type=accounts.FeedbackRow) for (text,) in rows]
 
 
-async def find_key(store: EventStore, key_id: str) -> KeyRow | None:
+async def find_key(store: EventStore, key_id: str) -> accounts.KeyRow | None:
     """Find a key by its id, whoever's it is."""
-    rows = await store.find(KEYS, "t.id = %s", key_id, limit=1)
+    rows = await store.find(accounts.KEYS, "t.id = %s", key_id, limit=1)
     return rows[0] if rows else None
 
 
-async def find_person(store: EventStore, text: str) -> PersonRow:
+async def find_person(store: EventStore, text: str) -> accounts.PersonRow:
     """Find a person by user id or mail address. Raises PersonNotFound, also when several have the address."""
-    rows = await store.find(PEOPLE, "t.id = %s or t.email = %s", text, text, limit=2)
+    rows = await store.find(accounts.PEOPLE, "t.id = %s or t.email = %s", text, text, limit=2)
     if len(rows) != 1:
-        raise PersonNotFound(
+        raise persons.PersonNotFound(
             "Several people have this address." if rows else "There is no such person.",
             next_action="Name the person by user id." if rows else "Create a key for the person first.",
         )
     return rows[0]
 
 
-async def find_proven(store: EventStore, email: str) -> PersonRow | None:
+async def find_proven(store: EventStore, email: str) -> accounts.PersonRow | None:
     """Find the person with a proven address: by the identity of the address itself first, else by a verified one."""
     texts = sorted({email, normalized(email)})
-    ids = [person_id(store.installation_salt, Identity("email", text, text)) for text in texts]
+    ids = [persons.person_id(store.installation_salt, persons.Identity("email", text, text)) for text in texts]
     where = "not t.synthetic and (t.id = any(%s) or (t.email = any(%s) and t.email_verified))"
     order = "t.provider <> 'email', t.created_at, t.id"
-    rows = await store.find(PEOPLE, where, ids, texts, order_by=order, limit=1)
+    rows = await store.find(accounts.PEOPLE, where, ids, texts, order_by=order, limit=1)
     return rows[0] if rows else None
 
 
-async def find_signed_in_otherwise(store: EventStore, identity: Identity) -> PersonRow | None:
+async def find_signed_in_otherwise(store: EventStore, identity: persons.Identity) -> accounts.PersonRow | None:
     """Find the person who has the address of an identity and signs in at an issuer, unless the identity has its own."""
-    own = person_id(store.installation_salt, identity)
-    if await store.get(PEOPLE, own, own) is not None:
+    own = persons.person_id(store.installation_salt, identity)
+    if await store.get(accounts.PEOPLE, own, own) is not None:
         return None
     where = "not t.synthetic and t.provider <> 'email' and lower(t.email) = lower(%s)"
-    rows = await store.find(PEOPLE, where, identity.email, order_by="t.created_at, t.id", limit=1)
+    rows = await store.find(accounts.PEOPLE, where, identity.email, order_by="t.created_at, t.id", limit=1)
     return rows[0] if rows else None
 
 
@@ -193,33 +162,33 @@ async def members_of(store: EventStore, project_id: str) -> list[Member]:
     return [Member(*row) for row in await store.fetch(_MEMBERS, project_id=project_id)]
 
 
-async def other_memberships(store: EventStore, project_id: str, user_id: str) -> list[MembershipRow]:
+async def other_memberships(store: EventStore, project_id: str, user_id: str) -> list[accounts.MembershipRow]:
     """Read the memberships of a project but for one person's."""
     return [row for row in await memberships_in(store, project_id) if row.user_id != user_id]
 
 
-async def find_sign_in(store: EventStore, device_code_hash: str) -> SignInRow | None:
+async def find_sign_in(store: EventStore, device_code_hash: str) -> accounts.SignInRow | None:
     """Find the sign-in of a device by the SHA-256 of its code."""
-    rows = await store.find(SIGN_INS, "t.device_code_hash = %s", device_code_hash, limit=1)
+    rows = await store.find(accounts.SIGN_INS, "t.device_code_hash = %s", device_code_hash, limit=1)
     return rows[0] if rows else None
 
 
-async def pending_sign_in(store: EventStore, user_code: str) -> SignInRow | None:
+async def pending_sign_in(store: EventStore, user_code: str) -> accounts.SignInRow | None:
     """Find the live sign-in that shows a user code and waits for somebody."""
     wanted = sign_in_id(store.installation_salt, user_code)
     where = f"t.project_id = %s and t.id = %s and t.status = 'pending' and t.expires_at > {NOW_SECONDS}"
-    rows = await store.find(SIGN_INS, where, wanted, wanted, limit=1)
+    rows = await store.find(accounts.SIGN_INS, where, wanted, wanted, limit=1)
     return rows[0] if rows else None
 
 
-async def live_sign_ins(store: EventStore) -> list[SignInRow]:
+async def live_sign_ins(store: EventStore) -> list[accounts.SignInRow]:
     """List the live sign-ins, newest first. Their codes are not stored, so they cannot be shown."""
-    return await store.find(SIGN_INS, f"t.expires_at > {NOW_SECONDS}", order_by="t.started_at desc, t.id desc")
+    return await store.find(accounts.SIGN_INS, f"t.expires_at > {NOW_SECONDS}", order_by="t.started_at desc, t.id desc")
 
 
-async def memberships_in(store: EventStore, project_id: str) -> list[MembershipRow]:
+async def memberships_in(store: EventStore, project_id: str) -> list[accounts.MembershipRow]:
     """Read the memberships of a project."""
-    return await store.find(MEMBERSHIPS, "t.project_id = %s", project_id)
+    return await store.find(accounts.MEMBERSHIPS, "t.project_id = %s", project_id)
 
 
 async def members_with(store: EventStore, project_id: str, email: str) -> list[str]:
@@ -233,17 +202,20 @@ async def members_page(store: EventStore, project_id: str, after: PageEnd, limit
     return [ListedMember(*row) for row in rows]
 
 
-async def open_invitations(store: EventStore, project_id: str) -> list[InvitationRow]:
+async def open_invitations(store: EventStore, project_id: str) -> list[accounts.InvitationRow]:
     """List the open invitations of a project, newest first. Their number is bounded."""
     where = f"t.project_id = %s and t.status = 'open' and {_STANDS}"
-    return await store.find(INVITATIONS, where, project_id, order_by="t.invited_at desc, t.id desc")
+    return await store.find(accounts.INVITATIONS, where, project_id, order_by="t.invited_at desc, t.id desc")
 
 
 async def find_offered(store: EventStore, made_id: str, user_id: str) -> Offered | None:
     """Find an invitation that a person could accept or has accepted; None for everybody else."""
     for text, name, shown in await store.fetch(_OFFERED, user_id=user_id, invitation_id=made_id):
-        invitation, row = msgspec.json.decode(text, type=InvitationRow), msgspec.json.decode(shown, type=PersonRow)
-        person = Person(Status(row.status), row.email, row.email_verified, row.name, row.synthetic)
+        invitation, row = (
+            msgspec.json.decode(text, type=accounts.InvitationRow),
+            msgspec.json.decode(shown, type=accounts.PersonRow),
+        )
+        person = persons.Person(persons.Status(row.status), row.email, row.email_verified, row.name, row.synthetic)
         return Offered(invitation, name) if proves(person, invitation.email) else None
     return None
 
@@ -260,18 +232,20 @@ class KnownPerson(NamedTuple):
     is_new: bool
 
 
-def resolve(salt: str, identity: Identity) -> Intent[KnownPerson]:
+def resolve(salt: str, identity: persons.Identity) -> Intent[KnownPerson]:
     """Find or create the person of an identity; `salt` is the installation's. Raises AccountDeletionInProgress."""
     person = people.stream(people.person_id(salt, identity))
     return Intent([person], lambda unit: register(unit, person, identity))
 
 
-def register(unit: Unit, person: Stream, identity: Identity) -> KnownPerson:
+def register(unit: Unit, person: Stream, identity: persons.Identity) -> KnownPerson:
     """Make an identity known, as a step of a command that writes its person. Raises AccountDeletionInProgress."""
-    row = unit.row(PEOPLE, *person.name)
+    row = unit.row(accounts.PEOPLE, *person.name)
     if row is not None and row.status != "active":
         # The history of an account that goes may be erased already, and its state with it; the row stays to the end.
-        raise AccountDeletionInProgress("The account is being deleted.", next_action="Sign in again once it is gone.")
+        raise persons.AccountDeletionInProgress(
+            "The account is being deleted.", next_action="Sign in again once it is gone."
+        )
     before = unit.state(person)
     unit.append(person, people.decide_register(before, identity, unit.now))
     return KnownPerson(person.id, before.status is not people.Status.ACTIVE)
@@ -283,9 +257,9 @@ def check_active(unit: Unit, person: Stream) -> None:
         case people.Status.ACTIVE:
             return
         case people.Status.FENCED:
-            raise AccountDeletionInProgress("The account is being deleted.")
+            raise persons.AccountDeletionInProgress("The account is being deleted.")
         case _:
-            raise PersonNotFound("There is no such person.")
+            raise persons.PersonNotFound("There is no such person.")
 
 
 # Feedback of people: kept once for each kind and fingerprint, and counted (G-063, G-158).
@@ -301,35 +275,35 @@ def check(wish: SendFeedback, schema: dict[str, object]) -> None:
         for name, text in texts.items()
         if isinstance(text, str) and holds_own_secret(text)
     ]
-    if len(details) > MOST_DETAILS:
-        faults.append(("details", f"must be {MOST_DETAILS:,} bytes of JSON at most"))
+    if len(details) > persons.MOST_DETAILS:
+        faults.append(("details", f"must be {persons.MOST_DETAILS:,} bytes of JSON at most"))
     if faults:
         raise InvalidPayload("The feedback cannot be kept.", invalid=faults, schema=schema)
 
 
-def send(user_id: str, wish: SendFeedback) -> Intent[FeedbackRow]:
+def send(user_id: str, wish: SendFeedback) -> Intent[accounts.FeedbackRow]:
     """Keep feedback of a person, or count a repeat. Raises TooMuchFeedback.
 
     A fence of the person: rivals for the last place come one after the other.
     """
-    person, name = people.stream(user_id), feedback_id(user_id, wish.kind, wish.fingerprint)
+    person, name = people.stream(user_id), persons.feedback_id(user_id, wish.kind, wish.fingerprint)
 
-    def decide(unit: Unit) -> FeedbackRow:
-        known, count = unit.row(FEEDBACK, user_id, name), unit.row(FEEDBACK_COUNTS, user_id, user_id)
+    def decide(unit: Unit) -> accounts.FeedbackRow:
+        known, count = unit.row(accounts.FEEDBACK, user_id, name), unit.row(accounts.FEEDBACK_COUNTS, user_id, user_id)
         if known is None:
-            require_room(count.kept if count else 0)
+            persons.require_room(count.kept if count else 0)
             row = _row(user_id, name, wish, unit.now)
         else:
             row = msgspec.structs.replace(known, occurrences=known.occurrences + 1, last_at=unit.now)
-        unit.put(person, FEEDBACK, row)
+        unit.put(person, accounts.FEEDBACK, row)
         return row
 
-    lookups = [Lookup(FEEDBACK, user_id, name), Lookup(FEEDBACK_COUNTS, user_id, user_id)]
+    lookups = [Lookup(accounts.FEEDBACK, user_id, name), Lookup(accounts.FEEDBACK_COUNTS, user_id, user_id)]
     return Intent([person], decide, lookups=lookups, fence=user_id, saves=True)
 
 
-def _row(user_id: str, name: str, wish: SendFeedback, now: int) -> FeedbackRow:
-    return FeedbackRow(
+def _row(user_id: str, name: str, wish: SendFeedback, now: int) -> accounts.FeedbackRow:
+    return accounts.FeedbackRow(
         project_id=user_id,
         id=name,
         kind=wish.kind,
@@ -360,7 +334,7 @@ class NewKey(NamedTuple):
     is_new: bool
 
 
-def create(salt: str, identity: Identity) -> Intent[NewKey]:
+def create(salt: str, identity: persons.Identity) -> Intent[NewKey]:
     """Make a key for the person of an identity, and the person if need be. Raises AccountDeletionInProgress."""
     person = people.stream(people.person_id(salt, identity))
     secret, key = make(SecretKind.KEY), keys.stream(person.id, new_id("key"))
@@ -387,11 +361,11 @@ def revoke(user_id: str, key_id: str) -> Intent[UsedKey]:
 
     def decide(unit: Unit) -> UsedKey:
         unit.append(stream, keys.decide_revoke(unit.state(stream), unit.now))
-        row, used = unit.row(KEYS, *stream.name), unit.row(KEY_USES, *stream.name)
+        row, used = unit.row(accounts.KEYS, *stream.name), unit.row(accounts.KEY_USES, *stream.name)
         assert row is not None, "a key that was minted keeps its row"
         return UsedKey(row, used.last_used_at if used else None)
 
-    return Intent([stream], decide, lookups=[Lookup(KEY_USES, *stream.name)], fence=user_id)
+    return Intent([stream], decide, lookups=[Lookup(accounts.KEY_USES, *stream.name)], fence=user_id)
 
 
 async def revoke_anyones(store: EventStore, key_id: str) -> Intent[UsedKey]:
@@ -407,11 +381,11 @@ async def revoke_anyones(store: EventStore, key_id: str) -> Intent[UsedKey]:
 # invitation.
 
 _OVER = {
-    SIGN_INS.name: f"expires_at < {NOW_SECONDS} - {KEPT}",
-    SIGN_IN_POLLS.name: f"last_polled_at < {NOW_SECONDS} - {LIFETIME + KEPT}",
-    SESSIONS.name: f"expires_at < {NOW_SECONDS} - {KEPT}",
-    SESSION_USES.name: f"last_used_at < {NOW_SECONDS} - {LONGEST_USE}",
-    INVITATIONS.name: f"expires_at < {NOW_SECONDS} - {KEPT}",
+    accounts.SIGN_INS.name: f"expires_at < {NOW_SECONDS} - {accounts.KEPT}",
+    accounts.SIGN_IN_POLLS.name: f"last_polled_at < {NOW_SECONDS} - {LIFETIME + accounts.KEPT}",
+    accounts.SESSIONS.name: f"expires_at < {NOW_SECONDS} - {accounts.KEPT}",
+    accounts.SESSION_USES.name: f"last_used_at < {NOW_SECONDS} - {accounts.LONGEST_USE}",
+    accounts.INVITATIONS.name: f"expires_at < {NOW_SECONDS} - {accounts.KEPT}",
 }
 
 

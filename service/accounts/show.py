@@ -6,28 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from projections.accounts import InvitationRow
-from schemas.accounts import (
-    DeviceAuthorized,
-    DeviceStarted,
-    IdentityResolved,
-    InvitationAcceptedBody,
-    InvitationBody,
-    InvitationItem,
-    InvitationRevokedBody,
-    KeyItem,
-    KeyList,
-    KeyRevokedBody,
-    MemberInvited,
-    MemberItem,
-    MemberList,
-    MemberRemoved,
-    Role,
-    SessionEndedBody,
-    SessionItem,
-    SessionList,
-    SignInAuthorizedBody,
-    SyntheticSignInBody,
-)
+from schemas import accounts as wire
 from service.accounts.membership import Invited, Joined
 from service.accounts.person import KnownPerson, ListedMember, NewKey, Offered, UsedKey, UsedSession
 from service.accounts.sign_in import Codes
@@ -36,25 +15,25 @@ from statemachines.accounts.sign_in import INTERVAL, LIFETIME
 # Keys, sessions, sign-ins and people on the wire (R-AUTH-14 to R-AUTH-18, G-020, G-021, G-027).
 
 
-def key_list(keys: Sequence[UsedKey], next_cursor: str | None) -> KeyList:
+def key_list(keys: Sequence[UsedKey], next_cursor: str | None) -> wire.KeyList:
     """A page of a person's keys."""
-    return KeyList(
-        keys=[KeyItem(**_members(used)) for used in keys],
+    return wire.KeyList(
+        keys=[wire.KeyItem(**_members(used)) for used in keys],
         count=len(keys),
         next_cursor=next_cursor,
         next_action="Revoke a key that leaked or is no longer needed with POST /v1/keys/{key_id}/revoke.",
     )
 
 
-def key_revoked(used: UsedKey) -> KeyRevokedBody:
+def key_revoked(used: UsedKey) -> wire.KeyRevokedBody:
     """A key as it ended."""
     next_action = "Delete your copies of the key. Sign in again for a new one."
-    return KeyRevokedBody(**_members(used), next_action=next_action)
+    return wire.KeyRevokedBody(**_members(used), next_action=next_action)
 
 
-def session_list(sessions: Sequence[UsedSession], current: str | None, next_cursor: str | None) -> SessionList:
+def session_list(sessions: Sequence[UsedSession], current: str | None, next_cursor: str | None) -> wire.SessionList:
     """A page of a person's open sessions. `current` is the id of the one that asks."""
-    return SessionList(
+    return wire.SessionList(
         sessions=[_session(used, current) for used in sessions],
         count=len(sessions),
         next_cursor=next_cursor,
@@ -62,20 +41,20 @@ def session_list(sessions: Sequence[UsedSession], current: str | None, next_curs
     )
 
 
-def session_ended(used: UsedSession) -> SessionEndedBody:
+def session_ended(used: UsedSession) -> wire.SessionEndedBody:
     """A session as it ended."""
     session = used.session
     assert session.ended_at is not None, "it has just ended"
-    return SessionEndedBody(
+    return wire.SessionEndedBody(
         session_id=session.id,
         ended_at=session.ended_at,
         next_action="Nothing to do. The browser that was signed in has to sign in again.",
     )
 
 
-def device_started(base_url: str, codes: Codes) -> DeviceStarted:
+def device_started(base_url: str, codes: Codes) -> wire.DeviceStarted:
     """A sign-in that began, with the secret of its device."""
-    return DeviceStarted(
+    return wire.DeviceStarted(
         device_code=codes.device_code,
         user_code=codes.user_code,
         verification_uri=f"{base_url}/device",
@@ -86,9 +65,9 @@ def device_started(base_url: str, codes: Codes) -> DeviceStarted:
     )
 
 
-def device_authorized(key: NewKey) -> DeviceAuthorized:
+def device_authorized(key: NewKey) -> wire.DeviceAuthorized:
     """The key of a sign-in, with its secret."""
-    return DeviceAuthorized(
+    return wire.DeviceAuthorized(
         user_id=key.user_id,
         api_key=key.api_key,
         key_prefix=key.key_prefix,
@@ -97,14 +76,14 @@ def device_authorized(key: NewKey) -> DeviceAuthorized:
     )
 
 
-def sign_in_authorized(person: KnownPerson) -> SignInAuthorizedBody:
+def sign_in_authorized(person: KnownPerson) -> wire.SignInAuthorizedBody:
     """The person who stands behind a code."""
-    return SignInAuthorizedBody(user_id=person.user_id)
+    return wire.SignInAuthorizedBody(user_id=person.user_id)
 
 
-def synthetic_sign_in(test_run_id: str, email: str, person: KnownPerson) -> SyntheticSignInBody:
+def synthetic_sign_in(test_run_id: str, email: str, person: KnownPerson) -> wire.SyntheticSignInBody:
     """The person of a test run who stands behind a code."""
-    return SyntheticSignInBody(
+    return wire.SyntheticSignInBody(
         user_id=person.user_id,
         is_new=person.is_new,
         test_run_id=test_run_id,
@@ -113,9 +92,9 @@ def synthetic_sign_in(test_run_id: str, email: str, person: KnownPerson) -> Synt
     )
 
 
-def identity_resolved(person: KnownPerson) -> IdentityResolved:
+def identity_resolved(person: KnownPerson) -> wire.IdentityResolved:
     """The person of an identity."""
-    return IdentityResolved(user_id=person.user_id, is_new=person.is_new)
+    return wire.IdentityResolved(user_id=person.user_id, is_new=person.is_new)
 
 
 def _members(used: UsedKey) -> dict[str, Any]:
@@ -130,9 +109,9 @@ def _members(used: UsedKey) -> dict[str, Any]:
     }
 
 
-def _session(used: UsedSession, current: str | None) -> SessionItem:
+def _session(used: UsedSession, current: str | None) -> wire.SessionItem:
     session, last_used_at = used
-    return SessionItem(
+    return wire.SessionItem(
         session_id=session.id,
         signed_in_by=session.by,  # type: ignore[arg-type] # a row has no other
         created_at=session.created_at,
@@ -155,23 +134,23 @@ _CONSEQUENCES = {
 }
 
 
-def invited(made: Invited) -> MemberInvited:
+def invited(made: Invited) -> wire.MemberInvited:
     """What an owner is told of an invitation."""
-    return MemberInvited(invitation_id=made.invitation_id, expires_at=made.expires_at)
+    return wire.MemberInvited(invitation_id=made.invitation_id, expires_at=made.expires_at)
 
 
 def member_list(
     project_id: str, members: Sequence[ListedMember], invitations: Sequence[InvitationRow], next_cursor: str | None
-) -> MemberList:
+) -> wire.MemberList:
     """A page of members, and the open invitations."""
-    return MemberList(
+    return wire.MemberList(
         project_id=project_id,
         members=[
-            MemberItem(user_id=one.user_id, email=one.email, role=_role(one.role), created_at=one.created_at)
+            wire.MemberItem(user_id=one.user_id, email=one.email, role=_role(one.role), created_at=one.created_at)
             for one in members
         ],
         invitations=[
-            InvitationItem(
+            wire.InvitationItem(
                 invitation_id=one.id,
                 email=one.email,
                 role=_role(one.role),
@@ -187,24 +166,24 @@ def member_list(
     )
 
 
-def member_removed(project_id: str, user_id: str) -> MemberRemoved:
+def member_removed(project_id: str, user_id: str) -> wire.MemberRemoved:
     """A membership as it ended."""
     next_action = "Revoke the credentials this person may know, and rotate the DSN if necessary."
-    return MemberRemoved(project_id=project_id, user_id=user_id, next_action=next_action)
+    return wire.MemberRemoved(project_id=project_id, user_id=user_id, next_action=next_action)
 
 
-def invitation_revoked(invitation_id: str) -> InvitationRevokedBody:
+def invitation_revoked(invitation_id: str) -> wire.InvitationRevokedBody:
     """An invitation as it ended."""
     next_action = "Invite the address again if this was a mistake."
-    return InvitationRevokedBody(invitation_id=invitation_id, next_action=next_action)
+    return wire.InvitationRevokedBody(invitation_id=invitation_id, next_action=next_action)
 
 
-def offered(found: Offered) -> InvitationBody:
+def offered(found: Offered) -> wire.InvitationBody:
     """An invitation as the person with its address sees it."""
     row = found.invitation
     accept = f"Accept it with POST /v1/members/invitations/{row.id}/accept, or ignore it."
     done = f"Read the project with GET /v1/projects/{row.project_id}/health."
-    return InvitationBody(
+    return wire.InvitationBody(
         invitation_id=row.id,
         status="open" if row.status == "open" else "accepted",
         project_id=row.project_id,
@@ -217,9 +196,9 @@ def offered(found: Offered) -> InvitationBody:
     )
 
 
-def invitation_accepted(joined: Joined) -> InvitationAcceptedBody:
+def invitation_accepted(joined: Joined) -> wire.InvitationAcceptedBody:
     """What somebody who accepted is in the project now."""
-    return InvitationAcceptedBody(
+    return wire.InvitationAcceptedBody(
         project_id=joined.project_id,
         user_id=joined.user_id,
         role=_role(joined.role),
@@ -227,5 +206,5 @@ def invitation_accepted(joined: Joined) -> InvitationAcceptedBody:
     )
 
 
-def _role(text: str) -> Role:
-    return cast("Role", text)
+def _role(text: str) -> wire.Role:
+    return cast("wire.Role", text)

@@ -19,52 +19,10 @@ import psycopg
 
 from projections.analytics import ConnectionRow
 from schemas.onboarding import PROOF_PROPERTY
-from service.analytics.bounded import (
-    FUNNEL_HOGQL,
-    LONGEST_DAYS,
-    MAX_STEPS,
-    Bounded,
-    Rows,
-    Window,
-    funnel_values,
-    reached,
-)
-from service.analytics.connecting.http import (
-    READ_SECONDS,
-    Content,
-    HttpAnswer,
-    Pace,
-    ProviderClient,
-    QueryRefused,
-    failed,
-    failure,
-    hogql,
-    parse,
-)
+from service.analytics import bounded, metadata
+from service.analytics.connecting import http as provider_http
 from service.analytics.connection import account_of
 from service.analytics.local import unread
-from service.analytics.metadata import (
-    ALL_KEYS,
-    KEYS,
-    NAMES,
-    NEWEST,
-    CountedEvents,
-    ErrorProbe,
-    EventProbe,
-    FunnelProbe,
-    KeysFound,
-    KeyTable,
-    NamesFound,
-    NameTable,
-    NewestTable,
-    SignalProbe,
-    TrafficProbe,
-    asked_of,
-    keys_of,
-    names_of,
-    read_errors,
-    seen_in,
-)
 from service.analytics.returning import TokenKeeper
 from service.eventstore.connect.facts import DAY
 from service.eventstore.store import EventStore
@@ -127,9 +85,9 @@ class ConnectedAnalytics:
     def __init__(
         self,
         store: EventStore,
-        client: ProviderClient,
+        client: provider_http.ProviderClient,
         tokens: TokenKeeper,
-        pace: Pace,
+        pace: provider_http.Pace,
         connection: ConnectionRow,
     ) -> None:
         self._store = store
@@ -143,7 +101,7 @@ class ConnectedAnalytics:
         """The connection that is read through."""
         return self._connection
 
-    async def proof_events(self, probe: EventProbe) -> Sequence[EventSighting] | ReadFailed:
+    async def proof_events(self, probe: metadata.EventProbe) -> Sequence[EventSighting] | ReadFailed:
         """Find analytics events with a proof marker."""
         rows = await self._rows(list(dict.fromkeys(probe.events)), probe.since, probe.until)
         if isinstance(rows, ReadFailed):
@@ -160,7 +118,7 @@ class ConnectedAnalytics:
             for event, at, properties in rows
         ]
 
-    async def proof_errors(self, probe: ErrorProbe) -> Sequence[ErrorSighting] | ReadFailed:
+    async def proof_errors(self, probe: metadata.ErrorProbe) -> Sequence[ErrorSighting] | ReadFailed:
         """Find exceptions with a proof marker. A provider keeps tags and extra among an event's properties."""
         rows = await self._rows([_EXCEPTION], probe.since, probe.until)
         if isinstance(rows, ReadFailed):
@@ -178,10 +136,14 @@ class ConnectedAnalytics:
             for _, at, properties in rows
         ]
 
-    async def count_events(self, probe: TrafficProbe) -> CountedEvents | ReadFailed:
+    async def count_events(self, probe: metadata.TrafficProbe) -> metadata.CountedEvents | ReadFailed:
         """Count events of an environment, and unnamed ones where usual."""
         period = {"since": probe.since, "until": probe.until, "earliest": max(0, probe.since - LATE_SECONDS)}
-        before = {"since": probe.since, "earliest": max(0, probe.since - LONGEST_DAYS * DAY), "looked": MOST_LOOKED}
+        before = {
+            "since": probe.since,
+            "earliest": max(0, probe.since - bounded.LONGEST_DAYS * DAY),
+            "looked": MOST_LOOKED,
+        }
         told = {"event": probe.event, "environment": probe.environment}
         counted, usual = await asyncio.gather(
             self._query(_COUNT, {**told, **period}, _Pair, first=True),
@@ -193,32 +155,32 @@ class ConnectedAnalytics:
             return usual
         [(in_environment, unnamed)], [(looked, named)] = counted.results, usual.results
         counted_in = CountedIn(probe.environment, looked, named)
-        return CountedEvents(in_environment + (unnamed if counted_in.unnamed else 0), counted_in)
+        return metadata.CountedEvents(in_environment + (unnamed if counted_in.unnamed else 0), counted_in)
 
-    async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
+    async def count_funnel(self, probe: metadata.FunnelProbe) -> list[int] | ReadFailed:
         """Count the people who reached each step of an ordered funnel."""
-        window = Window(probe.since, probe.until)
+        window = bounded.Window(probe.since, probe.until)
         places = {"since": probe.since, "until": probe.until, "earliest": max(0, probe.since - LATE_SECONDS)}
-        values = {**funnel_values(probe.events, window), **places, "most": MAX_STEPS}
-        answer = await self._query(FUNNEL_HOGQL, values, _Levels)
+        values = {**bounded.funnel_values(probe.events, window), **places, "most": bounded.MAX_STEPS}
+        answer = await self._query(bounded.FUNNEL_HOGQL, values, _Levels)
         if isinstance(answer, ReadFailed):
             return answer
         try:
-            return reached(answer.results, len(probe.events))
+            return bounded.reached(answer.results, len(probe.events))
         except ValueError:
-            return failure("malformed")
+            return provider_http.failure("malformed")
 
-    async def ask(self, query: Bounded) -> Rows | ReadFailed:
+    async def ask(self, query: bounded.Bounded) -> bounded.Rows | ReadFailed:
         """Carry out a bounded query at the provider, and look beside it when its newest record of a year came in."""
         assert query.connected is not None, "this is never asked of a provider"
         began = perf_counter()
-        earliest = max(0, query.as_of - LONGEST_DAYS * LATE_SECONDS)
+        earliest = max(0, query.as_of - bounded.LONGEST_DAYS * LATE_SECONDS)
         table, newest = await asyncio.gather(
             self._query(query.connected, named_in(query), _Table), self._query(_NEWEST, {"earliest": earliest}, _Total)
         )
         if isinstance(table, ReadFailed):
             return table
-        if isinstance(newest, QueryRefused):  # These words are ours, whatever the caller asked.
+        if isinstance(newest, provider_http.QueryRefused):  # These words are ours, whatever the caller asked.
             return ReadFailed(newest.cause)
         if isinstance(newest, ReadFailed):
             return newest
@@ -226,11 +188,11 @@ class ConnectedAnalytics:
         try:
             rows = msgspec.convert(table.results, list[row])  # type: ignore[valid-type] # a type made of one
         except msgspec.ValidationError:
-            return failure("malformed")
+            return provider_http.failure("malformed")
         unnamed = query.row is None and any(len(values) != len(table.columns) for values in rows)
         if unnamed or len(rows) > query.most + 1 or (query.single and len(rows) != 1):
-            return failure("malformed")
-        return Rows(
+            return provider_http.failure("malformed")
+        return bounded.Rows(
             rows=rows,
             names=[] if query.row is not None else table.columns,
             as_of=query.as_of,
@@ -242,34 +204,44 @@ class ConnectedAnalytics:
             database_ms=(perf_counter() - began) * 1000,
         )
 
-    async def event_names(self, days: int, limit: int) -> NamesFound | ReadFailed:
+    async def event_names(self, days: int, limit: int) -> metadata.NamesFound | ReadFailed:
         """Tell the names of the events of the last `days`."""
         window = await self._last(days)
-        answer = await self._query(NAMES, {**window, "limit": limit}, NameTable)
+        answer = await self._query(metadata.NAMES, {**window, "limit": limit}, metadata.NameTable)
         if isinstance(answer, ReadFailed):
             return answer
-        return names_of(answer, window["since"]) if len(answer.results) <= limit else failure("malformed")
+        return (
+            metadata.names_of(answer, window["since"])
+            if len(answer.results) <= limit
+            else provider_http.failure("malformed")
+        )
 
-    async def property_keys(self, events: Sequence[str] | None, days: int, limit: int) -> KeysFound | ReadFailed:
+    async def property_keys(
+        self, events: Sequence[str] | None, days: int, limit: int
+    ) -> metadata.KeysFound | ReadFailed:
         """Tell the keys of the properties of these events, or of all, of the last `days`."""
         window = await self._last(days)
-        query, some = (ALL_KEYS, {}) if events is None else (KEYS, {"events": list(events)})
+        query, some = (metadata.ALL_KEYS, {}) if events is None else (metadata.KEYS, {"events": list(events)})
         values = {**window, **some, "hidden": PROOF_PROPERTY, "limit": limit}
-        answer = await self._query(query, values, KeyTable)
+        answer = await self._query(query, values, metadata.KeyTable)
         if isinstance(answer, ReadFailed):
             return answer
-        return keys_of(answer, window["since"]) if len(answer.results) <= limit else failure("malformed")
+        return (
+            metadata.keys_of(answer, window["since"])
+            if len(answer.results) <= limit
+            else provider_http.failure("malformed")
+        )
 
-    async def newest_rows(self, probe: SignalProbe) -> SeenSignals | ReadFailed:
+    async def newest_rows(self, probe: metadata.SignalProbe) -> SeenSignals | ReadFailed:
         """Look at the newest rows of events of a year, and for errors, ours too, with the marker of a failure."""
         try:
-            own = await read_errors(self._store, self._connection.project_id, probe.failure)
-            earliest = max(0, await self._store.now() - LONGEST_DAYS * DAY)
+            own = await metadata.read_errors(self._store, self._connection.project_id, probe.failure)
+            earliest = max(0, await self._store.now() - bounded.LONGEST_DAYS * DAY)
         except (psycopg.Error, CommandNotDone) as error:
             return unread(error)
-        values = asked_of(probe, earliest)
+        values = metadata.asked_of(probe, earliest)
         table, newest = await asyncio.gather(
-            self._query(NEWEST, values, NewestTable, first=True),
+            self._query(metadata.NEWEST, values, metadata.NewestTable, first=True),
             self._query(_NEWEST, {"earliest": earliest}, _Total, first=True),
         )
         if isinstance(table, ReadFailed):
@@ -277,8 +249,8 @@ class ConnectedAnalytics:
         if isinstance(newest, ReadFailed):
             return newest
         if len(table.results) > values["most"]:
-            return failure("malformed")
-        return seen_in(table, probe, newest.results[0][0] or None, own)
+            return provider_http.failure("malformed")
+        return metadata.seen_in(table, probe, newest.results[0][0] or None, own)
 
     async def _last(self, days: int) -> dict[str, int]:
         """The window of the last days, as the provider is asked for it."""
@@ -299,23 +271,25 @@ class ConnectedAnalytics:
                 try:
                     properties = json.loads(properties)  # noqa: PLW2901 - the same thing, opened
                 except (ValueError, RecursionError):
-                    return failure("malformed")
+                    return provider_http.failure("malformed")
             if not isinstance(properties, dict):
-                return failure("malformed")
+                return provider_http.failure("malformed")
             rows.append((event, at, properties))
         return rows
 
     async def answer(self, query: str, values: Mapping[str, Any]) -> bytes | ReadFailed:
         """Query with the stored token, and leave the text of the answer to the caller: it may be large."""
-        return _body(await self._send("POST", "query/", hogql(query, values), max_bytes=MAX_QUERY_BYTES))
+        return _body(await self._send("POST", "query/", provider_http.hogql(query, values), max_bytes=MAX_QUERY_BYTES))
 
     async def _query(
         self, query: str, values: Mapping[str, Any], shape: type[T], *, first: bool = False
     ) -> T | ReadFailed:
         """Query with the stored token. `first`: before what else is asked of the connection."""
-        return await self.post("query/", hogql(query, values), shape, first=first)
+        return await self.post("query/", provider_http.hogql(query, values), shape, first=first)
 
-    async def post(self, path: str, content: Content, shape: type[T], *, first: bool = False) -> T | ReadFailed:
+    async def post(
+        self, path: str, content: provider_http.Content, shape: type[T], *, first: bool = False
+    ) -> T | ReadFailed:
         """Post below the connected project, and read the answer in the agreed form."""
         return self._read(await self._send("POST", path, content, max_bytes=MAX_QUERY_BYTES, first=first), shape)
 
@@ -323,42 +297,46 @@ class ConnectedAnalytics:
         """Get something below the connected project, and read it in the agreed form."""
         return self._read(await self._send("GET", path, None, max_bytes=MAX_QUERY_BYTES), shape)
 
-    def _read(self, answer: HttpAnswer | ReadFailed, shape: type[T]) -> T | ReadFailed:
+    def _read(self, answer: provider_http.HttpAnswer | ReadFailed, shape: type[T]) -> T | ReadFailed:
         body = _body(answer)
-        parsed: T | ReadFailed = body if isinstance(body, ReadFailed) else parse(body, shape)
+        parsed: T | ReadFailed = body if isinstance(body, ReadFailed) else provider_http.parse(body, shape)
         return parsed
 
     async def _send(
         self,
         method: str,
         path: str,
-        content: Content | None,
+        content: provider_http.Content | None,
         *,
         max_bytes: int,
         first: bool = False,
-    ) -> HttpAnswer | ReadFailed:
+    ) -> provider_http.HttpAnswer | ReadFailed:
         """Send a request below the connected project, in its turn and within READ_SECONDS."""
         ask = partial(self._ask_with_token, method, path, content, max_bytes)
         try:
-            async with asyncio.timeout(READ_SECONDS):
+            async with asyncio.timeout(provider_http.READ_SECONDS):
                 return await self._pace.send(ask, first=first)
         except TimeoutError:
-            return failure("timeout")
+            return provider_http.failure("timeout")
 
     async def _ask_with_token(
-        self, method: str, path: str, content: Content | None, max_bytes: int
-    ) -> HttpAnswer | ReadFailed:
+        self, method: str, path: str, content: provider_http.Content | None, max_bytes: int
+    ) -> provider_http.HttpAnswer | ReadFailed:
         """Send a request, and once more with a fresh token when its own is rejected."""
         answer = await self._ask(method, path, content, max_bytes, token := await self._tokens.access(self._connection))
-        if isinstance(answer, HttpAnswer) and answer.status == HTTPStatus.UNAUTHORIZED and isinstance(token, str):
+        if (
+            isinstance(answer, provider_http.HttpAnswer)
+            and answer.status == HTTPStatus.UNAUTHORIZED
+            and isinstance(token, str)
+        ):
             answer = await self._ask(
                 method, path, content, max_bytes, await self._tokens.access(self._connection, token)
             )
         return answer
 
     async def _ask(
-        self, method: str, path: str, content: Content | None, max_bytes: int, token: str | ReadFailed
-    ) -> HttpAnswer | ReadFailed:
+        self, method: str, path: str, content: provider_http.Content | None, max_bytes: int, token: str | ReadFailed
+    ) -> provider_http.HttpAnswer | ReadFailed:
         if isinstance(token, ReadFailed):
             return token
         return await self._client.call(
@@ -372,7 +350,7 @@ class ConnectedAnalytics:
         )
 
 
-def named_in(query: Bounded) -> dict[str, Any]:
+def named_in(query: bounded.Bounded) -> dict[str, Any]:
     """The values of the places in a query."""
     assert query.connected is not None
     since, until = query.window.since, query.window.until
@@ -399,8 +377,8 @@ def message_of(properties: Mapping[str, Any]) -> str:
     return "\n".join(texts)
 
 
-def _body(answer: HttpAnswer | ReadFailed) -> bytes | ReadFailed:
+def _body(answer: provider_http.HttpAnswer | ReadFailed) -> bytes | ReadFailed:
     """The text of a successful answer."""
     if isinstance(answer, ReadFailed):
         return answer
-    return answer.body if answer.status == HTTPStatus.OK else failed(answer)
+    return answer.body if answer.status == HTTPStatus.OK else provider_http.failed(answer)

@@ -22,23 +22,8 @@ from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.ids import new_id
+from statemachines import analytics
 from statemachines import analytics as connections
-from statemachines.analytics import (
-    PENDING,
-    Connection,
-    ConnectionGranted,
-    ConnectionNotFound,
-    ConnectWish,
-    Reason,
-    Reply,
-    Status,
-    decide_connect,
-    decide_disconnect,
-    decide_exchange,
-    decide_overdue,
-    decide_reply,
-    missing_scopes,
-)
 from statemachines.kernel.machine import Cause, Event, ReadFailed, Stream
 
 # Which connections to analytics providers there are (G-022, G-032).
@@ -115,10 +100,10 @@ async def connect(store: EventStore, oauth: ProviderOAuth, wish: ConnectRequest)
     begun = begin(connection_id, wish.region, registered)
     url = oauth.registration.authorization_url(host, client, begun.state, begun.challenge)
     sealed = oauth.sealer.close(project_id, connection_id, begun.secrets)
-    asked = ConnectWish(host, wish.provider_project_id)
+    asked = analytics.ConnectWish(host, wish.provider_project_id)
 
     def decide(unit: Unit) -> PendingConnection:
-        unit.append(stream, decide_connect(unit.state(stream), asked, unit.now))
+        unit.append(stream, analytics.decide_connect(unit.state(stream), asked, unit.now))
         unit.put(stream, GRANTS, SealedGrantRow(project_id=project_id, id=connection_id, generation=1, sealed=sealed))
         return PendingConnection(_row(unit, stream), url, begun.secrets.user_code or "", registered is not None)
 
@@ -140,7 +125,7 @@ async def settle(store: EventStore, oauth: ProviderOAuth, row: ConnectionRow) ->
         # Read before the lock, the secrets may be those of a sign-in that has its answer by now.
         current = unit.row(GRANTS, row.project_id, row.id)
         gone = ended and current == grant
-        events = decide_overdue(unit.state(stream), unit.now, ended=gone)
+        events = analytics.decide_overdue(unit.state(stream), unit.now, ended=gone)
         unit.append(stream, events)
         if events and current is not None:
             _replace(unit, stream, current, None)
@@ -150,7 +135,7 @@ async def settle(store: EventStore, oauth: ProviderOAuth, row: ConnectionRow) ->
 
 
 def step(
-    before: SealedGrantRow, sealed: str | None, decide_step: Callable[[Connection, int], list[Event]]
+    before: SealedGrantRow, sealed: str | None, decide_step: Callable[[analytics.Connection, int], list[Event]]
 ) -> Intent[Sequence[Event]]:
     """Take a step of the sign-in, and keep `sealed` with it. Returns the events recorded: none if it is too late.
 
@@ -174,10 +159,10 @@ def step(
 
 def begin_exchange(before: SealedGrantRow) -> Intent[Sequence[Event]]:
     """Record that the exchange begins. The secrets stay as they are."""
-    return step(before, before.sealed, decide_exchange)
+    return step(before, before.sealed, analytics.decide_exchange)
 
 
-def record_reply(row: ConnectionRow, reply: Reply, sealed: str | None) -> Intent[bool]:
+def record_reply(row: ConnectionRow, reply: analytics.Reply, sealed: str | None) -> Intent[bool]:
     """Record the outcome of the exchange, and keep its tokens if they are accepted. Returns whether they are.
 
     The provider gives tokens once: carry the intent out with `insist`.
@@ -185,9 +170,9 @@ def record_reply(row: ConnectionRow, reply: Reply, sealed: str | None) -> Intent
     stream = connections.stream(row.project_id, row.id)
 
     def decide(unit: Unit) -> bool:
-        events = decide_reply(unit.state(stream), reply, unit.now)
+        events = analytics.decide_reply(unit.state(stream), reply, unit.now)
         unit.append(stream, events)
-        granted = any(isinstance(event, ConnectionGranted) for event in events)
+        granted = any(isinstance(event, analytics.ConnectionGranted) for event in events)
         grant = unit.row(GRANTS, row.project_id, row.id)
         if events and grant is not None:
             _replace(unit, stream, grant, sealed if granted else None)
@@ -219,12 +204,14 @@ def disconnect(rows: Sequence[ConnectionRow]) -> Intent[Disconnected]:
     A repeat records nothing, and tells of the end that stands.
     """
     if not rows:
-        raise ConnectionNotFound("The project has no connection.", next_action="Start one with POST /v1/auth/provider.")
+        raise analytics.ConnectionNotFound(
+            "The project has no connection.", next_action="Start one with POST /v1/auth/provider."
+        )
     streams = [connections.stream(row.project_id, row.id) for row in rows]
 
     def decide(unit: Unit) -> Disconnected:
         for stream in streams:
-            events = decide_disconnect(unit.state(stream), unit.now)
+            events = analytics.decide_disconnect(unit.state(stream), unit.now)
             unit.append(stream, events)
             grant = unit.row(GRANTS, stream.project_id, stream.id)
             if events and grant is not None:
@@ -320,12 +307,18 @@ def _row(unit: Unit, stream: Stream) -> ConnectionRow:
 # How a connection to an analytics provider is shown (G-022). Never a secret.
 
 _NEXT = {
-    Status.PENDING: "Wait for the human's decision and poll again.",
-    Status.RETURNED: "The human is comparing the codes. Poll again.",
-    Status.EXCHANGING: "The grant is being recorded. Poll again.",
-    Status.CONNECTED: "Audit a bounded window of the provider project, then start the onboarding with a plan.",
-    Status.DISCONNECTED: "An owner disconnected the project. Start another connection with POST /v1/auth/provider.",
-    Status.EXPIRED: "The sign-in expired or was not completed. Start another one with POST /v1/auth/provider.",
+    analytics.Status.PENDING: "Wait for the human's decision and poll again.",
+    analytics.Status.RETURNED: "The human is comparing the codes. Poll again.",
+    analytics.Status.EXCHANGING: "The grant is being recorded. Poll again.",
+    analytics.Status.CONNECTED: (
+        "Audit a bounded window of the provider project, then start the onboarding with a plan."
+    ),
+    analytics.Status.DISCONNECTED: (
+        "An owner disconnected the project. Start another connection with POST /v1/auth/provider."
+    ),
+    analytics.Status.EXPIRED: (
+        "The sign-in expired or was not completed. Start another one with POST /v1/auth/provider."
+    ),
 }
 _GRANT = (
     "Show the human who owns the provider project user_code. Have them open authorization_url, grant read access, and "
@@ -333,9 +326,11 @@ _GRANT = (
 )
 _NEARBY = "The browser must be on the machine of this service, for it is sent back to a loopback address. "
 _NEXT_AFTER_DENIAL = {
-    Reason.HUMAN: "The human refused. Ask them before you start another connection.",
-    Reason.WRITE_SCOPE: ("The provider granted more than read access, so it was refused. Grant read scopes only."),
-    Reason.MISSING_SCOPE: "The grant must cover the project and region, with project:read and query:read.",
+    analytics.Reason.HUMAN: "The human refused. Ask them before you start another connection.",
+    analytics.Reason.WRITE_SCOPE: (
+        "The provider granted more than read access, so it was refused. Grant read scopes only."
+    ),
+    analytics.Reason.MISSING_SCOPE: "The grant must cover the project and region, with project:read and query:read.",
 }
 
 
@@ -356,9 +351,9 @@ def started(asked: PendingConnection) -> ConnectionStarted:
 
 def status(row: ConnectionRow) -> ConnectionStatus:
     """Show how a connection stands."""
-    stands = Status(row.status)
+    stands = analytics.Status(row.status)
     return ConnectionStatus(
-        status="pending" if stands in PENDING else stands.value,  # type: ignore[arg-type] # a row has no other status
+        status="pending" if stands in analytics.PENDING else stands.value,  # type: ignore[arg-type] # a row has no other status
         connection_id=row.id,
         project_id=row.project_id,
         provider_project_id=row.provider_project_id,
@@ -382,10 +377,10 @@ def disconnected(ended: Disconnected) -> ProviderDisconnected:
     )
 
 
-def _next_action(row: ConnectionRow, stands: Status) -> str:
-    if stands is Status.DENIED:
-        return _NEXT_AFTER_DENIAL[Reason(row.reason)]
-    missing = missing_scopes(row.scopes) if stands is Status.CONNECTED else ()
+def _next_action(row: ConnectionRow, stands: analytics.Status) -> str:
+    if stands is analytics.Status.DENIED:
+        return _NEXT_AFTER_DENIAL[analytics.Reason(row.reason)]
+    missing = analytics.missing_scopes(row.scopes) if stands is analytics.Status.CONNECTED else ()
     if not missing:
         return _NEXT[stands]
     return f"{_NEXT[stands]} Not granted, so what needs it is empty: {', '.join(missing)}."

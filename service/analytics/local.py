@@ -14,22 +14,8 @@ import psycopg
 import structlog
 from psycopg_pool import PoolTimeout
 
+from service.analytics import metadata
 from service.analytics.bounded import Bounded, Rows, Source
-from service.analytics.metadata import (
-    ROWS_PER_EVENT,
-    STRAY_ROWS,
-    CountedEvents,
-    ErrorProbe,
-    EventProbe,
-    FunnelProbe,
-    KeysFound,
-    NamesFound,
-    SignalProbe,
-    TrafficProbe,
-    read_keys,
-    read_names,
-    read_own,
-)
 from service.eventstore.connect.connection import ReadingConnection, Row
 from service.eventstore.connect.facts import DAY
 from service.eventstore.store import EventStore
@@ -72,7 +58,7 @@ class LocalAnalytics:
         self._project_id = project_id
         self._kept_seconds = kept_days * DAY
 
-    async def proof_events(self, probe: EventProbe) -> Sequence[EventSighting] | ReadFailed:
+    async def proof_events(self, probe: metadata.EventProbe) -> Sequence[EventSighting] | ReadFailed:
         """Find analytics events with a proof marker."""
         rows = await self._read(
             _EVENTS,
@@ -81,14 +67,14 @@ class LocalAnalytics:
             marker=probe.marker_sha256,
             since=probe.since,
             until=probe.until,
-            most=ROWS_PER_EVENT,
-            most_stray=STRAY_ROWS,
+            most=metadata.ROWS_PER_EVENT,
+            most_stray=metadata.STRAY_ROWS,
         )
         if isinstance(rows, ReadFailed):
             return rows
         return [EventSighting(event, at, (marker,), properties) for event, at, marker, properties in rows]
 
-    async def proof_errors(self, probe: ErrorProbe) -> Sequence[ErrorSighting] | ReadFailed:
+    async def proof_errors(self, probe: metadata.ErrorProbe) -> Sequence[ErrorSighting] | ReadFailed:
         """Find errors with a proof marker and the failure."""
         rows = await self._read(
             _ERRORS,
@@ -98,8 +84,8 @@ class LocalAnalytics:
             marker=probe.marker_sha256,
             since=probe.since,
             until=probe.until,
-            most=ROWS_PER_EVENT,
-            most_stray=STRAY_ROWS,
+            most=metadata.ROWS_PER_EVENT,
+            most_stray=metadata.STRAY_ROWS,
         )
         if isinstance(rows, ReadFailed):
             return rows
@@ -107,7 +93,7 @@ class LocalAnalytics:
             ErrorSighting(message, at, (marker,), tags, extra, user) for message, at, marker, tags, extra, user in rows
         ]
 
-    async def count_events(self, probe: TrafficProbe) -> CountedEvents | ReadFailed:
+    async def count_events(self, probe: metadata.TrafficProbe) -> metadata.CountedEvents | ReadFailed:
         """Count events of an environment, and unnamed ones where usual.
 
         Those by the public DSN count when none came by the server's in the 14 days before (G-184).
@@ -126,10 +112,10 @@ class LocalAnalytics:
         [(by_server, by_public, server_sends, looked, named)] = rows
         counted_in = CountedIn(probe.environment, looked, named)
         if server_sends or not by_public:
-            return CountedEvents(by_server, counted_in)
-        return CountedEvents(by_server + by_public, counted_in, "public")
+            return metadata.CountedEvents(by_server, counted_in)
+        return metadata.CountedEvents(by_server + by_public, counted_in, "public")
 
-    async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
+    async def count_funnel(self, probe: metadata.FunnelProbe) -> list[int] | ReadFailed:
         """Count the people at each step. Rows removed by retention are not guessed."""
         rows = await self._read(
             _FUNNEL,
@@ -181,24 +167,26 @@ class LocalAnalytics:
             database_ms=took * 1000,
         )
 
-    async def event_names(self, days: int, limit: int) -> NamesFound | ReadFailed:
+    async def event_names(self, days: int, limit: int) -> metadata.NamesFound | ReadFailed:
         """Tell the names of the events of the last `days`."""
         try:
-            return await read_names(self._store, self._project_id, self._kept_seconds, days, limit)
+            return await metadata.read_names(self._store, self._project_id, self._kept_seconds, days, limit)
         except (psycopg.Error, CommandNotDone) as error:
             return unread(error)
 
-    async def property_keys(self, events: Sequence[str] | None, days: int, limit: int) -> KeysFound | ReadFailed:
+    async def property_keys(
+        self, events: Sequence[str] | None, days: int, limit: int
+    ) -> metadata.KeysFound | ReadFailed:
         """Tell the keys of the properties of these events, or of all, of the last `days`."""
         try:
-            return await read_keys(self._store, self._project_id, self._kept_seconds, events, days, limit)
+            return await metadata.read_keys(self._store, self._project_id, self._kept_seconds, events, days, limit)
         except (psycopg.Error, CommandNotDone) as error:
             return unread(error)
 
-    async def newest_rows(self, probe: SignalProbe) -> SeenSignals | ReadFailed:
+    async def newest_rows(self, probe: metadata.SignalProbe) -> SeenSignals | ReadFailed:
         """Look at the newest rows of events, and for errors with the marker of a failure."""
         try:
-            return await read_own(self._store, self._project_id, probe)
+            return await metadata.read_own(self._store, self._project_id, probe)
         except (psycopg.Error, CommandNotDone) as error:
             return unread(error)
 

@@ -17,36 +17,15 @@ import msgspec
 import structlog
 
 from projections.analytics import GRANTS, ConnectionRow, SealedGrantRow
+from service.analytics import connection as connections
 from service.analytics.connecting.http import Throttled, failure
 from service.analytics.connecting.oauth import ConnectionSecrets, ProviderOAuth, Tokens, make_form_token
-from service.analytics.connection import (
-    account_of,
-    begin_exchange,
-    find_connection,
-    insist,
-    keep_tokens,
-    record_reply,
-    step,
-)
 from service.auth.authority import carry_out
 from service.auth.secrets import digest
 from service.eventstore.declare.commands import Intent
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
-from statemachines.analytics import (
-    Brought,
-    Connection,
-    ConnectionDenied,
-    ConnectionExchangeStarted,
-    ConnectionReturned,
-    Granted,
-    NoOutcome,
-    Reason,
-    Reply,
-    decide_denial,
-    decide_return,
-    scope_fault,
-)
+from statemachines import analytics
 from statemachines.kernel.machine import Event, ReadFailed
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
@@ -101,23 +80,29 @@ async def come_back(
     found = await _find(store, oauth, state)
     if found is None:
         return Ending.OVER
-    brought = Brought.DENIAL if error == HUMAN_ERROR else Brought.CODE if error is None else Brought.ERROR
+    brought = (
+        analytics.Brought.DENIAL
+        if error == HUMAN_ERROR
+        else analytics.Brought.CODE
+        if error is None
+        else analytics.Brought.ERROR
+    )
     token = make_form_token()
     kept = msgspec.structs.replace(found.secrets, code=code, form_hash=digest(token))
     sealed = oauth.sealer.close(found.row.project_id, found.row.id, kept)
 
-    def decide(sign_in: Connection, now: int) -> list[Event]:
-        return decide_return(sign_in, brought, now)
+    def decide(sign_in: analytics.Connection, now: int) -> list[Event]:
+        return analytics.decide_return(sign_in, brought, now)
 
-    events = await _take(store, found, "return from a provider", step(found.grant, sealed, decide))
+    events = await _take(store, found, "return from a provider", connections.step(found.grant, sealed, decide))
     if not events:
         return Ending.OVER
     match brought:
-        case Brought.CODE if _has(events, ConnectionReturned):
+        case analytics.Brought.CODE if _has(events, analytics.ConnectionReturned):
             return Compare(found.secrets.user_code or "", state, token, found.secrets.registered is not None)
-        case Brought.DENIAL if _has(events, ConnectionDenied):
+        case analytics.Brought.DENIAL if _has(events, analytics.ConnectionDenied):
             return Ending.DENIED
-        case Brought.ERROR:
+        case analytics.Brought.ERROR:
             return Ending.PROVIDER_ERROR
         case _:
             return Ending.OVER
@@ -132,13 +117,13 @@ async def answer(
         return Ending.OVER
     if decision != ALLOW:
         return await _deny(store, found)
-    events = await _take(store, found, "exchange of a provider's code", begin_exchange(found.grant))
-    if not _has(events, ConnectionExchangeStarted):
+    events = await _take(store, found, "exchange of a provider's code", connections.begin_exchange(found.grant))
+    if not _has(events, analytics.ConnectionExchangeStarted):
         return Ending.OVER
     row = found.row
-    got = await oauth.exchange(row.host, account_of(store, row.project_id), found.secrets)
+    got = await oauth.exchange(row.host, connections.account_of(store, row.project_id), found.secrets)
     if isinstance(got, ReadFailed):
-        await _record(store, row, NoOutcome(), None)
+        await _record(store, row, analytics.NoOutcome(), None)
         if isinstance(got, Throttled):
             return ProviderRests(got.retry_after)
         return Ending.NO_TIME if got.cause == "timeout" else Ending.NO_ANSWER
@@ -154,19 +139,19 @@ async def _keep(store: EventStore, oauth: ProviderOAuth, found: _SignIn, got: To
         kept = await _record(store, row, reply, oauth.sealer.close(row.project_id, row.id, got.secrets))
     finally:
         if not kept:
-            await oauth.revoke(row.host, account_of(store, row.project_id), got.secrets)
+            await oauth.revoke(row.host, connections.account_of(store, row.project_id), got.secrets)
     if kept:
         return Ending.CONNECTED
-    match scope_fault(reply.scopes) or (None if reply.covers_project else Reason.MISSING_SCOPE):
-        case Reason.WRITE_SCOPE:
+    match analytics.scope_fault(reply.scopes) or (None if reply.covers_project else analytics.Reason.MISSING_SCOPE):
+        case analytics.Reason.WRITE_SCOPE:
             return Ending.TOO_MUCH
-        case Reason.MISSING_SCOPE:
+        case analytics.Reason.MISSING_SCOPE:
             return Ending.TOO_LITTLE
         case _:
             return Ending.OVER
 
 
-def _granted(oauth: ProviderOAuth, found: _SignIn, tokens: Tokens) -> Granted:
+def _granted(oauth: ProviderOAuth, found: _SignIn, tokens: Tokens) -> analytics.Granted:
     """Read the grant: the project asked for if it covers that, else its only project, in the region asked for.
 
     A provider with several regions names the region of the grant.
@@ -176,15 +161,17 @@ def _granted(oauth: ProviderOAuth, found: _SignIn, tokens: Tokens) -> Granted:
     host = oauth.registration.host_in(tokens.region) if shared else None
     covered = not (shared and wished and tokens.region and wished != tokens.region)
     if tokens.projects is None:
-        return Granted(tokens.scopes, asked_for, covered, host)
+        return analytics.Granted(tokens.scopes, asked_for, covered, host)
     if asked_for is None:
-        return Granted(tokens.scopes, tokens.projects[0] if len(tokens.projects) == 1 else None, covered, host)
-    return Granted(tokens.scopes, asked_for, covered and asked_for in tokens.projects, host)
+        return analytics.Granted(
+            tokens.scopes, tokens.projects[0] if len(tokens.projects) == 1 else None, covered, host
+        )
+    return analytics.Granted(tokens.scopes, asked_for, covered and asked_for in tokens.projects, host)
 
 
 async def _find(store: EventStore, oauth: ProviderOAuth, state: str) -> _SignIn | None:
     """Find the sign-in of a state. None after its end, and for an unknown one."""
-    row = await find_connection(store, state.partition(".")[0])
+    row = await connections.find_connection(store, state.partition(".")[0])
     grant = None if row is None else await store.get(GRANTS, row.project_id, row.id)
     if row is None or grant is None:
         return None
@@ -195,8 +182,10 @@ async def _find(store: EventStore, oauth: ProviderOAuth, state: str) -> _SignIn 
 
 
 async def _deny(store: EventStore, found: _SignIn) -> Ending:
-    events = await _take(store, found, "denial of a provider's grant", step(found.grant, None, decide_denial))
-    return Ending.DENIED if _has(events, ConnectionDenied) else Ending.OVER
+    events = await _take(
+        store, found, "denial of a provider's grant", connections.step(found.grant, None, analytics.decide_denial)
+    )
+    return Ending.DENIED if _has(events, analytics.ConnectionDenied) else Ending.OVER
 
 
 def _has(events: Sequence[Event], kind: type[Event]) -> bool:
@@ -211,11 +200,11 @@ async def _take(store: EventStore, found: _SignIn, what: str, intent: Intent[Seq
         return ()
 
 
-async def _record(store: EventStore, row: ConnectionRow, reply: Reply, sealed: str | None) -> bool:
+async def _record(store: EventStore, row: ConnectionRow, reply: analytics.Reply, sealed: str | None) -> bool:
     """Record the outcome of an exchange. Returns whether its tokens are kept."""
-    intent = record_reply(row, reply, sealed)
+    intent = connections.record_reply(row, reply, sealed)
     try:
-        return await insist(
+        return await connections.insist(
             partial(carry_out, store, ACTOR, "outcome of a provider's exchange", intent, project=row.project_id)
         )
     except (ProjectNotFound, ProjectDeletionInProgress):
@@ -294,9 +283,9 @@ class TokenKeeper:
 
     async def _use(self, connection: ConnectionRow, claimed: _Kept) -> str | ReadFailed:
         """Exchange the claimed refresh token, store the outcome, and give the claim back."""
-        account = account_of(self._store, connection.project_id)
+        account = connections.account_of(self._store, connection.project_id)
         got = await self._oauth.refresh(connection.host, account, claimed.secrets, connection.scopes)
-        if isinstance(got, Tokens) and scope_fault(got.scopes) is not None:
+        if isinstance(got, Tokens) and analytics.scope_fault(got.scopes) is not None:
             await self._oauth.revoke(connection.host, account, got.secrets)
             got = failure("refused")
         if isinstance(got, ReadFailed):
@@ -315,11 +304,11 @@ class TokenKeeper:
 
     async def _keep(self, before: SealedGrantRow, secrets: ConnectionSecrets) -> SealedGrantRow | None:
         sealed = self._oauth.sealer.close(before.project_id, before.id, secrets)
-        intent = keep_tokens(before, sealed)
+        intent = connections.keep_tokens(before, sealed)
         keep = partial(
             carry_out, self._store, "provider", "refresh of a provider grant", intent, project=before.project_id
         )
-        return await insist(keep)
+        return await connections.insist(keep)
 
 
 def _usable(secrets: ConnectionSecrets, rejected: str | None) -> str | None:

@@ -20,16 +20,8 @@ import structlog
 from projections.accounts import KEY_USES, KEYS, SESSION_USES
 from projections.credentials import CREDENTIAL_USES, CredentialRow
 from projections.kernel import Table
-from service.auth import secrets
+from service.auth import refusals, secrets
 from service.auth.authority import ANONYMOUS, DELETION_GROUP, Access, Principal, PrincipalKind, fence_reaches, permits
-from service.auth.refusals import (
-    NotFound,
-    OwnerRequired,
-    PrincipalNotAllowed,
-    ReauthenticationRequired,
-    ScopeMissing,
-    Unauthenticated,
-)
 from service.auth.secrets import POSTHOG, SENTRY, Dsn, SecretKind, sent_keys
 from service.eventstore.connect.connection import has_ended
 from service.eventstore.store import EventStore
@@ -207,7 +199,7 @@ class Authenticator:
             visits = PrincipalKind.SESSION in allowed
             return await self._visitor(access, headers, query, shown) if visits else ANONYMOUS
         if allowed == {PrincipalKind.TEST} and self._settings.test_token is None:
-            raise NotFound
+            raise refusals.NotFound
         try:
             check_places(access, headers, query)
             shown = shown or presented(access, headers, query)
@@ -219,10 +211,10 @@ class Authenticator:
             principal = await self._identify(shown, remembered=remembered)
             if remembered and _refusal(access, principal, inner=inner) is not None:
                 principal = await self._identify(shown, remembered=False)
-        except Unauthenticated as refused:
+        except refusals.Unauthenticated as refused:
             if access.path == SELF_DELETE_PATH and (former := await self._former(headers)) is not None:
                 return former
-            raise Unauthenticated(str(refused), next_action=how_to_present(access)) from None
+            raise refusals.Unauthenticated(str(refused), next_action=how_to_present(access)) from None
         if (refusal := _refusal(access, principal, inner=inner)) is not None:
             raise refusal
         return principal
@@ -289,7 +281,7 @@ class Authenticator:
                 raise
             return
         if standing.role is not None and not permits(access, standing.role):
-            raise OwnerRequired
+            raise refusals.OwnerRequired
         if standing.fenced and fence_reaches(principal, access):
             raise ProjectDeletionInProgress("The project is being deleted.")
 
@@ -299,7 +291,7 @@ class Authenticator:
         """Find whose session shows a page that anybody may see; ANONYMOUS without an open one."""
         try:
             found = await self._identify(shown or presented(access, headers, query), remembered=False)
-        except Unauthenticated:
+        except refusals.Unauthenticated:
             return ANONYMOUS
         return found if found.kind is PrincipalKind.SESSION else ANONYMOUS
 
@@ -321,7 +313,7 @@ class Authenticator:
         if not remembered or until <= moment:
             try:
                 principal = await self._look_up(secrets.kind_of(dsn.key), digest)
-            except Unauthenticated:
+            except refusals.Unauthenticated:
                 self._met.discard(digest)
                 raise
             if len(self._met) >= CACHE_SIZE:
@@ -331,7 +323,7 @@ class Authenticator:
                 self._known.clear()
             self._known[digest] = moment + CACHE_SECONDS, principal
         if not dsn.names(principal.project_id):
-            raise Unauthenticated  # The path of the DSN names another project (G-026).
+            raise refusals.Unauthenticated  # The path of the DSN names another project (G-026).
         self._note(principal)
         return principal
 
@@ -348,7 +340,7 @@ class Authenticator:
             case SecretKind.SESSION:
                 return await self._session(digest)
             case SecretKind.DEVICE | SecretKind.LINK | None:
-                raise Unauthenticated
+                raise refusals.Unauthenticated
             case _:
                 assert_never(kind)
 
@@ -371,7 +363,7 @@ class Authenticator:
             return Principal(
                 PrincipalKind.KEY, row.id, scope_id=user_id, account=user_id, user_id=user_id, secret_hash=digest
             )
-        raise Unauthenticated
+        raise refusals.Unauthenticated
 
     async def _session(self, digest: str) -> Principal:
         for session_id, user_id, fresh in await self._store.doors.fetch(_SESSION, digest=digest, fresh=FRESH):
@@ -384,7 +376,7 @@ class Authenticator:
                 secret_hash=digest,
                 fresh=fresh,
             )
-        raise Unauthenticated
+        raise refusals.Unauthenticated
 
     async def _credential(self, digest: str) -> Principal:
         for text, account, active in await self._store.doors.fetch(_CREDENTIAL, digest=digest):
@@ -401,7 +393,7 @@ class Authenticator:
                 secret_hash=digest,
                 project_active=active,
             )
-        raise Unauthenticated
+        raise refusals.Unauthenticated
 
     async def _dsn(self, kind: PrincipalKind, query: Query, digest: str) -> Principal:
         for project_id, account, active, level, variables in await self._store.doors.fetch(query, digest=digest):
@@ -416,7 +408,7 @@ class Authenticator:
                 default_level=level,
                 frame_variables=variables,
             )
-        raise Unauthenticated
+        raise refusals.Unauthenticated
 
     def _note(self, principal: Principal) -> None:
         match principal.kind:
@@ -442,18 +434,18 @@ def is_session(text: str) -> bool:
 def _check_session(access: Access, shown: Dsn, *, inner: bool) -> None:
     """Raise Unauthenticated for a session from outside, but at the pages."""
     if not inner and PrincipalKind.SESSION not in access.principals and is_session(shown.key):
-        raise Unauthenticated
+        raise refusals.Unauthenticated
 
 
 def _refusal(access: Access, principal: Principal, *, inner: bool) -> Rejection | None:
     """Say why an operation is not for a principal; None when it is."""
     kind = principal.kind
     if kind not in access.principals and not (inner and kind.inside in access.principals):
-        return PrincipalNotAllowed()
+        return refusals.PrincipalNotAllowed()
     if access.scope is not None and principal.kind in _SCOPED and access.scope not in principal.scopes:
-        return ScopeMissing(required_scope=access.scope)
+        return refusals.ScopeMissing(required_scope=access.scope)
     if access.fresh and kind is PrincipalKind.SESSION and not principal.fresh:
-        return ReauthenticationRequired()
+        return refusals.ReauthenticationRequired()
     return None
 
 
@@ -461,10 +453,10 @@ def check_places(access: Access, headers: Mapping[str, str], query: Mapping[str,
     """Raise Unauthenticated when a place of DSNs holds anything else, judged by its form alone (G-138)."""
     if "x-service-dsn" in headers and not _is_dsn(headers["x-service-dsn"].strip()):
         place = "key that an SDK sends is that of" if access.sdk else "header x-service-dsn accepts"
-        raise Unauthenticated(f"The {place} a DSN only.")
+        raise refusals.Unauthenticated(f"The {place} a DSN only.")
     values = query.get("dsn", ()) if access.path in QUERY_DSN_PATHS else ()
     if not all(map(_is_dsn, [values] if isinstance(values, str) else values)):
-        raise Unauthenticated("The parameter dsn accepts a DSN only.")
+        raise refusals.Unauthenticated("The parameter dsn accepts a DSN only.")
 
 
 def _is_dsn(text: str) -> bool:
@@ -508,7 +500,7 @@ def presented(access: Access, headers: Mapping[str, str], query: Mapping[str, st
     read = [secrets.parse_dsn(value) for value in sent]
     named = [dsn.named for dsn in read if dsn.named is not None]
     if len({dsn.key for dsn in read}) > 1 or not all(secrets.same_project(named[0], other) for other in named):
-        raise Unauthenticated("The request carries two credentials that differ.")
+        raise refusals.Unauthenticated("The request carries two credentials that differ.")
     if not read:
-        raise Unauthenticated
+        raise refusals.Unauthenticated
     return Dsn(read[0].key, named[0] if named else None)

@@ -10,40 +10,9 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import msgspec
 import psycopg
 
-from schemas.billing import (
-    BillingNotice,
-    BillingState,
-    BillingStatus,
-    Breakdown,
-    CheckoutStarted,
-    NoticePayload,
-    NotificationTaken,
-    PaidPlan,
-    PortalStarted,
-    Quota,
-    QuotaState,
-    Snapshot,
-    Upgrade,
-    UpgradeOperation,
-    Usage,
-    UsageHistory,
-    UsageTotal,
-)
+from schemas import billing as wire
+from service.billing import plans
 from service.billing.payments import Page
-from service.billing.plans import (
-    AccountStanding,
-    Allowance,
-    DayUsage,
-    Held,
-    Month,
-    UsageSum,
-    account_of,
-    account_usage,
-    days_of_account,
-    held_by,
-    month_of,
-    standing_of,
-)
 from service.eventstore.connect.facts import DAY
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
@@ -51,20 +20,24 @@ from service.settingvalues import SELF_HOSTED, Terms
 from service.weighted import Weighted
 
 
-async def standing_in(store: EventStore, terms: Terms, account_id: str, month: Month, now: int) -> AccountStanding:
+async def standing_in(
+    store: EventStore, terms: Terms, account_id: str, month: plans.Month, now: int
+) -> plans.AccountStanding:
     """Read and judge an account's month by the plan that it has now; `now` in epoch seconds."""
-    days = await account_usage(store, account_id, month.start, month.last_day)
+    days = await plans.account_usage(store, account_id, month.start, month.last_day)
     if terms.self_hosted:
-        unbounded = Allowance(SELF_HOSTED, None, await days_of_account(store, terms, account_id), None)
-        return standing_of(month, days, unbounded, now)
-    held = await held_by(store, terms, account_id)
+        unbounded = plans.Allowance(SELF_HOSTED, None, await plans.days_of_account(store, terms, account_id), None)
+        return plans.standing_of(month, days, unbounded, now)
+    held = await plans.held_by(store, terms, account_id)
     plan = terms.plans[held.plan]
-    return standing_of(month, days, Allowance(held.plan, plan.events, plan.retention_days, plan.price_cents), now)
+    return plans.standing_of(
+        month, days, plans.Allowance(held.plan, plan.events, plan.retention_days, plan.price_cents), now
+    )
 
 
 # Usage and quota on the wire and payments on the wire (R-BILL-02 to R-BILL-09, R-BILL-11, R-BILL-12).
 
-_ADVICE: Mapping[QuotaState, str] = {
+_ADVICE: Mapping[wire.QuotaState, str] = {
     "ok": "Nothing to do: usage is well within the plan.",
     "near": "Tell the account holder that usage is close to the cap of the plan.",
     "over": "Tell the account holder that the cap is used up. The service still accepts events.",
@@ -75,11 +48,11 @@ _PORTAL = "; POST /v1/billing/portal lets you fix it."
 _MOST_TEXT = 255
 
 
-def usage(standing: AccountStanding, upgrade: Upgrade) -> Usage:
+def usage(standing: plans.AccountStanding, upgrade: wire.Upgrade) -> wire.Usage:
     """What an account has used in a month, and how that stands against its plan."""
     total = standing.total
     allowance = standing.allowance
-    return Usage(
+    return wire.Usage(
         period=standing.month.name,
         plan=allowance.plan,
         plan_name=_named(allowance.plan),
@@ -94,17 +67,17 @@ def usage(standing: AccountStanding, upgrade: Upgrade) -> Usage:
     )
 
 
-def history(days: int, today: int, found: Sequence[DayUsage]) -> UsageHistory:
+def history(days: int, today: int, found: Sequence[plans.DayUsage]) -> wire.UsageHistory:
     """The last `days` days up to the one that began at `today`, with those on which nothing came."""
     by_day = {day.day: day for day in found}
     wanted = range(today - (days - 1) * DAY, today + DAY, DAY)
-    snapshots = [_snapshot(by_day.get(day, DayUsage(day, 0, 0, 0))) for day in wanted]
-    return UsageHistory(
+    snapshots = [_snapshot(by_day.get(day, plans.DayUsage(day, 0, 0, 0))) for day in wanted]
+    return wire.UsageHistory(
         days=days, snapshots=snapshots, next_action="Read /v1/usage for the month and the cap of the plan."
     )
 
 
-def shown_notice(standing: AccountStanding) -> BillingNotice | None:
+def shown_notice(standing: plans.AccountStanding) -> wire.BillingNotice | None:
     """What to say beside other answers; None while usage is well within the plan."""
     plan, cap, percent = standing.allowance.plan, standing.allowance.cap, standing.percent
     if cap is None or percent is None or not (standing.current and standing.near):
@@ -113,10 +86,10 @@ def shown_notice(standing: AccountStanding) -> BillingNotice | None:
     said = f"The account has used {used} of the {cap:,} events of its plan this month."
     if standing.over:
         said += " The service accepts more, but the plan no longer covers them."
-    return BillingNotice(
+    return wire.BillingNotice(
         should_notify_human=standing.notify,
         message_for_human=said,
-        client_payload=NoticePayload(
+        client_payload=wire.NoticePayload(
             kind="quota_over" if standing.over else "quota_near",
             period=standing.month.name,
             plan=plan,
@@ -128,16 +101,20 @@ def shown_notice(standing: AccountStanding) -> BillingNotice | None:
     )
 
 
-def upgrade(larger: str | None, *, sold: bool) -> Upgrade:
+def upgrade(larger: str | None, *, sold: bool) -> wire.Upgrade:
     """The next larger plan; `sold` says whether this installation can sell anything. No link of anybody (R-BILL-07)."""
-    return Upgrade(available=sold and larger is not None, recommended_plan=larger, operation=UpgradeOperation())
+    return wire.Upgrade(
+        available=sold and larger is not None, recommended_plan=larger, operation=wire.UpgradeOperation()
+    )
 
 
-def status(user_id: str, standing: AccountStanding, held: Held, offer: Upgrade, *, sold: bool) -> BillingStatus:
+def status(
+    user_id: str, standing: plans.AccountStanding, held: plans.Held, offer: wire.Upgrade, *, sold: bool
+) -> wire.BillingStatus:
     """An account's plan and payment, and how a month stands against it; `sold` as for `upgrade`."""
     due = _DUE + (_PORTAL if sold else ".")
     allowance = standing.allowance
-    return BillingStatus(
+    return wire.BillingStatus(
         user_id=user_id,
         period=standing.month.name,
         plan=allowance.plan,
@@ -145,17 +122,17 @@ def status(user_id: str, standing: AccountStanding, held: Held, offer: Upgrade, 
         price_cents=_given(allowance.price_cents),
         monthly_event_cap=_given(allowance.cap),
         retention_days=allowance.retention_days,
-        billing=BillingState(status=held.status, current_period_end=held.current_period_end),
-        usage=UsageTotal(total_events=standing.total.events, breakdown=_breakdown(standing.total)),
+        billing=wire.BillingState(status=held.status, current_period_end=held.current_period_end),
+        usage=wire.UsageTotal(total_events=standing.total.events, breakdown=_breakdown(standing.total)),
         quota=_quota(standing),
         upgrade=offer,
         next_action=due if held.status == "past_due" else _advice(standing),
     )
 
 
-def checkout(plan: PaidPlan, page: Page) -> CheckoutStarted:
+def checkout(plan: wire.PaidPlan, page: Page) -> wire.CheckoutStarted:
     """Where a person subscribes."""
-    return CheckoutStarted(
+    return wire.CheckoutStarted(
         checkout_url=page.url,
         session_id=page.session_id,
         plan=plan,
@@ -164,16 +141,16 @@ def checkout(plan: PaidPlan, page: Page) -> CheckoutStarted:
     )
 
 
-def portal(page: Page) -> PortalStarted:
+def portal(page: Page) -> wire.PortalStarted:
     """Where a person changes or ends a subscription."""
-    return PortalStarted(
+    return wire.PortalStarted(
         url=page.url, session_id=page.session_id, next_action=("Show the link to the account holder alone.")
     )
 
 
-def notification(body: Mapping[str, Any], user_id: str | None, held: Held | None) -> NotificationTaken:
+def notification(body: Mapping[str, Any], user_id: str | None, held: plans.Held | None) -> wire.NotificationTaken:
     """What became of a notification; one about nobody's plan is `held` by nobody."""
-    return NotificationTaken(
+    return wire.NotificationTaken(
         handled=held is not None,
         event_id=_short(body.get("id")),
         event_type=_short(body.get("type")),
@@ -190,8 +167,8 @@ def _short(value: Any) -> str | None:
     return value if isinstance(value, str) and len(value) <= _MOST_TEXT else None
 
 
-def _breakdown(total: UsageSum) -> Breakdown:
-    return Breakdown(errors=total.errors, analytics=total.analytics, deploys=total.deploys)
+def _breakdown(total: plans.UsageSum) -> wire.Breakdown:
+    return wire.Breakdown(errors=total.errors, analytics=total.analytics, deploys=total.deploys)
 
 
 def _named(plan: str) -> str:
@@ -204,13 +181,13 @@ def _given(value: int | None) -> int | msgspec.UnsetType:
     return msgspec.UNSET if value is None else value
 
 
-def _advice(standing: AccountStanding) -> str:
+def _advice(standing: plans.AccountStanding) -> str:
     return _UNBOUNDED if standing.allowance.cap is None else _ADVICE[standing.state]
 
 
-def _quota(standing: AccountStanding) -> Quota:
+def _quota(standing: plans.AccountStanding) -> wire.Quota:
     used, cap = standing.total.events, standing.allowance.cap
-    return Quota(
+    return wire.Quota(
         state=standing.state,
         locked=standing.locked,
         used=used,
@@ -221,8 +198,8 @@ def _quota(standing: AccountStanding) -> Quota:
     )
 
 
-def _snapshot(day: DayUsage) -> Snapshot:
-    return Snapshot(
+def _snapshot(day: plans.DayUsage) -> wire.Snapshot:
+    return wire.Snapshot(
         date=day.day,
         total_events=day.errors + day.analytics + day.deploys,
         errors=day.errors,
@@ -263,7 +240,7 @@ class Notices:
         self._store = store
         self._terms = terms
         self._accounts = _Recent(self._read, NOTHING, lambda told: len(told.notice))
-        self._payers = _Recent(lambda project_id: account_of(store, project_id), "", len)
+        self._payers = _Recent(lambda project_id: plans.account_of(store, project_id), "", len)
 
     async def of(self, project_id: str | None, user_id: str | None) -> Told:
         """What stands at most 30 s ago of the account that pays for a project, else of a person. Raises nothing.
@@ -277,7 +254,7 @@ class Notices:
 
     async def _read(self, account_id: str) -> Told:
         now = await self._store.now()
-        standing = await standing_in(self._store, self._terms, account_id, month_of(now), now)
+        standing = await standing_in(self._store, self._terms, account_id, plans.month_of(now), now)
         said = shown_notice(standing)
         return Told(b"" if said is None else msgspec.json.encode(said), standing.locked)
 

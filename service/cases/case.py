@@ -13,25 +13,7 @@ from psycopg.errors import UndefinedTable
 
 from projections.cases import AgentRunRow, CaseRow, CaseStatsRow, CommentRow, SuppressionsRow, trust_of
 from projections.runs import ClaimRow, LeaseRow
-from schemas.cases.case import (
-    CASE_ORIGINS,
-    AgentRunRecordedBody,
-    CaseActed,
-    CaseAgentRun,
-    CaseClaim,
-    CaseComment,
-    CaseCommented,
-    CaseGrouping,
-    CaseHint,
-    CaseItem,
-    CaseLatestEvent,
-    CaseRecord,
-    CaseStatus,
-    CaseTrend,
-    CaseWork,
-    MergedCase,
-    TrendBucket,
-)
+from schemas.cases import case as wire
 from service.auth.refusals import refusal
 from service.cases import event, runners
 from service.cases.acting import Acted, RecordedAgentRun, Written
@@ -92,7 +74,7 @@ class CaseEvidence(msgspec.Struct, frozen=True):
     `days` is keyed by the epoch of midnight, and goes by the time of an error (G-193).
     """
 
-    latest: CaseLatestEvent | None = None
+    latest: wire.CaseLatestEvent | None = None
     grouped_by: str | None = None
     days: dict[int, int] = {}
 
@@ -113,7 +95,7 @@ class CaseBundle(msgspec.Struct, frozen=True):
     rules: SuppressionsRow | None
     people: int
     absorbed: CaseAbsorbed
-    merged: list[MergedCase]
+    merged: list[wire.MergedCase]
     comments: list[CommentRow]
     runs: list[AgentRunRow]
     evidence: CaseEvidence = CaseEvidence()
@@ -144,7 +126,7 @@ class CaseBundle(msgspec.Struct, frozen=True):
         return self.claim if lease_live(self.claim.state, self.lease.state, self.now) else None
 
     @property
-    def latest_event(self) -> CaseLatestEvent | None:
+    def latest_event(self) -> wire.CaseLatestEvent | None:
         """The latest error; the sample stands in for it once retention has removed its row, or the provider's is later.
 
         That has its `exception` in `provider_exception`.
@@ -161,28 +143,28 @@ class CaseBundle(msgspec.Struct, frozen=True):
         return dict(sample["exception"])
 
     @property
-    def trend(self) -> list[TrendBucket]:
+    def trend(self) -> list[wire.TrendBucket]:
         """How many errors happened on each of the latest days, oldest first."""
         return _buckets(self.today, self.evidence.days)
 
 
-def _sampled(sample: Mapping[str, Any] | None) -> CaseLatestEvent | None:
+def _sampled(sample: Mapping[str, Any] | None) -> wire.CaseLatestEvent | None:
     """A sample as an error. An old one has the time of its receipt alone."""
     if sample is None:
         return None
     told = {name: value for name, value in sample.items() if name != "exception"}
-    return msgspec.convert({"occurred_at": sample["received_at"], **told}, CaseLatestEvent)
+    return msgspec.convert({"occurred_at": sample["received_at"], **told}, wire.CaseLatestEvent)
 
 
 def _of_both(choose: Callable[[int, int], int], own: int, merged: int | None) -> int:
     return own if merged is None else choose(own, merged)
 
 
-def _buckets(today: int, days: Mapping[int, int]) -> list[TrendBucket]:
-    return [TrendBucket(day, days.get(day, 0)) for day in range(today - (TREND_DAYS - 1) * DAY, today + DAY, DAY)]
+def _buckets(today: int, days: Mapping[int, int]) -> list[wire.TrendBucket]:
+    return [wire.TrendBucket(day, days.get(day, 0)) for day in range(today - (TREND_DAYS - 1) * DAY, today + DAY, DAY)]
 
 
-async def trends(store: EventStore, project_id: str, case_ids: Sequence[str]) -> Mapping[str, CaseTrend]:
+async def trends(store: EventStore, project_id: str, case_ids: Sequence[str]) -> Mapping[str, wire.CaseTrend]:
     """Count the errors of cases a day, by their time. A page of very many cases looks at fewer of each."""
     if not case_ids:
         return {}
@@ -195,7 +177,7 @@ async def trends(store: EventStore, project_id: str, case_ids: Sequence[str]) ->
     for case_id, day, events in rows:
         days[case_id][day] = events
     return {
-        case_id: CaseTrend(bucket_seconds=DAY, counted_to=most, buckets=_buckets(today, counted))
+        case_id: wire.CaseTrend(bucket_seconds=DAY, counted_to=most, buckets=_buckets(today, counted))
         for case_id, counted in days.items()
     }
 
@@ -302,14 +284,14 @@ _LOOKED_AT = {
 }
 
 
-def status_of(status: str) -> CaseStatus:
+def status_of(status: str) -> wire.CaseStatus:
     """A status as clients know it."""
-    return cast("CaseStatus", _SHOWN_AS.get(status, status))
+    return cast("wire.CaseStatus", _SHOWN_AS.get(status, status))
 
 
-def item(project_id: str, case: ListedCase, trend: CaseTrend | None = None) -> CaseItem:
+def item(project_id: str, case: ListedCase, trend: wire.CaseTrend | None = None) -> wire.CaseItem:
     """A case in the list, on request with its recent frequency."""
-    return CaseItem(
+    return wire.CaseItem(
         id=case.id,
         case_id=case.id,
         project_id=project_id,
@@ -336,19 +318,19 @@ def item(project_id: str, case: ListedCase, trend: CaseTrend | None = None) -> C
     )
 
 
-def hints(bundle: CaseBundle) -> list[CaseHint]:
+def hints(bundle: CaseBundle) -> list[wire.CaseHint]:
     """Collect what every matching `prompt_hint` rule says (R-CASE-12, G-053)."""
     return [
-        CaseHint(suppression_id=rule.id, hint_text=rule.hint_text or "")
+        wire.CaseHint(suppression_id=rule.id, hint_text=rule.hint_text or "")
         for rule in (bundle.rules.rules if bundle.rules else ())
         if rule.action == Action.PROMPT_HINT.value and matches(rule.fingerprint_pattern, bundle.case.fingerprint)
     ]
 
 
-def record(bundle: CaseBundle, work: CaseWork) -> CaseRecord:
+def record(bundle: CaseBundle, work: wire.CaseWork) -> wire.CaseRecord:
     """A case in full; `work` says what automation makes of it."""
     row, stats, held, latest, total = bundle.case, bundle.stats, bundle.held, _latest(bundle), bundle.total
-    shown = CaseRecord(
+    shown = wire.CaseRecord(
         id=row.id,
         case_id=row.id,
         project_id=row.project_id,
@@ -378,27 +360,27 @@ def record(bundle: CaseBundle, work: CaseWork) -> CaseRecord:
         latest_event=latest,
         hints=hints(bundle),
         agent_runs=[
-            CaseAgentRun(run.id, cast("Any", run.status), run.summary_md, run.pr_url, run.recorded_at)
+            wire.CaseAgentRun(run.id, cast("Any", run.status), run.summary_md, run.pr_url, run.recorded_at)
             for run in bundle.runs
         ],
-        claim=None if held is None else CaseClaim(held.id, held.automation_id, held.lease_expires_at),
+        claim=None if held is None else wire.CaseClaim(held.id, held.automation_id, held.lease_expires_at),
         work=work,
         resolved_at=row.resolved_at,
         assignee=row.assignee,
-        comments=[CaseComment(note.id, note.user_id, note.text, note.commented_at) for note in bundle.comments],
+        comments=[wire.CaseComment(note.id, note.user_id, note.text, note.commented_at) for note in bundle.comments],
         merged=bundle.merged,
         grouping=_grouping(bundle),
-        trend=CaseTrend(bucket_seconds=DAY, counted_to=TREND_COUNTED, buckets=bundle.trend),
+        trend=wire.CaseTrend(bucket_seconds=DAY, counted_to=TREND_COUNTED, buckets=bundle.trend),
         source=stats.source,
         next_action=_NEXT[row.status],
-        origins=CASE_ORIGINS,
+        origins=wire.CASE_ORIGINS,
     )
     if not bundle.for_runner:
         return shown
     return runners.record(shown, None if bundle.provider_exception is not None else bundle.latest_stored)
 
 
-def _latest(bundle: CaseBundle) -> CaseLatestEvent | None:
+def _latest(bundle: CaseBundle) -> wire.CaseLatestEvent | None:
     """Show the latest error, and to members all that is stored of it."""
     told, stored = bundle.latest_event, bundle.latest_stored
     if told is not None and (exception := bundle.provider_exception) is not None:
@@ -406,12 +388,12 @@ def _latest(bundle: CaseBundle) -> CaseLatestEvent | None:
     return told if told is None or stored is None or bundle.for_runner else event.latest(told, stored)
 
 
-def _grouping(bundle: CaseBundle) -> CaseGrouping:
+def _grouping(bundle: CaseBundle) -> wire.CaseGrouping:
     """Say why errors are in this case, as far as the latest one that is kept tells."""
     row = bundle.case
     if is_overflow(row.fingerprint):
         reason = "New errors of one hour beyond the limit of new cases."
-        return CaseGrouping(version=0, evidence=[], reason=reason)
+        return wire.CaseGrouping(version=0, evidence=[], reason=reason)
     grouped_by = bundle.evidence.grouped_by
     looked_at = grouped_by.partition(":")[2].split("+") if grouped_by else ["message"]
     alike = " and ".join(_LOOKED_AT[part] for part in looked_at if part in _LOOKED_AT)
@@ -425,7 +407,7 @@ def _grouping(bundle: CaseBundle) -> CaseGrouping:
         reason += " No source map was ready in time, so the error counts as it was sent."
     if bundle.merged:
         reason += " Those of the cases under merged were added by a member."
-    return CaseGrouping(version=row.grouping_version, evidence=cast("Any", looked_at), reason=reason)
+    return wire.CaseGrouping(version=row.grouping_version, evidence=cast("Any", looked_at), reason=reason)
 
 
 _AFTER = {
@@ -437,10 +419,10 @@ _AFTER = {
 }
 
 
-def acted(done: Acted) -> CaseActed:
+def acted(done: Acted) -> wire.CaseActed:
     """Show what a member's deed has made of a case."""
     state, status = done.state, done.state.status.value
-    return CaseActed(
+    return wire.CaseActed(
         case_id=done.case_id,
         project_id=done.project_id,
         status=status_of(status),
@@ -452,9 +434,9 @@ def acted(done: Acted) -> CaseActed:
     )
 
 
-def commented(written: Written) -> CaseCommented:
+def commented(written: Written) -> wire.CaseCommented:
     """Show a comment that was just written."""
-    return CaseCommented(
+    return wire.CaseCommented(
         id=written.id,
         case_id=written.case_id,
         project_id=written.project_id,
@@ -474,10 +456,10 @@ _AFTER_RUN = {
 }
 
 
-def agent_run(recorded: RecordedAgentRun) -> AgentRunRecordedBody:
+def agent_run(recorded: RecordedAgentRun) -> wire.AgentRunRecordedBody:
     """Show the record of an agent's run that was just made."""
     outcome, summary_md, pr_url = recorded.report
-    return AgentRunRecordedBody(
+    return wire.AgentRunRecordedBody(
         id=recorded.id,
         case_id=recorded.case_id,
         project_id=recorded.project_id,

@@ -11,14 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from projections.cases import SUPPRESSIONS, SuppressionRule
-from schemas.cases.suppression import (
-    PreviewWindow,
-    Suppression,
-    SuppressionCreated,
-    SuppressionList,
-    SuppressionPreview,
-    SuppressionRemoved,
-)
+from schemas.cases import suppression as wire
 from service.auth.authority import carry_out
 from service.auth.refusals import refusal
 from service.eventstore.connect.facts import DAY
@@ -326,27 +319,27 @@ _NEXT = {
 }
 
 
-def listed(project_id: str, rules: Sequence[SuppressionRule]) -> SuppressionList:
+def listed(project_id: str, rules: Sequence[SuppressionRule]) -> wire.SuppressionList:
     """Show all rules of a project."""
-    shown = [Suppression(**_members(rule)) for rule in rules]
+    shown = [wire.Suppression(**_members(rule)) for rule in rules]
     following = (
         "Delete a rule with DELETE on its id." if shown else "Try a pattern with the preview before making a rule."
     )
-    return SuppressionList(project_id, shown, len(shown), following)
+    return wire.SuppressionList(project_id, shown, len(shown), following)
 
 
-def created(project_id: str, rule: SuppressionRule) -> SuppressionCreated:
+def created(project_id: str, rule: SuppressionRule) -> wire.SuppressionCreated:
     """Show a rule that was just made."""
-    return SuppressionCreated(**_members(rule), project_id=project_id, next_action=_NEXT[rule.action])
+    return wire.SuppressionCreated(**_members(rule), project_id=project_id, next_action=_NEXT[rule.action])
 
 
-def removed(project_id: str, suppression_id: str) -> SuppressionRemoved:
+def removed(project_id: str, suppression_id: str) -> wire.SuppressionRemoved:
     """Show that a rule is no more."""
     following = "Reopen the cases it closed or ignored if they matter again."
-    return SuppressionRemoved(id=suppression_id, project_id=project_id, next_action=following)
+    return wire.SuppressionRemoved(id=suppression_id, project_id=project_id, next_action=following)
 
 
-def previewed(project_id: str, pattern: str, preview: Preview) -> SuppressionPreview:
+def previewed(project_id: str, pattern: str, preview: Preview) -> wire.SuppressionPreview:
     """Show what a pattern would have met."""
     complete = preview.compared_from is None
     if complete and not preview.cases:
@@ -355,13 +348,13 @@ def previewed(project_id: str, pattern: str, preview: Preview) -> SuppressionPre
         following = "Create the rule if these are the cases you mean."
     else:
         following = "Create the rule if these are the cases you mean. Incomplete counts are lower bounds."
-    return SuppressionPreview(
+    return wire.SuppressionPreview(
         project_id=project_id,
         fingerprint_pattern=pattern,
         cases=preview.cases,
         complete=complete,
         compared_from=preview.compared_from,
-        windows=[PreviewWindow(*window) for window in preview.windows],
+        windows=[wire.PreviewWindow(*window) for window in preview.windows],
         next_action=following,
     )
 

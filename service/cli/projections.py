@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.shared.common import (
-    as_owner,
-    connection,
-    database,
-    json_option,
-    looking,
-    print_json,
-    progress,
-    say,
-    show,
-)
+from service.cli.shared import common
 from service.sql import load_query
 
 if TYPE_CHECKING:
@@ -41,7 +31,7 @@ def projections() -> None:
 
 
 @projections.command("list")
-@json_option
+@common.json_option
 def list_(as_json: bool) -> None:
     """List the read models and their streams."""
     from service.registry import read_models
@@ -50,17 +40,17 @@ def list_(as_json: bool) -> None:
         {"projection": name, "streams": " ".join(found.kinds), "columns": len(found.columns)}
         for name, found in read_models().items()
     ]
-    show(rows, ("projection", "streams", "columns"), as_json=as_json)
+    common.show(rows, ("projection", "streams", "columns"), as_json=as_json)
 
 
 @projections.command()
-@json_option
+@common.json_option
 def status(as_json: bool) -> None:
     """Show row counts, an unfinished rebuild, and the lag of the log's readers."""
     from service.history.audit import count_rows
     from service.registry import read_models
 
-    with connection() as opened:
+    with common.connection() as opened:
         unfinished: dict[str, int] = dict(opened.execute(_REBUILDS).fetchall())
         rows: list[dict[str, Any]] = [
             {"name": name, "rows": count_rows(opened, name), "behind": 0, "rebuild": unfinished.get(name)}
@@ -71,36 +61,36 @@ def status(as_json: bool) -> None:
             {"name": f"reader {name}", "rows": None, "behind": behind, "rebuild": None}
             for name, behind in opened.execute(_BEHIND).fetchall()
         ]
-    show(rows, ("name", "rows", "behind", "rebuild"), as_json=as_json)
+    common.show(rows, ("name", "rows", "behind", "rebuild"), as_json=as_json)
 
 
 @projections.command()
 @click.argument("names", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Rebuild every read model.")
-@json_option
+@common.json_option
 def rebuild(names: tuple[str, ...], every: bool, as_json: bool) -> None:
     """Rebuild NAMES from the history while the service runs, and record a receipt. Resumes after a kill."""
     models = _read_models()
     chosen = [models[name] for name in _named(models, names, every=every)]
     receipts: list[ProjectionRebuilt] = []
-    with database() as settings:
+    with common.database() as settings:
         from service.history.rebuild import rebuild as fold
 
         for found in chosen:
-            with progress(found.name) as report:
-                receipts.append(fold(as_owner(settings).database_url, found, report))
+            with common.progress(found.name) as report:
+                receipts.append(fold(common.as_owner(settings).database_url, found, report))
         asyncio.run(_record(settings, receipts))
     if as_json:
-        print_json(receipts)
+        common.print_json(receipts)
         return
     for receipt in receipts:
         same = "unchanged" if receipt.old_digest == receipt.new_digest else "CHANGED"
-        say(f"{receipt.projection}: {receipt.rows} rows from {receipt.events} events, {same}")
+        common.say(f"{receipt.projection}: {receipt.rows} rows from {receipt.events} events, {same}")
 
 
 @projections.command()
 @click.argument("names", nargs=-1)
-@json_option
+@common.json_option
 def verify(names: tuple[str, ...], as_json: bool) -> None:
     """Compare NAMES with their sources, row by row. Default: everything.
 
@@ -109,7 +99,7 @@ def verify(names: tuple[str, ...], as_json: bool) -> None:
     """
     from service.ingest.kept import COUNTERS, check_counters
 
-    with looking(), connection() as opened:
+    with common.looking(), common.connection() as opened:
         checks: dict[str, Callable[[Report], Iterator[Difference]]] = {
             name: partial(_check_read_model, opened, name) for name in _read_models()
         }
@@ -118,12 +108,12 @@ def verify(names: tuple[str, ...], as_json: bool) -> None:
         chosen = _named(checks, names, every=not names, what="read model or counter")
         rows: list[dict[str, Any]] = []
         for name in chosen:
-            with progress(f"Rows of {name}") as report:
+            with common.progress(f"Rows of {name}") as report:
                 rows += [{"projection": name, **difference._asdict()} for difference in checks[name](report)]
     empty = f"All {len(chosen)} tables (read models, snapshots, counters) show what happened."
     if names:
         empty = f"{', '.join(chosen)}: as it happened."
-    show(rows, ("projection", "what", "project_id", "id"), as_json=as_json, empty=empty)
+    common.show(rows, ("projection", "what", "project_id", "id"), as_json=as_json, empty=empty)
     if rows:
         raise SystemExit(1)
 

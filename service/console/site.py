@@ -14,20 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 from service.auth.refusals import InvalidPayload, NotFound, Unauthenticated
 from service.console import pages
 from service.console.kit import page
-from service.console.kit.page import (
-    COMMANDS,
-    Answerer,
-    Download,
-    Fields,
-    Form,
-    FormProblem,
-    Page,
-    Redirect,
-    View,
-    first,
-    read_form,
-    sections,
-)
+from service.console.kit import page as kit
 from service.console.kit.rendering import DONE, load, render
 from service.console.kit.texts import HERE, TooMuchHere
 from service.console.kit.visit import FRAMELESS, HEADERS, ReadRefused, Said, Visit, way_to
@@ -45,16 +32,16 @@ LITTLE = 48 * 1024
 
 
 @cache
-def _pages() -> Sequence[Page]:
+def _pages() -> Sequence[kit.Page]:
     return _in_order(one for module in modules(pages) for one in getattr(module, "PAGES", ()))
 
 
 @cache
-def _forms() -> Sequence[Form]:
-    return _in_order((*COMMANDS, *(one for module in modules(pages) for one in getattr(module, "FORMS", ()))))
+def _forms() -> Sequence[kit.Form]:
+    return _in_order((*kit.COMMANDS, *(one for module in modules(pages) for one in getattr(module, "FORMS", ()))))
 
 
-def _in_order(found: Iterable[Answerer[Any]]) -> list[Any]:
+def _in_order(found: Iterable[kit.Answerer[Any]]) -> list[Any]:
     """Put literal addresses before those with values in the same place."""
     return sorted(found, key=lambda one: [(part.startswith("{"), part) for part in one.address.split("/")])
 
@@ -69,26 +56,26 @@ async def show(call: Call[Any, Any], place: str) -> Outcome:
     """Answer with a page. Raises NotFound for a place without one."""
     visit, one = _visit(call, place, _pages())
     made = await _view(visit, one)
-    return _file(made) if isinstance(made, Download) else await _answer(visit, one, made)
+    return _file(made) if isinstance(made, kit.Download) else await _answer(visit, one, made)
 
 
 async def send(call: Call[bytes, Any], place: str) -> Outcome:
     """Answer a form, with another page or with the way to one. Raises NotFound and InvalidPayload."""
     visit, one = _visit(call, place, _forms())
-    fields = read_form(call)
+    fields = kit.read_form(call)
     visit.entered = {name: values[0] for name, values in fields.items()}
-    if not hmac.compare_digest(first(fields, "_csrf").encode(), visit.csrf.encode()):
-        return await again(visit, fields, FormProblem.of_form())
+    if not hmac.compare_digest(kit.first(fields, "_csrf").encode(), visit.csrf.encode()):
+        return await again(visit, fields, kit.FormProblem.of_form())
     try:
         made = await one.answer(visit, fields)
-    except FormProblem as problem:
+    except kit.FormProblem as problem:
         return await again(visit, fields, problem)
     except ReadRefused as refused:
         return _refused(visit, refused.said)
     except Rejection as rejection:
         found = failure_of(rejection)
-        return await again(visit, fields, FormProblem(found.status, found._asdict()))
-    if isinstance(made, View):
+        return await again(visit, fields, kit.FormProblem(found.status, found._asdict()))
+    if isinstance(made, kit.View):
         return await _answer(visit, one, made)
     return _lead(made)
 
@@ -98,22 +85,22 @@ async def follow(call: Call[Any, Any]) -> Streamed:
     return await page.follow(call, Visit(call, "follow", {}, _query(call.scope["query_string"])))
 
 
-async def again(visit: Visit, fields: Fields, problem: FormProblem) -> Outcome:
+async def again(visit: Visit, fields: kit.Fields, problem: kit.FormProblem) -> Outcome:
     """The page of a form again, with the problem and with the values entered."""
     if problem.status == HTTPStatus.UNAUTHORIZED:
-        return _lead(Redirect("enter"))
-    place, _, query = first(fields, "_back").partition("?")
+        return _lead(kit.Redirect("enter"))
+    place, _, query = kit.first(fields, "_back").partition("?")
     back, one = _visit(visit.call, place, _pages(), query.encode())
     back.entered = visit.entered
     view = await _view(back, one)
-    if isinstance(view, Download):
+    if isinstance(view, kit.Download):
         raise NotFound
     return await _answer(back, one, view, problem)
 
 
 def _visit(
-    call: Call[Any, Any], place: str, among: Sequence[Answerer[Any]], query: bytes | None = None
-) -> tuple[Visit, Answerer[Any]]:
+    call: Call[Any, Any], place: str, among: Sequence[kit.Answerer[Any]], query: bytes | None = None
+) -> tuple[Visit, kit.Answerer[Any]]:
     for one in among:
         values = one.match(place)
         if values is not None:
@@ -130,17 +117,19 @@ def _query(text: bytes) -> Mapping[str, str]:
     return dict(reversed(pairs))
 
 
-async def _view(visit: Visit, one: Page) -> View | Download:
+async def _view(visit: Visit, one: kit.Page) -> kit.View | kit.Download:
     try:
         return await one.answer(visit)
     except ReadRefused as refused:
         if refused.said.status == HTTPStatus.UNAUTHORIZED:
             raise Unauthenticated from None  # The session ended between two reads.
         facts = {"error": refused.said.error}
-        return View("kit/refused.html", "Not to be shown", facts, status=refused.said.status)
+        return kit.View("kit/refused.html", "Not to be shown", facts, status=refused.said.status)
 
 
-async def _answer(visit: Visit, one: Answerer[Any], view: View, problem: FormProblem | None = None) -> Outcome:
+async def _answer(
+    visit: Visit, one: kit.Answerer[Any], view: kit.View, problem: kit.FormProblem | None = None
+) -> Outcome:
     project = None
     if view.project_id is not None:
         project = await visit.try_read("get_setup", project_id=view.project_id)
@@ -151,7 +140,7 @@ async def _answer(visit: Visit, one: Answerer[Any], view: View, problem: FormPro
         "view": replace(view, facts={}),
         "project": project,
         "may": may,
-        "sections": sections(view.project_id, one.section, may),
+        "sections": kit.sections(view.project_id, one.section, may),
         "problem": None if problem is None else problem.shown,
         "changed": problem.changed(visit.entered, view.state) if problem else (),
         "done": _done(visit),
@@ -173,7 +162,7 @@ async def _rendered(visit: Visit, template: str, facts: Mapping[str, Any]) -> by
     return await visit.call.offload(render, template, facts, zone)
 
 
-def _file(made: Download) -> Outcome:
+def _file(made: kit.Download) -> Outcome:
     """A file that a browser keeps and never shows."""
     named = f'attachment; filename="{made.name}"'
     headers = {**HEADERS, "content-type": "application/octet-stream", "content-disposition": named}
@@ -200,7 +189,7 @@ def _refused(visit: Visit, said: Said) -> Outcome:
     return Outcome(said.status, render("kit/failure.html", facts), HEADERS)
 
 
-def _lead(to: Redirect) -> Outcome:
+def _lead(to: kit.Redirect) -> Outcome:
     address = way_to(to.place)
     if to.done:
         address += f"{'&' if '?' in address else '?'}{urlencode({'done': to.done})}"

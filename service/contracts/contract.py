@@ -22,21 +22,7 @@ from projections.credentials import CREDENTIALS as CREDENTIAL_PROJECTION
 from projections.credentials import CredentialRow
 from projections.onboarding import SIGNAL_MAPS, SignalMapRow
 from projections.projects import PROJECT_SETTINGS, SettingsRow
-from schemas.contracts.contract import (
-    MAX_ERRORS,
-    AutomationContract,
-    AutomationGap,
-    ContractAutomation,
-    ContractProblem,
-    ContractValidation,
-    DisabledContract,
-    EnableAnswer,
-    EnableReceipt,
-    FenceEvent,
-    PauseAnswer,
-    Readiness,
-    StartedEffect,
-)
+from schemas.contracts import contract as wire
 from schemas.contracts.playbook import Playbook, PlaybookEndpoints, PlaybookRef, RelatedOperation
 from service.analytics.connection import current_connection
 from service.auth.authority import carry_out
@@ -47,18 +33,8 @@ from service.fairness.turns import CommandNotDone, ReadNotDone
 from service.history.as_of import RowSource
 from service.history.audit import Report, unreported
 from service.sql import load_query
-from statemachines.contracts import contract, stop
+from statemachines.contracts import contract, documents, stop
 from statemachines.contracts.contract import ContractNotFound, EnableWish, KeptReceipt, Status
-from statemachines.contracts.documents import (
-    WORKFLOW,
-    Checked,
-    Document,
-    Facts,
-    SavedAutomation,
-    events_of,
-    find_gaps,
-    make_document,
-)
 from statemachines.contracts.playbook import Template, template_hash, versions_of
 from statemachines.contracts.stop import InstallationStop
 from statemachines.credentials import CI, RUNNER
@@ -89,7 +65,7 @@ class ProjectEvidence(NamedTuple):
     connection: ConnectionRow | None
     look: ProviderLookRow | None
 
-    def facts(self, now: int) -> Facts:
+    def facts(self, now: int) -> documents.Facts:
         """The facts at a time in epoch seconds."""
         return _judge(self, now)
 
@@ -103,7 +79,7 @@ class ProjectEvidence(NamedTuple):
         found.append(Lookup(PROJECT_SETTINGS, *_settings_of(self.project_id)))
         return [*found, Lookup(SIGNAL_MAPS, *_map_of(self.project_id))]
 
-    def facts_under_locks(self, unit: Unit) -> Facts:
+    def facts_under_locks(self, unit: Unit) -> documents.Facts:
         """The facts as the rows stand inside a command."""
         rows = [unit.row(CREDENTIALS, self.project_id, row.id) for row in self.credentials]
         now_there = self._replace(
@@ -116,11 +92,13 @@ class ProjectEvidence(NamedTuple):
         return now_there.facts(unit.now)
 
 
-async def gather(store: EventStore, project_id: str, automations: Iterable[SavedAutomation]) -> ProjectEvidence:
+async def gather(
+    store: EventStore, project_id: str, automations: Iterable[documents.SavedAutomation]
+) -> ProjectEvidence:
     """Read the facts for the readiness of these automations."""
     chosen = list(automations)
     ids = [automation.automation_id for automation in chosen]
-    names = sorted({event for automation in chosen for event in events_of(automation)})
+    names = sorted({event for automation in chosen for event in documents.events_of(automation)})
     return ProjectEvidence(
         project_id=project_id,
         signal_map=await store.get(SIGNAL_MAPS, *_map_of(project_id)),
@@ -140,12 +118,12 @@ def _settings_of(project_id: str) -> tuple[str, str]:
     return settings.stream(project_id).name
 
 
-def _judge(evidence: ProjectEvidence, now: int) -> Facts:
+def _judge(evidence: ProjectEvidence, now: int) -> documents.Facts:
     signal_map = evidence.signal_map
     receipt = None if signal_map is None else signal_map.receipt
     proven = () if receipt is None else receipt.analytics
     live = [row for row in evidence.credentials if row.active(now)]
-    return Facts(
+    return documents.Facts(
         proven_by=None if signal_map is None or receipt is None else signal_map.evidence_source,
         required_evidence=None if evidence.settings is None else evidence.settings.required_evidence_source,
         provider_stale=_is_stale(evidence, now),
@@ -185,11 +163,11 @@ class Enabled(NamedTuple):
     """The contract as it stands, the receipt of the enable, and whether that had been carried out before."""
 
     row: AutomationContractRow
-    receipt: EnableReceipt
+    receipt: wire.EnableReceipt
     replay: bool
 
 
-def save(project_id: str, document: Document, *, if_match: str | None, saved_by: str) -> Intent[Saved]:
+def save(project_id: str, document: documents.Document, *, if_match: str | None, saved_by: str) -> Intent[Saved]:
     """Save a contract with everything off, the first or in place of the current one (R-AUT-02 to R-AUT-04).
 
     `saved_by` is a user id. Refused as decide_save refuses.
@@ -231,7 +209,7 @@ async def enable(store: EventStore, project_id: str, wish: EnableWish, *, enable
     return Intent([stream], decide, reads=[stopped], lookups=evidence.lookups, gates=[stop.GATE])
 
 
-def enabled_before(unit: Unit, project_id: str, wish: EnableWish, answered: EnableReceipt) -> Enabled:
+def enabled_before(unit: Unit, project_id: str, wish: EnableWish, answered: wire.EnableReceipt) -> Enabled:
     """Answer an enable that was carried out before: its receipt, and the contract as it stands now."""
     kept = kept_receipt(unit, project_id, wish)
     return Enabled(_row(unit, project_id), answered if kept is None else kept.receipt, replay=True)
@@ -395,8 +373,8 @@ class Examined(NamedTuple):
     """An input held against the server's own rendering, and what its automations still need."""
 
     entries: list[Any]
-    checked: Checked
-    gaps: list[AutomationGap]
+    checked: documents.Checked
+    gaps: list[wire.AutomationGap]
 
     @property
     def valid(self) -> bool:
@@ -414,17 +392,17 @@ async def find_contract(rows: RowSource, project_id: str) -> AutomationContractR
     return row
 
 
-async def examine(store: EventStore, project_id: str, entries: list[Any], checked: Checked) -> Examined:
+async def examine(store: EventStore, project_id: str, entries: list[Any], checked: documents.Checked) -> Examined:
     """Find everything that an enable of checked entries would miss, beside what a save would refuse (R-AUT-01)."""
     evidence = await gather(store, project_id, checked.automations)
     facts = evidence.facts(await store.now())
     gaps = [
-        AutomationGap(automation.automation_id, gap.code, gap.message)
+        wire.AutomationGap(automation.automation_id, gap.code, gap.message)
         for automation in checked.automations
-        for gap in find_gaps(automation, facts)
+        for gap in documents.find_gaps(automation, facts)
     ]
     gaps += [
-        AutomationGap(automation_id, WORKFLOW, "The workflow is not the one that this playbook enables.")
+        wire.AutomationGap(automation_id, documents.WORKFLOW, "The workflow is not the one that this playbook enables.")
         for automation_id in checked.other_workflows
     ]
     return Examined(entries, checked, gaps)
@@ -442,9 +420,9 @@ _NEXT = {
 }
 
 
-def shown_contract(row: AutomationContractRow) -> AutomationContract:
+def shown_contract(row: AutomationContractRow) -> wire.AutomationContract:
     """The artifact as clients see it."""
-    return AutomationContract(
+    return wire.AutomationContract(
         contract_id=row.id,
         project_id=row.project_id,
         revision=row.state_revision,
@@ -462,28 +440,28 @@ def shown_contract(row: AutomationContractRow) -> AutomationContract:
     )
 
 
-def disabled(row: AutomationContractRow) -> DisabledContract:
+def disabled(row: AutomationContractRow) -> wire.DisabledContract:
     """The artifact after a disable; the caller fills in the effects started before."""
     shown = shown_contract(row)
-    return DisabledContract(**{name: getattr(shown, name) for name in shown.__struct_fields__}, fence=_fence(row))
+    return wire.DisabledContract(**{name: getattr(shown, name) for name in shown.__struct_fields__}, fence=_fence(row))
 
 
-def _fence(row: AutomationContractRow) -> FenceEvent:
+def _fence(row: AutomationContractRow) -> wire.FenceEvent:
     """The contract's last event. The stop holds from it on."""
-    return FenceEvent(stream_id=row.id, revision=row.revision)
+    return wire.FenceEvent(stream_id=row.id, revision=row.revision)
 
 
-def effects(found: Iterable[Sequence[Any]]) -> list[StartedEffect]:
+def effects(found: Iterable[Sequence[Any]]) -> list[wire.StartedEffect]:
     """Effects that had begun, as the sweep reads them."""
     return [
-        StartedEffect(kind, automation_id, run_id, grant_id, status, at)
+        wire.StartedEffect(kind, automation_id, run_id, grant_id, status, at)
         for _, automation_id, run_id, grant_id, kind, status, at in found
     ]
 
 
-def _automation(row: AutomationRow) -> ContractAutomation:
+def _automation(row: AutomationRow) -> wire.ContractAutomation:
     saved = row.saved
-    return ContractAutomation(
+    return wire.ContractAutomation(
         # Ids of published playbooks only: nothing else is ever saved.
         playbook=msgspec.convert(
             {"id": saved.playbook_id, "version": saved.playbook_version, "template_hash": saved.template_hash},
@@ -501,28 +479,28 @@ def _automation(row: AutomationRow) -> ContractAutomation:
     )
 
 
-def validation(project_id: str, examined: Examined) -> ContractValidation:
+def validation(project_id: str, examined: Examined) -> wire.ContractValidation:
     """What a save would refuse and an enable would miss."""
     valid = examined.valid
     if valid:
         next_action = "An owner can save this input with PUT. It stays disabled until an owner enables it."
     else:
         next_action = "Correct the errors by their paths, or render the playbook again and use its entry unchanged."
-    return ContractValidation(
+    return wire.ContractValidation(
         valid=valid,
         project_id=project_id,
-        errors=[ContractProblem(*problem) for problem in examined.checked.errors[:MAX_ERRORS]],
-        readiness=Readiness(ready=valid and not examined.gaps, gaps=examined.gaps),
-        contract_sha256=make_document(examined.entries, examined.checked).contract_sha256 if valid else None,
+        errors=[wire.ContractProblem(*problem) for problem in examined.checked.errors[: wire.MAX_ERRORS]],
+        readiness=wire.Readiness(ready=valid and not examined.gaps, gaps=examined.gaps),
+        contract_sha256=documents.make_document(examined.entries, examined.checked).contract_sha256 if valid else None,
         next_action=next_action,
     )
 
 
-def enabled(result: Enabled) -> EnableAnswer:
+def enabled(result: Enabled) -> wire.EnableAnswer:
     """The receipt of an enable beside the contract as it stands."""
     shown = shown_contract(result.row)
     still = shown.etag == result.receipt.etag
-    return EnableAnswer(
+    return wire.EnableAnswer(
         enable_receipt=result.receipt,
         contract=shown,
         idempotent_replay=result.replay,
@@ -534,11 +512,11 @@ def enabled(result: Enabled) -> EnableAnswer:
     )
 
 
-def paused(row: AutomationContractRow) -> PauseAnswer:
+def paused(row: AutomationContractRow) -> wire.PauseAnswer:
     """The contract after a pause."""
     shown = shown_contract(row)
     assert shown.paused_at is not None, "a paused contract says since when"
-    return PauseAnswer(contract=shown, paused_at=shown.paused_at, fence=_fence(row), next_action=shown.next_action)
+    return wire.PauseAnswer(contract=shown, paused_at=shown.paused_at, fence=_fence(row), next_action=shown.next_action)
 
 
 @cache

@@ -17,16 +17,7 @@ from msgspec.structs import asdict, replace
 
 from projections.accounts import AUDITORS, MEMBERSHIPS, OWNERSHIPS, PEOPLE, AuditorRow, MembershipRow
 from projections.deletion import DELETIONS, INVENTORY, DeletionRow
-from schemas.deletion import (
-    AccountDeleted,
-    AccountDeleting,
-    AutomationDeletionManifest,
-    CascadedCounts,
-    DeletionProgress,
-    FollowUpOutside,
-    ProjectDeleted,
-    ProjectDeleting,
-)
+from schemas import deletion as wire
 from service.accounts.person import other_memberships
 from service.eventstore.connect.facts import NOW_SECONDS
 from service.eventstore.declare.commands import Intent, Lookup, Unit
@@ -35,17 +26,8 @@ from service.sql import load_query
 from statemachines.accounts import membership as memberships
 from statemachines.accounts import person as people
 from statemachines.accounts.membership import Role
+from statemachines.deletion import removal
 from statemachines.deletion import removal as deletions
-from statemachines.deletion.removal import (
-    KEPT_SECONDS,
-    AskForDeletion,
-    Cascaded,
-    ExternalFollowUp,
-    Manifest,
-    PurgingBegan,
-    make_manifest,
-    sum_manifests,
-)
 from statemachines.kernel.machine import Moved, Stream
 from statemachines.projects import project as projects
 from statemachines.projects.project import ProjectNotFound
@@ -56,7 +38,7 @@ Member = tuple[str, str]
 """A membership by its id and its person's: who else could own a project, as read before the gate."""
 
 
-def fence_project(wish: AskForDeletion, deletion_id: str, others: Sequence[Member] = ()) -> Intent[DeletionRow]:
+def fence_project(wish: removal.AskForDeletion, deletion_id: str, others: Sequence[Member] = ()) -> Intent[DeletionRow]:
     """Accept the deletion of a project, with the manifest of what there is (R-DEL-02, R-DEL-04).
 
     With `others` it goes because the account of its last owner does. A repeat of the request records nothing. Raises
@@ -76,7 +58,7 @@ def fence_project(wish: AskForDeletion, deletion_id: str, others: Sequence[Membe
     return Intent([project, deletion], decide, lookups=_lookups(wish, others), fence=wish.scope_id)
 
 
-def fence_account(wish: AskForDeletion, deletion_id: str, owned: Sequence[str]) -> Intent[DeletionRow]:
+def fence_account(wish: removal.AskForDeletion, deletion_id: str, owned: Sequence[str]) -> Intent[DeletionRow]:
     """Accept the deletion of an account; its projects follow one by one.
 
     It holds the gates of the projects that the person owns, the `owned` as read before: one that no other active owner
@@ -117,7 +99,7 @@ def leave_project(project_id: str, user_id: str, others: Sequence[Member]) -> In
     return Intent([membership], decide, lookups=_of(project_id, others), fence=project_id)
 
 
-def begin_purging_project(row: DeletionRow, follow_ups: Sequence[ExternalFollowUp]) -> Intent[None]:
+def begin_purging_project(row: DeletionRow, follow_ups: Sequence[removal.ExternalFollowUp]) -> Intent[None]:
     """Let the rows of a project go: from here on it is not there for anybody, and its payloads may be erased.
 
     The project's own stream ends in the same unit, before its history does.
@@ -125,7 +107,7 @@ def begin_purging_project(row: DeletionRow, follow_ups: Sequence[ExternalFollowU
     project, deletion = projects.stream(row.scope_id), deletions.stream(row.id)
 
     def decide(unit: Unit) -> None:
-        event = PurgingBegan(row.scope_id, row.manifest, row.cascaded, list(follow_ups), unit.now)
+        event = removal.PurgingBegan(row.scope_id, row.manifest, row.cascaded, list(follow_ups), unit.now)
         events = deletions.decide_begin_purging(unit.state(deletion), event)
         if events:
             unit.append(project, projects.decide_purge(unit.state(project), unit.now))
@@ -135,20 +117,20 @@ def begin_purging_project(row: DeletionRow, follow_ups: Sequence[ExternalFollowU
 
 
 def begin_purging_account(
-    row: DeletionRow, taken: Sequence[DeletionRow], follow_ups: Sequence[ExternalFollowUp]
+    row: DeletionRow, taken: Sequence[DeletionRow], follow_ups: Sequence[removal.ExternalFollowUp]
 ) -> Intent[None]:
     """Let the rows of an account go, with the sums over the projects that it takes along.
 
     The person stays fenced until nothing is left: who signs in again meanwhile is told to wait.
     """
     deletion = deletions.stream(row.id)
-    manifest = sum_manifests([row.manifest, *(child.manifest for child in taken)])
+    manifest = removal.sum_manifests([row.manifest, *(child.manifest for child in taken)])
     cascaded = reduce(_plus, (child.cascaded for child in taken), row.cascaded)
     # One's own membership of each project that goes was counted on both sides.
     cascaded = replace(cascaded, memberships=cascaded.memberships - len(taken))
 
     def decide(unit: Unit) -> None:
-        event = PurgingBegan(row.scope_id, manifest, cascaded, list(follow_ups), unit.now)
+        event = removal.PurgingBegan(row.scope_id, manifest, cascaded, list(follow_ups), unit.now)
         unit.append(deletion, deletions.decide_begin_purging(unit.state(deletion), event))
 
     return Intent([deletion], decide, fence=row.scope_id)
@@ -178,7 +160,7 @@ def lapse(row: DeletionRow) -> Intent[None]:
     return Intent([deletion], decide)
 
 
-def _lookups(wish: AskForDeletion, others: Sequence[Member]) -> list[Lookup]:
+def _lookups(wish: removal.AskForDeletion, others: Sequence[Member]) -> list[Lookup]:
     return [Lookup(INVENTORY, wish.scope_id, wish.scope_id), *_of(wish.scope_id, others)]
 
 
@@ -198,19 +180,19 @@ def _owners(unit: Unit, project_id: str, others: Sequence[Member]) -> list[str]:
     return found
 
 
-def _accept(unit: Unit, deletion: Stream, wish: AskForDeletion) -> DeletionRow:
+def _accept(unit: Unit, deletion: Stream, wish: removal.AskForDeletion) -> DeletionRow:
     counted = unit.row(INVENTORY, wish.scope_id, wish.scope_id)
     assert counted is not None, "a stream that is fenced has a head"
     found = counted.inventory
-    manifest = make_manifest(found.counts, found.samples)
+    manifest = removal.make_manifest(found.counts, found.samples)
     unit.append(deletion, deletions.decide_fence(unit.state(deletion), wish, manifest, found.cascaded, unit.now))
     row = unit.row(DELETIONS, *deletion.name)
     assert row is not None, "a deletion that was accepted has a row"
     return row
 
 
-def _plus(one: Cascaded, other: Cascaded) -> Cascaded:
-    return Cascaded(*(a + b for a, b in zip(asdict(one).values(), asdict(other).values(), strict=True)))
+def _plus(one: removal.Cascaded, other: removal.Cascaded) -> removal.Cascaded:
+    return removal.Cascaded(*(a + b for a, b in zip(asdict(one).values(), asdict(other).values(), strict=True)))
 
 
 # Queries about deletions, and about what they have to take along.
@@ -224,12 +206,12 @@ class DeletionLeft(NamedTuple):
     telemetry: int
 
 
-_SHOWN = f"(t.deleted_at is null or t.deleted_at > {NOW_SECONDS} - {KEPT_SECONDS})"
+_SHOWN = f"(t.deleted_at is null or t.deleted_at > {NOW_SECONDS} - {removal.KEPT_SECONDS})"
 _LATEST = "t.fenced_at desc, t.revision desc"
 MOST_COUNTED = 10_000
 _LEFT = load_query("deletion", "left")
 _UNTOLD = load_query("deletion", "untold")
-_LAPSED = f"t.phase = 'deleted' and t.deleted_at <= {NOW_SECONDS} - {KEPT_SECONDS}"
+_LAPSED = f"t.phase = 'deleted' and t.deleted_at <= {NOW_SECONDS} - {removal.KEPT_SECONDS}"
 
 
 async def find_deletion(store: EventStore, scope_id: str) -> DeletionRow | None:
@@ -315,10 +297,10 @@ _OVER = "Keep this receipt. Nothing is left to do here."
 _NOTE = "Projects with another owner stay. The same identity may sign in again, as a new person."
 
 
-def project(row: DeletionRow, left: DeletionLeft | None = None) -> ProjectDeleting | ProjectDeleted:
+def project(row: DeletionRow, left: DeletionLeft | None = None) -> wire.ProjectDeleting | wire.ProjectDeleted:
     """Show the deletion of a project, and what is `left` of it where that was counted."""
     if row.deleted_at is None:
-        return ProjectDeleting(
+        return wire.ProjectDeleting(
             status="deleting",
             phase=_phase(row),
             poll_after_seconds=POLL_AFTER,
@@ -329,7 +311,7 @@ def project(row: DeletionRow, left: DeletionLeft | None = None) -> ProjectDeleti
             progress=_progress(left),
             next_action=_AGAIN,
         )
-    return ProjectDeleted(
+    return wire.ProjectDeleted(
         status="deleted",
         phase="deleted",
         project_id=row.scope_id,
@@ -342,14 +324,14 @@ def project(row: DeletionRow, left: DeletionLeft | None = None) -> ProjectDeleti
     )
 
 
-def account(row: DeletionRow, left: DeletionLeft | None = None) -> AccountDeleting | AccountDeleted:
+def account(row: DeletionRow, left: DeletionLeft | None = None) -> wire.AccountDeleting | wire.AccountDeleted:
     """Show the deletion of an account, and what is `left` of it where that was counted.
 
     Its manifest is shown once all of its projects are fenced: it is their sum.
     """
-    cascaded = msgspec.convert(msgspec.to_builtins(row.cascaded), CascadedCounts)
+    cascaded = msgspec.convert(msgspec.to_builtins(row.cascaded), wire.CascadedCounts)
     if row.deleted_at is None:
-        return AccountDeleting(
+        return wire.AccountDeleting(
             status="deleting",
             phase=_phase(row),
             poll_after_seconds=POLL_AFTER,
@@ -361,7 +343,7 @@ def account(row: DeletionRow, left: DeletionLeft | None = None) -> AccountDeleti
             progress=_progress(left),
             next_action=_AGAIN,
         )
-    return AccountDeleted(
+    return wire.AccountDeleted(
         status="deleted",
         user_id=row.scope_id,
         deletion_id=row.id,
@@ -375,18 +357,18 @@ def account(row: DeletionRow, left: DeletionLeft | None = None) -> AccountDeleti
     )
 
 
-def _follow_ups(row: DeletionRow) -> list[FollowUpOutside]:
-    return msgspec.convert(msgspec.to_builtins(row.external_follow_ups), list[FollowUpOutside])
+def _follow_ups(row: DeletionRow) -> list[wire.FollowUpOutside]:
+    return msgspec.convert(msgspec.to_builtins(row.external_follow_ups), list[wire.FollowUpOutside])
 
 
-def _progress(left: DeletionLeft | None) -> DeletionProgress | msgspec.UnsetType:
-    return msgspec.UNSET if left is None else DeletionProgress(left.projects, left.open, left.telemetry)
+def _progress(left: DeletionLeft | None) -> wire.DeletionProgress | msgspec.UnsetType:
+    return msgspec.UNSET if left is None else wire.DeletionProgress(left.projects, left.open, left.telemetry)
 
 
 def _phase(row: DeletionRow) -> Literal["fenced", "purging"]:
     return "purging" if row.phase == "purging" else "fenced"
 
 
-def manifest(found: Manifest) -> AutomationDeletionManifest:
+def manifest(found: removal.Manifest) -> wire.AutomationDeletionManifest:
     """Show a manifest."""
-    return msgspec.convert({**msgspec.to_builtins(found), "sample_limit": 20}, AutomationDeletionManifest)
+    return msgspec.convert({**msgspec.to_builtins(found), "sample_limit": 20}, wire.AutomationDeletionManifest)

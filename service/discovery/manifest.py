@@ -11,32 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from schemas.discovery import (
-    FLOWS,
-    AdapterItem,
-    AdapterList,
-    AuthType,
-    Capabilities,
-    Capability,
-    DataResidency,
-    DisclosureQuery,
-    FrameworkVariables,
-    HostVariables,
-    Included,
-    LocalState,
-    Place,
-    PreflightCheck,
-    PreflightChecks,
-    PrivacyDisclosure,
-    ProofContract,
-    PublicQueries,
-    QuickStart,
-    Root,
-    SetupManifest,
-    SetupVariable,
-    Surface,
-    Surfaces,
-)
+from schemas import discovery as wire
 from service.discovery.reads import Installation
 
 if TYPE_CHECKING:
@@ -51,7 +26,7 @@ CI: Final = "SERVICE_CI_API_KEY"
 RUNNER: Final = "SERVICE_RUNNER_API_KEY"
 PROOF: Final = "SERVICE_ONBOARDING_PROOF"
 
-LANGUAGES: Final[tuple[tuple[str, Place, str], ...]] = (
+LANGUAGES: Final[tuple[tuple[str, wire.Place, str], ...]] = (
     ("node", "server", "process.env.SERVICE_DSN"),
     ("browser", "browser", "a constant of the build, or the answer of your own server"),
     ("python", "server", 'os.environ["SERVICE_DSN"]'),
@@ -69,9 +44,9 @@ LANGUAGES: Final[tuple[tuple[str, Place, str], ...]] = (
 Path = Callable[[str], str]
 
 
-def manifest(base_url: str, path: Path) -> SetupManifest:
+def manifest(base_url: str, path: Path) -> wire.SetupManifest:
     """Describe a setup. `path` finds the path of an operation by its id."""
-    return SetupManifest(
+    return wire.SetupManifest(
         schema_version=1,
         principle=(
             "Each part reads its own credential from its own secret store. No credential is in the repository, in a "
@@ -93,7 +68,7 @@ def manifest(base_url: str, path: Path) -> SetupManifest:
             _variable("SERVICE_PRIVATE_API_KEY", "owner", f"Another name for {KEY}.", False),
         ],
         framework_env_matrix=[
-            FrameworkVariables(
+            wire.FrameworkVariables(
                 language=language,
                 where=where,
                 reads=reads,
@@ -104,13 +79,13 @@ def manifest(base_url: str, path: Path) -> SetupManifest:
         ],
         host_env_matrix=_hosts(),
         env_preflight_checks=_checks(base_url, path),
-        local_state=LocalState(
+        local_state=wire.LocalState(
             keep=["plan.json", "source-snapshot.mjs"],
             delete=["device.json", "key.json", "project.json", "ci.json", "runner.json", "proof.json"],
             never_commit=[KEY, DSN, CI, RUNNER, PROOF],
             resume_from=f"GET {base_url}{path('get_next_steps')}",
         ),
-        public_queries=PublicQueries(
+        public_queries=wire.PublicQueries(
             publish=f"POST {base_url}{path('create_public_query')}",
             read=f"GET {base_url}{path('run_public_query')}",
             key_parameter="key",
@@ -120,11 +95,11 @@ def manifest(base_url: str, path: Path) -> SetupManifest:
     )
 
 
-def _variable(name: str, where: Place, purpose: str, required: bool = True) -> SetupVariable:
-    return SetupVariable(name=name, secret=True, required=required, where=where, purpose=purpose)
+def _variable(name: str, where: wire.Place, purpose: str, required: bool = True) -> wire.SetupVariable:
+    return wire.SetupVariable(name=name, secret=True, required=required, where=where, purpose=purpose)
 
 
-def _hosts() -> list[HostVariables]:
+def _hosts() -> list[wire.HostVariables]:
     hosts = (
         ("server or container", "environment of the process", [DSN], "Restart the process after a change."),
         ("serverless function", "environment of the function", [DSN], "Deploy again after a change."),
@@ -138,14 +113,16 @@ def _hosts() -> list[HostVariables]:
         ("scheduler of a runner", "secret store of the scheduler", [RUNNER], "One credential for each automation."),
         ("workstation of the owner", "password manager or keychain", [KEY], "Never a file of the repository."),
     )
-    return [HostVariables(host=host, store=store, variables=names, note=note) for host, store, names, note in hosts]
+    return [
+        wire.HostVariables(host=host, store=store, variables=names, note=note) for host, store, names, note in hosts
+    ]
 
 
-def _checks(base_url: str, path: Path) -> PreflightChecks:
-    def check(what: str, remedy: str) -> PreflightCheck:
-        return PreflightCheck(check=what, when_it_fails=remedy)
+def _checks(base_url: str, path: Path) -> wire.PreflightChecks:
+    def check(what: str, remedy: str) -> wire.PreflightCheck:
+        return wire.PreflightCheck(check=what, when_it_fails=remedy)
 
-    return PreflightChecks(
+    return wire.PreflightChecks(
         api_key=check(
             f"GET {base_url}{path('list_projects')} with {KEY} answers 200.",
             f"Sign in: POST {base_url}{path('start_device')}.",
@@ -197,12 +174,12 @@ _INDEX = "/v1/openapi.json?index=true"
 
 
 @lru_cache(maxsize=4)
-def root(base_url: str, deploy_sha: str | None) -> Root:
+def root(base_url: str, deploy_sha: str | None) -> wire.Root:
     """The entry point. `deploy_sha` is the running commit, if it is known."""
     pointers: dict[str, Any] = {name: f"{base_url}{path}{query}" for name, path, query in _POINTERS}
     schema = f"{base_url}/v1/openapi.json"
     index = f"{base_url}{_INDEX}"
-    return Root(
+    return wire.Root(
         name="service",
         docs=f"{base_url}{_GUIDE}",
         api_schema=schema,
@@ -214,17 +191,17 @@ def root(base_url: str, deploy_sha: str | None) -> Root:
             "User-Agent with every request."
         ),
         quick_start=[
-            QuickStart(
+            wire.QuickStart(
                 "You have no API key.",
                 "Start the device flow, have a person authorize the code, then poll for the key.",
                 [f"{base_url}/v1/auth/device", f"{base_url}/v1/auth/device/poll"],
             ),
-            QuickStart(
+            wire.QuickStart(
                 "You need the exact shape of a request.",
                 "Fetch the schema with path and method, or list all operations with the index.",
                 [schema, index],
             ),
-            QuickStart(
+            wire.QuickStart(
                 "You met an error code.",
                 "Follow the error's next_action. The catalogue lists every code.",
                 [f"{base_url}/v1/errors"],
@@ -235,7 +212,7 @@ def root(base_url: str, deploy_sha: str | None) -> Root:
             "evidence": "Telemetry is evidence. No text in it changes policy, state or authority.",
             "authority": "The service grants bounded authority and records proof. It writes no code itself.",
         },
-        proof_contract=ProofContract(
+        proof_contract=wire.ProofContract(
             install="Onboarding is verified only by events that a real execution of the instrumented code produced.",
             answering="An answer comes from the rows of a bounded query. A failed read is never an empty one.",
         ),
@@ -243,7 +220,7 @@ def root(base_url: str, deploy_sha: str | None) -> Root:
             "tables": "Tabular queries answer rows (objects) and columns (display and order).",
             "errors": "Errors have error.code, error.message and error.next_action. /v1/errors lists every code.",
             "times": "Times are integers: epoch seconds in UTC.",
-            "flows": f"Flows of the schema: {', '.join(FLOWS)}.",
+            "flows": f"Flows of the schema: {', '.join(wire.FLOWS)}.",
         },
         **pointers,
     )
@@ -314,14 +291,14 @@ def _generated_at() -> int:
     return int(time.time())
 
 
-def capabilities(at: Installation, offered: Sequence[OfferedOperation]) -> Capabilities:
+def capabilities(at: Installation, offered: Sequence[OfferedOperation]) -> wire.Capabilities:
     """Describe the capabilities of the operations of this installation."""
     without = missing(at)
     by_id: dict[str, list[str]] = {}
     for one in offered:
         by_id.setdefault(APART.get(one.id, one.group), []).append(one.name)
     base = at.base_url
-    return Capabilities(
+    return wire.Capabilities(
         schema_version=1,
         generated_at=_generated_at(),
         principle="What is not available here is not offered. Every answer names its evidence.",
@@ -336,7 +313,7 @@ def capabilities(at: Installation, offered: Sequence[OfferedOperation]) -> Capab
         auth_types=_auth_types(),
         surfaces=_surfaces(base, without),
         capabilities=[
-            Capability(
+            wire.Capability(
                 id=name,
                 title=TITLES[name],
                 available=name not in without,
@@ -365,7 +342,7 @@ _DOCS: Final[Mapping[str, str]] = {
 }
 
 
-def _auth_types() -> list[AuthType]:
+def _auth_types() -> list[wire.AuthType]:
     kinds = (
         ("api_key", "SERVICE_API_KEY", "Every project of its person, as owner or member."),
         (
@@ -376,14 +353,14 @@ def _auth_types() -> list[AuthType]:
         ("ci_credential", "SERVICE_CI_API_KEY", "Trusted deploys and proofs of one project."),
         ("runner_credential", "SERVICE_RUNNER_API_KEY", "One automation of one project."),
     )
-    return [AuthType(kind=kind, env_var=variable, reaches=reaches) for kind, variable, reaches in kinds]
+    return [wire.AuthType(kind=kind, env_var=variable, reaches=reaches) for kind, variable, reaches in kinds]
 
 
-def _surfaces(base: str, without: Mapping[str, str]) -> Surfaces:
-    def surface(path: str, description: str, available: bool = True) -> Surface:
-        return Surface(available=available, url=f"{base}{path}", description=description)
+def _surfaces(base: str, without: Mapping[str, str]) -> wire.Surfaces:
+    def surface(path: str, description: str, available: bool = True) -> wire.Surface:
+        return wire.Surface(available=available, url=f"{base}{path}", description=description)
 
-    return Surfaces(
+    return wire.Surfaces(
         api=surface("/v1/openapi.json", "JSON over HTTP, described by a schema."),
         guides=surface("/service.md", "Markdown for people and agents."),
         mcp=surface("/mcp", "Tools for agents that speak the Model Context Protocol."),
@@ -462,31 +439,31 @@ ADAPTERS: Final[Mapping[str, Adapter]] = {
 """The whole set: no other name leads to a file (G-014)."""
 
 
-def adapters(base_url: str) -> AdapterList:
+def adapters(base_url: str) -> wire.AdapterList:
     """List the adapters with their addresses."""
     found = [
-        AdapterItem(
+        wire.AdapterItem(
             file=file, title=adapter.title, content_type=adapter.content_type, url=f"{base_url}/adapters/{file}"
         )
         for file, adapter in ADAPTERS.items()
     ]
-    return AdapterList(
+    return wire.AdapterList(
         adapters=found, count=len(found), next_action="Fetch the document for your tool, and put it where it reads."
     )
 
 
-def disclosure(at: Installation, query: DisclosureQuery, markdown: str) -> PrivacyDisclosure:
+def disclosure(at: Installation, query: wire.DisclosureQuery, markdown: str) -> wire.PrivacyDisclosure:
     """Describe a product's disclosure. `markdown` is the text to paste."""
     errors, analytics = str(query.errors).lower(), str(query.analytics).lower()
     asked = f"variant={query.variant}&errors={errors}&analytics={analytics}"
-    return PrivacyDisclosure(
+    return wire.PrivacyDisclosure(
         canonical_url=f"{at.base_url}/v1/privacy/disclosure?{asked}",
         variant=query.variant,
         last_updated=LAST_UPDATED,
-        data_residency=DataResidency(
+        data_residency=wire.DataResidency(
             location=at.residency or "where the operator runs the service", stated=at.residency is not None
         ),
-        includes=Included(errors=query.errors, analytics=query.analytics),
+        includes=wire.Included(errors=query.errors, analytics=query.analytics),
         paste_ready_markdown=markdown,
         learn_more=f"{at.base_url}/service.md",
     )

@@ -11,20 +11,7 @@ import ssl
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from service.egress.exchange import (
-    MAX_BODY,
-    AddressRefused,
-    Ip,
-    NotReceived,
-    Reason,
-    Received,
-    Request,
-    Target,
-    converse,
-    is_loopback,
-    is_reachable,
-    take_apart,
-)
+from service.egress import exchange
 from service.egress.lookups import Lookups, NameTooSlow
 from service.fairness.turns import ReadNotDone
 
@@ -44,26 +31,30 @@ class Reach(NamedTuple):
     any_port: bool = False
     plain: Literal["nowhere", "loopback", "anywhere"] = "nowhere"
 
-    def check_form(self, target: Target) -> None:
+    def check_form(self, target: exchange.Target) -> None:
         """Check an address without a look-up. Raises AddressRefused."""
         if not target.secure and self.plain == "nowhere":
-            raise AddressRefused("must begin with https://")
+            raise exchange.AddressRefused("must begin with https://")
         port = target.port
         if not self.any_port and (port in CLOSED_PORTS or (port < FIRST_PORT and port != HTTPS_PORT)):
-            raise AddressRefused("must have port 443, or one from 1024 on that is no database's")
+            raise exchange.AddressRefused("must have port 443, or one from 1024 on that is no database's")
         if target.ip is not None:
             self.check_addresses(target, (target.ip,))
 
-    def check_addresses(self, target: Target, found: Iterable[Ip]) -> None:
+    def check_addresses(self, target: exchange.Target, found: Iterable[exchange.Ip]) -> None:
         """Check every address of a host. A single bad one is enough to raise AddressRefused.
 
         Over http to loopback so is none: the name may lead anywhere later, and what is sent could be read on its way.
         """
         addresses = tuple(found)
-        if not target.secure and self.plain == "loopback" and not (addresses and all(map(is_loopback, addresses))):
-            raise AddressRefused("must begin with https://, unless it leads to loopback")
-        if not self.any_address and not all(map(is_reachable, addresses)):
-            raise AddressRefused("must lead to public addresses")
+        if (
+            not target.secure
+            and self.plain == "loopback"
+            and not (addresses and all(map(exchange.is_loopback, addresses)))
+        ):
+            raise exchange.AddressRefused("must begin with https://, unless it leads to loopback")
+        if not self.any_address and not all(map(exchange.is_reachable, addresses)):
+            raise exchange.AddressRefused("must lead to public addresses")
 
 
 CALLERS = Reach()
@@ -113,15 +104,15 @@ class Guard:
         None if it may, also over https while its name does not resolve: it is judged at every call.
         """
         try:
-            target = take_apart(url)
+            target = exchange.take_apart(url)
             reach.check_form(target)
             if target.ip is None:
                 reach.check_addresses(target, await self._known(account, target.host))
-        except AddressRefused as error:
+        except exchange.AddressRefused as error:
             return str(error)
         return None
 
-    async def _known(self, account: str | None, host: str) -> Sequence[Ip]:
+    async def _known(self, account: str | None, host: str) -> Sequence[exchange.Ip]:
         """The addresses of a name, none also when they are not found in time."""
         try:
             return await self._lookups.find(account, host)
@@ -131,55 +122,65 @@ class Guard:
     async def call(
         self,
         url: str,
-        request: Request,
+        request: exchange.Request,
         *,
         account: str | None,
         reach: Reach,
-        max_body: int = MAX_BODY,
+        max_body: int = exchange.MAX_BODY,
         seconds: float = SECONDS,
-    ) -> Received | NotReceived:
+    ) -> exchange.Received | exchange.NotReceived:
         """Send a request to an address, by the look-ups of an account or OF_OPERATOR, and read the answer.
 
         Raises ValueError for headers of ours that HTTP does not carry.
         """
         try:
-            target = take_apart(url)
+            target = exchange.take_apart(url)
             reach.check_form(target)
             until = asyncio.get_running_loop().time() + seconds
             async with asyncio.timeout_at(until):
                 return await self._call(target, request, account, reach, max_body, until)
-        except AddressRefused:
-            return NotReceived("refused")
+        except exchange.AddressRefused:
+            return exchange.NotReceived("refused")
         except ReadNotDone:
-            return NotReceived("busy")
+            return exchange.NotReceived("busy")
         except NameTooSlow:
-            return NotReceived("slow_name")
+            return exchange.NotReceived("slow_name")
         except TimeoutError:
-            return NotReceived("timeout")
+            return exchange.NotReceived("timeout")
 
     async def _call(
-        self, target: Target, request: Request, account: str | None, reach: Reach, max_body: int, until: float
-    ) -> Received | NotReceived:
-        found: Sequence[Ip] = (target.ip,) if target.ip is not None else await self._lookups.find(account, target.host)
+        self,
+        target: exchange.Target,
+        request: exchange.Request,
+        account: str | None,
+        reach: Reach,
+        max_body: int,
+        until: float,
+    ) -> exchange.Received | exchange.NotReceived:
+        found: Sequence[exchange.Ip] = (
+            (target.ip,) if target.ip is not None else await self._lookups.find(account, target.host)
+        )
         if not found:
-            return NotReceived("unknown_name")
+            return exchange.NotReceived("unknown_name")
         reach.check_addresses(target, found)
         stream = await self._connect(target, found[:MOST_ADDRESSES], until)
-        if isinstance(stream, NotReceived):
+        if isinstance(stream, exchange.NotReceived):
             return stream
         reader, writer = stream
         try:
-            return await converse(reader, writer, target, request, max_body)
+            return await exchange.converse(reader, writer, target, request, max_body)
         except OSError:
-            return NotReceived("closed")
+            return exchange.NotReceived("closed")
         finally:
             writer.transport.abort()  # Nobody waits for the other side's farewell.
 
-    async def _connect(self, target: Target, addresses: Sequence[Ip], until: float) -> _Stream | NotReceived:
+    async def _connect(
+        self, target: exchange.Target, addresses: Sequence[exchange.Ip], until: float
+    ) -> _Stream | exchange.NotReceived:
         """Connect to the first address that answers. The name goes into SNI, and the certificate has to be for it."""
         context = await self._verifying() if target.secure else None
         clock = asyncio.get_running_loop().time
-        reason: Reason = "unreachable"
+        reason: exchange.Reason = "unreachable"
         for place, address in enumerate(addresses):
             try:
                 async with asyncio.timeout((until - clock()) / (len(addresses) - place)):
@@ -191,12 +192,12 @@ class Guard:
                         server_hostname=target.host if target.secure else None,
                     )
             except ssl.SSLCertVerificationError:
-                return NotReceived("certificate")
+                return exchange.NotReceived("certificate")
             except ssl.SSLError:
-                return NotReceived("tls")
+                return exchange.NotReceived("tls")
             except OSError as error:
                 reason = "timeout" if isinstance(error, TimeoutError) else "unreachable"
-        return NotReceived(reason)
+        return exchange.NotReceived(reason)
 
     async def _verifying(self) -> ssl.SSLContext:
         async with self._making:

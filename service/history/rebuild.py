@@ -27,18 +27,8 @@ from service.eventstore.read import statements
 from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.schema.roles import copy_rights
 from service.eventstore.state.cache import StreamName
+from service.history import folding
 from service.history.audit import Report, unreported
-from service.history.folding import (
-    Folded,
-    RowDigest,
-    fold_digest,
-    fold_history,
-    fold_tails,
-    keep_to_the_index,
-    newer_among,
-    row_values,
-    uncollected,
-)
 from service.sql import Query, Statement, load_query
 from statemachines import audit as rebuilds
 from statemachines.audit import ProjectionRebuilt
@@ -84,7 +74,7 @@ class _Rebuild:
         self.shadow = f"{self.table.name}_rebuild"
         self.progress = progress
         self.recorder = FencedRecorder.over(connection)
-        self.digest = RowDigest()
+        self.digest = folding.RowDigest()
         self.rows = self.events = self.position = self.started_at = 0
         self.after: StreamName = ("", "")
 
@@ -94,11 +84,11 @@ class _Rebuild:
         Raises TableIsNewer.
         """
         self._check_columns()
-        folding_by = fold_digest(self.connection, self.projection)
+        folding_by = folding.fold_digest(self.connection, self.projection)
         found = self.connection.execute(_CURSOR, (self.table.name, folding_by)).fetchone()
         if found is not None:
             self.position, project_id, stream_id, self.rows, self.events, digest, self.started_at = found
-            self.after, self.digest = (project_id, stream_id), RowDigest(int(digest, 16))
+            self.after, self.digest = (project_id, stream_id), folding.RowDigest(int(digest, 16))
             return
         with self.connection.transaction():
             [self.position, self.started_at] = self._one(_SIZE_AND_TIME)
@@ -116,8 +106,8 @@ class _Rebuild:
     def fold_everything(self) -> None:
         """Fold all history after the cursor into the shadow table."""
         [total] = self._one("select count(*) from events where kind = any(%s)", list(self.projection.kinds))
-        pending: list[Folded] = []
-        for folded in fold_history(self.connection, self.projection, self.after):
+        pending: list[folding.Folded] = []
+        for folded in folding.fold_history(self.connection, self.projection, self.after):
             pending.append(folded)
             if len(pending) >= WRITE_EVERY:
                 self._copy(pending)
@@ -127,7 +117,7 @@ class _Rebuild:
             self._copy(pending)
         self.progress(self.events, max(total, self.events))
 
-    def _copy(self, pending: list[Folded]) -> None:
+    def _copy(self, pending: list[folding.Folded]) -> None:
         columns = self.table.columns
         kept = self._rows(self.table, [folded.name for folded in pending if folded.newer])
         with self.connection.transaction():
@@ -138,7 +128,7 @@ class _Rebuild:
                 for folded in pending:
                     row = kept.get(folded.name) if folded.newer else folded.row
                     if self._shows(row):
-                        copy.write_row(row_values(row, columns))
+                        copy.write_row(folding.row_values(row, columns))
                         self.digest.add(row)
                         self.rows += 1
             self.events += sum(folded.events for folded in pending)
@@ -180,9 +170,9 @@ class _Rebuild:
             return
         shadow = Table(self.shadow, self.projection.row)
         stale.update(self._rows(shadow, stale))
-        newer = newer_among(self.connection, stale)
+        newer = folding.newer_among(self.connection, stale)
         readable = {name: row for name, row in stale.items() if name not in newer}
-        folded = fold_tails(self.connection, self.projection, readable)
+        folded = folding.fold_tails(self.connection, self.projection, readable)
         folded.update({**dict.fromkeys(newer), **self._rows(self.table, newer)})
         fresh = {name: row if self._shows(row) else None for name, row in folded.items()}
         changed = [name for name in stale if fresh[name] != stale[name]]
@@ -225,7 +215,7 @@ class _Rebuild:
                     self._rename()
                     self.connection.execute("delete from rebuilds where name = %s", (self.table.name,))
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-                self.digest, (self.rows, self.events) = RowDigest(before[0]), before[1:]
+                self.digest, (self.rows, self.events) = folding.RowDigest(before[0]), before[1:]
                 time.sleep(LOCK_TIMEOUT_MS / 1000)  # A waiting swap blocks all others: now they go first.
                 self.catch_up()
             else:
@@ -268,7 +258,7 @@ class _Rebuild:
 
     def retire(self) -> str:
         """Digest the old table, which nobody writes any more, without what the new one left out, and drop it."""
-        digest = RowDigest()
+        digest = folding.RowDigest()
         with self.connection.transaction(), self.connection.cursor(name="retired") as cursor:
             cursor.execute(sql.SQL("select row_to_json(t)::text from {} t").format(sql.Identifier(self._old)))
             for (text,) in cursor:
@@ -305,7 +295,7 @@ def rebuild(conninfo: str, projection: AnyProjection, progress: Report = unrepor
     TableIsNewer when a later release must do it.
     """
     with psycopg.connect(conninfo, autocommit=True, application_name="service-rebuild") as connection:
-        keep_to_the_index(connection)
+        folding.keep_to_the_index(connection)
         number = names.lock_number(f"rebuild:{projection.name}")
         [[free]] = connection.execute("select pg_try_advisory_lock(%s)", (number,)).fetchall()
         if not free:
@@ -313,7 +303,7 @@ def rebuild(conninfo: str, projection: AnyProjection, progress: Report = unrepor
         work = _Rebuild(connection, projection, progress)
         _drop_leftover(connection, work)
         work.open()
-        with uncollected():
+        with folding.uncollected():
             work.fold_everything()
         work.count_events()
         work.catch_up()

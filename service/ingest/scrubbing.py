@@ -16,27 +16,7 @@ from typing import Any, NamedTuple
 
 from schemas.onboarding import PROOF_PROPERTY
 from service.ingest.bounds import ESCAPED_ADDRESS, holds_any, may_hold_card
-from statemachines.kernel.telling import (
-    BASIC,
-    BEARER,
-    BEFORE_WORD,
-    CARD,
-    CARD_DIGITS,
-    FORMS,
-    MAY_BE_CARD,
-    SECRET_FRAGMENTS,
-    STRING_FRAGMENTS,
-    STRING_NAMES,
-    URL,
-    WORD,
-    FormBudget,
-    SecretForm,
-    fold_text,
-    hide,
-    holds_own_secret,
-    mark,
-    normalize_name,
-)
+from statemachines.kernel import telling as tellings
 
 # Whether to look into an event at all, and for what: a few searches over its bytes (G-033, G-135).
 
@@ -60,12 +40,14 @@ _ANY_DIGIT_OF_NAMES = dict.fromkeys(map(ord, "123456789"), "0")
 class _Pieces:
     """Pieces of forms as one kind of text shows them, all of them at once and those of each form."""
 
-    def __init__(self, pieces: Iterable[tuple[SecretForm, tuple[str, ...]]], shown: Callable[[bytes], bytes]) -> None:
+    def __init__(
+        self, pieces: Iterable[tuple[tellings.SecretForm, tuple[str, ...]]], shown: Callable[[bytes], bytes]
+    ) -> None:
         found = [(form, sorted({shown(piece.encode()) for piece in own})) for form, own in pieces if own]
         self._of_forms = found
         self._all = sorted({piece for _, own in found for piece in own})
 
-    def forms(self, text: bytes) -> list[SecretForm]:
+    def forms(self, text: bytes) -> list[tellings.SecretForm]:
         """The forms of which a text has a piece."""
         if not any(map(text.__contains__, self._all)):  # All at once first: most events hold none.
             return []
@@ -76,16 +58,16 @@ def _zeroed(piece: bytes) -> bytes:
     return piece.translate(_ANY_DIGIT)
 
 
-_ANYWHERE = [(form, form.pieces) for form in FORMS]
-_IN_WORDS = [(form, form.word_pieces) for form in FORMS]
+_ANYWHERE = [(form, form.pieces) for form in tellings.FORMS]
+_IN_WORDS = [(form, form.word_pieces) for form in tellings.FORMS]
 # Texts as they are, and those whose digits are all 0.
 _AS_THEY_ARE = _Pieces(_ANYWHERE, bytes), _Pieces(_IN_WORDS, bytes)
 _ZEROED = _Pieces(_ANYWHERE, _zeroed), _Pieces(_IN_WORDS, _zeroed)
 _OF_WORDS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _WORDS = bytes(ord("a") if byte in _OF_WORDS else ord(" ") for byte in range(256))
-_LONG_WORD = b"a" * WORD
+_LONG_WORD = b"a" * tellings.WORD
 _FOLD = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789", b"abcdefghijklmnopqrstuvwxyz" + b"0" * 9)
-_DIGIT_RUN = b"0" * CARD_DIGITS
+_DIGIT_RUN = b"0" * tellings.CARD_DIGITS
 
 
 class Suspicion(NamedTuple):
@@ -93,24 +75,24 @@ class Suspicion(NamedTuple):
 
     names: bool
     own: bool
-    forms: tuple[SecretForm, ...]
+    forms: tuple[tellings.SecretForm, ...]
 
     def __bool__(self) -> bool:
         return self.names or self.own or bool(self.forms)
 
     def also(self, other: Suspicion) -> Suspicion:
         """What an event may hold by either of two texts."""
-        forms = tuple(form for form in FORMS if form in self.forms or form in other.forms)
+        forms = tuple(form for form in tellings.FORMS if form in self.forms or form in other.forms)
         return Suspicion(self.names or other.names, self.own or other.own, forms)
 
 
 NOTHING = Suspicion(names=False, own=False, forms=())
-EVERYTHING = Suspicion(names=True, own=True, forms=FORMS)
+EVERYTHING = Suspicion(names=True, own=True, forms=tellings.FORMS)
 
 
 def fold_name(name: str) -> str:
     """Fold a name for the comparison: NFKC, nothing invisible, lowercase, no separators."""
-    return normalize_name(fold_text(name))
+    return tellings.normalize_name(tellings.fold_text(name))
 
 
 class _Verdict(IntEnum):
@@ -166,7 +148,11 @@ class TextLook:
         """What a text whose digits are all 0 may stand for."""
         escapes = _ESCAPE in text
         forms = self._forms(text, escapes=escapes, digits=False)
-        if _OWN_PIECE in text or self._any_telling(text, escapes=escapes) or any(form is not CARD for form in forms):
+        if (
+            _OWN_PIECE in text
+            or self._any_telling(text, escapes=escapes)
+            or any(form is not tellings.CARD for form in forms)
+        ):
             return _Verdict.DOUBTFUL
         return _Verdict.DIGITS if forms else _Verdict.HARMLESS
 
@@ -177,26 +163,26 @@ class TextLook:
             return EVERYTHING
         forms = self._forms(raw, escapes=escapes)
         if forms:
-            forms = [form for form in FORMS if form in forms] if holds_any(raw, forms) else []
+            forms = [form for form in tellings.FORMS if form in forms] if holds_any(raw, forms) else []
         return Suspicion(self._any_telling(raw, escapes=escapes), _OWN_PIECE in raw, tuple(forms))
 
-    def _forms(self, raw: bytes, *, escapes: bool, digits: bool = True) -> list[SecretForm]:
+    def _forms(self, raw: bytes, *, escapes: bool, digits: bool = True) -> list[tellings.SecretForm]:
         """The forms of which a text has a piece; without `digits`, all of them are 0."""
         anywhere, in_words = _AS_THEY_ARE if digits else _ZEROED
         forms = anywhere.forms(raw)
         if words := _long_words(raw):
             forms += in_words.forms(words)
-        if not escapes and URL in forms and _ADDRESS.search(raw) is None:
-            forms.remove(URL)
+        if not escapes and tellings.URL in forms and _ADDRESS.search(raw) is None:
+            forms.remove(tellings.URL)
         if escapes and any(map(raw.__contains__, ESCAPED_ADDRESS)):
-            forms.append(URL)
+            forms.append(tellings.URL)
         folded = raw.translate(_FOLD, b" -")
         if b"bearer" in folded:
-            forms.append(BEARER)
+            forms.append(tellings.BEARER)
         if b"basic" in folded:
-            forms.append(BASIC)
-        if _DIGIT_RUN in folded and (escapes or not digits or MAY_BE_CARD.search(raw)):
-            forms.append(CARD)
+            forms.append(tellings.BASIC)
+        if _DIGIT_RUN in folded and (escapes or not digits or tellings.MAY_BE_CARD.search(raw)):
+            forms.append(tellings.CARD)
         return forms
 
     def _any_telling(self, raw: bytes, *, escapes: bool) -> bool:
@@ -240,7 +226,7 @@ def _long_words(raw: bytes) -> bytes:
     while start >= 0:
         end = kinds.find(b" ", start)
         end = len(raw) if end < 0 else end
-        found.append(raw[max(0, start - BEFORE_WORD) : end])
+        found.append(raw[max(0, start - tellings.BEFORE_WORD) : end])
         start = kinds.find(_LONG_WORD, end)
     return b" ".join(found)
 
@@ -270,7 +256,7 @@ class Findings(Counter[str]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.budget = FormBudget()
+        self.budget = tellings.FormBudget()
 
 
 class _Rule(Enum):
@@ -286,9 +272,9 @@ class Scrubber:
 
     def __init__(self, more_names: Iterable[str] = ()) -> None:
         added = [name for name in map(fold_name, more_names) if name]
-        whole = "|".join(map(re.escape, (*SECRET_FRAGMENTS, *added)))
-        strings = "|".join(STRING_FRAGMENTS)
-        equal = "|".join(STRING_NAMES)
+        whole = "|".join(map(re.escape, (*tellings.SECRET_FRAGMENTS, *added)))
+        strings = "|".join(tellings.STRING_FRAGMENTS)
+        equal = "|".join(tellings.STRING_NAMES)
         self._find_whole = re.compile(whole).search
         telling = rf"{whole}|{strings}|\A(?:{equal})\Z"
         self._find_telling = re.compile(telling).search
@@ -312,9 +298,9 @@ class Scrubber:
             places = form.find(shown, counts.budget)
             if places is None:
                 counts[TOO_MANY] += 1
-                return mark(TOO_MANY)
+                return tellings.mark(TOO_MANY)
             if places:
-                shown = hide(shown, form.kind, places)
+                shown = tellings.hide(shown, form.kind, places)
                 counts[form.kind] += len(places)
         return shown
 
@@ -422,7 +408,7 @@ class Scrubber:
 
 def without_own(text: str) -> str:
     """Return a text, or the mark when it holds a secret of this service (G-033)."""
-    return SCRUBBED if holds_own_secret(text) else text
+    return SCRUBBED if tellings.holds_own_secret(text) else text
 
 
 def hide_own(*texts: Any) -> tuple[list[Any], int]:

@@ -7,32 +7,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from projections.install import INSTALLS, InstallRow, install_state
 from projections.onboarding import SIGNAL_MAPS, SignalMapRow
-from schemas.install import (
-    AnswerBlocker,
-    AnswerContract,
-    AnswerContracts,
-    DailyUse,
-    DraftRequest,
-    GateCode,
-    GateFailure,
-    InstallContract,
-    InstallState,
-    InstallStep,
-    InstallVerdict,
-    InstallWay,
-    PlanDrafted,
-    ProjectSetup,
-    ProjectVariable,
-    ReadinessGap,
-    ReportedTest,
-    ReportStored,
-    RequiredProperties,
-    SetupEndpoints,
-    SetupProject,
-    SetupReadiness,
-    Signal,
-    VerifyReport,
-)
+from schemas import install as wire
 from schemas.onboarding import SourceSnapshot, SourceTarget
 from service.analytics.queries import BoundedQueries
 from service.eventstore.declare.commands import Intent, Unit
@@ -44,17 +19,9 @@ from statemachines import install as installs
 from statemachines.install import NO_MAP, ImplementationReport, MapInForce, ProposedReport
 from statemachines.kernel.machine import Moved
 from statemachines.onboarding import lifecycle as onboardings
+from statemachines.onboarding import proof
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.onboarding.plan import Milestone, Plan
-from statemachines.onboarding.proof import (
-    FUNNEL_STEPS,
-    NEWEST_ROWS,
-    GapCode,
-    Question,
-    Questions,
-    SeenRows,
-    safe_failure,
-)
 from statemachines.projects.project import ProjectNotFound
 
 # The install contract: states, steps and gates of the flow (R-INST-01 to R-INST-11, G-061).
@@ -64,13 +31,13 @@ PRINCIPLE: Final = (
     "answered ok true."
 )
 WAYS: Final = (
-    InstallWay(
+    wire.InstallWay(
         "provider",
         "The product reports through the official SDKs of its analytics provider, which it has. The service reads that "
         "provider's project.",
         "/install.md#connect-the-provider",
     ),
-    InstallWay(
+    wire.InstallWay(
         "dsn",
         "The product reports to this service, with the project's DSN.",
         "/install.md#give-the-product-the-dsn",
@@ -90,7 +57,7 @@ STATES: Final = (
     "proof_loaded",
     "feedback_checked",
 )
-GATES: Final[Mapping[GateCode, str]] = {
+GATES: Final[Mapping[wire.GateCode, str]] = {
     "signal_map_missing": "There is no signal map. Have a person review the plan, then save it with PUT …/signal-map.",
     "implementation_report_missing": (
         "No implementation of the present signal map is reported. Send one with PUT …/implementation-report."
@@ -100,47 +67,51 @@ GATES: Final[Mapping[GateCode, str]] = {
     "no_error_received": "No error has arrived. Provoke the safe failure of the plan once.",
 }
 """What each gate asks for, in the order of their codes."""
-assert tuple(GATES) == get_args(GateCode)
+assert tuple(GATES) == get_args(wire.GateCode)
 
 _PROJECT: Final = "/v1/projects/{project_id}"
 _ALWAYS: Final = "Always possible."
 STEPS: Final = (
-    InstallStep("unknown", "GET", "/install.md", "contract_loaded", _ALWAYS),
-    InstallStep("unknown", "GET", "/v1/setup/manifest", "contract_loaded", _ALWAYS),
-    InstallStep("unknown", "GET", "/v1/install/contract", "contract_loaded", _ALWAYS),
-    InstallStep("contract_loaded", "POST", "/v1/auth/device", "authenticated", "There is no local key yet."),
-    InstallStep(
+    wire.InstallStep("unknown", "GET", "/install.md", "contract_loaded", _ALWAYS),
+    wire.InstallStep("unknown", "GET", "/v1/setup/manifest", "contract_loaded", _ALWAYS),
+    wire.InstallStep("unknown", "GET", "/v1/install/contract", "contract_loaded", _ALWAYS),
+    wire.InstallStep("contract_loaded", "POST", "/v1/auth/device", "authenticated", "There is no local key yet."),
+    wire.InstallStep(
         "contract_loaded", "POST", "/v1/auth/device/poll", "authenticated", "A person has authorized the user code."
     ),
-    InstallStep("authenticated", "GET", "/v1/projects", "project_selected", "The project exists."),
-    InstallStep("authenticated", "POST", "/v1/projects", "project_selected", "The project does not exist yet."),
-    InstallStep("project_selected", "GET", f"{_PROJECT}/setup", "project_setup_loaded", _ALWAYS),
-    InstallStep("project_setup_loaded", "POST", "/v1/install/plan", "plan_drafted", "The project has no onboarding."),
-    InstallStep(
+    wire.InstallStep("authenticated", "GET", "/v1/projects", "project_selected", "The project exists."),
+    wire.InstallStep("authenticated", "POST", "/v1/projects", "project_selected", "The project does not exist yet."),
+    wire.InstallStep("project_selected", "GET", f"{_PROJECT}/setup", "project_setup_loaded", _ALWAYS),
+    wire.InstallStep(
+        "project_setup_loaded", "POST", "/v1/install/plan", "plan_drafted", "The project has no onboarding."
+    ),
+    wire.InstallStep(
         "plan_drafted",
         "PUT",
         f"{_PROJECT}/signal-map",
         "plan_approved",
         "A person has reviewed the plan, and the project has no onboarding.",
     ),
-    InstallStep(
+    wire.InstallStep(
         "plan_approved",
         "PUT",
         f"{_PROJECT}/implementation-report",
         "implemented",
         "The report is about the plan of the signal map.",
     ),
-    InstallStep("implemented", "POST", f"{_PROJECT}/install/verify", "verified", "ok is true."),
-    InstallStep("implemented", "POST", f"{_PROJECT}/install/verify", "blocked", "ok is false: gate_failures say why."),
-    InstallStep("blocked", "POST", f"{_PROJECT}/install/verify", "verified", "The failed gates are mended."),
-    InstallStep("verified", "GET", f"{_PROJECT}/verify-report", "proof_loaded", _ALWAYS),
-    InstallStep("verified", "POST", "/v1/feedback", "feedback_checked", "A defect was found."),
+    wire.InstallStep("implemented", "POST", f"{_PROJECT}/install/verify", "verified", "ok is true."),
+    wire.InstallStep(
+        "implemented", "POST", f"{_PROJECT}/install/verify", "blocked", "ok is false: gate_failures say why."
+    ),
+    wire.InstallStep("blocked", "POST", f"{_PROJECT}/install/verify", "verified", "The failed gates are mended."),
+    wire.InstallStep("verified", "GET", f"{_PROJECT}/verify-report", "proof_loaded", _ALWAYS),
+    wire.InstallStep("verified", "POST", "/v1/feedback", "feedback_checked", "A defect was found."),
 )
 
 
-def contract(there: Container[str]) -> InstallContract:
+def contract(there: Container[str]) -> wire.InstallContract:
     """The contract with the steps whose operation ("GET /v1/…") is `there`."""
-    return InstallContract(
+    return wire.InstallContract(
         principle=PRINCIPLE,
         ways=list(WAYS),
         states=list(STATES),
@@ -211,7 +182,7 @@ class InstallFindings(NamedTuple):
     at: int
     asked: AskedProject
     any_deploy: bool
-    deploys: SeenRows | None
+    deploys: proof.SeenRows | None
 
     def beside(self, install: InstallRow | None) -> InstallFindings:
         """The same evidence beside an install."""
@@ -224,17 +195,17 @@ async def find(store: EventStore, queries: BoundedQueries, project_id: str, tena
     asked = await ask_about(store, queries, project_id, tenant, all_signals=True)
     environment = None if asked.signal_map is None else asked.signal_map.plan.deploy.environment
     [[any_deploy, count, last_at]] = await store.fetch(
-        _DEPLOYS, project_id=project_id, environment=environment, newest=NEWEST_ROWS
+        _DEPLOYS, project_id=project_id, environment=environment, newest=proof.NEWEST_ROWS
     )
-    return InstallFindings(at, asked, any_deploy, SeenRows(count, last_at) if count else None)
+    return InstallFindings(at, asked, any_deploy, proof.SeenRows(count, last_at) if count else None)
 
 
-def failed_gates(findings: InstallFindings) -> list[GateCode]:
+def failed_gates(findings: InstallFindings) -> list[wire.GateCode]:
     """The gates that stop a verification, in order. A verified source needs no report."""
     asked = findings.asked
     mapped = asked.map_revision != NO_MAP
     reported = mapped and asked.install is not None and asked.install.reported_on == asked.map_revision
-    passed: dict[GateCode, bool] = {
+    passed: dict[wire.GateCode, bool] = {
         "signal_map_missing": mapped,
         "implementation_report_missing": reported or asked.source_verified,
         "no_events_received": asked.all_seen.event_at is not None,
@@ -245,9 +216,9 @@ def failed_gates(findings: InstallFindings) -> list[GateCode]:
 
 
 _GAPS: Final = {
-    GapCode.EVENT: "The event {name} has not been seen.",
-    GapCode.PROPERTY: "The newest rows of the event {name} lack the property {property}.",
-    GapCode.ERROR: "No error with the failure marker {name} has been seen.",
+    proof.GapCode.EVENT: "The event {name} has not been seen.",
+    proof.GapCode.PROPERTY: "The newest rows of the event {name} lack the property {property}.",
+    proof.GapCode.ERROR: "No error with the failure marker {name} has been seen.",
 }
 _MEND: Final = "Mend each gate in gate_failures, then verify again with POST …/install/verify."
 _READY: Final = "Read GET …/answer-contracts, and run the blueprint of a question."
@@ -257,11 +228,11 @@ _NO_MAP: Final = "There is no signal map yet. Have a plan reviewed and approved.
 _INSTRUMENT: Final = "Instrument what the blockers name, or wait for real data."
 
 
-def verdict(project_id: str, findings: InstallFindings) -> InstallVerdict:
+def verdict(project_id: str, findings: InstallFindings) -> wire.InstallVerdict:
     """A verification."""
     asked, failures = findings.asked, _failures(findings)
     ok = not failures
-    return InstallVerdict(
+    return wire.InstallVerdict(
         ok=ok,
         project_id=project_id,
         status="verified" if ok else "blocked",
@@ -274,12 +245,12 @@ def verdict(project_id: str, findings: InstallFindings) -> InstallVerdict:
     )
 
 
-def verify_report(project_id: str, findings: InstallFindings, evidence: WhoseEvidence) -> VerifyReport:
+def verify_report(project_id: str, findings: InstallFindings, evidence: WhoseEvidence) -> wire.VerifyReport:
     """The report of an install with a signal map, and whose evidence counts."""
     asked, failures = findings.asked, _failures(findings)
     assert asked.signal_map is not None, "without a map there is no report"
     ok = not failures
-    return VerifyReport(
+    return wire.VerifyReport(
         project_id=project_id,
         ok=ok,
         status="verified" if ok else "blocked",
@@ -297,9 +268,9 @@ def verify_report(project_id: str, findings: InstallFindings, evidence: WhoseEvi
     )
 
 
-def contracts(project_id: str, asked: AskedProject) -> AnswerContracts:
+def contracts(project_id: str, asked: AskedProject) -> wire.AnswerContracts:
     """The questions of a project's signal map, or none."""
-    shown: list[AnswerContract] = []
+    shown: list[wire.AnswerContract] = []
     if asked.signal_map is not None:
         shown = [_contract(question, asked.signal_map.plan) for question in asked.questions.asked]
     if asked.signal_map is None:
@@ -308,7 +279,7 @@ def contracts(project_id: str, asked: AskedProject) -> AnswerContracts:
         following = _READY if asked.install_verified else _VERIFY
     else:
         following = _INSTRUMENT
-    return AnswerContracts(
+    return wire.AnswerContracts(
         project_id=project_id,
         answer_contracts=shown,
         count=len(shown),
@@ -318,13 +289,13 @@ def contracts(project_id: str, asked: AskedProject) -> AnswerContracts:
     )
 
 
-def _failures(findings: InstallFindings) -> list[GateFailure]:
-    return [GateFailure(code, GATES[code]) for code in failed_gates(findings)]
+def _failures(findings: InstallFindings) -> list[wire.GateFailure]:
+    return [wire.GateFailure(code, GATES[code]) for code in failed_gates(findings)]
 
 
-def _gaps(questions: Questions) -> list[ReadinessGap]:
+def _gaps(questions: proof.Questions) -> list[wire.ReadinessGap]:
     return [
-        ReadinessGap(gap.code.value, _GAPS[gap.code].format(name=gap.name, property=gap.property))
+        wire.ReadinessGap(gap.code.value, _GAPS[gap.code].format(name=gap.name, property=gap.property))
         for gap in questions.gaps
     ]
 
@@ -341,7 +312,7 @@ def _after(asked: AskedProject, *, ok: bool) -> str:
     return _READY if asked.answer_ready else _VERIFY
 
 
-def _daily_use(asked: AskedProject) -> DailyUse:
+def _daily_use(asked: AskedProject) -> wire.DailyUse:
     """Whether questions can be asked: only of a verified project, without gaps, with every question ready."""
     reasons = []
     if asked.signal_map is None:
@@ -356,21 +327,21 @@ def _daily_use(asked: AskedProject) -> DailyUse:
     ):
         if number:
             reasons.append(f"There are {what}: {number}.")
-    return DailyUse(state="needs_data_or_instrumentation" if reasons else "queried", reasons=reasons)
+    return wire.DailyUse(state="needs_data_or_instrumentation" if reasons else "queried", reasons=reasons)
 
 
-def _signals(plan: Plan, findings: InstallFindings) -> list[Signal]:
+def _signals(plan: Plan, findings: InstallFindings) -> list[wire.Signal]:
     seen = findings.asked.all_seen
     events = dict.fromkeys(milestone.event for milestone in plan.milestones)
     return [
         *(_signal("analytics", event, seen.events.get(event)) for event in events),
-        _signal("error", safe_failure(plan).marker, seen.failure),
+        _signal("error", proof.safe_failure(plan).marker, seen.failure),
         _signal("deploy", plan.deploy.environment, findings.deploys),
     ]
 
 
-def _signal(kind: str, name: str, rows: SeenRows | None) -> Signal:
-    return Signal(
+def _signal(kind: str, name: str, rows: proof.SeenRows | None) -> wire.Signal:
+    return wire.Signal(
         kind=kind,  # type: ignore[arg-type] # one of three words above
         name=name,
         observed=rows is not None,
@@ -379,32 +350,32 @@ def _signal(kind: str, name: str, rows: SeenRows | None) -> Signal:
     )
 
 
-def _contract(question: Question, plan: Plan) -> AnswerContract:
-    return AnswerContract(
+def _contract(question: proof.Question, plan: Plan) -> wire.AnswerContract:
+    return wire.AnswerContract(
         id=question.id,
         question=_text(question, plan),
         blueprint_id="ordered-funnel" if question.funnel else "event-count",
         required_events=list(dict.fromkeys(milestone.event for milestone in question.milestones)),
         required_properties=_required(question.milestones),
         status=question.status.value,
-        blockers=[AnswerBlocker(gap.code.value, gap.name, gap.property) for gap in question.blockers],
+        blockers=[wire.AnswerBlocker(gap.code.value, gap.name, gap.property) for gap in question.blockers],
     )
 
 
-def _text(question: Question, plan: Plan) -> str:
+def _text(question: proof.Question, plan: Plan) -> str:
     if not question.funnel:
         return f"How often: {question.milestones[0].meaning}"
     steps = len(dict.fromkeys(milestone.event for milestone in plan.milestones))
-    if steps > FUNNEL_STEPS:
-        return f"{plan.business_question} (the first {FUNNEL_STEPS} of {steps} different events)"
+    if steps > proof.FUNNEL_STEPS:
+        return f"{plan.business_question} (the first {proof.FUNNEL_STEPS} of {steps} different events)"
     return plan.business_question
 
 
-def _required(milestones: Sequence[Milestone]) -> list[RequiredProperties]:
+def _required(milestones: Sequence[Milestone]) -> list[wire.RequiredProperties]:
     needed: dict[str, dict[str, None]] = {}
     for milestone in milestones:
         needed.setdefault(milestone.event, {}).update(dict.fromkeys(milestone.properties))
-    return [RequiredProperties(event, list(names)) for event, names in needed.items()]
+    return [wire.RequiredProperties(event, list(names)) for event, names in needed.items()]
 
 
 # Installs: draft, report and verdict recorded, read and shown (R-INST-05 to R-INST-09, G-156). Each decision locks
@@ -503,12 +474,12 @@ async def setup_of(store: EventStore, project_id: str, user_id: str) -> SetupFou
 
 _DSN: Final = "SERVICE_DSN"
 _VARIABLES: Final = (
-    ProjectVariable(name="SERVICE_API_KEY", secret=True, required=True, where="owner"),
-    ProjectVariable(name=_DSN, secret=True, required=True, where="runtime"),
-    ProjectVariable(name="SERVICE_ONBOARDING_PROOF", secret=True, required=False, where="runtime"),
-    ProjectVariable(name="SERVICE_CI_API_KEY", secret=True, required=True, where="ci"),
+    wire.ProjectVariable(name="SERVICE_API_KEY", secret=True, required=True, where="owner"),
+    wire.ProjectVariable(name=_DSN, secret=True, required=True, where="runtime"),
+    wire.ProjectVariable(name="SERVICE_ONBOARDING_PROOF", secret=True, required=False, where="runtime"),
+    wire.ProjectVariable(name="SERVICE_CI_API_KEY", secret=True, required=True, where="ci"),
 )
-_NEXT: Final[Mapping[InstallState, str]] = {
+_NEXT: Final[Mapping[wire.InstallState, str]] = {
     "project_setup_loaded": "Draft a plan with POST /v1/install/plan.",
     "plan_drafted": "Have a person review the plan, then save it with PUT …/signal-map.",
     "plan_approved": "Implement the plan, then report it with PUT …/implementation-report.",
@@ -518,13 +489,13 @@ _NEXT: Final[Mapping[InstallState, str]] = {
 }
 
 
-def setup(base_url: str, project_id: str, found: SetupFound) -> ProjectSetup:
+def setup(base_url: str, project_id: str, found: SetupFound) -> wire.ProjectSetup:
     """The setup of a project."""
     state = state_of(found.asked.state)
     connected = found.evidence.evidence_source == "provider_cloud"
-    return ProjectSetup(
+    return wire.ProjectSetup(
         project_id=project_id,
-        project=SetupProject(
+        project=wire.SetupProject(
             name=found.name,
             role=found.role,  # type: ignore[arg-type] # there are no other roles
             dsn_prefix=found.dsn_prefix,
@@ -532,13 +503,13 @@ def setup(base_url: str, project_id: str, found: SetupFound) -> ProjectSetup:
         install_state=state,
         instrumentation="provider" if connected else "dsn",
         env=[variable for variable in _VARIABLES if not (connected and variable.name == _DSN)],
-        endpoints=SetupEndpoints(
+        endpoints=wire.SetupEndpoints(
             logs=f"{base_url}/v1/logs/",
             analytics=f"{base_url}/v1/analytics/",
             deploys=f"{base_url}/v1/deploys/",
             browser_config=f"{base_url}/v1/analytics/browser-config",
         ),
-        readiness=SetupReadiness(
+        readiness=wire.SetupReadiness(
             has_events=found.has_events,
             has_deploys=found.has_deploys,
             install_verified=found.asked.install_verified,
@@ -550,9 +521,9 @@ def setup(base_url: str, project_id: str, found: SetupFound) -> ProjectSetup:
     )
 
 
-def drafted(request: DraftRequest) -> PlanDrafted:
+def drafted(request: wire.DraftRequest) -> wire.PlanDrafted:
     """A drafted plan."""
-    return PlanDrafted(
+    return wire.PlanDrafted(
         project_id=request.project_id,
         status="plan_drafted",
         draft_plan=skeleton(request.business_question, request.surfaces),
@@ -561,12 +532,12 @@ def drafted(request: DraftRequest) -> PlanDrafted:
     )
 
 
-def reported(sent: ImplementationReport, stored: RecordedReport) -> ReportStored:
+def reported(sent: ImplementationReport, stored: RecordedReport) -> wire.ReportStored:
     """The latest report."""
     row = stored.row
     assert row.reported_at is not None, "a report has a time"
     state = state_of(install_state(row, stored.signal_map.revision))
-    return ReportStored(
+    return wire.ReportStored(
         project_id=row.project_id,
         revision=row.reports,
         plan_sha256=sent.plan_sha256,
@@ -575,12 +546,12 @@ def reported(sent: ImplementationReport, stored: RecordedReport) -> ReportStored
         source_snapshot=reshape(sent.source_snapshot, SourceSnapshot),
         files=tuple(reshape(target, SourceTarget) for target in sent.files),
         summary_md=sent.summary_md,
-        tests=tuple(reshape(test, ReportedTest) for test in sent.tests),
+        tests=tuple(reshape(test, wire.ReportedTest) for test in sent.tests),
         next_action=_NEXT[state],
     )
 
 
-def state_of(word: str) -> InstallState:
+def state_of(word: str) -> wire.InstallState:
     """The state of the flow as its wire word."""
     assert word in _NEXT, "there are no other states"
     return word  # type: ignore[return-value] # as the assertion says

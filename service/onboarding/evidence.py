@@ -22,22 +22,10 @@ from statemachines import install as installs
 from statemachines.credentials import CI
 from statemachines.install import NO_MAP
 from statemachines.kernel.machine import ReadFailed
+from statemachines.onboarding import proof
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.onboarding.lifecycle import SESSION_SECONDS, Status
 from statemachines.onboarding.plan import HistoricalEvidence, Plan, Window
-from statemachines.onboarding.proof import (
-    NO_QUESTIONS,
-    DeploySighting,
-    Findings,
-    ProofEvidence,
-    ProofSession,
-    Questions,
-    SeenSignals,
-    assess,
-    assess_questions,
-    safe_failure,
-    unknown_markers,
-)
 from statemachines.projects.project import ProjectNotFound
 
 # The source of a project's evidence: our own records, or the connected provider (G-183).
@@ -121,7 +109,7 @@ class Providers(Protocol):
         """Return the adapter that answers for a project now."""
 
 
-async def look(store: EventStore, providers: Providers, row: OnboardingRow) -> Findings | None:
+async def look(store: EventStore, providers: Providers, row: OnboardingRow) -> proof.Findings | None:
     """Gather the evidence for the session of an onboarding; None when it has none that is open and in its time."""
     if row.session is None or row.status != Status.PROVING.value:
         return None
@@ -133,11 +121,11 @@ async def look(store: EventStore, providers: Providers, row: OnboardingRow) -> F
 
 
 async def find_proof(
-    store: EventStore, provider: AnalyticsProvider, project_id: str, plan: Plan, session: ProofSession, now: int
-) -> Findings:
+    store: EventStore, provider: AnalyticsProvider, project_id: str, plan: Plan, session: proof.ProofSession, now: int
+) -> proof.Findings:
     """Read everything that bears on a live session and match it against its plan. Reads that fail become blockers."""
     since, until = session.started_at - MARGIN_SECONDS, session.expires_at + MARGIN_SECONDS
-    failure = safe_failure(plan)
+    failure = proof.safe_failure(plan)
     marker = session.runtime_marker_sha256
     events, errors, (deploys, ci_live) = await asyncio.gather(
         provider.proof_events(
@@ -152,17 +140,17 @@ async def find_proof(
         provider.proof_errors(ErrorProbe(failure.marker, failure.context, marker, since, until)),
         _deploys(store, project_id, plan.deploy.environment, since, until, now),
     )
-    evidence = ProofEvidence(events, errors, deploys, ci_credential_live=ci_live, source=provider.source)
-    strange = sorted(unknown_markers(session, evidence))[:MAX_STRANGE_MARKERS]
+    evidence = proof.ProofEvidence(events, errors, deploys, ci_credential_live=ci_live, source=provider.source)
+    strange = sorted(proof.unknown_markers(session, evidence))[:MAX_STRANGE_MARKERS]
     if strange:
         foreign = await store.fetch(_FOREIGN, markers=strange, project_id=project_id)
         evidence = evidence._replace(foreign_markers=frozenset(marker for (marker,) in foreign))
-    return await asyncio.to_thread(assess, plan, session, evidence)
+    return await asyncio.to_thread(proof.assess, plan, session, evidence)
 
 
 async def _deploys(
     store: EventStore, project_id: str, environment: str, since: int, until: int, now: int
-) -> tuple[list[DeploySighting] | ReadFailed, bool]:
+) -> tuple[list[proof.DeploySighting] | ReadFailed, bool]:
     """Read the trusted deploys to an environment, and whether a CI credential is live that could record one."""
     try:
         rows = await store.find(
@@ -179,7 +167,7 @@ async def _deploys(
     except (psycopg.Error, CommandNotDone) as error:
         return unread(error), False
     deploys = [
-        DeploySighting(
+        proof.DeploySighting(
             environment=row.environment,
             sha=row.sha,
             trusted=row.trusted,
@@ -200,10 +188,10 @@ class AskedProject(NamedTuple):
 
     signal_map: SignalMapRow | None
     install: InstallRow | None
-    seen: SeenSignals | None
+    seen: proof.SeenSignals | None
 
     @property
-    def all_seen(self) -> SeenSignals:
+    def all_seen(self) -> proof.SeenSignals:
         """The telemetry, which was read."""
         assert self.seen is not None, "all signals were read"
         return self.seen
@@ -229,11 +217,11 @@ class AskedProject(NamedTuple):
         return install_state(self.install, self.map_revision)
 
     @property
-    def questions(self) -> Questions:
+    def questions(self) -> proof.Questions:
         """The questions of the signal map; none without one."""
         if self.signal_map is None:
-            return NO_QUESTIONS
-        return assess_questions(self.signal_map.plan, None if self.source_verified else self.seen)
+            return proof.NO_QUESTIONS
+        return proof.assess_questions(self.signal_map.plan, None if self.source_verified else self.seen)
 
     @property
     def answer_ready(self) -> bool:
@@ -262,7 +250,7 @@ async def ask_about(
 
 
 def _probe(row: SignalMapRow) -> SignalProbe:
-    return SignalProbe(tuple(milestone.event for milestone in row.plan.milestones), safe_failure(row.plan).marker)
+    return SignalProbe(tuple(milestone.event for milestone in row.plan.milestones), proof.safe_failure(row.plan).marker)
 
 
 # From the shapes of the wire to those of the storage and back: a change of one leaves the other as it is.

@@ -11,30 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from projections.onboarding import ONBOARDING, SIGNAL_MAPS, OnboardingRow, SignalMapRow
-from schemas.onboarding import (
-    PROOF_HEADER,
-    PROOF_PROPERTY,
-    PROOF_VARIABLE,
-    ApprovedState,
-    CiMarker,
-    EvidenceStatus,
-    NextAction,
-    NextOperation,
-    OnboardingState,
-    OneTimeMarkers,
-    OpenProofSession,
-    Plan,
-    PlannedState,
-    ProofStarted,
-    ProvingState,
-    Receipt,
-    Remaining,
-    RuntimeMarker,
-    SatisfiedProofSession,
-    SignalMap,
-    VerifiedState,
-    VerifyAnswer,
-)
+from schemas import onboarding as wire
 from schemas.onboarding import SourceSnapshot as WireSnapshot
 from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.store import EventStore
@@ -104,7 +81,7 @@ class Verified(NamedTuple):
 
     row: OnboardingRow
     ok: bool
-    remaining: Remaining
+    remaining: wire.Remaining
 
 
 class PutMap(NamedTuple):
@@ -323,14 +300,14 @@ GUIDANCE: dict[Status, Guidance] = {
 }
 
 
-def next_action(status: Status, project_id: str) -> NextAction:
+def next_action(status: Status, project_id: str) -> wire.NextAction:
     """Say what comes next for a project in a status; there is nothing after verified (R-ONB-22)."""
     guidance = GUIDANCE[status]
-    return NextAction(
+    return wire.NextAction(
         id=guidance.id,
         instruction=guidance.instruction,
         requires_human=guidance.requires_human,
-        operation=NextOperation(method="POST", path=f"/v1/projects/{project_id}/onboarding/{guidance.operation}"),
+        operation=wire.NextOperation(method="POST", path=f"/v1/projects/{project_id}/onboarding/{guidance.operation}"),
         checklist=guidance.checklist,
         completion_condition=guidance.completion_condition,
         guide_anchor=guidance.guide_anchor,
@@ -340,15 +317,15 @@ def next_action(status: Status, project_id: str) -> NextAction:
 # How onboarding is shown: the state of its status, its answers, its map (R-ONB-16 to R-ONB-23, R-MAP-01).
 
 
-def state(row: OnboardingRow) -> OnboardingState:
+def state(row: OnboardingRow) -> wire.OnboardingState:
     """Show an onboarding; what belongs to another status is absent."""
     match Status(row.status):
         case Status.PLANNED:
-            return PlannedState(**_common(row), next_action=next_action(Status.PLANNED, row.project_id))
+            return wire.PlannedState(**_common(row), next_action=next_action(Status.PLANNED, row.project_id))
         case Status.APPROVED:
             assert row.approved_at is not None
             action = next_action(Status.APPROVED, row.project_id)
-            return ApprovedState(**_common(row), next_action=action, approved_at=row.approved_at)
+            return wire.ApprovedState(**_common(row), next_action=action, approved_at=row.approved_at)
         case Status.PROVING:
             return _proving(row)
         case Status.VERIFIED:
@@ -357,26 +334,26 @@ def state(row: OnboardingRow) -> OnboardingState:
             raise AssertionError("an onboarding that is not there has no row")
 
 
-def proof_started(begun: ProofBegun) -> ProofStarted:
+def proof_started(begun: ProofBegun) -> wire.ProofStarted:
     """Show an open proof session with its markers: the only time that they are shown (R-ONB-28 to R-ONB-30)."""
-    markers = OneTimeMarkers(
-        runtime=RuntimeMarker(PROOF_PROPERTY, begun.runtime_marker, PROOF_VARIABLE, PROOF_PROPERTY),
-        ci=CiMarker(PROOF_HEADER, begun.ci_marker, PROOF_VARIABLE),
+    markers = wire.OneTimeMarkers(
+        runtime=wire.RuntimeMarker(wire.PROOF_PROPERTY, begun.runtime_marker, wire.PROOF_VARIABLE, wire.PROOF_PROPERTY),
+        ci=wire.CiMarker(wire.PROOF_HEADER, begun.ci_marker, wire.PROOF_VARIABLE),
     )
-    return ProofStarted(state=_proving(begun.row), one_time_markers=markers)
+    return wire.ProofStarted(state=_proving(begun.row), one_time_markers=markers)
 
 
-def verify_answer(verified: Verified) -> VerifyAnswer:
+def verify_answer(verified: Verified) -> wire.VerifyAnswer:
     """Show what a verify has found (R-ONB-54)."""
     shown = state(verified.row)
-    assert isinstance(shown, ProvingState | VerifiedState), "other states are refused"
-    return VerifyAnswer(ok=verified.ok, state=shown, remaining=verified.remaining)
+    assert isinstance(shown, wire.ProvingState | wire.VerifiedState), "other states are refused"
+    return wire.VerifyAnswer(ok=verified.ok, state=shown, remaining=verified.remaining)
 
 
-def shown_signal_map(row: SignalMapRow) -> SignalMap:
+def shown_signal_map(row: SignalMapRow) -> wire.SignalMap:
     """Show an approved plan as the map of a project's events and failures (R-MAP-01)."""
-    plan = reshape(row.plan, Plan)
-    return SignalMap(
+    plan = reshape(row.plan, wire.Plan)
+    return wire.SignalMap(
         project_id=row.project_id,
         plan_sha256=row.plan_sha256,
         business_question=plan.business_question,
@@ -387,41 +364,41 @@ def shown_signal_map(row: SignalMapRow) -> SignalMap:
         milestones=plan.milestones,
         failures=plan.failures,
         deploy=plan.deploy,
-        receipt=None if row.receipt is None else reshape(row.receipt, Receipt),
+        receipt=None if row.receipt is None else reshape(row.receipt, wire.Receipt),
     )
 
 
-def evidence_status(plan: plans.Plan, receipt: plans.Receipt | None) -> EvidenceStatus:
+def evidence_status(plan: plans.Plan, receipt: plans.Receipt | None) -> wire.EvidenceStatus:
     """What history and the source have established: history alone never verifies a source (R-ONB-15, R-MAP-03)."""
-    return EvidenceStatus(
+    return wire.EvidenceStatus(
         historical="not_established" if plan.historical_evidence is None else "historically_observed",
         source="pending" if receipt is None else receipt.evidence_status,
     )
 
 
-def _proving(row: OnboardingRow) -> ProvingState:
+def _proving(row: OnboardingRow) -> wire.ProvingState:
     session = row.session
     assert session is not None
-    return ProvingState(
+    return wire.ProvingState(
         **_common(row),
         next_action=next_action(Status.PROVING, row.project_id),
         implementation_source_snapshot=reshape(session.implementation_source_snapshot, WireSnapshot),
-        proof_session=OpenProofSession(session.proof_session_id, "open", session.started_at, session.expires_at),
+        proof_session=wire.OpenProofSession(session.proof_session_id, "open", session.started_at, session.expires_at),
     )
 
 
-def _verified(row: OnboardingRow) -> VerifiedState:
+def _verified(row: OnboardingRow) -> wire.VerifiedState:
     session = row.session
     assert session is not None
     assert row.receipt is not None
-    return VerifiedState(
+    return wire.VerifiedState(
         **_common(row),
         next_action=None,
         implementation_source_snapshot=reshape(session.implementation_source_snapshot, WireSnapshot),
-        proof_session=SatisfiedProofSession(
+        proof_session=wire.SatisfiedProofSession(
             session.proof_session_id, "satisfied", session.started_at, session.expires_at
         ),
-        receipt=reshape(row.receipt, Receipt),
+        receipt=reshape(row.receipt, wire.Receipt),
     )
 
 
@@ -436,5 +413,5 @@ def _common(row: OnboardingRow) -> dict[str, Any]:
         "revision": row.state_revision,
         "plan_sha256": row.plan_sha256,
         "updated_at": row.updated_at,
-        "plan": reshape(row.plan, Plan),
+        "plan": reshape(row.plan, wire.Plan),
     }

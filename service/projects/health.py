@@ -4,30 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
+from schemas import projects as wire
 from schemas.kernel.shape import DefaultLevel
-from schemas.projects import (
-    LatestLog,
-    LogLevel,
-    NewCases,
-    NotKept,
-    ProjectDay,
-    ProjectHealth,
-    ProviderExceptions,
-    UsageThisMonth,
-    WebhookHealth,
-)
-from service.billing.plans import (
-    DayUsage,
-    Month,
-    UsageSum,
-    account_of,
-    account_usage,
-    events_since,
-    last_event_received_at,
-    month_of,
-    project_usage,
-    total_of,
-)
+from service.billing import plans
 from service.eventstore.connect.facts import DAY
 from service.eventstore.store import EventStore
 from service.onboarding.evidence import WhoseEvidence, whose_evidence
@@ -59,7 +38,7 @@ class NotKeptRow(NamedTuple):
 class LatestLogRow(NamedTuple):
     """The newest record of a level below `error`, and when it was received (epoch seconds)."""
 
-    level: LogLevel
+    level: wire.LogLevel
     message: str
     received_at: int
 
@@ -91,10 +70,10 @@ class Health(NamedTuple):
     """
 
     now: int
-    month: Month
-    total: UsageSum
-    account_total: UsageSum
-    by_day: list[DayUsage]
+    month: plans.Month
+    total: plans.UsageSum
+    account_total: plans.UsageSum
+    by_day: list[plans.DayUsage]
     last_event_at: int | None
     last_deploy_at: int | None
     events_last_hour: int
@@ -117,13 +96,13 @@ class Health(NamedTuple):
 async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health:
     """Read the last times and the amounts of data: in the UTC month, the last hour, and each of the last days."""
     now = await store.now()
-    month = month_of(now)
-    total = total_of(await project_usage(store, project_id, month.start, month.last_day))
+    month = plans.month_of(now)
+    total = plans.total_of(await plans.project_usage(store, project_id, month.start, month.last_day))
     today = now - now % DAY
     wanted = range(today - (days - 1) * DAY, today + DAY, DAY)
-    found = {day.day: day for day in await project_usage(store, project_id, wanted[0], today)} if wanted else {}
-    account = await account_of(store, project_id)
-    account_total = total_of(await account_usage(store, account, month.start, month.last_day))
+    found = {day.day: day for day in await plans.project_usage(store, project_id, wanted[0], today)} if wanted else {}
+    account = await plans.account_of(store, project_id)
+    account_total = plans.total_of(await plans.account_usage(store, account, month.start, month.last_day))
     hour = now - now % HOUR
     overflow_id = case.case_id(project_id, case.overflow_fingerprint(hour))
     [
@@ -148,10 +127,10 @@ async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health
         month=month,
         total=total,
         account_total=account_total,
-        by_day=[found.get(day, DayUsage(day, 0, 0, 0)) for day in wanted],
-        last_event_at=await last_event_received_at(store, project_id),
+        by_day=[found.get(day, plans.DayUsage(day, 0, 0, 0)) for day in wanted],
+        last_event_at=await plans.last_event_received_at(store, project_id),
         last_deploy_at=last_deploy_at,
-        events_last_hour=await events_since(store, project_id, now - HOUR),
+        events_last_hour=await plans.events_since(store, project_id, now - HOUR),
         open_cases=open_cases,
         hour=hour,
         new_cases=opened or 0,
@@ -179,11 +158,11 @@ async def health_of(store: EventStore, project_id: str, days: int = 0) -> Health
 
 
 def project_health(
-    project_id: str, health: Health, new_cases_per_hour: int, webhooks: list[WebhookHealth]
-) -> ProjectHealth:
+    project_id: str, health: Health, new_cases_per_hour: int, webhooks: list[wire.WebhookHealth]
+) -> wire.ProjectHealth:
     """The last arrival and amount of data, the webhooks, and the conditions that need attention."""
     last = health.last_event_at
-    return ProjectHealth(
+    return wire.ProjectHealth(
         project_id=project_id,
         last_event_received_at=last,
         last_deploy_at=health.last_deploy_at,
@@ -192,7 +171,7 @@ def project_health(
         events_last_hour=health.events_last_hour,
         usage_this_month=_usage(health),
         by_day=_by_day(health),
-        new_cases=NewCases(
+        new_cases=wire.NewCases(
             hour_started_at=health.hour,
             opened=health.new_cases,
             limit=new_cases_per_hour,
@@ -202,7 +181,7 @@ def project_health(
         ),
         webhooks=webhooks,
         not_kept=[
-            NotKept(
+            wire.NotKept(
                 protocol=cast("Any", row.protocol),
                 kind=row.kind,
                 outcome=cast("Any", row.outcome),
@@ -212,7 +191,8 @@ def project_health(
             for row in health.not_kept
         ],
         latest_logs=[
-            LatestLog(level=row.level, message=row.message, received_at=row.received_at) for row in health.latest_logs
+            wire.LatestLog(level=row.level, message=row.message, received_at=row.received_at)
+            for row in health.latest_logs
         ],
         default_level=health.default_level,
         last_log_without_level_at=health.without_level_at,
@@ -223,16 +203,16 @@ def project_health(
     )
 
 
-def _looks(health: Health) -> ProviderExceptions | None:
+def _looks(health: Health) -> wire.ProviderExceptions | None:
     looks = health.looks
     if looks is None:
         return None
-    return ProviderExceptions(read_to=looks.read_to, stale=looks.stale, provider_exceptions_skipped=looks.skipped)
+    return wire.ProviderExceptions(read_to=looks.read_to, stale=looks.stale, provider_exceptions_skipped=looks.skipped)
 
 
-def _usage(health: Health) -> UsageThisMonth:
+def _usage(health: Health) -> wire.UsageThisMonth:
     total = health.total
-    return UsageThisMonth(
+    return wire.UsageThisMonth(
         period=health.month.name,
         total_events=total.events,
         errors=total.errors,
@@ -242,9 +222,9 @@ def _usage(health: Health) -> UsageThisMonth:
     )
 
 
-def _by_day(health: Health) -> list[ProjectDay]:
+def _by_day(health: Health) -> list[wire.ProjectDay]:
     return [
-        ProjectDay(
+        wire.ProjectDay(
             date=day.day,
             total_events=day.errors + day.analytics + day.deploys,
             errors=day.errors,

@@ -9,33 +9,8 @@ from msgspec.structs import asdict
 
 from projections.accounts import PEOPLE
 from projections.projects import DSN_COPIES, PROJECT_SETTINGS, PUBLIC, DsnCopyRow, SettingsRow
-from schemas.projects import (
-    DsnBody,
-    DsnRotatedBody,
-    DsnVerified,
-    ProjectCreatedBody,
-    ProjectItem,
-    ProjectList,
-    ProjectSettings,
-    ProjectSettingsChanged,
-    PublicDsnRotatedBody,
-    RoleName,
-    SdkSettings,
-)
-from service.auth.secrets import (
-    DSN_COPY,
-    PUBLIC_DSN_COPY,
-    SecretKind,
-    alias_of,
-    digest,
-    equal,
-    kind_of,
-    make,
-    make_dsn,
-    parse_dsn,
-    seal,
-    unseal,
-)
+from schemas import projects as wire
+from service.auth import secrets as auth_secrets
 from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
@@ -86,8 +61,11 @@ class CheckedDsn(NamedTuple):
 
 def verify(project_id: str, dsn: str, encryption_key: bytes | None) -> Intent[CheckedDsn]:
     """Compare a DSN, or its bare key, with the project's, and keep a missing copy of it. Never rotates (R-PROJ-04)."""
-    project, sent = projects.stream(project_id), parse_dsn(dsn)
-    sent_hash, public = digest(sent.key), kind_of(sent.key) is SecretKind.PUBLIC_DSN
+    project, sent = projects.stream(project_id), auth_secrets.parse_dsn(dsn)
+    sent_hash, public = (
+        auth_secrets.digest(sent.key),
+        auth_secrets.kind_of(sent.key) is auth_secrets.SecretKind.PUBLIC_DSN,
+    )
     copy = seal_copy(encryption_key, project_id, sent.key, public=public)
 
     def decide(unit: Unit) -> CheckedDsn:
@@ -95,7 +73,7 @@ def verify(project_id: str, dsn: str, encryption_key: bytes | None) -> Intent[Ch
         dsn_hash, prefix = (
             (state.public_dsn_hash, state.public_dsn_prefix) if public else (state.dsn_hash, state.dsn_prefix)
         )
-        matches = equal(sent_hash, dsn_hash) and sent.names(project_id)
+        matches = auth_secrets.equal(sent_hash, dsn_hash) and sent.names(project_id)
         if matches and copy is not None:
             # Also over a copy that exists: it may have been sealed under an earlier key.
             keep_copy(unit, project, sent_hash, copy, public=public)
@@ -111,7 +89,10 @@ def rotate(project_id: str, encryption_key: bytes | None, *, public: bool = Fals
 
     A fence of the project: nothing that rests on the DSN before commits after the answer.
     """
-    project, secret = projects.stream(project_id), make(SecretKind.PUBLIC_DSN if public else SecretKind.DSN)
+    project, secret = (
+        projects.stream(project_id),
+        auth_secrets.make(auth_secrets.SecretKind.PUBLIC_DSN if public else auth_secrets.SecretKind.DSN),
+    )
     copy = seal_copy(encryption_key, project_id, secret.text, public=public)
     decide_new = decide_rotate_public if public else decide_rotate
 
@@ -125,7 +106,9 @@ def rotate(project_id: str, encryption_key: bytes | None, *, public: bool = Fals
 
 def seal_copy(encryption_key: bytes | None, project_id: str, key: str, *, public: bool = False) -> str | None:
     """Seal the key of a DSN, or of the public one. None without an encryption key."""
-    return seal(encryption_key, PUBLIC_DSN_COPY if public else DSN_COPY, project_id, key)
+    return auth_secrets.seal(
+        encryption_key, auth_secrets.PUBLIC_DSN_COPY if public else auth_secrets.DSN_COPY, project_id, key
+    )
 
 
 def keep_copy(unit: Unit, project: Stream, dsn_hash: str, copy: str | None, *, public: bool = False) -> None:
@@ -139,7 +122,11 @@ def keep_copy(unit: Unit, project: Stream, dsn_hash: str, copy: str | None, *, p
 
 def create(user_id: str, name: str, encryption_key: bytes | None) -> Intent[IssuedDsn]:
     """Make a project that a person owns, with both DSNs; that of a test run's person is synthetic."""
-    project_id, secret, public = new_id("proj"), make(SecretKind.DSN), make(SecretKind.PUBLIC_DSN)
+    project_id, secret, public = (
+        new_id("proj"),
+        auth_secrets.make(auth_secrets.SecretKind.DSN),
+        auth_secrets.make(auth_secrets.SecretKind.PUBLIC_DSN),
+    )
     project, membership = projects.stream(project_id), memberships.stream(project_id, user_id)
     copy = seal_copy(encryption_key, project_id, secret.text)
     public_copy = seal_copy(encryption_key, project_id, public.text, public=True)
@@ -209,8 +196,13 @@ async def dsn_of(store: EventStore, project_id: str, encryption_key: bytes | Non
     if not rows:
         raise ProjectNotFound("There is no such project.")
     [(prefix, sealed, public_prefix, public_sealed)] = rows
-    key = unseal(encryption_key, DSN_COPY, project_id, sealed)
-    return KnownDsn(prefix, key, public_prefix, unseal(encryption_key, PUBLIC_DSN_COPY, project_id, public_sealed))
+    key = auth_secrets.unseal(encryption_key, auth_secrets.DSN_COPY, project_id, sealed)
+    return KnownDsn(
+        prefix,
+        key,
+        public_prefix,
+        auth_secrets.unseal(encryption_key, auth_secrets.PUBLIC_DSN_COPY, project_id, public_sealed),
+    )
 
 
 # Projects and their DSN on the wire (R-PROJ-01 to R-PROJ-07, R-PROJ-15, G-023, G-026).
@@ -218,9 +210,9 @@ async def dsn_of(store: EventStore, project_id: str, encryption_key: bytes | Non
 DEPLOYS_NOTE = "Deploys are recorded from CI, with the DSN or with a ci_deploy credential. Never from a browser."
 
 
-def project_list(projects: Sequence[ListedProject], next_cursor: str | None, *, can_unseal: bool) -> ProjectList:
+def project_list(projects: Sequence[ListedProject], next_cursor: str | None, *, can_unseal: bool) -> wire.ProjectList:
     """A page of a person's projects. `can_unseal`: this process has the key of the sealed copies."""
-    return ProjectList(
+    return wire.ProjectList(
         projects=[_item(project, can_unseal=can_unseal) for project in projects],
         count=len(projects),
         next_cursor=next_cursor,
@@ -228,15 +220,15 @@ def project_list(projects: Sequence[ListedProject], next_cursor: str | None, *, 
     )
 
 
-def project_created(base_url: str, issued: IssuedDsn, *, raw: bool) -> ProjectCreatedBody:
+def project_created(base_url: str, issued: IssuedDsn, *, raw: bool) -> wire.ProjectCreatedBody:
     """A new project, with the DSN itself where it is shown for the first time (`raw`)."""
-    return ProjectCreatedBody(
+    return wire.ProjectCreatedBody(
         id=issued.project_id,
         **_sdks(base_url, issued.project_id, issued.key if raw else None),
         project_id=issued.project_id,
         name=issued.name,
         role="owner",
-        dsn=make_dsn(base_url, issued.key, issued.project_id) if raw else None,
+        dsn=auth_secrets.make_dsn(base_url, issued.key, issued.project_id) if raw else None,
         dsn_prefix=issued.prefix,
         dsn_recoverable=issued.recoverable,
         **_public(base_url, issued.project_id, issued.public_key if raw else None),
@@ -248,13 +240,13 @@ def project_created(base_url: str, issued: IssuedDsn, *, raw: bool) -> ProjectCr
     )
 
 
-def dsn_rotated(base_url: str, issued: IssuedDsn, *, raw: bool) -> DsnRotatedBody:
+def dsn_rotated(base_url: str, issued: IssuedDsn, *, raw: bool) -> wire.DsnRotatedBody:
     """The DSN that replaces the one before, itself where it is shown for the first time (`raw`)."""
-    return DsnRotatedBody(
+    return wire.DsnRotatedBody(
         id=issued.project_id,
         **_sdks(base_url, issued.project_id, issued.key if raw else None),
         name=issued.name,
-        dsn=make_dsn(base_url, issued.key, issued.project_id) if raw else None,
+        dsn=auth_secrets.make_dsn(base_url, issued.key, issued.project_id) if raw else None,
         dsn_recoverable=issued.recoverable,
         next_action="Replace SERVICE_DSN everywhere now. The previous DSN no longer works."
         if raw
@@ -263,12 +255,12 @@ def dsn_rotated(base_url: str, issued: IssuedDsn, *, raw: bool) -> DsnRotatedBod
     )
 
 
-def public_dsn_rotated(base_url: str, issued: IssuedDsn, *, raw: bool) -> PublicDsnRotatedBody:
+def public_dsn_rotated(base_url: str, issued: IssuedDsn, *, raw: bool) -> wire.PublicDsnRotatedBody:
     """The public DSN that replaces the one before, itself where it is shown for the first time (`raw`)."""
     endpoints = _endpoints(base_url)
-    return PublicDsnRotatedBody(
+    return wire.PublicDsnRotatedBody(
         id=issued.project_id,
-        alias=alias_of(issued.project_id),
+        alias=auth_secrets.alias_of(issued.project_id),
         name=issued.name,
         **_public(base_url, issued.project_id, issued.key if raw else None),
         public_dsn_prefix=issued.prefix,
@@ -281,15 +273,15 @@ def public_dsn_rotated(base_url: str, issued: IssuedDsn, *, raw: bool) -> Public
     )
 
 
-def dsn(base_url: str, project_id: str, known: KnownDsn) -> DsnBody:
+def dsn(base_url: str, project_id: str, known: KnownDsn) -> wire.DsnBody:
     """The DSNs as far as they are known, and where to verify or rotate the server's."""
     place = f"{base_url}/v1/projects/{project_id}/dsn"
-    return DsnBody(
+    return wire.DsnBody(
         project_id=project_id,
         **_sdks(base_url, project_id, known.key),
         dsn_prefix=known.prefix,
         raw_available=known.key is not None,
-        dsn=None if known.key is None else make_dsn(base_url, known.key, project_id),
+        dsn=None if known.key is None else auth_secrets.make_dsn(base_url, known.key, project_id),
         **_public(base_url, project_id, known.public_key),
         public_dsn_prefix=known.public_prefix,
         verify_endpoint=f"{place}/verify",
@@ -300,9 +292,9 @@ def dsn(base_url: str, project_id: str, known: KnownDsn) -> DsnBody:
     )
 
 
-def dsn_verified(checked: CheckedDsn) -> DsnVerified:
+def dsn_verified(checked: CheckedDsn) -> wire.DsnVerified:
     """Whether a DSN is the project's."""
-    return DsnVerified(
+    return wire.DsnVerified(
         ok=checked.matches,
         project_id=checked.project_id,
         dsn_prefix=checked.prefix,
@@ -318,13 +310,13 @@ def _after_check(checked: CheckedDsn) -> str:
     return "This is the public DSN. Use it in pages alone." if checked.public else "Nothing to do."
 
 
-def _item(project: ListedProject, *, can_unseal: bool) -> ProjectItem:
-    return ProjectItem(
+def _item(project: ListedProject, *, can_unseal: bool) -> wire.ProjectItem:
+    return wire.ProjectItem(
         id=project.id,
         project_id=project.id,
-        alias=alias_of(project.id),
+        alias=auth_secrets.alias_of(project.id),
         name=project.name,
-        role=cast("RoleName", project.role),
+        role=cast("wire.RoleName", project.role),
         dsn_prefix=project.dsn_prefix,
         dsn_recoverable=project.copied and can_unseal,
         created_at=project.created_at,
@@ -333,19 +325,25 @@ def _item(project: ListedProject, *, can_unseal: bool) -> ProjectItem:
 
 def _sdks(base_url: str, project_id: str, key: str | None) -> dict[str, Any]:
     """The settings for SDKs of other services."""
-    return {"alias": alias_of(project_id), "sdks": None if key is None else _settings(base_url, project_id, key)}
+    return {
+        "alias": auth_secrets.alias_of(project_id),
+        "sdks": None if key is None else _settings(base_url, project_id, key),
+    }
 
 
 def _public(base_url: str, project_id: str, key: str | None) -> dict[str, Any]:
     """The public DSN, and the settings with it."""
     if key is None:
         return {"public_dsn": None, "sdks_public": None}
-    return {"public_dsn": make_dsn(base_url, key, project_id), "sdks_public": _settings(base_url, project_id, key)}
+    return {
+        "public_dsn": auth_secrets.make_dsn(base_url, key, project_id),
+        "sdks_public": _settings(base_url, project_id, key),
+    }
 
 
-def _settings(base_url: str, project_id: str, key: str) -> SdkSettings:
-    return SdkSettings(
-        sentry_dsn=make_dsn(base_url, key, project_id),
+def _settings(base_url: str, project_id: str, key: str) -> wire.SdkSettings:
+    return wire.SdkSettings(
+        sentry_dsn=auth_secrets.make_dsn(base_url, key, project_id),
         posthog_host=base_url,
         posthog_key=key,
         otlp_endpoint=base_url,
@@ -430,9 +428,9 @@ async def settings_of(store: EventStore, project_id: str) -> KnownSettings:
 # The settings of a project on the wire (G-202).
 
 
-def shown_settings(project_id: str, known: KnownSettings) -> ProjectSettings:
+def shown_settings(project_id: str, known: KnownSettings) -> wire.ProjectSettings:
     """The settings in force."""
-    return ProjectSettings(
+    return wire.ProjectSettings(
         project_id=project_id,
         **asdict(known.in_force),
         etag=make_etag(project_id, known.revision),
@@ -442,10 +440,10 @@ def shown_settings(project_id: str, known: KnownSettings) -> ProjectSettings:
     )
 
 
-def changed(project_id: str, after: ChangedSettings) -> ProjectSettingsChanged:
+def changed(project_id: str, after: ChangedSettings) -> wire.ProjectSettingsChanged:
     """The settings after a change."""
     row = after.row
-    return ProjectSettingsChanged(
+    return wire.ProjectSettingsChanged(
         project_id=project_id,
         **asdict(after.in_force),
         etag=None if row is None else make_etag(project_id, row.revision),

@@ -14,20 +14,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from schemas.provider import (
-    MAX_RESPONSES,
-    MAX_TEXT,
-    Experiment,
-    ExperimentVariant,
-    FeatureFlag,
-    SessionRecording,
-    Survey,
-    SurveyAnswer,
-    SurveyQuestion,
-    SurveyResponse,
-    SurveyStat,
-    SurveyStatus,
-)
+from schemas import provider as wire
 from service.analytics.connecting.http import failure, fresh, hogql
 from service.analytics.queries import QueriesBusy
 from service.provider.sources import Exchanges, ProviderSources, Source
@@ -130,7 +117,7 @@ class _Experiment(msgspec.Struct):
 
 async def recordings_of(
     source: Source, limit: int, offset: int = 0, *, distinct_id: str | None = None
-) -> Listing[SessionRecording] | ReadFailed:
+) -> Listing[wire.SessionRecording] | ReadFailed:
     """Read recordings, newest first: of everybody, or of one person."""
     query: dict[str, Any] = {
         "kind": "RecordingsQuery",
@@ -148,19 +135,19 @@ async def recordings_of(
     return Listing([_recording(source, raw) for raw in found.results[:limit]], found.has_next)
 
 
-async def feature_flags(source: Source, limit: int, offset: int) -> Listing[FeatureFlag] | ReadFailed:
+async def feature_flags(source: Source, limit: int, offset: int) -> Listing[wire.FeatureFlag] | ReadFailed:
     """Read flags."""
     found = await _list(source, "feature_flags/", _Listed[_Flag], limit, offset)
     return found if isinstance(found, ReadFailed) else Listing([_flag(raw) for raw in found.items], found.more)
 
 
-async def surveys(source: Source, limit: int, offset: int) -> Listing[Survey] | ReadFailed:
+async def surveys(source: Source, limit: int, offset: int) -> Listing[wire.Survey] | ReadFailed:
     """Read surveys."""
     found = await _list(source, "surveys/", _Listed[_Survey], limit, offset)
     return found if isinstance(found, ReadFailed) else Listing([_survey(raw) for raw in found.items], found.more)
 
 
-async def experiments(source: Source, limit: int, offset: int) -> Listing[Experiment] | ReadFailed:
+async def experiments(source: Source, limit: int, offset: int) -> Listing[wire.Experiment] | ReadFailed:
     """Read experiments."""
     found = await _list(source, "experiments/", _Listed[_Experiment], limit, offset)
     return found if isinstance(found, ReadFailed) else Listing([_experiment(raw) for raw in found.items], found.more)
@@ -173,8 +160,8 @@ async def _list(source: Source, path: str, shape: type[_Listed[T]], limit: int, 
     return Listing(found.results[:limit], found.next is not None)
 
 
-def _recording(source: Source, raw: _Recording) -> SessionRecording:
-    return SessionRecording(
+def _recording(source: Source, raw: _Recording) -> wire.SessionRecording:
+    return wire.SessionRecording(
         id=raw.id,
         distinct_id=raw.distinct_id,
         started_at=_epoch(raw.start_time),
@@ -183,8 +170,8 @@ def _recording(source: Source, raw: _Recording) -> SessionRecording:
     )
 
 
-def _flag(raw: _Flag) -> FeatureFlag:
-    return FeatureFlag(
+def _flag(raw: _Flag) -> wire.FeatureFlag:
+    return wire.FeatureFlag(
         id=raw.id,
         key=raw.key,
         name=raw.name,
@@ -202,29 +189,29 @@ def _rollout(groups: list[_Group]) -> int | None:
     return MOST_PERCENT if share is None else min(MOST_PERCENT, max(0, round(share)))
 
 
-def _survey(raw: _Survey) -> Survey:
-    status: SurveyStatus = "draft" if raw.start_date is None else "running" if raw.end_date is None else "complete"
+def _survey(raw: _Survey) -> wire.Survey:
+    status: wire.SurveyStatus = "draft" if raw.start_date is None else "running" if raw.end_date is None else "complete"
     questions = [
-        SurveyQuestion(
+        wire.SurveyQuestion(
             id=asked.id,
             type=asked.type,
-            question=asked.question[:MAX_TEXT],
-            choices=[choice[:MAX_TEXT] for choice in asked.choices or [] if isinstance(choice, str)],
+            question=asked.question[: wire.MAX_TEXT],
+            choices=[choice[: wire.MAX_TEXT] for choice in asked.choices or [] if isinstance(choice, str)],
         )
         for asked in raw.questions or []
     ]
-    return Survey(id=raw.id, name=raw.name, status=status, questions=questions, created_at=_epoch(raw.created_at))
+    return wire.Survey(id=raw.id, name=raw.name, status=status, questions=questions, created_at=_epoch(raw.created_at))
 
 
-def _experiment(raw: _Experiment) -> Experiment:
+def _experiment(raw: _Experiment) -> wire.Experiment:
     variants = (raw.parameters and raw.parameters.feature_flag_variants) or []
-    return Experiment(
+    return wire.Experiment(
         id=raw.id,
         name=raw.name,
         status=raw.status,
         feature_flag_key=raw.feature_flag_key,
         variants=[
-            ExperimentVariant(
+            wire.ExperimentVariant(
                 key=variant.key,
                 name=variant.name,
                 rollout_percentage=variant.rollout_percentage
@@ -262,8 +249,8 @@ _STATS = load_query("provider/connected", "survey_stats").text
 class SurveyFindings(NamedTuple):
     """The responses to a survey, newest first, and how often it was shown, dismissed and answered."""
 
-    responses: list[SurveyResponse]
-    stats: list[SurveyStat]
+    responses: list[wire.SurveyResponse]
+    stats: list[wire.SurveyStat]
 
 
 class _Rows(msgspec.Struct):
@@ -277,7 +264,7 @@ class _Counts(msgspec.Struct):
 async def findings(source: Source, survey_id: str) -> SurveyFindings | ReadFailed:
     """Read the responses to a survey and its numbers. An unknown survey has none."""
     sent, counted = await asyncio.gather(
-        source.reader.post("query/", hogql(_RESPONSES, {"survey": survey_id, "most": MAX_RESPONSES}), _Rows),
+        source.reader.post("query/", hogql(_RESPONSES, {"survey": survey_id, "most": wire.MAX_RESPONSES}), _Rows),
         source.reader.post("query/", hogql(_STATS, {"survey": survey_id, "events": list(_EVENTS)}), _Counts),
     )
     if isinstance(sent, ReadFailed):
@@ -285,21 +272,21 @@ async def findings(source: Source, survey_id: str) -> SurveyFindings | ReadFaile
     if isinstance(counted, ReadFailed):
         return counted
     responses = []
-    for uuid, person, at, properties in sent.results[:MAX_RESPONSES]:
+    for uuid, person, at, properties in sent.results[: wire.MAX_RESPONSES]:
         answers = _answers(properties)
         if isinstance(answers, ReadFailed):
             return answers
-        responses.append(SurveyResponse(id=uuid, distinct_id=person, responded_at=max(0, at), answers=answers))
+        responses.append(wire.SurveyResponse(id=uuid, distinct_id=person, responded_at=max(0, at), answers=answers))
     numbers = {event: (total, people) for event, total, people in counted.results}
     stats = [
-        SurveyStat(event=event, total=numbers[event][0], unique_people=numbers[event][1])  # type: ignore[arg-type]
+        wire.SurveyStat(event=event, total=numbers[event][0], unique_people=numbers[event][1])  # type: ignore[arg-type]
         for event in _EVENTS
         if event in numbers
     ]
     return SurveyFindings(responses, stats)
 
 
-def _answers(properties: str | dict[str, Any]) -> list[SurveyAnswer] | ReadFailed:
+def _answers(properties: str | dict[str, Any]) -> list[wire.SurveyAnswer] | ReadFailed:
     """The answers among the properties of an event: under one name for the first question, and one for each other."""
     if isinstance(properties, str):
         try:
@@ -309,13 +296,16 @@ def _answers(properties: str | dict[str, Any]) -> list[SurveyAnswer] | ReadFaile
     if not isinstance(properties, dict):
         return failure("malformed")
     found = [(name, value) for name, value in properties.items() if name.startswith(_RESPONSE) and value is not None]
-    return [SurveyAnswer(key=name[:MAX_TEXT], answers=_texts(value)) for name, value in sorted(found)[:MOST_ANSWERS]]
+    return [
+        wire.SurveyAnswer(key=name[: wire.MAX_TEXT], answers=_texts(value))
+        for name, value in sorted(found)[:MOST_ANSWERS]
+    ]
 
 
 def _texts(value: Any) -> list[str]:
     """The texts of an answer: several for a question with several choices."""
     values = value if isinstance(value, list) else [value]
-    return [_text(one)[:MAX_TEXT] for one in values[:MOST_ANSWERS]]
+    return [_text(one)[: wire.MAX_TEXT] for one in values[:MOST_ANSWERS]]
 
 
 def _text(value: Any) -> str:
@@ -330,7 +320,7 @@ MOST_RECORDINGS = 20
 class PersonAtProvider(NamedTuple):
     """The newest recordings of a person, None when they could not be read, and the person's page at the provider."""
 
-    recordings: list[SessionRecording] | None
+    recordings: list[wire.SessionRecording] | None
     web_ui_url: str | None
 
 

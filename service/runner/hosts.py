@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from service.runner.pull import (
-    OK,
-    PENDING,
-    Draft,
-    HostRefused,
-    Pull,
-    in_short,
-    is_limited,
-    open_once,
-    turn_on_once,
-)
+from service.runner import pull as pulls
 from service.runner.web import Client, JsonAnswer
 
 FORBIDDEN, CONFLICT, UNPROCESSABLE, TOO_MANY = 403, 409, 422, 429
@@ -39,9 +29,9 @@ class HostClient:
 
     def _read(self, path: str, kind: type) -> Any:
         """Read an object or a list. Raises HostRefused, GaveUp."""
-        answer = self._client.ask("GET", path, again=is_limited)
-        if answer.status != OK or not isinstance(answer.body, kind):
-            raise HostRefused.by(answer)
+        answer = self._client.ask("GET", path, again=pulls.is_limited)
+        if answer.status != pulls.OK or not isinstance(answer.body, kind):
+            raise pulls.HostRefused.by(answer)
         return answer.body
 
     def _pages(self, path: str, member: str | None = None) -> list[dict[str, Any]]:
@@ -73,7 +63,7 @@ class GitHub(HostClient):
         self._repository = repository
         self._path = f"/repos/{quote(repository)}"
 
-    def find(self, branch: str, base: str) -> Pull | None:
+    def find(self, branch: str, base: str) -> pulls.Pull | None:
         """Find the pull request of a branch, open or closed. Raises HostRefused, GaveUp."""
         owner = self._repository.split("/")[0]
         query = urlencode({"head": f"{owner}:{branch}", "base": base, "state": "all", "per_page": PER_PAGE})
@@ -82,7 +72,7 @@ class GitHub(HostClient):
         found.sort(key=lambda one: one["state"] != "open")
         return pull_of_github(found[0]) if found else None
 
-    def open(self, draft: Draft) -> Pull:
+    def open(self, draft: pulls.Draft) -> pulls.Pull:
         """Open a pull request, unless the branch has one. Raises HostRefused, GaveUp."""
         body = {
             "title": draft.title,
@@ -91,7 +81,7 @@ class GitHub(HostClient):
             "body": draft.body,
             "draft": not draft.ready,
         }
-        return open_once(
+        return pulls.open_once(
             lambda: self.find(draft.branch, draft.base),
             lambda: self._client.send("POST", f"{self._path}/pulls", body),
             UNPROCESSABLE,
@@ -101,35 +91,35 @@ class GitHub(HostClient):
     def checks(self, sha: str) -> dict[str, str]:
         """How each check of a commit has ended, the latest of each name. Raises HostRefused, GaveUp."""
         commit = f"{self._path}/commits/{quote(sha, safe='')}"
-        states = {"success": "success", "pending": PENDING}
+        states = {"success": "success", "pending": pulls.PENDING}
         found = {
             one["context"]: states.get(one["state"], "failure") for one in self._pages(f"{commit}/status", "statuses")
         }
         for run in self._pages(f"{commit}/check-runs?filter=latest", "check_runs"):
-            ended = (run["conclusion"] or "failure") if run["status"] == "completed" else PENDING
+            ended = (run["conclusion"] or "failure") if run["status"] == "completed" else pulls.PENDING
             # Two apps may each have a check of one name: it has succeeded once both have.
             if found.get(run["name"], "success") == "success":
                 found[run["name"]] = ended
         return found
 
-    def turn_on(self, branch: str, base: str, sha: str, method: str) -> Pull:
+    def turn_on(self, branch: str, base: str, sha: str, method: str) -> pulls.Pull:
         """Have GitHub merge this very commit by itself, once its rules allow it. Raises HostRefused, GaveUp."""
-        return turn_on_once(lambda: self.find(branch, base), lambda pull: self._enable(pull, sha, method))
+        return pulls.turn_on_once(lambda: self.find(branch, base), lambda pull: self._enable(pull, sha, method))
 
-    def _enable(self, pull: Pull, sha: str, method: str) -> JsonAnswer:
+    def _enable(self, pull: pulls.Pull, sha: str, method: str) -> JsonAnswer:
         wish = {"pullRequestId": pull.node, "expectedHeadOid": sha, "mergeMethod": method.upper()}
         answer = self._graphql.send("POST", "", {"query": _TURN_ON, "variables": {"input": wish}})
-        errors = answer.body.get("errors") if answer.status == OK and isinstance(answer.body, dict) else None
+        errors = answer.body.get("errors") if answer.status == pulls.OK and isinstance(answer.body, dict) else None
         if not errors:
             return answer
         status = _STATUS_OF_ERROR.get(errors[0].get("type"), UNPROCESSABLE)
-        return JsonAnswer(status, {"message": in_short(errors[0].get("message"))}, answer.headers)
+        return JsonAnswer(status, {"message": pulls.in_short(errors[0].get("message"))}, answer.headers)
 
 
-def pull_of_github(told: dict[str, Any]) -> Pull:
+def pull_of_github(told: dict[str, Any]) -> pulls.Pull:
     """A pull request as GitHub tells it, alone or in a list."""
     merges = told.get("auto_merge")
-    return Pull(
+    return pulls.Pull(
         number=told["number"],
         url=told["html_url"],
         head_sha=told["head"]["sha"],
@@ -148,7 +138,7 @@ class GitLab(HostClient):
         super().__init__(Client(api, {"private-token": token}))
         self._path = f"/projects/{quote(project, safe='')}"
 
-    def find(self, branch: str, base: str) -> Pull | None:
+    def find(self, branch: str, base: str) -> pulls.Pull | None:
         """Find the merge request of a branch, open or closed. Raises HostRefused, GaveUp."""
         query = urlencode({"source_branch": branch, "target_branch": base, "state": "all", "per_page": PER_PAGE})
         listed = self._read(f"{self._path}/merge_requests?{query}", list)
@@ -156,7 +146,7 @@ class GitLab(HostClient):
         found.sort(key=lambda one: one["state"] != "opened")
         return pull_of_gitlab(found[0]) if found else None
 
-    def open(self, draft: Draft) -> Pull:
+    def open(self, draft: pulls.Draft) -> pulls.Pull:
         """Open a merge request, unless the branch has one. Raises HostRefused, GaveUp."""
         body = {
             "source_branch": draft.branch,
@@ -164,7 +154,7 @@ class GitLab(HostClient):
             "title": _ready_title(draft.title) if draft.ready else f"Draft: {draft.title}",
             "description": draft.body,
         }
-        return open_once(
+        return pulls.open_once(
             lambda: self.find(draft.branch, draft.base),
             lambda: self._client.send("POST", f"{self._path}/merge_requests", body),
             CONFLICT,
@@ -174,32 +164,38 @@ class GitLab(HostClient):
     def checks(self, sha: str) -> dict[str, str]:
         """How each job of a commit has ended, without those that may fail. Raises HostRefused, GaveUp."""
         listed = self._pages(f"{self._path}/repository/commits/{quote(sha, safe='')}/statuses")
-        return {one["name"]: _ENDED_AT_GITLAB.get(one["status"], PENDING) for one in listed if not one["allow_failure"]}
+        return {
+            one["name"]: _ENDED_AT_GITLAB.get(one["status"], pulls.PENDING)
+            for one in listed
+            if not one["allow_failure"]
+        }
 
-    def turn_on(self, branch: str, base: str, sha: str, method: str) -> Pull:
+    def turn_on(self, branch: str, base: str, sha: str, method: str) -> pulls.Pull:
         """Have GitLab merge this very commit by itself, once its checks pass. Raises HostRefused, GaveUp."""
         setting = method_of_gitlab(self._read(self._path, dict), squash=method == "squash")
         if setting != method:
-            raise HostRefused(f"The project merges by {setting}, and the contract by {method}.", final=True)
-        return turn_on_once(lambda: self.find(branch, base), lambda pull: self._enable(pull, sha, method))
+            raise pulls.HostRefused(f"The project merges by {setting}, and the contract by {method}.", final=True)
+        return pulls.turn_on_once(lambda: self.find(branch, base), lambda pull: self._enable(pull, sha, method))
 
-    def _enable(self, pull: Pull, sha: str, method: str) -> JsonAnswer:
+    def _enable(self, pull: pulls.Pull, sha: str, method: str) -> JsonAnswer:
         """Ask for auto-merge while a check holds the merge back: without one, GitLab would merge at once."""
         own = f"{self._path}/merge_requests/{pull.number}"
         status = self._read(own, dict).get("detailed_merge_status")
         if status in _UNDECIDED:
             return JsonAnswer(TOO_MANY, None, {})
         if status not in _HELD_BACK:
-            raise HostRefused(f"Nothing that passes by itself holds the merge back: {in_short(status)}.", final=True)
+            raise pulls.HostRefused(
+                f"Nothing that passes by itself holds the merge back: {pulls.in_short(status)}.", final=True
+            )
         # Before 17.11 GitLab knows the older name alone, and merges at once without it.
         wish = {"sha": sha, "squash": method == "squash", "auto_merge": True, "merge_when_pipeline_succeeds": True}
         return self._client.send("PUT", f"{own}/merge", wish)
 
 
-def pull_of_gitlab(told: dict[str, Any]) -> Pull:
+def pull_of_gitlab(told: dict[str, Any]) -> pulls.Pull:
     """A merge request as GitLab tells it, alone or in a list."""
     merges = told.get("merge_when_pipeline_succeeds") is True
-    return Pull(
+    return pulls.Pull(
         number=told["iid"],
         url=told["web_url"],
         head_sha=told.get("sha"),

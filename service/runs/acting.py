@@ -46,17 +46,9 @@ from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding
 from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import MaterialityNotMet
 from statemachines.runs.receipt import ReceiptState
-from statemachines.runs.steps import advance_run, offer, use_grant
+from statemachines.runs.steps import advance_run, end_run, offer, use_grant
 from statemachines.runs.steps.advance_run import HandOver, ReportedPullRequest, StartRun, Usage
 from statemachines.runs.steps.book import Book, Effects, FencingToken
-from statemachines.runs.steps.end_run import (
-    CancelRun,
-    decide_cancel,
-    decide_fence_run,
-    renew_resting,
-    settle_grant,
-    settle_run,
-)
 from statemachines.runs.steps.offer import ClaimCase, Release
 from statemachines.runs.steps.prove_pull_request import CLOSED_UNMERGED, ObservedPr, record_proof
 from statemachines.runs.steps.results import bind_deploy
@@ -135,7 +127,7 @@ def _renew_in_run(scope: RunScope, holder: Holder, lease_epoch: int) -> Intent[N
     """Extend the lease of a run that may rest: the first renewal after the review ends its rest (G-185)."""
 
     def decide(unit: Unit) -> None:
-        append_all(unit, scope.streams, renew_resting(scope.open(unit), holder, lease_epoch, unit.now))
+        append_all(unit, scope.streams, end_run.renew_resting(scope.open(unit), holder, lease_epoch, unit.now))
 
     return Intent(scope.streams, decide, reads=scope.reads)
 
@@ -196,7 +188,7 @@ def expire_approval(row: RunRow, approval: ApprovalRow) -> Intent[Ran[None]]:
     """Record what has become of a request, and end the review when it was the last (G-119)."""
 
     def act(book: Book, now: int) -> tuple[None, Effects]:
-        effects = settle_run(book, now)
+        effects = end_run.settle_run(book, now)
         if approval.id in effects:
             return None, effects
         lapsed = approvals.settle(book.approval(approval.id), book.authority, run_live=book.run.live, now=now)
@@ -232,7 +224,9 @@ def consume(row: RunRow, token: FencingToken, kind: GrantKind, grant_id: str) ->
 
 def expire_grant(row: RunRow, grant: GrantRow) -> Intent[Ran[None]]:
     """Record what has become of a grant (G-119)."""
-    return RunScope.of(row, new_grant=grant.id).intent(lambda book, now: (None, settle_grant(book, grant.id, now)))
+    return RunScope.of(row, new_grant=grant.id).intent(
+        lambda book, now: (None, end_run.settle_grant(book, grant.id, now))
+    )
 
 
 # Runs: start the one of a receipt, and what its runner, an owner and time do to it from there on (G-106, G-107).
@@ -305,19 +299,19 @@ def charge(row: RunRow, token: FencingToken, usage: Usage) -> Intent[Ran[None]]:
     return RunScope.of(row).intent(lambda book, now: (None, advance_run.decide_usage(book, token, usage, now)))
 
 
-def cancel(row: RunRow, command: CancelRun) -> Intent[Ran[None]]:
+def cancel(row: RunRow, command: end_run.CancelRun) -> Intent[Ran[None]]:
     """Withdraw service authority over the run."""
-    return RunScope.of(row).intent(lambda book, now: (None, decide_cancel(book, command, now)))
+    return RunScope.of(row).intent(lambda book, now: (None, end_run.decide_cancel(book, command, now)))
 
 
 def expire_run(row: RunRow) -> Intent[Ran[None]]:
     """Record what time has made of a run (G-119)."""
-    return RunScope.of(row).intent(lambda book, now: (None, settle_run(book, now)))
+    return RunScope.of(row).intent(lambda book, now: (None, end_run.settle_run(book, now)))
 
 
 def fence_run(row: RunRow) -> Intent[Ran[None]]:
     """End a run because its project is being deleted."""
-    return RunScope.of(row).intent(lambda book, now: (None, decide_fence_run(book, now)))
+    return RunScope.of(row).intent(lambda book, now: (None, end_run.decide_fence_run(book, now)))
 
 
 # Comments and agents' runs of a case, counted under its lock: a case takes so many of either (G-145).

@@ -16,18 +16,7 @@ from projections.contracts import AutomationContractRow
 from projections.credentials import CredentialRow
 from projections.runs import RECEIPTS, RUNS, ApprovalRow, ClaimRow, LeaseRow, LedgerRow, RunRow, TriggerReceiptRow
 from schemas.credentials import CredentialMetadata
-from schemas.runs.control import (
-    AutomationControl,
-    Control,
-    ControlAutomation,
-    ControlBounds,
-    ControlBudget,
-    ControlContract,
-    ControlException,
-    ControlOperation,
-    ControlReport,
-    ControlTruncation,
-)
+from schemas.runs import control as wire
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 from service.onboarding.evidence import WhoseEvidence
@@ -192,7 +181,7 @@ async def waiting_runs(store: EventStore, project_id: str, sha: str) -> list[Run
 
 # Everything that control shows of a project's automation, read by one statement (G-102, R-AUT-11).
 
-BOUNDS = ControlBounds()
+BOUNDS = wire.ControlBounds()
 SCANNED = 200
 """How many live runs, unfinished grants and open receipts one read looks at for exceptions, the oldest first."""
 
@@ -218,7 +207,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     runners: list[str]
     runs: list[RunBundle]
     receipts: list[ReceiptBundle]
-    reports: list[ControlReport]
+    reports: list[wire.ControlReport]
 
     @property
     def scanned_all(self) -> bool:
@@ -250,12 +239,12 @@ _UNPROVEN = {
 }
 
 
-def control(project_id: str, snapshot: Snapshot, credentials: list[CredentialMetadata]) -> AutomationControl:
+def control(project_id: str, snapshot: Snapshot, credentials: list[CredentialMetadata]) -> wire.AutomationControl:
     """Put the answer together."""
     contract = contract_of(snapshot.contract)
     budgets = _budgets(project_id, snapshot, contract)
     found = _exceptions(project_id, snapshot, contract, budgets)
-    return AutomationControl(
+    return wire.AutomationControl(
         project_id=project_id,
         server_time=snapshot.now,
         contract=None if snapshot.contract is None else _contract(snapshot.contract, snapshot.now),
@@ -268,7 +257,7 @@ def control(project_id: str, snapshot: Snapshot, credentials: list[CredentialMet
         recent_reports=snapshot.reports[: BOUNDS.max_reports],
         controls=_controls(project_id),
         bounds=BOUNDS,
-        truncation=ControlTruncation(
+        truncation=wire.ControlTruncation(
             credentials=len(credentials) > BOUNDS.max_credentials,
             exceptions=len(found) > BOUNDS.max_exceptions or not snapshot.scanned_all,
             recent_reports=len(snapshot.reports) > BOUNDS.max_reports,
@@ -279,14 +268,14 @@ def control(project_id: str, snapshot: Snapshot, credentials: list[CredentialMet
     )
 
 
-def _contract(row: AutomationContractRow, now: int) -> ControlContract:
+def _contract(row: AutomationContractRow, now: int) -> wire.ControlContract:
     automations = []
     for automation in row.automations:
         policy = read_policy(automation.saved.policy)
         schedule = authority_of(contract_of(row), automation.saved.automation_id).policy
         trigger = None if schedule is None else schedule.schedule_trigger
         automations.append(
-            ControlAutomation(
+            wire.ControlAutomation(
                 automation_id=automation.saved.automation_id,
                 name=policy.name,
                 playbook_id=automation.saved.playbook_id,
@@ -296,7 +285,7 @@ def _contract(row: AutomationContractRow, now: int) -> ControlContract:
                 else next_firing(parse_cron(trigger.cron), trigger.timezone, now),
             )
         )
-    return ControlContract(
+    return wire.ControlContract(
         contract_id=row.id,
         revision=row.state_revision,
         etag=row.etag,
@@ -306,7 +295,7 @@ def _contract(row: AutomationContractRow, now: int) -> ControlContract:
     )
 
 
-def _budgets(project_id: str, snapshot: Snapshot, contract: Contract) -> list[ControlBudget]:
+def _budgets(project_id: str, snapshot: Snapshot, contract: Contract) -> list[wire.ControlBudget]:
     ledgers = {row.id: row.ledger for row in snapshot.ledgers}
     budgets = []
     for automation in contract.automations:
@@ -315,13 +304,13 @@ def _budgets(project_id: str, snapshot: Snapshot, contract: Contract) -> list[Co
         assert authority.policy is not None, "an automation of the contract has a policy"
         ledger = ledgers.get(ledger_id(project_id, automation_id), Ledger())
         for budget in window_budgets(ledger, authority.policy.limits, authority.generation, snapshot.now):
-            budgets.append(ControlBudget(automation_id=automation_id, **budget._asdict()))  # noqa: PERF401
+            budgets.append(wire.ControlBudget(automation_id=automation_id, **budget._asdict()))  # noqa: PERF401
     return budgets
 
 
 def _exceptions(
-    project_id: str, snapshot: Snapshot, contract: Contract, budgets: list[ControlBudget]
-) -> list[ControlException]:
+    project_id: str, snapshot: Snapshot, contract: Contract, budgets: list[wire.ControlBudget]
+) -> list[wire.ControlException]:
     """Everything that needs a look, the newest first."""
     rows = [] if snapshot.contract is None else snapshot.contract.automations
     enabled = {row.saved.automation_id: row.enabled_at or 0 for row in rows if row.enabled}
@@ -334,101 +323,101 @@ def _exceptions(
     return sorted(found, key=lambda item: (-item.since, item.kind, item.automation_id, item.run_id or ""))
 
 
-def _controls(project_id: str) -> list[Control]:
+def _controls(project_id: str) -> list[wire.Control]:
     """What only reduces authority; templated members stay in braces."""
     contract = f"/v1/projects/{project_id}/automation-contract"
     return [
-        Control("pause", "POST", f"{contract}/pause", False, False),
-        Control("disable_automation", "PATCH", contract + "/automations/{automation_id}", True, False),
-        Control("cancel_run", "POST", "/v1/automation-runs/{run_id}/cancel", False, True),
-        Control("release_claim", "POST", "/v1/cases/{case_id}/claims/{claim_id}/release", False, False),
-        Control("revoke_credential", "POST", "/v1/project-credentials/{credential_id}/revoke", False, False),
+        wire.Control("pause", "POST", f"{contract}/pause", False, False),
+        wire.Control("disable_automation", "PATCH", contract + "/automations/{automation_id}", True, False),
+        wire.Control("cancel_run", "POST", "/v1/automation-runs/{run_id}/cancel", False, True),
+        wire.Control("release_claim", "POST", "/v1/cases/{case_id}/claims/{claim_id}/release", False, False),
+        wire.Control("revoke_credential", "POST", "/v1/project-credentials/{credential_id}/revoke", False, False),
     ]
 
 
-def of_run(bundle: RunBundle, contract: Contract) -> Iterator[ControlException]:
+def of_run(bundle: RunBundle, contract: Contract) -> Iterator[wire.ControlException]:
     """What a run and all that hangs on it need."""
     book = bundle.book(contract)
     run, automation_id, path = book.run, book.run.automation_id, f"/v1/automation-runs/{book.run_id}"
     for approval_id, approval in book.approvals.items():
         if approval.status is approval_machine.Status.PENDING:
-            yield ControlException(
+            yield wire.ControlException(
                 kind="approval_pending",
                 automation_id=automation_id,
                 run_id=book.run_id,
                 approval_id=approval_id,
                 since=approval.requested_at,
                 message="A run waits for an owner's decision.",
-                operation=ControlOperation("POST", f"/v1/automation-approvals/{approval_id}/decide"),
+                operation=wire.ControlOperation("POST", f"/v1/automation-approvals/{approval_id}/decide"),
             )
     for grant_id, grant in book.grants.items():
         if grant.status in _UNSETTLED and grant.consumed_at is not None:
-            yield ControlException(
+            yield wire.ControlException(
                 kind="grant_unsettled",
                 automation_id=automation_id,
                 run_id=book.run_id,
                 grant_id=grant_id,
                 since=grant.consumed_at,
                 message=_UNPROVEN[grant.kind],
-                operation=ControlOperation("GET", path),
+                operation=wire.ControlOperation("GET", path),
             )
     if run.status in run_machine.OUTSIDE:
-        yield ControlException(
+        yield wire.ControlException(
             kind="external_follow_up_required",
             automation_id=automation_id,
             run_id=book.run_id,
             since=run.finished_at or run.updated_at,
             message="A finished run left an external effect for you to inspect.",
-            operation=ControlOperation("GET", path),
+            operation=wire.ControlOperation("GET", path),
         )
     if run.status is run_machine.Status.VERIFYING and run.deploy is not None:
-        yield ControlException(
+        yield wire.ControlException(
             kind="verification_pending",
             automation_id=automation_id,
             run_id=book.run_id,
             since=run.deploy.recorded_at,
             message="A deploy is being verified.",
-            operation=ControlOperation("POST", f"{path}/verify"),
+            operation=wire.ControlOperation("POST", f"{path}/verify"),
         )
     yield from _of_lease(book, bundle)
 
 
-def _of_lease(book: Book, bundle: RunBundle) -> Iterator[ControlException]:
+def _of_lease(book: Book, bundle: RunBundle) -> Iterator[wire.ControlException]:
     """A live run whose lease time has ended: nobody can act in it but CI, the server and an owner."""
     claim = book.claim
     lapsed = claim.status is claims.Status.EXPIRED or (
         claim.status is claims.Status.ACTIVE and not claims.lease_live(claim, book.lease, bundle.now)
     )
     if book.run.live and book.run.claim_id is not None and lapsed:
-        yield ControlException(
+        yield wire.ControlException(
             kind="lease_expired",
             automation_id=book.run.automation_id,
             run_id=book.run_id,
             claim_id=book.run.claim_id,
             since=claim.lease_expires_at,
             message="The lease of a live run has ended.",
-            operation=ControlOperation("GET", f"/v1/automation-runs/{book.run_id}"),
+            operation=wire.ControlOperation("GET", f"/v1/automation-runs/{book.run_id}"),
         )
 
 
-def of_receipt(bundle: ReceiptBundle, contract: Contract) -> Iterator[ControlException]:
+def of_receipt(bundle: ReceiptBundle, contract: Contract) -> Iterator[wire.ControlException]:
     """What a receipt needs: somebody to begin its work."""
     state = bundle.state(contract)
     if state.status is receipt_machine.Status.ISSUED:
-        yield ControlException(
+        yield wire.ControlException(
             kind="receipt_unclaimed",
             automation_id=state.automation_id,
             since=state.issued_at,
             message="A receipt waits for its runner.",
-            operation=ControlOperation("GET", f"/v1/automation-trigger-receipts/{bundle.receipt.id}"),
+            operation=wire.ControlOperation("GET", f"/v1/automation-trigger-receipts/{bundle.receipt.id}"),
         )
 
 
-def of_budgets(budgets: Sequence[ControlBudget]) -> Iterator[ControlException]:
+def of_budgets(budgets: Sequence[wire.ControlBudget]) -> Iterator[wire.ControlException]:
     """Budgets with nothing left; those that allow nothing at all are no exception."""
     for budget in budgets:
         if budget.remaining == 0 and budget.limit > 0 and budget.resets_at is not None:
-            yield ControlException(
+            yield wire.ControlException(
                 kind="budget_exhausted",
                 automation_id=budget.automation_id,
                 since=budget.resets_at - budget.window_seconds,
@@ -436,14 +425,16 @@ def of_budgets(budgets: Sequence[ControlBudget]) -> Iterator[ControlException]:
             )
 
 
-def of_credentials(enabled: dict[str, int], runners: frozenset[str], project_id: str) -> Iterator[ControlException]:
+def of_credentials(
+    enabled: dict[str, int], runners: frozenset[str], project_id: str
+) -> Iterator[wire.ControlException]:
     """Enabled automations (with the time they were enabled at) that no live runner credential can act for."""
     for automation_id, since in enabled.items():
         if automation_id not in runners:
-            yield ControlException(
+            yield wire.ControlException(
                 kind="runner_credential_missing",
                 automation_id=automation_id,
                 since=since,
                 message="The automation is enabled, and no live runner credential can act for it.",
-                operation=ControlOperation("POST", f"/v1/projects/{project_id}/credentials"),
+                operation=wire.ControlOperation("POST", f"/v1/projects/{project_id}/credentials"),
             )

@@ -9,18 +9,8 @@ from typing import NamedTuple
 from projections.cases import CASE_STATS, CaseStatsRow
 from projections.runs import DECISIONS, TRIGGER_EVIDENCE, TriggerEvidenceRow, TriggerReceiptRow
 from service.eventstore.declare.commands import Intent, Unit
+from service.runs import scope
 from service.runs.looking import ConsideredCase, DecisionSubject, Judged, Looker, acted_on, passed_over
-from service.runs.scope import (
-    ChainScope,
-    append_all,
-    case_lookups,
-    map_lookup,
-    read_authority,
-    read_contract_state,
-    read_facts,
-    read_mapped,
-    read_state,
-)
 from statemachines.cases import case as cases
 from statemachines.cases import suppression as suppressions
 from statemachines.cases.case import Case
@@ -74,7 +64,7 @@ def issue_for_cases(
     gone through later.
     """
     observed = {case.case_id: case.observed_in for case in considered}
-    chains = {case.case_id: ChainScope.of(project_id, case.case_id, case.lease) for case in considered}
+    chains = {case.case_id: scope.ChainScope.of(project_id, case.case_id, case.lease) for case in considered}
     last = {case.case_id: case.last for case in considered}
     deployed = {case.case_id: case.deployed_at for case in considered}
     rules = suppressions.stream(project_id)
@@ -84,7 +74,7 @@ def issue_for_cases(
         """Issue a receipt for one case, or say why not. Raises Moved."""
         case_id = counted.case.case_id
         chain = chains[case_id].open(unit)._replace(deployed_at=deployed[case_id])
-        place = require_listed(authority_of(contract, automation_id)).place(read_mapped(unit, project_id))
+        place = require_listed(authority_of(contract, automation_id)).place(scope.read_mapped(unit, project_id))
         if place != observed[case_id]:
             raise Moved  # The look asked for another environment than the one of now.
         judged = offer.judge_case(
@@ -106,14 +96,14 @@ def issue_for_cases(
         receipt_id, effects = offer.issue_case_receipt(
             project_id, authority, chain, judged.decision, evidence, unit.now
         )
-        append_all(unit, [new[case_id], chains[case_id].lease], effects)
+        scope.append_all(unit, [new[case_id], chains[case_id].lease], effects)
         unit.put(new[case_id], DECISIONS, acted_on(subject, asked, "issue", judged, receipt_id))
         row = TriggerEvidenceRow(project_id=project_id, id=receipt_id, title=counted.stats.title)
         unit.put(new[case_id], TRIGGER_EVIDENCE, row)
         return None
 
     def decide(unit: Unit) -> Issued:
-        contract = read_contract_state(unit, project_id)
+        contract = scope.read_contract_state(unit, project_id)
         trigger = offer.case_trigger(require_listed(authority_of(contract, automation_id)))
         issued = Issued([], [], [])
         for counted in _by_weight(unit, project_id, considered):
@@ -135,7 +125,7 @@ def issue_for_cases(
             *(cases.stream(project_id, case.case_id) for case in considered),
             *(stream for chain in chains.values() for stream in chain.reads),
         ],
-        lookups=[map_lookup(project_id), *case_lookups(project_id, (case.case_id for case in considered))],
+        lookups=[scope.map_lookup(project_id), *scope.case_lookups(project_id, (case.case_id for case in considered))],
     )
 
 
@@ -151,7 +141,7 @@ def _by_weight(unit: Unit, project_id: str, considered: Sequence[ConsideredCase]
     for case in considered:
         stats = unit.row(CASE_STATS, project_id, case.case_id)
         if stats is not None:
-            found.append(_Counted(read_facts(unit, project_id, case.case_id), stats))
+            found.append(_Counted(scope.read_facts(unit, project_id, case.case_id), stats))
     return sorted(found, key=lambda item: (-item.case.event_count, -item.stats.last_seen_at, item.case.case_id))
 
 
@@ -165,14 +155,14 @@ def issue_for_slot(
     stream = receipts.stream(project_id, receipts.schedule_receipt_id(project_id, automation_id, scheduled_for))
 
     def decide(unit: Unit) -> Issued:
-        authority = read_authority(unit, project_id, automation_id)
+        authority = scope.read_authority(unit, project_id, automation_id)
         if offer.latest_slot(authority, unit.now) != scheduled_for:
             raise Moved
         receipt: ReceiptState = unit.state(stream)
         if receipt.status is receipts.Status.ISSUED and stream.id not in known:
             raise Moved  # A rival issued it since: whoever asks is shown it as well.
         _, effects = offer.issue_schedule_receipt(project_id, authority, receipt, scheduled_for, unit.now)
-        append_all(unit, [stream], effects)
+        scope.append_all(unit, [stream], effects)
         if effects:
             return Issued([stream.id], [], [])
         code = "window_closed" if receipt.status is receipts.Status.ABSENT else "receipt_exists"
@@ -195,9 +185,11 @@ def settle(row: TriggerReceiptRow) -> Intent[None]:
             raise Moved
         events = receipts.settle(
             receipt,
-            read_authority(unit, project_id, receipt.automation_id),
+            scope.read_authority(unit, project_id, receipt.automation_id),
             None if case is None else _standing_of(unit.state(case)),
-            claim_live=claims.lease_live(read_state(unit, claim, Claim()), read_state(unit, lease, Lease()), unit.now),
+            claim_live=claims.lease_live(
+                scope.read_state(unit, claim, Claim()), scope.read_state(unit, lease, Lease()), unit.now
+            ),
             now=unit.now,
         )
         unit.append(stream, events)

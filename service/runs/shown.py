@@ -12,21 +12,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from projections.runs import RunRow
-from schemas.contracts.playbook import (
-    AutoMerge,
-    CodeDelivery,
-    FunnelReviewOutput,
-    OutputAutoMergeReceipt,
-    OutputCheck,
-    OutputDeploy,
-    OutputProviderProof,
-    OutputPullRequest,
-    OutputSample,
-    OutputVerification,
-    PlaybookRef,
-    ReviewRequired,
-    SelfHealingOutput,
-)
+from schemas.contracts import playbook as playbook_wire
 from schemas.runs import approval as approval_wire
 from schemas.runs import approval as grant_wire
 from schemas.runs import decision as wire
@@ -276,7 +262,7 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
         run_id=book.run_id,
         project_id=project_id,
         automation_id=state.automation_id,
-        playbook=msgspec.convert(msgspec.structs.asdict(state.terms.playbook), PlaybookRef),
+        playbook=msgspec.convert(msgspec.structs.asdict(state.terms.playbook), playbook_wire.PlaybookRef),
         policy_sha256=state.policy_sha256,
         trigger_receipt_id=state.receipt_id,
         case_id=state.case_id,
@@ -426,10 +412,10 @@ def _counted_in(verdict: Verdict | None) -> run_wire.CountedIn | None:
     )
 
 
-def _code_delivery(delivery: Delivery) -> CodeDelivery:
+def _code_delivery(delivery: Delivery) -> playbook_wire.CodeDelivery:
     if delivery.mode == "review_required":
-        return ReviewRequired()
-    return AutoMerge(
+        return playbook_wire.ReviewRequired()
+    return playbook_wire.AutoMerge(
         merge_method=cast("grant_wire.MergeMethod", delivery.merge_method),
         required_status_checks=tuple(delivery.required_status_checks),
         provider_managed=True,
@@ -438,16 +424,18 @@ def _code_delivery(delivery: Delivery) -> CodeDelivery:
     )
 
 
-def _output_proof(state: Run, latest: Proof) -> OutputProviderProof:
+def _output_proof(state: Run, latest: Proof) -> playbook_wire.OutputProviderProof:
     """The latest proof with the readiness that auto-merge was granted on; people merge without a proof of that."""
     ready = state.proof("checks_passed")
     if ready is None:
-        return OutputProviderProof(latest.proof_id, latest.observation, latest.head_sha, (), None, None, None)
-    return OutputProviderProof(
+        return playbook_wire.OutputProviderProof(
+            latest.proof_id, latest.observation, latest.head_sha, (), None, None, None
+        )
+    return playbook_wire.OutputProviderProof(
         latest.proof_id,
         latest.observation,
         latest.head_sha,
-        tuple(OutputCheck(item.name, item.conclusion) for item in ready.required_status_checks),
+        tuple(playbook_wire.OutputCheck(item.name, item.conclusion) for item in ready.required_status_checks),
         ready.branch_protection_enforced,
         ready.bypass_used,
         ready.auto_merge_enabled,
@@ -465,35 +453,39 @@ def _parts(run_id: str, state: Run) -> run_wire.OutputParts:
         code_delivery=_code_delivery(state.terms.delivery),
         pull_request=None
         if opened is None
-        else OutputPullRequest(
+        else playbook_wire.OutputPullRequest(
             opened.grant_id, state.terms.delivery.mode, opened.draft, opened.head_branch, opened.head_sha
         ),
         provider_proof=_output_proof(state, state.proofs[-1]) if state.proofs else None,
         auto_merge_receipt=None
         if merge is None
-        else OutputAutoMergeReceipt(merge.grant_id, merge.head_sha, merge.merge_method),
-        deploy=None if deploy is None else OutputDeploy(deploy.deploy_id, deploy.sha, deploy.environment),
+        else playbook_wire.OutputAutoMergeReceipt(merge.grant_id, merge.head_sha, merge.merge_method),
+        deploy=None if deploy is None else playbook_wire.OutputDeploy(deploy.deploy_id, deploy.sha, deploy.environment),
         verification=None
         if result is None
-        else OutputVerification(
+        else playbook_wire.OutputVerification(
             outcome=result.outcome,
-            sample=None if counted is None else OutputSample(counted.event, counted.count, counted.minimum),
+            sample=None
+            if counted is None
+            else playbook_wire.OutputSample(counted.event, counted.count, counted.minimum),
             passed=result.passed,
         ),
     )
 
 
-def _output(parts: run_wire.OutputParts, state: Run) -> SelfHealingOutput | None:
+def _output(parts: run_wire.OutputParts, state: Run) -> playbook_wire.SelfHealingOutput | None:
     """The closed output of R-AUT-46, once the run has its verdict and every other part."""
     if parts.pull_request is None or parts.provider_proof is None or state.verdict is None:
         return None
-    return SelfHealingOutput(**{name: getattr(parts, name) for name in SelfHealingOutput.__struct_fields__})
+    return playbook_wire.SelfHealingOutput(
+        **{name: getattr(parts, name) for name in playbook_wire.SelfHealingOutput.__struct_fields__}
+    )
 
 
-def _review(book: Book) -> FunnelReviewOutput | None:
+def _review(book: Book) -> playbook_wire.FunnelReviewOutput | None:
     """The report of a review, once it is recorded, and where it was read along (R-AUT-47)."""
     text = book.report_json
-    return None if text is None else msgspec.json.decode(text, type=FunnelReviewOutput)
+    return None if text is None else msgspec.json.decode(text, type=playbook_wire.FunnelReviewOutput)
 
 
 def cancelled(book: Book) -> run_wire.CancelledRun:

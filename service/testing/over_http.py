@@ -9,17 +9,7 @@ import httpx2
 import msgspec
 
 from schemas.onboarding import OnboardingState
-from service.testing.onboarding_model import (
-    Approve,
-    Proof,
-    Replace,
-    SentHash,
-    SentTag,
-    Start,
-    Step,
-    StepAnswer,
-    Verify,
-)
+from service.testing import onboarding_model
 from service.testing.shop import ENVIRONMENT, EVENT, FAILURE, plan, snapshot
 from service.testing.walks import Shown
 
@@ -89,43 +79,48 @@ class HttpDriver:
         assert answer.headers["etag"] == self.state["etag"]
         return Shown(self.state["status"], self.state["revision"], self.state["plan"]["business_question"])
 
-    def _tag(self, tag: SentTag) -> dict[str, str]:
-        if tag is SentTag.NONE:
+    def _tag(self, tag: onboarding_model.SentTag) -> dict[str, str]:
+        if tag is onboarding_model.SentTag.NONE:
             return {}
         id_ = self.state["onboarding_id"] if self.state else "onb_0000"
         revision = self.state["revision"] if self.state else 0
-        back = {SentTag.CURRENT: 0, SentTag.PREVIOUS: 1, SentTag.OLDER: 2, SentTag.FUTURE: -1}
+        back = {
+            onboarding_model.SentTag.CURRENT: 0,
+            onboarding_model.SentTag.PREVIOUS: 1,
+            onboarding_model.SentTag.OLDER: 2,
+            onboarding_model.SentTag.FUTURE: -1,
+        }
         return {"if_match": f'"onb:{id_}:{revision - back[tag]}"' if tag in back else f'"onb:onb_other:{revision}"'}
 
-    def perform(self, step: Step) -> StepAnswer:
+    def perform(self, step: onboarding_model.Step) -> onboarding_model.StepAnswer:
         """Send the request of a step, and read the new state."""
         body, where = self._request(step)
         answer = self.send("POST", self.path + where, self.owner, body, **self._tag(step.tag))
         told = answer.json()
-        if isinstance(step, Proof) and answer.status_code == _CREATED:
+        if isinstance(step, onboarding_model.Proof) and answer.status_code == _CREATED:
             self._markers = told["one_time_markers"]
         if answer.status_code >= _REFUSED:
-            return StepAnswer(answer.status_code, told["error"]["code"])
+            return onboarding_model.StepAnswer(answer.status_code, told["error"]["code"])
         self.show()
-        return StepAnswer(answer.status_code, ok=told.get("ok"))
+        return onboarding_model.StepAnswer(answer.status_code, ok=told.get("ok"))
 
-    def _request(self, step: Step) -> tuple[Any, str]:
+    def _request(self, step: onboarding_model.Step) -> tuple[Any, str]:
         match step:
-            case Start(question, _):
+            case onboarding_model.Start(question, _):
                 return {"intent": "start", "plan": _plan(question)}, ""
-            case Approve(hash_, _):
+            case onboarding_model.Approve(hash_, _):
                 return {"decision": "approve", "plan_sha256": self._sha(hash_)}, "/review"
-            case Replace(hash_, question, _):
+            case onboarding_model.Replace(hash_, question, _):
                 wish = {"decision": "replace", "plan_sha256": self._sha(hash_), "replacement_plan": _plan(question)}
                 return wish, "/review"
-            case Proof(commit, _):
+            case onboarding_model.Proof(commit, _):
                 return {"implementation_source_snapshot": snapshot() | {"git_head_sha": commit}}, "/proof"
-            case Verify():
+            case onboarding_model.Verify():
                 return None, "/verify"
 
-    def _sha(self, hash_: SentHash) -> str:
+    def _sha(self, hash_: onboarding_model.SentHash) -> str:
         current = self.state["plan_sha256"] if self.state else "1" * 64
-        return current if hash_ is SentHash.CURRENT else "0" * 64
+        return current if hash_ is onboarding_model.SentHash.CURRENT else "0" * 64
 
     def exercise(self) -> None:
         """Be the product and its CI: an event, the safe error and a deploy, under the markers."""

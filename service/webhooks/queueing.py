@@ -19,18 +19,7 @@ from projections.cases import CASES
 from projections.deploys import DEPLOY_NOTES, DEPLOYS
 from projections.onboarding import ONBOARDING
 from projections.runs import APPROVALS, RUNS
-from schemas.webhooks import (
-    FENCED,
-    AlertTold,
-    ApprovalTold,
-    CaseAssignedTold,
-    CaseMergedTold,
-    CaseTold,
-    DeliveryBody,
-    OnboardingTold,
-    ProjectTold,
-    RunTold,
-)
+from schemas import webhooks as wire
 from service import deploys as deploy_show
 from service.cases import case as case_show
 from service.cases.listing import listed_case
@@ -73,7 +62,9 @@ async def compose(store: EventStore, told: ToldEvent) -> bytes | None:
     data = await data_of(store, told)
     if data is None:
         return None
-    body = DeliveryBody(id=told.id, event=told.event, project_id=told.project_id, created_at=told.created_at, data=data)
+    body = wire.DeliveryBody(
+        id=told.id, event=told.event, project_id=told.project_id, created_at=told.created_at, data=data
+    )
     return msgspec.json.encode(body)
 
 
@@ -91,11 +82,11 @@ async def _of_case(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
     status, revision = case_show.status_of(row.status), row.case_revision
     if told.event == "case.merged":
         assert row.merged_into is not None, "the event says so"
-        return CaseMergedTold(case_id=row.id, status=status, revision=revision, merged_into=row.merged_into)
+        return wire.CaseMergedTold(case_id=row.id, status=status, revision=revision, merged_into=row.merged_into)
     if told.event == "case.assigned":
-        return CaseAssignedTold(case_id=row.id, status=status, revision=revision, assignee=row.assignee)
+        return wire.CaseAssignedTold(case_id=row.id, status=status, revision=revision, assignee=row.assignee)
     if told.event not in DOCUMENTED:
-        return CaseTold(case_id=row.id, status=status, revision=revision)
+        return wire.CaseTold(case_id=row.id, status=status, revision=revision)
     listed = await listed_case(store, told.project_id, told.subject_id)
     if listed is None:
         return None
@@ -114,14 +105,14 @@ async def _of_onboarding(store: EventStore, told: ToldEvent) -> msgspec.Struct |
     row = await _past(store, told).get(ONBOARDING, told.project_id, told.subject_id)
     if row is None:
         return None
-    return OnboardingTold(onboarding_id=row.id, status=cast("Any", row.status), revision=row.state_revision)
+    return wire.OnboardingTold(onboarding_id=row.id, status=cast("Any", row.status), revision=row.state_revision)
 
 
 async def _of_run(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
     row = await _past(store, told).get(RUNS, told.project_id, told.subject_id)
     if row is None:
         return None
-    return RunTold(
+    return wire.RunTold(
         run_id=row.id,
         automation_id=row.automation_id,
         case_id=row.case_id,
@@ -134,7 +125,7 @@ async def _of_approval(store: EventStore, told: ToldEvent) -> msgspec.Struct | N
     row = await _past(store, told).get(APPROVALS, told.project_id, told.subject_id)
     if row is None:
         return None
-    return ApprovalTold(
+    return wire.ApprovalTold(
         approval_id=row.id,
         run_id=row.run_id,
         automation_id=row.automation_id,
@@ -148,11 +139,13 @@ async def _of_alert(store: EventStore, told: ToldEvent) -> msgspec.Struct | None
     if told.event == "alert.cleared" and told.revision == FIRST_LOOK:
         return None
     row = await _past(store, told).get(ALERTS, told.project_id, told.subject_id)
-    return None if row is None else AlertTold(alert_id=row.id, status=cast("Any", row.status), revision=row.revision)
+    return (
+        None if row is None else wire.AlertTold(alert_id=row.id, status=cast("Any", row.status), revision=row.revision)
+    )
 
 
 async def _of_project(_: EventStore, told: ToldEvent) -> msgspec.Struct:
-    return ProjectTold(project_id=told.project_id, status="fenced", revision=told.revision)
+    return wire.ProjectTold(project_id=told.project_id, status="fenced", revision=told.revision)
 
 
 def _past(store: EventStore, told: ToldEvent) -> Past:
@@ -272,7 +265,7 @@ class _Page:
             case WebhookDeleted():
                 after = None
             case ProjectFenced():
-                self._queue(event, FENCED)  # the last that they are told
+                self._queue(event, wire.FENCED)  # the last that they are told
                 for webhook_id, one in list(mine.items()):
                     self._change(event.project_id, webhook_id, one._replace(active=False))
                 return

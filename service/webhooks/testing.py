@@ -16,26 +16,10 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
+from schemas import webhooks as wire
 from schemas.cases.case import CaseItem, CaseStatus
 from schemas.deploys import DeployRecord
 from schemas.kernel.published import body_schema
-from schemas.webhooks import (
-    FENCED,
-    TEST,
-    AlertTold,
-    ApprovalTold,
-    CaseAssignedTold,
-    CaseMergedTold,
-    CaseTold,
-    DeliveryBody,
-    DocumentedName,
-    OnboardingTold,
-    ProjectTold,
-    RunTold,
-    WebhookEvent,
-    WebhookEventList,
-    WebhookTold,
-)
 from service.auth.refusals import Refusal
 from service.egress.guard import Guard, reach_of_webhooks
 from service.eventstore.connect.connection import RESENT
@@ -113,17 +97,17 @@ class WebhookTester:
             return await self._of_twin(about)
         now = await self._store.now()
         former = target.former_secret if (target.former_until or 0) > now else None
-        body = DeliveryBody(
+        body = wire.DeliveryBody(
             id=delivery,
-            event=TEST,
+            event=wire.TEST,
             project_id=row.project_id,
             created_at=now,
-            data=msgspec.to_builtins(WebhookTold(webhook_id=row.id)),
+            data=msgspec.to_builtins(wire.WebhookTold(webhook_id=row.id)),
         )
         opened = open_target(
             self._settings.encryption_key, scope_of(row.project_id, row.id), target.url, target.secret, former
         )
-        outgoing = Outgoing(delivery, TEST, msgspec.json.encode(body))
+        outgoing = Outgoing(delivery, wire.TEST, msgspec.json.encode(body))
         attempt = await send(self._guard, self._reach, account, opened, outgoing)
         async with self._store.facts.connection() as connection:
             await connection.execute(_END, {**about, "status": attempt.status, "error": attempt.error})
@@ -153,7 +137,7 @@ def too_many_tests(seconds: int) -> TooManyTests:
 # Which events of the log are delivered, and under which names (G-091, G-160).
 
 STAR = "*"
-DOCUMENTED: frozenset[str] = frozenset(get_args(DocumentedName))
+DOCUMENTED: frozenset[str] = frozenset(get_args(wire.DocumentedName))
 """What `*` stands for."""
 
 TOPICS: Mapping[str, tuple[str, ...]] = {
@@ -265,14 +249,16 @@ _DEPLOY = DeployRecord(
     automation_run_id=None,
     recorded_at=_AT,
 )
-_RUN = RunTold(run_id=_id("run"), automation_id="self-healing", case_id=_id("case"), status="run_started", revision=1)
-_APPROVAL = ApprovalTold(
+_RUN = wire.RunTold(
+    run_id=_id("run"), automation_id="self-healing", case_id=_id("case"), status="run_started", revision=1
+)
+_APPROVAL = wire.ApprovalTold(
     approval_id=_id("appr"), run_id=_id("run"), automation_id="self-healing", status="pending", revision=1
 )
 
 
-def _case(status: CaseStatus, revision: int) -> CaseTold:
-    return CaseTold(case_id=_id("case"), status=status, revision=revision)
+def _case(status: CaseStatus, revision: int) -> wire.CaseTold:
+    return wire.CaseTold(case_id=_id("case"), status=status, revision=revision)
 
 
 def _listed(status: CaseStatus, revision: int) -> CaseItem:
@@ -288,22 +274,22 @@ KINDS: Mapping[str, _Kind] = {
     "case.reopened": _Kind("A member opened a case again.", _case("open", 3)),
     "case.merged": _Kind(
         "A member merged a case into another.",
-        CaseMergedTold(
+        wire.CaseMergedTold(
             case_id=_id("case"), status="ignored", revision=2, merged_into=derived_id("case", "another example")
         ),
     ),
     "case.split": _Kind("A member split a case off the one it was merged into.", _case("open", 3)),
     "case.assigned": _Kind(
         "A member assigned a case to somebody, or to nobody.",
-        CaseAssignedTold(case_id=_id("case"), status="open", revision=1, assignee=_id("usr")),
+        wire.CaseAssignedTold(case_id=_id("case"), status="open", revision=1, assignee=_id("usr")),
     ),
     "onboarding.approved": _Kind(
         "The owner approved the plan of an onboarding.",
-        OnboardingTold(onboarding_id=_id("onb"), status="approved", revision=2),
+        wire.OnboardingTold(onboarding_id=_id("onb"), status="approved", revision=2),
     ),
     "onboarding.verified": _Kind(
         "The proof of an onboarding succeeded.",
-        OnboardingTold(onboarding_id=_id("onb"), status="verified", revision=4),
+        wire.OnboardingTold(onboarding_id=_id("onb"), status="verified", revision=4),
     ),
     "run.started": _Kind("A runner started a run.", _RUN),
     "run.ended": _Kind(
@@ -315,26 +301,28 @@ KINDS: Mapping[str, _Kind] = {
     ),
     "alert.triggered": _Kind(
         "A look at an alert met its threshold, and the one before did not.",
-        AlertTold(alert_id=_id("alert"), status="triggered", revision=3),
+        wire.AlertTold(alert_id=_id("alert"), status="triggered", revision=3),
     ),
     "alert.cleared": _Kind(
         "A look at an alert did not meet its threshold, and the one before did.",
-        AlertTold(alert_id=_id("alert"), status="evaluated_clear", revision=4),
+        wire.AlertTold(alert_id=_id("alert"), status="evaluated_clear", revision=4),
     ),
-    FENCED: _Kind(
+    wire.FENCED: _Kind(
         "The deletion of the project began. This is the last delivery.",
-        ProjectTold(project_id=_id("proj"), status="fenced", revision=12),
+        wire.ProjectTold(project_id=_id("proj"), status="fenced", revision=12),
     ),
-    TEST: _Kind("A member sent a test, whatever the webhook is subscribed to.", WebhookTold(webhook_id=_id("wh"))),
+    wire.TEST: _Kind(
+        "A member sent a test, whatever the webhook is subscribed to.", wire.WebhookTold(webhook_id=_id("wh"))
+    ),
 }
 """By the name of the event."""
 
 
 @cache
-def catalogue() -> WebhookEventList:
+def catalogue() -> wire.WebhookEventList:
     """Every kind of delivery."""
     events = [
-        WebhookEvent(
+        wire.WebhookEvent(
             event=name,  # type: ignore[arg-type]
             description=kind.description,
             in_star=name in DOCUMENTED,
@@ -343,7 +331,7 @@ def catalogue() -> WebhookEventList:
         )
         for name, kind in KINDS.items()
     ]
-    return WebhookEventList(
+    return wire.WebhookEventList(
         events=events,
         count=len(events),
         next_action="Register a webhook with the names that you need. Accept members that are not in the schema.",
@@ -352,14 +340,14 @@ def catalogue() -> WebhookEventList:
 
 def delivery_schema(name: str) -> dict[str, Any]:
     """The JSON Schema of the body of a delivery, whole by itself. A later version may add members."""
-    schema = {"$schema": DIALECT, **body_schema(DeliveryBody), "title": name}
+    schema = {"$schema": DIALECT, **body_schema(wire.DeliveryBody), "title": name}
     members = {"event": {"const": name}, "data": body_schema(type(KINDS[name].data))}
     return {**schema, "properties": {**schema["properties"], **members}}
 
 
-def example(name: str) -> DeliveryBody:
+def example(name: str) -> wire.DeliveryBody:
     """The body of a delivery."""
-    return DeliveryBody(
+    return wire.DeliveryBody(
         id=_id("whd"),
         event=name,
         project_id=_id("proj"),

@@ -13,22 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.webhooks import WEBHOOK_COUNTS, WEBHOOK_TARGETS, WEBHOOKS, WebhookRow, WebhookTargetRow
+from schemas import webhooks as wire
 from schemas.projects import WebhookHealth
-from schemas.webhooks import (
-    DeliveryItem,
-    DeliveryList,
-    DeliveryResent,
-    WebhookCreated,
-    WebhookDeletedBody,
-    WebhookDetail,
-    WebhookItem,
-    WebhookList,
-    WebhookRecord,
-    WebhookReplayed,
-    WebhookSecret,
-    WebhookStatus,
-    WebhookTested,
-)
 from service.auth.secrets import seal, unseal
 from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.store import EventStore
@@ -309,20 +295,20 @@ _START_FIRST = "The webhook is stopped, so nothing was queued. Start it first."
 _REOPEN = "Make the receiver answer with a status of 2xx, then send a test. Its success starts the webhook again."
 
 
-def created(made: NewWebhook, *, raw: bool) -> WebhookCreated:
+def created(made: NewWebhook, *, raw: bool) -> wire.WebhookCreated:
     """A new webhook, with its secret if `raw`."""
-    return WebhookCreated(
+    return wire.WebhookCreated(
         **_members(made.row, made.url, made.description, WebhookFacts()),
         secret=made.secret if raw else None,
         next_action="Store the secret where deliveries are verified: it is not shown again. Then send a test.",
     )
 
 
-def listed(project_id: str, webhooks: Sequence[StandingWebhook], key: bytes | None) -> WebhookList:
+def listed(project_id: str, webhooks: Sequence[StandingWebhook], key: bytes | None) -> wire.WebhookList:
     """All webhooks of a project."""
-    items = [WebhookItem(**_standing(webhook, key)) for webhook in webhooks]
+    items = [wire.WebhookItem(**_standing(webhook, key)) for webhook in webhooks]
     unhealthy = any(item.status == "unhealthy" for item in items)
-    return WebhookList(
+    return wire.WebhookList(
         project_id=project_id,
         webhooks=items,
         count=len(items),
@@ -330,20 +316,20 @@ def listed(project_id: str, webhooks: Sequence[StandingWebhook], key: bytes | No
     )
 
 
-def record(webhook: StandingWebhook, key: bytes | None) -> WebhookRecord:
+def record(webhook: StandingWebhook, key: bytes | None) -> wire.WebhookRecord:
     """A changed webhook."""
-    return WebhookRecord(**_standing(webhook, key), next_action=_advice(webhook))
+    return wire.WebhookRecord(**_standing(webhook, key), next_action=_advice(webhook))
 
 
-def detail(webhook: StandingWebhook, recent: Sequence[LoggedDelivery], key: bytes | None) -> WebhookDetail:
+def detail(webhook: StandingWebhook, recent: Sequence[LoggedDelivery], key: bytes | None) -> wire.WebhookDetail:
     """One webhook with its newest deliveries."""
-    deliveries = [DeliveryItem(**_delivery(one)) for one in recent]
-    return WebhookDetail(**_standing(webhook, key), recent_deliveries=deliveries, next_action=_advice(webhook))
+    deliveries = [wire.DeliveryItem(**_delivery(one)) for one in recent]
+    return wire.WebhookDetail(**_standing(webhook, key), recent_deliveries=deliveries, next_action=_advice(webhook))
 
 
-def rotated(done: RotatedSecret, facts: WebhookFacts, key: bytes | None, *, raw: bool) -> WebhookSecret:
+def rotated(done: RotatedSecret, facts: WebhookFacts, key: bytes | None, *, raw: bool) -> wire.WebhookSecret:
     """A webhook with a new secret, if `raw`."""
-    return WebhookSecret(
+    return wire.WebhookSecret(
         **_standing(StandingWebhook(done.row, done.target, facts), key),
         secret=done.secret if raw else None,
         former_until=done.former_until,
@@ -351,10 +337,10 @@ def rotated(done: RotatedSecret, facts: WebhookFacts, key: bytes | None, *, raw:
     )
 
 
-def delivery_list(found: Sequence[LoggedDelivery], next_after: int | None) -> DeliveryList:
+def delivery_list(found: Sequence[LoggedDelivery], next_after: int | None) -> wire.DeliveryList:
     """A page of the log of deliveries."""
-    return DeliveryList(
-        deliveries=[DeliveryItem(**_delivery(one)) for one in found],
+    return wire.DeliveryList(
+        deliveries=[wire.DeliveryItem(**_delivery(one)) for one in found],
         next_after=next_after,
         next_action="Read on with after, as next_after says."
         if next_after is not None
@@ -362,18 +348,18 @@ def delivery_list(found: Sequence[LoggedDelivery], next_after: int | None) -> De
     )
 
 
-def resent(delivery: LoggedDelivery) -> DeliveryResent:
+def resent(delivery: LoggedDelivery) -> wire.DeliveryResent:
     """A delivery that was queued again, unless its webhook is stopped."""
-    return DeliveryResent(
+    return wire.DeliveryResent(
         **_delivery(delivery),
         next_action=_START_FIRST if delivery.status == "stopped" else "Nothing to do. It is sent with the same id.",
     )
 
 
-def replayed(webhook: StandingWebhook, queued: int) -> WebhookReplayed:
+def replayed(webhook: StandingWebhook, queued: int) -> wire.WebhookReplayed:
     """The outcome of a replay."""
     stopped = webhook.row.status != "active"
-    return WebhookReplayed(
+    return wire.WebhookReplayed(
         id=webhook.row.id,
         queued=queued,
         next_action=_START_FIRST if stopped else "Read the deliveries to follow them.",
@@ -385,18 +371,18 @@ def _delivery(one: LoggedDelivery) -> dict[str, Any]:
     return {"delivery_id": one.id, **{name: value for name, value in one._asdict().items() if name != "id"}}
 
 
-def ended(webhook: EndedWebhook) -> WebhookDeletedBody:
+def ended(webhook: EndedWebhook) -> wire.WebhookDeletedBody:
     """A deleted webhook."""
-    return WebhookDeletedBody(
+    return wire.WebhookDeletedBody(
         id=webhook.id,
         deleted_at=webhook.deleted_at,
         next_action="Nothing to do. No delivery begins any more.",
     )
 
 
-def shown_test(webhook_id: str, delivery_id: str, attempt: AttemptOutcome) -> WebhookTested:
+def shown_test(webhook_id: str, delivery_id: str, attempt: AttemptOutcome) -> wire.WebhookTested:
     """The outcome of a test."""
-    return WebhookTested(
+    return wire.WebhookTested(
         id=webhook_id,
         status="tested" if attempt.delivered else "unhealthy",
         delivery_id=delivery_id,
@@ -415,9 +401,9 @@ def health(webhooks: Sequence[StandingWebhook]) -> list[WebhookHealth]:
     ]
 
 
-def status_of(facts: WebhookFacts) -> WebhookStatus:
+def status_of(facts: WebhookFacts) -> wire.WebhookStatus:
     """The status by the latest outcome (R-WEB-05)."""
-    return "unhealthy" if facts.last_error is not None else cast("WebhookStatus", facts.stage)
+    return "unhealthy" if facts.last_error is not None else cast("wire.WebhookStatus", facts.stage)
 
 
 def _advice(webhook: StandingWebhook) -> str:

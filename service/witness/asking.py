@@ -20,19 +20,7 @@ from service.egress.lookups import OF_OPERATOR
 from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
-from service.tlog import tree
-from service.tlog.notes import (
-    BadSignature,
-    MalformedNote,
-    Party,
-    SignedNote,
-    TlogPolicy,
-    VerifierKey,
-    parse_note,
-    parse_number,
-    parse_signatures,
-    verify_note,
-)
+from service.tlog import notes, tree
 from service.tlog.tree import KeptCheckpoint, NotInTree
 
 log = structlog.get_logger()
@@ -51,20 +39,20 @@ class WitnessAddress(NamedTuple):
     """A witness to ask: its name, its keys, and the prefix of its addresses."""
 
     name: str
-    keys: tuple[VerifierKey, ...]
+    keys: tuple[notes.VerifierKey, ...]
     url: str
 
 
-def witnesses_of(policy: TlogPolicy) -> list[WitnessAddress]:
+def witnesses_of(policy: notes.TlogPolicy) -> list[WitnessAddress]:
     """List the witnesses of a policy with an address. Two keys of one name and address are one witness."""
-    found: dict[tuple[str, str], tuple[VerifierKey, ...]] = {}
+    found: dict[tuple[str, str], tuple[notes.VerifierKey, ...]] = {}
     for party in _with_address(policy.witnesses.values()):
         place = party.key.name, party.url.rstrip("/")
         found[place] = (*found.get(place, ()), party.key)
     return [WitnessAddress(name, keys, url) for (name, url), keys in found.items()]
 
 
-def _with_address(parties: Iterable[Party]) -> Iterable[Party]:
+def _with_address(parties: Iterable[notes.Party]) -> Iterable[notes.Party]:
     return (party for party in parties if party.url)
 
 
@@ -126,8 +114,8 @@ class Asker:
             if status != CONFLICT:
                 break
             try:
-                old = parse_number(answer.body.decode("ascii", "replace").removesuffix("\n"))
-            except MalformedNote:
+                old = notes.parse_number(answer.body.decode("ascii", "replace").removesuffix("\n"))
+            except notes.MalformedNote:
                 break
             if old > newest.size:
                 return True
@@ -160,13 +148,13 @@ class Asker:
         return True
 
 
-def verified_lines(note: str, keys: tuple[VerifierKey, ...], body: bytes) -> str:
+def verified_lines(note: str, keys: tuple[notes.VerifierKey, ...], body: bytes) -> str:
     """Return the cosignature lines of known keys in an answer. None of them when one of these is wrong."""
-    text = parse_note(note.encode()).text
+    text = notes.parse_note(note.encode()).text
     try:
-        signatures = parse_signatures(body.decode())
-        found = {key for key, _ in verify_note(SignedNote(text, signatures), keys)}
-    except (UnicodeDecodeError, MalformedNote, BadSignature):
+        signatures = notes.parse_signatures(body.decode())
+        found = {key for key, _ in notes.verify_note(notes.SignedNote(text, signatures), keys)}
+    except (UnicodeDecodeError, notes.MalformedNote, notes.BadSignature):
         return ""
     ids = {(key.name, key.key_id) for key in found}
     return "".join(one.line for one in signatures if (one.name, one.key_id) in ids)

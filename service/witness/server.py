@@ -21,22 +21,9 @@ from typing import NamedTuple
 import h11
 import structlog
 
+from service.tlog import notes
 from service.tlog.hashing import EMPTY, ProofRefused, check_consistency
 from service.tlog.notes import MOST_BYTES as MOST_NOTE
-from service.tlog.notes import (
-    SEED_BYTES,
-    BadSignature,
-    Checkpoint,
-    KeyPair,
-    MalformedNote,
-    SignedNote,
-    VerifierKey,
-    parse_checkpoint,
-    parse_hash,
-    parse_note,
-    parse_number,
-    verify_note,
-)
 
 # The memory of a witness: its key, and the newest checkpoint of each log that it has cosigned.
 
@@ -66,7 +53,7 @@ class WitnessState:
         if lock >= 0:
             os.close(lock)
 
-    def pair(self) -> KeyPair:
+    def pair(self) -> notes.KeyPair:
         """Return the keys, made at the first call."""
         return read_pair(self._directory)
 
@@ -77,10 +64,10 @@ class WitnessState:
         except FileNotFoundError:
             return None
 
-    def newest(self, origin: str) -> Checkpoint | None:
+    def newest(self, origin: str) -> notes.Checkpoint | None:
         """Return what the newest checkpoint of a log says. None before the first one."""
         note = self.note(origin)
-        return None if note is None else parse_checkpoint(parse_note(note.encode()).text)
+        return None if note is None else notes.parse_checkpoint(notes.parse_note(note.encode()).text)
 
     def keep(self, origin: str, note: str) -> None:
         """Replace the newest checkpoint of a log. It is on the disk before this returns. Raises OSError."""
@@ -95,13 +82,13 @@ def origin_hash(origin: str) -> str:
     return hashlib.sha256(origin.encode()).hexdigest()
 
 
-def read_pair(directory: Path) -> KeyPair:
+def read_pair(directory: Path) -> notes.KeyPair:
     """Read the keys of a directory, and make them where there are none. Raises OSError and ValueError."""
     file = directory / "key"
     if not file.exists():
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _write(file, secrets.token_hex(SEED_BYTES).encode(), only_new=True)
-    return KeyPair.derive(bytes.fromhex(file.read_text(encoding="ascii").strip()), DOMAIN)
+        _write(file, secrets.token_hex(notes.SEED_BYTES).encode(), only_new=True)
+    return notes.KeyPair.derive(bytes.fromhex(file.read_text(encoding="ascii").strip()), DOMAIN)
 
 
 def _write(file: Path, content: bytes, *, only_new: bool = False) -> None:
@@ -149,15 +136,15 @@ class WitnessRequest(NamedTuple):
 
     old: int
     proof: list[bytes]
-    note: SignedNote
-    checkpoint: Checkpoint
+    note: notes.SignedNote
+    checkpoint: notes.Checkpoint
 
 
 class Witness:
     """A witness with its name, its keys, and the keys of the logs that it cosigns, by origin."""
 
     def __init__(
-        self, name: str, pair: KeyPair, state: WitnessState, logs: Mapping[str, Sequence[VerifierKey]]
+        self, name: str, pair: notes.KeyPair, state: WitnessState, logs: Mapping[str, Sequence[notes.VerifierKey]]
     ) -> None:
         self.name = name
         self._pair = pair
@@ -168,9 +155,9 @@ class Witness:
         """Cosign the checkpoint of a request, at a time in epoch seconds, or say why not. Raises OSError."""
         try:
             return self._cosign(_read(body), now)
-        except MalformedNote as error:
+        except notes.MalformedNote as error:
             return WitnessAnswer(HTTPStatus.BAD_REQUEST, f"{error}\n")
-        except BadSignature as error:
+        except notes.BadSignature as error:
             return WitnessAnswer(HTTPStatus.FORBIDDEN, f"invalid signature: {error}\n")
         except ProofRefused as error:
             return WitnessAnswer(HTTPStatus.UNPROCESSABLE_ENTITY, f"consistency proof: {error}\n")
@@ -180,7 +167,7 @@ class Witness:
         keys = self._logs.get(origin)
         if keys is None:
             return WitnessAnswer(HTTPStatus.NOT_FOUND, "unknown log\n")
-        signed = {(key.name, key.key_id) for key, _ in verify_note(asked.note, keys)}
+        signed = {(key.name, key.key_id) for key, _ in notes.verify_note(asked.note, keys)}
         if asked.old > size:
             return WitnessAnswer(HTTPStatus.BAD_REQUEST, "the old size is beyond the checkpoint\n")
         newest = self._state.newest(origin)
@@ -209,17 +196,17 @@ def _read(body: bytes) -> WitnessRequest:
     try:
         first, *lines = head.decode("ascii").split("\n")
     except UnicodeDecodeError as error:
-        raise MalformedNote("The request is malformed.") from error
+        raise notes.MalformedNote("The request is malformed.") from error
     if not blank or not first.startswith("old "):
-        raise MalformedNote("A request begins with the old size, and has an empty line before the checkpoint.")
+        raise notes.MalformedNote("A request begins with the old size, and has an empty line before the checkpoint.")
     if len(lines) > MOST_HASHES:
-        raise MalformedNote("The proof is too long.")
-    note = parse_note(rest)
-    old, proof = parse_number(first.removeprefix("old ")), [parse_hash(line) for line in lines]
-    return WitnessRequest(old, proof, note, parse_checkpoint(note.text))
+        raise notes.MalformedNote("The proof is too long.")
+    note = notes.parse_note(rest)
+    old, proof = notes.parse_number(first.removeprefix("old ")), [notes.parse_hash(line) for line in lines]
+    return WitnessRequest(old, proof, note, notes.parse_checkpoint(note.text))
 
 
-def _check_growth(asked: WitnessRequest, newest: Checkpoint | None) -> None:
+def _check_growth(asked: WitnessRequest, newest: notes.Checkpoint | None) -> None:
     """Check that the checkpoint continues the newest one. Raises ProofRefused."""
     size, root = asked.checkpoint.size, asked.checkpoint.root
     if size == 0 and root != EMPTY:

@@ -17,21 +17,8 @@ import msgspec
 import schemas.contracts.contract as rendered
 from schemas.contracts.contract import EnableReceipt
 from schemas.contracts.playbook import AutoMerge, CodeDelivery
+from statemachines.contracts import policy as policies
 from statemachines.contracts.documents import POLICY_VERSION, Document, Facts, SavedAutomation, find_gaps, read_policy
-from statemachines.contracts.policy import (
-    Authority,
-    AutomationNotFound,
-    CaseTrigger,
-    Delivery,
-    Limits,
-    Playbook,
-    Policy,
-    ReviewPlan,
-    ScheduleTrigger,
-    Scope,
-    Thresholds,
-    VerificationTerms,
-)
 from statemachines.kernel.machine import (
     Event,
     Rejection,
@@ -345,7 +332,7 @@ def _require_saved(state: Contract) -> None:
 def _require_automation(state: Contract, automation_id: str) -> Automation:
     found = state.find(automation_id)
     if found is None:
-        raise AutomationNotFound(
+        raise policies.AutomationNotFound(
             "The contract has no such automation.", next_action="Read the contract and name one of its automations."
         )
     return found
@@ -419,13 +406,13 @@ MACHINE = StateMachine("ctr", TABLE, Contract(), evolve, ContractConflict, Contr
 # From the contract to the authority of one automation: what triggers, claims, runs and grants decide by.
 
 
-def authority_of(contract: Contract, automation_id: str) -> Authority:
+def authority_of(contract: Contract, automation_id: str) -> policies.Authority:
     """Where an automation stands in the contract now; without a policy when the contract does not have it."""
     automation = contract.find(automation_id)
     paused = contract.status is Status.PAUSED
     if automation is None:
-        return Authority(automation_id=automation_id, paused=paused, contract_revision=contract.revision)
-    return Authority(
+        return policies.Authority(automation_id=automation_id, paused=paused, contract_revision=contract.revision)
+    return policies.Authority(
         automation_id=automation_id,
         enabled=automation.enabled,
         paused=paused,
@@ -438,30 +425,30 @@ def authority_of(contract: Contract, automation_id: str) -> Authority:
 
 
 @lru_cache(maxsize=64)  # An automation may be a quarter of a megabyte, and is read in a moment.
-def policy_of(saved: SavedAutomation) -> Policy:
+def policy_of(saved: SavedAutomation) -> policies.Policy:
     """Terms of a saved automation's policy, in the types of execution."""
     policy = read_policy(saved.policy)
-    playbook = Playbook(saved.playbook_id, saved.playbook_version, saved.template_hash)
+    playbook = policies.Playbook(saved.playbook_id, saved.playbook_version, saved.template_hash)
     environment = policy.runner.environment if isinstance(policy.runner.environment, str) else None
     if isinstance(policy, rendered.WeeklyFunnelReviewPolicy):
-        return Policy(
+        return policies.Policy(
             playbook=playbook,
-            schedule_trigger=ScheduleTrigger(
+            schedule_trigger=policies.ScheduleTrigger(
                 cron=policy.trigger.cron,
                 timezone=policy.trigger.timezone,
                 start_window_seconds=policy.trigger.start_window_seconds,
                 period_days=policy.report_plan.period_days,
             ),
-            review=ReviewPlan(list(policy.report_plan.events), policy.report_plan.minimum_sample_size),
+            review=policies.ReviewPlan(list(policy.report_plan.events), policy.report_plan.minimum_sample_size),
             environment=environment,
             limits=_limits(policy.budgets),
         )
-    return Policy(
+    return policies.Policy(
         playbook=playbook,
-        case_trigger=CaseTrigger(
+        case_trigger=policies.CaseTrigger(
             policy.trigger.max_cases_per_sweep,
             policy.trigger.cooldown_seconds,
-            Thresholds(
+            policies.Thresholds(
                 policy.trigger.materiality.minimum_event_count,
                 policy.trigger.materiality.maximum_last_seen_age_seconds,
             ),
@@ -469,7 +456,7 @@ def policy_of(saved: SavedAutomation) -> Policy:
         repository=policy.runner.repository,
         default_branch=policy.runner.default_branch,
         environment=environment,
-        scope=Scope(
+        scope=policies.Scope(
             list(policy.scope.allowed_paths),
             list(policy.scope.test_commands),
             policy.scope.max_files_changed,
@@ -477,7 +464,7 @@ def policy_of(saved: SavedAutomation) -> Policy:
         ),
         limits=_limits(policy.budgets),
         delivery=_delivery(policy.code_delivery),
-        verification=VerificationTerms(
+        verification=policies.VerificationTerms(
             policy.verification.observation_window_seconds,
             policy.verification.max_wait_seconds,
             policy.verification.min_sample_size,
@@ -486,8 +473,8 @@ def policy_of(saved: SavedAutomation) -> Policy:
     )
 
 
-def _limits(budgets: rendered.CaseLimits | rendered.ReportLimits) -> Limits:
-    return Limits(
+def _limits(budgets: rendered.CaseLimits | rendered.ReportLimits) -> policies.Limits:
+    return policies.Limits(
         max_runs_per_day=budgets.max_runs_per_day,
         max_prs_per_day=budgets.max_prs_per_day,
         max_attempts_per_case_revision=budgets.max_attempts_per_case_revision,
@@ -497,7 +484,7 @@ def _limits(budgets: rendered.CaseLimits | rendered.ReportLimits) -> Limits:
     )
 
 
-def _delivery(delivery: CodeDelivery) -> Delivery:
+def _delivery(delivery: CodeDelivery) -> policies.Delivery:
     if isinstance(delivery, AutoMerge):
-        return Delivery("auto_merge", delivery.merge_method, list(delivery.required_status_checks))
-    return Delivery()
+        return policies.Delivery("auto_merge", delivery.merge_method, list(delivery.required_status_checks))
+    return policies.Delivery()

@@ -15,20 +15,7 @@ import msgspec
 from schemas.contracts.contract import ErrorToDraftPrPolicy, Policy
 from schemas.contracts.playbook import Gap, PlaybookRef
 from schemas.kernel.shape import EvidenceSource
-from statemachines.contracts.playbook import (
-    LOCKED,
-    PlaybookVersionNotFound,
-    Template,
-    assertion_gaps,
-    canonical,
-    check_assertions,
-    check_bindings,
-    find_template,
-    plain,
-    reference,
-    render,
-    sha256_of,
-)
+from statemachines.contracts import playbook as playbooks
 from statemachines.kernel.shapes import INVALID, MISSING, Problem, problems, unknown
 
 POLICY_VERSION: Final = 2
@@ -68,7 +55,7 @@ class Checked(NamedTuple):
     @property
     def locked_paths(self) -> list[str]:
         """Where the input departs from what the server renders or locks."""
-        return [problem.path for problem in self.errors if problem.code in {LOCKED, WORKFLOW}]
+        return [problem.path for problem in self.errors if problem.code in {playbooks.LOCKED, WORKFLOW}]
 
 
 def contract_input(entries: list[Any]) -> dict[str, Any]:
@@ -101,7 +88,7 @@ def check_contract(entries: list[Any]) -> Checked:
 def make_document(entries: list[Any], checked: Checked) -> Document:
     """Make the contract of entries that passed the check."""
     assert not checked.errors, "a contract with faults is not saved"
-    return Document(checked.automations, sha256_of(contract_input(entries)))
+    return Document(checked.automations, playbooks.sha256_of(contract_input(entries)))
 
 
 def _automation_id(entry: Any) -> str | None:
@@ -125,27 +112,31 @@ def _check_entry(entry: Any, path: str) -> Iterator[Problem]:
     if found or "playbook" not in entry:
         return
     try:
-        template = find_template(entry["playbook"]["id"], entry["playbook"]["version"])
-    except PlaybookVersionNotFound as refusal:
+        template = playbooks.find_template(entry["playbook"]["id"], entry["playbook"]["version"])
+    except playbooks.PlaybookVersionNotFound as refusal:
         yield Problem(f"{path}.playbook.version", refusal.code, str(refusal))
         return
-    if entry["playbook"]["template_hash"] != reference(template).template_hash:
-        yield Problem(f"{path}.playbook.template_hash", LOCKED, "Is not the published hash of this version.")
+    if entry["playbook"]["template_hash"] != playbooks.reference(template).template_hash:
+        yield Problem(f"{path}.playbook.template_hash", playbooks.LOCKED, "Is not the published hash of this version.")
     yield from _check_parts(template, entry, path)
 
 
-def _check_parts(template: Template, entry: dict[str, Any], path: str) -> Iterator[Problem]:
+def _check_parts(template: playbooks.Template, entry: dict[str, Any], path: str) -> Iterator[Problem]:
     bindings = entry.get("bindings")
     if "readiness_assertions" in entry:
-        yield from check_assertions(template, entry["readiness_assertions"], bindings, f"{path}.readiness_assertions")
+        yield from playbooks.check_assertions(
+            template, entry["readiness_assertions"], bindings, f"{path}.readiness_assertions"
+        )
     if "bindings" not in entry:
         return
-    found = check_bindings(template, bindings, f"{path}.bindings")
+    found = playbooks.check_bindings(template, bindings, f"{path}.bindings")
     yield from found
     if "policy" not in entry:
         return
     if not found:
-        yield from _check_policy(plain(render(template, bindings)), entry["policy"], f"{path}.policy")
+        yield from _check_policy(
+            playbooks.plain(playbooks.render(template, bindings)), entry["policy"], f"{path}.policy"
+        )
 
 
 def _check_policy(rendered: dict[str, Any], sent: Any, path: str) -> Iterator[Problem]:
@@ -156,7 +147,7 @@ def _check_policy(rendered: dict[str, Any], sent: Any, path: str) -> Iterator[Pr
         yield Problem(f"{path}.workflow", WORKFLOW, "Only the published workflow of this playbook can be enabled.")
         rendered = rendered | {"workflow": sent["workflow"]}
     for place in _differences(rendered, sent, path):
-        yield Problem(place, LOCKED, "Differs from what the server renders from the bindings.")
+        yield Problem(place, playbooks.LOCKED, "Differs from what the server renders from the bindings.")
 
 
 def _differences(rendered: Any, sent: Any, path: str) -> Iterator[str]:
@@ -172,7 +163,7 @@ def _differences(rendered: Any, sent: Any, path: str) -> Iterator[str]:
 
 
 def _same(left: Any, right: Any) -> bool:
-    return canonical(left) == canonical(right)
+    return playbooks.canonical(left) == playbooks.canonical(right)
 
 
 def _save(entry: dict[str, Any]) -> SavedAutomation:
@@ -182,10 +173,10 @@ def _save(entry: dict[str, Any]) -> SavedAutomation:
         playbook_id=playbook["id"],
         playbook_version=playbook["version"],
         template_hash=playbook["template_hash"],
-        bindings=canonical(entry["bindings"]).decode(),
-        readiness_assertions=canonical(entry["readiness_assertions"]).decode(),
-        policy=canonical(entry["policy"]).decode(),
-        policy_sha256=sha256_of(entry["policy"]),
+        bindings=playbooks.canonical(entry["bindings"]).decode(),
+        readiness_assertions=playbooks.canonical(entry["readiness_assertions"]).decode(),
+        policy=playbooks.canonical(entry["policy"]).decode(),
+        policy_sha256=playbooks.sha256_of(entry["policy"]),
     )
 
 
@@ -218,11 +209,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_gaps(automation: SavedAutomation, facts: Facts) -> list[Gap]:
     """Everything that keeps one automation from being enabled; empty when it is ready."""
-    template = find_template(automation.playbook_id, automation.playbook_version)
+    template = playbooks.find_template(automation.playbook_id, automation.playbook_version)
     assertions: dict[str, Any] = msgspec.json.decode(automation.readiness_assertions)
     return [
         *_signal_gaps(read_policy(automation.policy), facts),
-        *assertion_gaps(template, assertions),
+        *playbooks.assertion_gaps(template, assertions),
         *_credential_gaps(automation, facts),
     ]
 

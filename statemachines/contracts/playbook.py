@@ -17,35 +17,8 @@ from urllib.parse import urlsplit
 import msgspec
 import rfc8785
 
-from schemas.contracts.contract import (
-    WORKFLOW_NODES,
-    CaseLimits,
-    DataBoundary,
-    ErrorToDraftPrPolicy,
-    Policy,
-    ReportLimits,
-    ReportPlan,
-    Scheduled,
-    UnhandledCases,
-    VerificationPolicy,
-    WeeklyFunnelReviewPolicy,
-    Workflow,
-)
-from schemas.contracts.playbook import (
-    Assertions,
-    Bindings,
-    ErrorToDraftPrAssertions,
-    ErrorToDraftPrBindings,
-    FunnelReviewOutput,
-    Gap,
-    PlaybookId,
-    PlaybookRef,
-    RenderErrorToDraftPr,
-    RenderWeeklyFunnelReview,
-    SelfHealingOutput,
-    WeeklyFunnelReviewAssertions,
-    WeeklyFunnelReviewBindings,
-)
+from schemas.contracts import contract as wire
+from schemas.contracts import playbook as playbook_wire
 from statemachines.contracts.cron import InvalidSchedule, parse_cron, zone
 from statemachines.kernel.machine import Rejection
 from statemachines.kernel.shapes import INVALID, UNKNOWN, Problem, json_schema, problems
@@ -59,7 +32,7 @@ _ROUTE = tuple[Literal["GET", "POST", "PUT", "PATCH"], str]
 class Template:
     """One published version: what can be bound, what is locked, what a run hands over."""
 
-    id: PlaybookId
+    id: playbook_wire.PlaybookId
     version: str
     title: str
     description: str
@@ -67,10 +40,10 @@ class Template:
     output_kind: Literal["pull_request", "funnel_review"]
     locked_invariants: dict[str, Any]
     required_assertions: tuple[str, ...]  # false ones are readiness gaps
-    request: type[RenderErrorToDraftPr | RenderWeeklyFunnelReview]
-    bindings: type[Bindings]
-    assertions: type[Assertions]
-    output: type[SelfHealingOutput | FunnelReviewOutput]
+    request: type[playbook_wire.RenderErrorToDraftPr | playbook_wire.RenderWeeklyFunnelReview]
+    bindings: type[playbook_wire.Bindings]
+    assertions: type[playbook_wire.Assertions]
+    output: type[playbook_wire.SelfHealingOutput | playbook_wire.FunnelReviewOutput]
     operations: tuple[_ROUTE, ...]
     next_action: str
 
@@ -158,10 +131,10 @@ ERROR_TO_DRAFT_PR = Template(
         "ci_proof_callback_configured",
         "deploy_ingest_configured",
     ),
-    request=RenderErrorToDraftPr,
-    bindings=ErrorToDraftPrBindings,
-    assertions=ErrorToDraftPrAssertions,
-    output=SelfHealingOutput,
+    request=playbook_wire.RenderErrorToDraftPr,
+    bindings=playbook_wire.ErrorToDraftPrBindings,
+    assertions=playbook_wire.ErrorToDraftPrAssertions,
+    output=playbook_wire.SelfHealingOutput,
     operations=(
         *_SETUP,
         ("GET", "/v1/cases/{case_id}/claims/active"),
@@ -217,10 +190,10 @@ WEEKLY_FUNNEL_REVIEW = Template(
         ],
     },
     required_assertions=("scheduler_execution_configured",),
-    request=RenderWeeklyFunnelReview,
-    bindings=WeeklyFunnelReviewBindings,
-    assertions=WeeklyFunnelReviewAssertions,
-    output=FunnelReviewOutput,
+    request=playbook_wire.RenderWeeklyFunnelReview,
+    bindings=playbook_wire.WeeklyFunnelReviewBindings,
+    assertions=playbook_wire.WeeklyFunnelReviewAssertions,
+    output=playbook_wire.FunnelReviewOutput,
     operations=(
         *_SETUP,
         *_RUNNING,
@@ -321,9 +294,9 @@ def template_hash(template_id: str, version: str) -> str:
     )
 
 
-def reference(template: Template) -> PlaybookRef:
+def reference(template: Template) -> playbook_wire.PlaybookRef:
     """Id, version and hash of a version, as candidates and contracts bind it."""
-    return PlaybookRef(template.id, template.version, template_hash(template.id, template.version))
+    return playbook_wire.PlaybookRef(template.id, template.version, template_hash(template.id, template.version))
 
 
 # ---- checks
@@ -357,10 +330,10 @@ def check_assertions(template: Template, assertions: Any, bindings: Any, path: s
     return found
 
 
-def assertion_gaps(template: Template, assertions: Any) -> list[Gap]:
+def assertion_gaps(template: Template, assertions: Any) -> list[playbook_wire.Gap]:
     """Readiness gaps of the required assertions that are false."""
     return [
-        Gap("assertion_false", f"The readiness assertion {name} is false.")
+        playbook_wire.Gap("assertion_false", f"The readiness assertion {name} is false.")
         for name in template.required_assertions
         if not assertions.get(name)
     ]
@@ -411,18 +384,20 @@ def _has_host(url: str) -> bool:
 # ---- rendering
 
 
-def render(template: Template, bindings: Any) -> Policy:
+def render(template: Template, bindings: Any) -> wire.Policy:
     """Render checked bindings into the policy of a disabled automation."""
-    bound: Bindings = msgspec.convert(bindings, template.bindings)
+    bound: playbook_wire.Bindings = msgspec.convert(bindings, template.bindings)
     match bound:
-        case ErrorToDraftPrBindings():
+        case playbook_wire.ErrorToDraftPrBindings():
             return _render_error_to_draft_pr(template, bound)
-        case WeeklyFunnelReviewBindings():
+        case playbook_wire.WeeklyFunnelReviewBindings():
             return _render_weekly_funnel_review(template, bound)
 
 
-def _render_error_to_draft_pr(template: Template, bound: ErrorToDraftPrBindings) -> ErrorToDraftPrPolicy:
-    return ErrorToDraftPrPolicy(
+def _render_error_to_draft_pr(
+    template: Template, bound: playbook_wire.ErrorToDraftPrBindings
+) -> wire.ErrorToDraftPrPolicy:
+    return wire.ErrorToDraftPrPolicy(
         automation_id=bound.automation_id,
         name=bound.name,
         enabled=False,
@@ -431,11 +406,11 @@ def _render_error_to_draft_pr(template: Template, bound: ErrorToDraftPrBindings)
         runner_mode="draft_only",
         runner=bound.runner,
         execution=bound.execution,
-        trigger=UnhandledCases(
+        trigger=wire.UnhandledCases(
             bound.trigger.max_cases_per_sweep, bound.trigger.cooldown_seconds, bound.trigger.materiality
         ),
         scope=bound.scope,
-        budgets=CaseLimits(
+        budgets=wire.CaseLimits(
             max_runs_per_day=bound.budgets.max_runs_per_day,
             max_prs_per_day=bound.budgets.max_prs_per_day,
             max_attempts_per_case_revision=bound.budgets.max_attempts_per_case_revision,
@@ -446,7 +421,7 @@ def _render_error_to_draft_pr(template: Template, bound: ErrorToDraftPrBindings)
         code_delivery=bound.code_delivery,
         allowed_actions=template.allowed_actions,
         forbidden_actions=template.forbidden_actions,
-        verification=VerificationPolicy(
+        verification=wire.VerificationPolicy(
             observation_window_seconds=bound.verification.observation_window_seconds,
             max_wait_seconds=bound.verification.max_wait_seconds,
             min_sample_size=bound.verification.min_sample_size,
@@ -454,13 +429,15 @@ def _render_error_to_draft_pr(template: Template, bound: ErrorToDraftPrBindings)
             blueprint_id="deploy-recurrence",
         ),
         escalation=bound.escalation,
-        data_boundary=DataBoundary(telemetry_instruction_authority="none"),
+        data_boundary=wire.DataBoundary(telemetry_instruction_authority="none"),
         workflow=None,
     )
 
 
-def _render_weekly_funnel_review(template: Template, bound: WeeklyFunnelReviewBindings) -> WeeklyFunnelReviewPolicy:
-    return WeeklyFunnelReviewPolicy(
+def _render_weekly_funnel_review(
+    template: Template, bound: playbook_wire.WeeklyFunnelReviewBindings
+) -> wire.WeeklyFunnelReviewPolicy:
+    return wire.WeeklyFunnelReviewPolicy(
         automation_id=bound.automation_id,
         name=bound.name,
         enabled=False,
@@ -470,14 +447,14 @@ def _render_weekly_funnel_review(template: Template, bound: WeeklyFunnelReviewBi
         runner=bound.runner,
         execution=bound.execution,
         report_kind="funnel_review",
-        trigger=Scheduled(bound.schedule.cron, bound.schedule.timezone, bound.schedule.start_window_seconds),
-        report_plan=ReportPlan(
+        trigger=wire.Scheduled(bound.schedule.cron, bound.schedule.timezone, bound.schedule.start_window_seconds),
+        report_plan=wire.ReportPlan(
             events=bound.funnel.events,
             period_days=bound.funnel.period_days,
             minimum_sample_size=bound.funnel.minimum_sample_size,
             blueprint_id="ordered-funnel-period-compare",
         ),
-        budgets=ReportLimits(
+        budgets=wire.ReportLimits(
             max_runs_per_day=bound.budgets.max_runs_per_day,
             max_prs_per_day=0,
             max_attempts_per_case_revision=1,
@@ -488,8 +465,8 @@ def _render_weekly_funnel_review(template: Template, bound: WeeklyFunnelReviewBi
         allowed_actions=template.allowed_actions,
         forbidden_actions=template.forbidden_actions,
         escalation=bound.escalation,
-        data_boundary=DataBoundary(telemetry_instruction_authority="none"),
-        workflow=Workflow(version=3, nodes=WORKFLOW_NODES),
+        data_boundary=wire.DataBoundary(telemetry_instruction_authority="none"),
+        workflow=wire.Workflow(version=3, nodes=wire.WORKFLOW_NODES),
     )
 
 

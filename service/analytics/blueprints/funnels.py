@@ -9,16 +9,7 @@ from msgspec import Meta
 
 from schemas.analytics import Column
 from service.analytics.blueprints import declared
-from service.analytics.blueprints.declared import (
-    Ask,
-    Blueprint,
-    Counted,
-    DaysParams,
-    EventName,
-    Read,
-    checked,
-    funnel_rows,
-)
+from service.analytics.blueprints import declared as blueprint
 from service.analytics.bounded import FUNNEL_HOGQL, MAX_STEPS, Window, funnel_values, reached
 from service.auth.refusals import InvalidPayload
 from service.eventstore.connect.facts import DAY
@@ -29,7 +20,7 @@ from statemachines.kernel.machine import ReadFailed
 FUNNEL_SQL = load_query("analytics/blueprints", "ordered_funnel")
 
 Steps = Annotated[
-    list[EventName],
+    list[blueprint.EventName],
     Meta(
         min_length=2,
         max_length=MAX_STEPS,
@@ -40,7 +31,7 @@ Steps = Annotated[
 PeriodDays = Annotated[int, Meta(ge=1, le=90, description="Days of 86,400 seconds that either period has.")]
 
 
-class FunnelParams(DaysParams, frozen=True, kw_only=True):
+class FunnelParams(blueprint.DaysParams, frozen=True, kw_only=True):
     """The steps of a funnel, and a number of days."""
 
     events: Steps
@@ -74,9 +65,9 @@ class _Reached(NamedTuple):
     whole: bool
 
 
-async def _read(ask: Ask, events: list[str], window: Window) -> _Reached | ReadFailed:
+async def _read(ask: blueprint.Ask, events: list[str], window: Window) -> _Reached | ReadFailed:
     found = await ask(
-        Read(
+        blueprint.Read(
             source="events",
             local=FUNNEL_SQL,
             connected=FUNNEL_HOGQL,
@@ -93,12 +84,16 @@ async def _read(ask: Ask, events: list[str], window: Window) -> _Reached | ReadF
         return ReadFailed("malformed")
 
 
-async def _ordered(ask: Ask, params: FunnelParams, window: Window) -> Counted | ReadFailed:
+async def _ordered(ask: blueprint.Ask, params: FunnelParams, window: Window) -> blueprint.Counted | ReadFailed:
     found = await _read(ask, params.events, window)
-    return found if isinstance(found, ReadFailed) else Counted(funnel_rows(params.events, found.people))
+    return (
+        found
+        if isinstance(found, ReadFailed)
+        else blueprint.Counted(blueprint.funnel_rows(params.events, found.people))
+    )
 
 
-async def _compared(ask: Ask, params: CompareParams, window: Window) -> Counted | ReadFailed:
+async def _compared(ask: blueprint.Ask, params: CompareParams, window: Window) -> blueprint.Counted | ReadFailed:
     length = params.period_days * DAY
     middle = window.since + length
     prior = await _read(ask, params.events, Window(window.since, min(middle, window.until)))
@@ -110,7 +105,7 @@ async def _compared(ask: Ask, params: CompareParams, window: Window) -> Counted 
     steps = [reports.FunnelStep(*step) for step in zip(params.events, prior.people, current.people, strict=True)]
     was = prior.whole and middle <= window.until
     now = current.whole and middle + length <= window.until
-    return Counted([_cells(row, was=was, now=now) for row in reports.rows_of(steps)])
+    return blueprint.Counted([_cells(row, was=was, now=now) for row in reports.rows_of(steps)])
 
 
 def _cells(row: reports.FunnelRow, *, was: bool, now: bool) -> tuple[Any, ...]:
@@ -131,10 +126,10 @@ def by_periods(params: CompareParams, since: int | None, until: int | None, as_o
         reason = "must be left out: period_days and to say where the periods begin"
         raise InvalidPayload("The window is given twice.", invalid=[("from", reason)])
     end = as_of + 1 if until is None else until
-    return checked(Window(end - 2 * params.period_days * DAY, end))
+    return blueprint.checked(Window(end - 2 * params.period_days * DAY, end))
 
 
-ORDERED_FUNNEL = Blueprint(
+ORDERED_FUNNEL = blueprint.Blueprint(
     id="ordered-funnel",
     title="Ordered funnel",
     description="How many people reached each step in order. Events of one second count as in order; a person has the "
@@ -153,7 +148,7 @@ ORDERED_FUNNEL = Blueprint(
     answer=_ordered,
 )
 
-PERIOD_COMPARE = Blueprint(
+PERIOD_COMPARE = blueprint.Blueprint(
     id=reports.BLUEPRINT,
     title="Ordered funnel, two periods compared",
     description="The same funnel over a period and the one before it, as weekly reports compare them. Numbers of a "

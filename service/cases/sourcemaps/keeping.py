@@ -21,14 +21,7 @@ from projections.cases import (
     SourceMapRow,
     SourceMapTotalRow,
 )
-from schemas.cases.source_map import (
-    MAX_PROJECT_BYTES,
-    SourceMap,
-    SourceMapKind,
-    SourceMapList,
-    SourceMapRemoved,
-    SourceMapStored,
-)
+from schemas.cases import source_map as wire
 from service.auth.refusals import Refusal, refusal
 from service.cases.sourcemaps.blobs import Staged
 from service.eventstore.declare.commands import Intent, Lookup, Unit
@@ -46,7 +39,7 @@ PREFIX = "map"
 class Name(NamedTuple):
     """What a file is found by: its debug id (in lower case, with dashes), else release and URL; see `map_id`."""
 
-    kind: SourceMapKind
+    kind: wire.SourceMapKind
     debug_id: str | None
     release: str | None
     source_url: str | None
@@ -82,7 +75,7 @@ class ProjectFull(Refusal):
         super().__init__(
             "The source maps of this project would exceed their total size limit.",
             next_action="Delete files of releases you no longer run with DELETE on their ids, then retry.",
-            max_bytes=MAX_PROJECT_BYTES,
+            max_bytes=wire.MAX_PROJECT_BYTES,
             project_bytes=held,
         )
 
@@ -108,7 +101,7 @@ def keep(project_id: str, files: Sequence[File]) -> Intent[list[Kept]]:
             rows.append((row, unchanged))
             grown = row.size - (0 if live is None else live.size)
             total = replace(total, files=total.files + (live is None), size=total.size + grown)
-        if total.size > MAX_PROJECT_BYTES:
+        if total.size > wire.MAX_PROJECT_BYTES:
             raise ProjectFull(_total(unit, project_id).size)
         unit.put(stream, SOURCE_MAP_TOTALS, total)
         return [Kept(row, unchanged, total) for row, unchanged in rows]
@@ -254,40 +247,40 @@ def spellings(url: str) -> Sequence[str]:
 
 # Source maps on the wire.
 
-_MEMBERS = SourceMap.__struct_fields__
+_MEMBERS = wire.SourceMap.__struct_fields__
 
 
-def stored(kept: Kept) -> SourceMapStored:
+def stored(kept: Kept) -> wire.SourceMapStored:
     """Show a file that was just stored, or that was there."""
-    return SourceMapStored(
+    return wire.SourceMapStored(
         **_members(kept.row),
         project_id=kept.row.project_id,
         unchanged=kept.unchanged,
         project_bytes=kept.total.size,
-        max_project_bytes=MAX_PROJECT_BYTES,
+        max_project_bytes=wire.MAX_PROJECT_BYTES,
         next_action="Nothing to do. POST /v1/cases/{case_id}/unmangle now uses it.",
     )
 
 
-def listed(project_id: str, rows: Sequence[SourceMapRow], total: StoredFiles, cursor: str | None) -> SourceMapList:
+def listed(project_id: str, rows: Sequence[SourceMapRow], total: StoredFiles, cursor: str | None) -> wire.SourceMapList:
     """Show a page of files."""
-    return SourceMapList(
+    return wire.SourceMapList(
         project_id=project_id,
-        source_maps=[SourceMap(**_members(row)) for row in rows],
+        source_maps=[wire.SourceMap(**_members(row)) for row in rows],
         count=len(rows),
         next_cursor=cursor,
         project_files=total.files,
         project_bytes=total.size,
-        max_project_bytes=MAX_PROJECT_BYTES,
+        max_project_bytes=wire.MAX_PROJECT_BYTES,
         next_action="Delete files of releases you no longer run with DELETE on their ids."
         if rows
         else "Upload the source maps of a release with PUT on this path, or with sentry-cli.",
     )
 
 
-def removed(row: SourceMapRow) -> SourceMapRemoved:
+def removed(row: SourceMapRow) -> wire.SourceMapRemoved:
     """Show that a file is gone."""
-    return SourceMapRemoved(
+    return wire.SourceMapRemoved(
         id=row.id, project_id=row.project_id, next_action="Nothing to do. Upload the file again if you need it."
     )
 

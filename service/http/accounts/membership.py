@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.accounts import (
-    AcceptInvitation,
-    InvitationAcceptedBody,
-    InvitationBody,
-    InvitationRevokedBody,
-    InviteMember,
-    MemberInvited,
-    MemberList,
-    MemberRemoved,
-)
+from schemas import accounts as wire
 from schemas.kernel.shape import PageQuery
 from service.accounts import membership as invitations
 from service.accounts import membership as memberships
@@ -31,7 +22,7 @@ from statemachines.accounts.membership import Role
 @groups.PROJECTS.get("/v1/projects/{project_id}/members", "List the members of a project and its open invitations")
 @Who(OWNER, owner=True)
 @Fencing(mutation=False)
-@Docs(MemberList, extension=True)
+@Docs(wire.MemberList, extension=True)
 async def list_members(call: Call[None, PageQuery]) -> Answer:
     """List the members, newest first, and what is still offered."""
     store, project_id = call.services.store, call.project_id
@@ -43,8 +34,8 @@ async def list_members(call: Call[None, PageQuery]) -> Answer:
 @groups.PROJECTS.post("/v1/projects/{project_id}/members", "Invite an address to a project, or change a member's role")
 @Who(OWNER, owner=True, fresh=True)
 @Fencing(idempotency="optional")
-@Docs({202: MemberInvited}, errors=("last_owner", "too_many_invitations"), extension=True)
-async def invite_member(call: Call[InviteMember, None]) -> Outcome:
+@Docs({202: wire.MemberInvited}, errors=("last_owner", "too_many_invitations"), extension=True)
+async def invite_member(call: Call[wire.InviteMember, None]) -> Outcome:
     """Make an invitation for the owner to hand over. Nothing changes before it is accepted."""
     store, body = call.services.store, call.body
     role = Role(body.role)
@@ -57,7 +48,7 @@ async def invite_member(call: Call[InviteMember, None]) -> Outcome:
 @groups.PROJECTS.delete("/v1/projects/{project_id}/members/{user_id}", "Remove a member from a project")
 @Who(OWNER, owner=True)
 @Fencing(idempotency="optional")
-@Docs(MemberRemoved, errors=("not_found", "last_owner"), extension=True)
+@Docs(wire.MemberRemoved, errors=("not_found", "last_owner"), extension=True)
 async def remove_member(call: Call[None, None]) -> Outcome:
     """End a membership. From the answer on nothing that rests on it commits."""
     user_id = call.path["user_id"]
@@ -71,7 +62,7 @@ async def remove_member(call: Call[None, None]) -> Outcome:
 @groups.PROJECTS.delete("/v1/projects/{project_id}/members/invitations/{invitation_id}", "Revoke an invitation")
 @Who(OWNER, owner=True)
 @Fencing(idempotency="optional")
-@Docs(InvitationRevokedBody, errors=("not_found",), extension=True)
+@Docs(wire.InvitationRevokedBody, errors=("not_found",), extension=True)
 async def revoke_invitation(call: Call[None, None]) -> Outcome:
     """Revoke an invitation. From the answer on nobody can accept it."""
     intent = await invitations.revoke(call.services.store, call.project_id, call.path["invitation_id"])
@@ -83,7 +74,7 @@ async def revoke_invitation(call: Call[None, None]) -> Outcome:
 )
 @Who(KEY)
 @Fencing(mutation=False)
-@Docs(InvitationBody, errors=("not_found",), extension=True)
+@Docs(wire.InvitationBody, errors=("not_found",), extension=True)
 async def get_invitation(call: Call[None, None]) -> Answer:
     """Show an invitation to the person with its verified address, and to nobody else."""
     return Answer(200, show.offered(await _offered(call)))
@@ -92,8 +83,8 @@ async def get_invitation(call: Call[None, None]) -> Answer:
 @groups.PROJECTS.post("/v1/members/invitations/{invitation_id}/accept", "Accept an invitation to a project")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs(InvitationAcceptedBody, errors=("not_found",), extension=True)
-async def accept_invitation(call: Call[AcceptInvitation, None]) -> Outcome:
+@Docs(wire.InvitationAcceptedBody, errors=("not_found",), extension=True)
+async def accept_invitation(call: Call[wire.AcceptInvitation, None]) -> Outcome:
     """Become what was offered, as the person with the verified address."""
     found = await _offered(call)
     intent = invitations.accept(found.invitation, call.user_id)
@@ -102,7 +93,7 @@ async def accept_invitation(call: Call[AcceptInvitation, None]) -> Outcome:
     return outcome
 
 
-async def _offered(call: Call[AcceptInvitation, None] | Call[None, None]) -> Offered:
+async def _offered(call: Call[wire.AcceptInvitation, None] | Call[None, None]) -> Offered:
     """Find the invitation for the caller. Raises InvitationNotFound."""
     found = await person.find_offered(call.services.store, call.path["invitation_id"], call.user_id)
     if found is None:

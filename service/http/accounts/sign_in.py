@@ -4,20 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from schemas.accounts import (
-    AuthorizeDevice,
-    AuthorizeTestDevice,
-    DeviceAuthorized,
-    DevicePageQuery,
-    DeviceStarted,
-    IdentityBody,
-    IdentityResolved,
-    PollDevice,
-    ResolveIdentity,
-    SignInAuthorizedBody,
-    StartDevice,
-    SyntheticSignInBody,
-)
+from schemas import accounts as wire
 from service.accounts import person, show
 from service.accounts import sign_in as commands
 from service.auth.authority import PrincipalKind
@@ -41,8 +28,8 @@ CODE_ATTEMPTS = 5  # two live sign-ins with one of 20^8 codes are rare; five tim
 @groups.AUTH.post("/v1/auth/device", "Begin a sign-in on a device without a browser")
 @Who(ANYONE, place=SIGN_IN)
 @Fencing(idempotency="optional", rate="device_start")
-@Docs(DeviceStarted, errors=("service_unavailable",), flows=frozenset({"install", "provider"}))
-async def start_device(call: Call[StartDevice, None]) -> Outcome:
+@Docs(wire.DeviceStarted, errors=("service_unavailable",), flows=frozenset({"install", "provider"}))
+async def start_device(call: Call[wire.StartDevice, None]) -> Outcome:
     """Show a fresh user code. Another one when a live sign-in has it already."""
     call.key = None  # All anonymous callers would share one scope of keys; a key would name another's sign-in.
     for _ in range(CODE_ATTEMPTS - 1):
@@ -51,7 +38,7 @@ async def start_device(call: Call[StartDevice, None]) -> Outcome:
     return await _start(call)
 
 
-async def _start(call: Call[StartDevice, None]) -> Outcome:
+async def _start(call: Call[wire.StartDevice, None]) -> Outcome:
     intent = commands.start(call.services.store.installation_salt, call.body.client_name)
     base_url = call.services.settings.base_url
     # Nothing of the answer is stored: it holds the device's secret.
@@ -62,11 +49,11 @@ async def _start(call: Call[StartDevice, None]) -> Outcome:
 @Who(ANYONE, place=SIGN_IN)
 @Fencing(idempotency="optional", rate="device_poll")
 @Docs(
-    DeviceAuthorized,
+    wire.DeviceAuthorized,
     errors=("authorization_pending", "slow_down", "access_denied", "expired_token"),
     flows=frozenset({"install", "provider"}),
 )
-async def poll_device(call: Call[PollDevice, None]) -> Outcome:
+async def poll_device(call: Call[wire.PollDevice, None]) -> Outcome:
     """Mint the key at the first poll after the authorisation. Before it, watch the pace."""
     call.key = None  # As in start_device; the device code is what makes a poll its own repeat.
     intent = await commands.redeem(call.services.store, call.body.device_code)
@@ -77,8 +64,8 @@ async def poll_device(call: Call[PollDevice, None]) -> Outcome:
 @groups.AUTH.post("/v1/auth/device/authorize", "Authorize a user code as an identity")
 @Who(INTERNAL)
 @Fencing(idempotency="optional", rate="internal")
-@Docs(SignInAuthorizedBody, errors=("not_found",))
-async def authorize_device(call: Call[AuthorizeDevice, None]) -> Outcome:
+@Docs(wire.SignInAuthorizedBody, errors=("not_found",))
+async def authorize_device(call: Call[wire.AuthorizeDevice, None]) -> Outcome:
     """Authorise a sign-in for the person of an identity."""
     salt = call.services.store.installation_salt
     intent = commands.authorize(salt, call.body.user_code, _identity(salt, call.body.identity))
@@ -88,8 +75,8 @@ async def authorize_device(call: Call[AuthorizeDevice, None]) -> Outcome:
 @groups.AUTH.post("/v1/auth/device/test-authorize", "Authorize a user code as the synthetic identity of a test run")
 @Who(TEST)
 @Fencing(idempotency="optional", rate="internal")
-@Docs(SyntheticSignInBody, errors=("not_found",))
-async def test_authorize_device(call: Call[AuthorizeTestDevice, None]) -> Outcome:
+@Docs(wire.SyntheticSignInBody, errors=("not_found",))
+async def test_authorize_device(call: Call[wire.AuthorizeTestDevice, None]) -> Outcome:
     """Authorise a sign-in for the synthetic person of a test run. The ordinary poll mints the key."""
     test_run_id = call.body.test_run_id
     identity = synthetic_identity(test_run_id)
@@ -102,8 +89,8 @@ async def test_authorize_device(call: Call[AuthorizeTestDevice, None]) -> Outcom
 @groups.AUTH.post("/v1/auth/identity/resolve", "Find or create the person of an identity")
 @Who(INTERNAL)
 @Fencing(idempotency="optional", rate="internal")
-@Docs(IdentityResolved)
-async def resolve_identity(call: Call[ResolveIdentity, None]) -> Outcome:
+@Docs(wire.IdentityResolved)
+async def resolve_identity(call: Call[wire.ResolveIdentity, None]) -> Outcome:
     """Find or create the person of an identity."""
     salt = call.services.store.installation_salt
     intent = person.resolve(salt, _identity(salt, call.body.identity))
@@ -114,12 +101,12 @@ async def resolve_identity(call: Call[ResolveIdentity, None]) -> Outcome:
 @Who(ANYONE, place=SIGN_IN)
 @Fencing(rate="none")
 @Docs(str, extension=True, content_type=HTML)
-async def show_device_page(call: Call[None, DevicePageQuery]) -> Outcome:
+async def show_device_page(call: Call[None, wire.DevicePageQuery]) -> Outcome:
     """Show the code of the link and the commands that authorise it."""
     return Outcome(200, session.render(call.services.settings.base_url, call.query.user_code), HEADERS)
 
 
-def _identity(salt: str, body: IdentityBody) -> Identity:
+def _identity(salt: str, body: wire.IdentityBody) -> Identity:
     """The identity of a body. Without an address nothing is verified, and a stand-in receives no mail."""
     if body.email is None:
         return without_address(salt, body.provider, body.subject, body.name)

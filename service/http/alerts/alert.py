@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from schemas.alerts import (
-    AlertCreated,
-    AlertDeleted,
-    AlertEvaluated,
-    AlertList,
-    AlertPreview,
-    AlertShown,
-    CreateAlert,
-    EvaluateAlert,
-    PreviewAlert,
-)
+from schemas import alerts as wire
 from schemas.kernel.published import body_schema
 from service import alerts
 from service.alerts import StandingAlert, alerts_of
@@ -36,7 +26,7 @@ _UNREAD = ("upstream_error", "upstream_timeout", "rate_limited")
 
 @groups.ALERTS.get(_PATH, "List the alerts of a project")
 @Who(KEY)
-@Docs(AlertList, extension=True)
+@Docs(wire.AlertList, extension=True)
 async def list_alerts(call: Call[None, None]) -> Answer:
     """List all alerts with their latest verdicts, newest first."""
     return Answer(200, alerts.listed(call.project_id, await alerts_of(call.services.store, call.project_id)))
@@ -45,16 +35,16 @@ async def list_alerts(call: Call[None, None]) -> Answer:
 @groups.ALERTS.post(_PATH, "Create an alert")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs({201: AlertCreated})
-async def create_alert(call: Call[CreateAlert, None]) -> Outcome:
+@Docs({201: wire.AlertCreated})
+async def create_alert(call: Call[wire.CreateAlert, None]) -> Outcome:
     """Make an alert over a column of a blueprint, with frozen parameters."""
-    wish = alerts.wish_of(call.body, body_schema(CreateAlert))
+    wish = alerts.wish_of(call.body, body_schema(wire.CreateAlert))
     return await call.carry_out(alerts.create(call.project_id, wish), lambda made: Answer(201, alerts.created(made)))
 
 
 @groups.ALERTS.get(f"{_PATH}/{{id}}", "Show an alert")
 @Who(KEY)
-@Docs(AlertShown, errors=("alert_not_found",), extension=True)
+@Docs(wire.AlertShown, errors=("alert_not_found",), extension=True)
 async def get_alert(call: Call[None, None]) -> Answer:
     """Show an alert, its latest verdict and how late its evaluation is."""
     return Answer(200, alerts.alert(await _alert(call)))
@@ -63,15 +53,15 @@ async def get_alert(call: Call[None, None]) -> Answer:
 @groups.ALERTS.post(f"{_PATH}/preview", "Show when an alert would have triggered")
 @Who(KEY)
 @Fencing(mutation=False, idempotency="optional")
-@Docs(AlertPreview, errors=_UNREAD, extension=True)
-async def preview_alert(call: Call[PreviewAlert, None]) -> Answer | Outcome:
+@Docs(wire.AlertPreview, errors=_UNREAD, extension=True)
+async def preview_alert(call: Call[wire.PreviewAlert, None]) -> Answer | Outcome:
     """Look back over some days without recording anything."""
     return await answer_read(call, partial(_preview, call))
 
 
-async def _preview(call: Call[PreviewAlert, None]) -> Answer:
+async def _preview(call: Call[wire.PreviewAlert, None]) -> Answer:
     tenant = call.principal.tenant
-    wish = alerts.wish_of(call.body, body_schema(PreviewAlert))
+    wish = alerts.wish_of(call.body, body_schema(wire.PreviewAlert))
     with reading_for(Caller(tenant, QUERY_SECONDS)):
         past = await alerts.look_back(call.services.queries, call.project_id, tenant, wish, call.body.days)
     if isinstance(past, ReadFailed):
@@ -82,8 +72,8 @@ async def _preview(call: Call[PreviewAlert, None]) -> Answer:
 @groups.ALERTS.post(f"{_PATH}/{{id}}/evaluate", "Evaluate an alert now")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs(AlertEvaluated, errors=("alert_not_found", *_UNREAD))
-async def evaluate_alert(call: Call[EvaluateAlert, None]) -> Outcome:
+@Docs(wire.AlertEvaluated, errors=("alert_not_found", *_UNREAD))
+async def evaluate_alert(call: Call[wire.EvaluateAlert, None]) -> Outcome:
     """Run the blueprint and record the verdict. A failed read records nothing."""
     stored = await stored_answer(call)
     if stored is not None:
@@ -101,14 +91,14 @@ async def evaluate_alert(call: Call[EvaluateAlert, None]) -> Outcome:
 @groups.ALERTS.delete(f"{_PATH}/{{id}}", "Delete an alert")
 @Who(KEY, fresh=True)
 @Fencing(idempotency="optional")
-@Docs(AlertDeleted, errors=("alert_not_found",))
+@Docs(wire.AlertDeleted, errors=("alert_not_found",))
 async def delete_alert(call: Call[None, None]) -> Outcome:
     """Delete an alert and end its evaluation."""
     intent = alerts.delete(call.project_id, call.path["id"])
     return await call.carry_out(intent, lambda ended: Answer(200, alerts.deleted(ended)))
 
 
-async def _alert(call: Call[EvaluateAlert, None] | Call[None, None]) -> StandingAlert:
+async def _alert(call: Call[wire.EvaluateAlert, None] | Call[None, None]) -> StandingAlert:
     """The alert of the path. Raises AlertNotFound."""
     found = await alerts_of(call.services.store, call.project_id, call.path["id"])
     if not found:

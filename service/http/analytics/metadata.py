@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.analytics import (
-    MAX_NAMES,
-    EventName,
-    EventNames,
-    EventNamesQuery,
-    PropertyKey,
-    PropertyKeys,
-    PropertyKeysQuery,
-)
+from schemas import analytics as wire
 from service.analytics.queries import unanswered
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer
@@ -30,8 +22,8 @@ _MORE = "There may be more: repeat with a larger `limit`."
 
 @groups.ANALYTICS.get("/v1/projects/{project_id}/event-names", "List the names of a project's events")
 @Who(KEY)
-@Docs(EventNames, errors=("rate_limited", "upstream_error", "upstream_timeout"))
-async def list_event_names(call: Call[None, EventNamesQuery]) -> Answer:
+@Docs(wire.EventNames, errors=("rate_limited", "upstream_error", "upstream_timeout"))
+async def list_event_names(call: Call[None, wire.EventNamesQuery]) -> Answer:
     """List names with rows, people and times, most rows first."""
     days, limit = call.query.days, call.query.limit
     found = await call.services.queries.describe(
@@ -39,8 +31,8 @@ async def list_event_names(call: Call[None, EventNamesQuery]) -> Answer:
     )
     if isinstance(found, ReadFailed):
         raise unanswered(found)
-    names = [msgspec.convert(name, EventName, from_attributes=True) for name in found.names]
-    body = EventNames(
+    names = [msgspec.convert(name, wire.EventName, from_attributes=True) for name in found.names]
+    body = wire.EventNames(
         project_id=call.project_id,
         window_days=days,
         analytics_events=names,
@@ -56,8 +48,8 @@ async def list_event_names(call: Call[None, EventNamesQuery]) -> Answer:
     "/v1/projects/{project_id}/event-property-keys", "List the keys of the properties of a project's events"
 )
 @Who(KEY)
-@Docs(PropertyKeys, errors=("invalid_payload", "rate_limited", "upstream_error", "upstream_timeout"))
-async def list_event_property_keys(call: Call[None, PropertyKeysQuery]) -> Answer:
+@Docs(wire.PropertyKeys, errors=("invalid_payload", "rate_limited", "upstream_error", "upstream_timeout"))
+async def list_event_property_keys(call: Call[None, wire.PropertyKeysQuery]) -> Answer:
     """List keys with rows and types, most rows first, and never a value."""
     days, limit = call.query.days, call.query.limit
     events = None if call.query.events is None else _names(call.query.events)
@@ -67,8 +59,8 @@ async def list_event_property_keys(call: Call[None, PropertyKeysQuery]) -> Answe
     )
     if isinstance(found, ReadFailed):
         raise unanswered(found)
-    keys = [msgspec.convert(key, PropertyKey, from_attributes=True) for key in found.keys]
-    body = PropertyKeys(
+    keys = [msgspec.convert(key, wire.PropertyKey, from_attributes=True) for key in found.keys]
+    body = wire.PropertyKeys(
         project_id=call.project_id,
         window_days=days,
         events=events,
@@ -84,8 +76,8 @@ async def list_event_property_keys(call: Call[None, PropertyKeysQuery]) -> Answe
 def _names(text: str) -> list[str]:
     """The names of a list with commas, each once. Raises InvalidPayload for too many, or an empty one."""
     names = list(dict.fromkeys(text.split(",")))
-    if len(names) > MAX_NAMES or "" in names:
-        reason = f"must be 1 to {MAX_NAMES} names with one comma between them"
+    if len(names) > wire.MAX_NAMES or "" in names:
+        reason = f"must be 1 to {wire.MAX_NAMES} names with one comma between them"
         raise InvalidPayload("The names of the events cannot be read.", invalid=[("events", reason)])
     return names
 

@@ -11,19 +11,7 @@ import ipaddress
 from typing import Any
 from urllib.parse import urlsplit
 
-from schemas.billing import (
-    BillingStatus,
-    CheckoutRequest,
-    CheckoutStarted,
-    HistoryQuery,
-    NotificationTaken,
-    PortalRequest,
-    PortalStarted,
-    Upgrade,
-    Usage,
-    UsageHistory,
-    UsageQuery,
-)
+from schemas import billing as wire
 from schemas.kernel.published import body_schema
 from service.auth.authority import carry_out
 from service.auth.refusals import InvalidPayload, refusal
@@ -46,14 +34,14 @@ MOST_VALUES = 20_000
 """Of a notification: more than the provider's longest."""
 SIGNATURE_HEADERS = frozenset({"provider-signature", "stripe-signature"})
 
-AnyCall = Call[CheckoutRequest, None] | Call[PortalRequest, None]
+AnyCall = Call[wire.CheckoutRequest, None] | Call[wire.PortalRequest, None]
 
 
 @groups.USAGE_BILLING.post("/v1/billing/checkout", "Get a link to subscribe your account to a plan")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs(CheckoutStarted, errors=("payment_provider_unavailable",))
-async def start_billing_checkout(call: Call[CheckoutRequest, None]) -> Outcome:
+@Docs(wire.CheckoutStarted, errors=("payment_provider_unavailable",))
+async def start_billing_checkout(call: Call[wire.CheckoutRequest, None]) -> Outcome:
     """Have the provider make a page for the account's person. Another plan replaces the one that the account has."""
     wish, services = call.body, call.services
     after = _address(call, "success_url", wish.success_url), _address(call, "cancel_url", wish.cancel_url)
@@ -63,7 +51,7 @@ async def start_billing_checkout(call: Call[CheckoutRequest, None]) -> Outcome:
         raise InvalidPayload(
             "The account has this plan already.",
             invalid=[("plan", "must be another plan than the account has")],
-            schema=body_schema(CheckoutRequest),
+            schema=body_schema(wire.CheckoutRequest),
         )
     page = await services.payments.create_checkout(
         user_id=call.user_id,
@@ -79,8 +67,8 @@ async def start_billing_checkout(call: Call[CheckoutRequest, None]) -> Outcome:
 @groups.USAGE_BILLING.post("/v1/billing/portal", "Get a link to change or cancel your subscription")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs(PortalStarted, errors=("payment_provider_unavailable",))
-async def open_billing_portal(call: Call[PortalRequest, None]) -> Outcome:
+@Docs(wire.PortalStarted, errors=("payment_provider_unavailable",))
+async def open_billing_portal(call: Call[wire.PortalRequest, None]) -> Outcome:
     """Have the provider open its page for the account's person."""
     services = call.services
     after = _address(call, "return_url", call.body.return_url)
@@ -94,7 +82,7 @@ async def open_billing_portal(call: Call[PortalRequest, None]) -> Outcome:
 @groups.USAGE_BILLING.post("/v1/billing/webhook", "Receive a notification of the payment provider")
 @Who(ANYONE)
 @Body(strict=False)
-@Docs(NotificationTaken, errors=("invalid_signature",))
+@Docs(wire.NotificationTaken, errors=("invalid_signature",))
 async def receive_billing_webhook(call: Call[bytes, None]) -> Answer:
     """Check the signature over the bytes as they came, then record what they say of a subscription."""
     services, terms = call.services, call.services.settings.terms
@@ -170,8 +158,8 @@ def _is_loopback(host: str) -> bool:
 
 @groups.USAGE_BILLING.get("/v1/usage", "Read the usage of your account in a month")
 @Who(KEY)
-@Docs(Usage)
-async def get_usage(call: Call[None, UsageQuery]) -> Answer:
+@Docs(wire.Usage)
+async def get_usage(call: Call[None, wire.UsageQuery]) -> Answer:
     """Show what the account's projects have sent, and how that stands against its plan."""
     standing = await _standing(call)
     return Answer(200, usage.usage(standing, _upgrade(call, standing)))
@@ -179,15 +167,15 @@ async def get_usage(call: Call[None, UsageQuery]) -> Answer:
 
 @groups.USAGE_BILLING.get("/v1/billing/status", "Read the plan, payment and quota of your account")
 @Who(KEY)
-@Docs(BillingStatus)
-async def get_billing_status(call: Call[None, UsageQuery]) -> Answer:
+@Docs(wire.BillingStatus)
+async def get_billing_status(call: Call[None, wire.UsageQuery]) -> Answer:
     """Show what the account has, how its payment stands, and how a month stands against its plan (R-BILL-05)."""
     terms, sold = call.services.settings.terms, call.services.payments.configured
     standing, held = await _standing(call), await held_by(call.services.store, terms, call.user_id)
     return Answer(200, usage.status(call.user_id, standing, held, _upgrade(call, standing), sold=sold))
 
 
-async def _standing(call: Call[None, UsageQuery]) -> AccountStanding:
+async def _standing(call: Call[None, wire.UsageQuery]) -> AccountStanding:
     """Judge the month that is asked for. Raises InvalidPayload for one that has not begun."""
     store = call.services.store
     now = await store.now()
@@ -197,15 +185,15 @@ async def _standing(call: Call[None, UsageQuery]) -> AccountStanding:
     return await standing_in(store, call.services.settings.terms, call.user_id, month, now)
 
 
-def _upgrade(call: Call[None, UsageQuery], standing: AccountStanding) -> Upgrade:
+def _upgrade(call: Call[None, wire.UsageQuery], standing: AccountStanding) -> wire.Upgrade:
     larger = larger_plan(call.services.settings.terms, standing.allowance.plan)
     return usage.upgrade(larger, sold=call.services.payments.configured)
 
 
 @groups.USAGE_BILLING.get("/v1/usage/history", "Read the usage of your account by day")
 @Who(KEY)
-@Docs(UsageHistory)
-async def get_usage_history(call: Call[None, HistoryQuery]) -> Answer:
+@Docs(wire.UsageHistory)
+async def get_usage_history(call: Call[None, wire.HistoryQuery]) -> Answer:
     """Show the last days, those on which nothing came included."""
     now = await call.services.store.now()
     today, days = now - now % DAY, call.query.days

@@ -6,14 +6,7 @@ from functools import partial
 
 import msgspec
 
-from schemas.cases.suppression import (
-    CreateSuppression,
-    PreviewSuppression,
-    SuppressionCreated,
-    SuppressionList,
-    SuppressionPreview,
-    SuppressionRemoved,
-)
+from schemas.cases import suppression as wire
 from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload
 from service.cases import suppression
@@ -31,7 +24,7 @@ from statemachines.cases.suppression import Action
 
 @groups.CASES.get("/v1/projects/{project_id}/suppressions", "List suppression rules")
 @Who(KEY)
-@Docs(SuppressionList)
+@Docs(wire.SuppressionList)
 async def list_suppressions(call: Call[None, None]) -> Answer:
     """List the rules of a project, newest first."""
     rules = await suppressing.rules_of(call.services.store, call.project_id)
@@ -41,8 +34,8 @@ async def list_suppressions(call: Call[None, None]) -> Answer:
 @groups.CASES.post("/v1/projects/{project_id}/suppressions", "Create a suppression rule")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs({201: SuppressionCreated})
-async def create_suppression(call: Call[CreateSuppression, None]) -> Outcome:
+@Docs({201: wire.SuppressionCreated})
+async def create_suppression(call: Call[wire.CreateSuppression, None]) -> Outcome:
     """Make a rule. It counts for errors from the answer on, and soon for the cases that are there."""
     body = call.body
     wish = SuppressionWish(body.fingerprint_pattern, Action(body.action), text_of(body.reason), text_of(body.hint_text))
@@ -52,7 +45,7 @@ async def create_suppression(call: Call[CreateSuppression, None]) -> Outcome:
             "A rule with the action prompt_hint needs a hint_text.",
             missing=["hint_text"] if absent else [],
             invalid=[] if absent else [("hint_text", "must not be empty for prompt_hint")],
-            schema=body_schema(CreateSuppression),
+            schema=body_schema(wire.CreateSuppression),
         )
     intent = suppressing.create(call.project_id, wish)
     return await call.carry_out(intent, lambda rule: Answer(201, show.created(call.project_id, rule)))
@@ -61,8 +54,8 @@ async def create_suppression(call: Call[CreateSuppression, None]) -> Outcome:
 @groups.CASES.post("/v1/projects/{project_id}/suppressions/preview", "Preview the matches of a suppression rule")
 @Who(KEY)
 @Fencing(mutation=False)
-@Docs(SuppressionPreview, extension=True)
-async def preview_suppression(call: Call[PreviewSuppression, None]) -> Answer:
+@Docs(wire.SuppressionPreview, extension=True)
+async def preview_suppression(call: Call[wire.PreviewSuppression, None]) -> Answer:
     """Count the cases and errors that a pattern matches. Nothing is changed."""
     pattern = call.body.fingerprint_pattern
     found = await suppression.preview(call.services.store, call.project_id, pattern)
@@ -72,7 +65,7 @@ async def preview_suppression(call: Call[PreviewSuppression, None]) -> Answer:
 @groups.CASES.delete("/v1/projects/{project_id}/suppressions/{suppression_id}", "Remove a suppression rule")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs(SuppressionRemoved, errors=("not_found",), extension=True)
+@Docs(wire.SuppressionRemoved, errors=("not_found",), extension=True)
 async def remove_suppression(call: Call[None, None]) -> Outcome:
     """Take a rule away. What it did to cases stays done."""
     intent = suppressing.remove(call.project_id, call.path["suppression_id"])

@@ -12,19 +12,7 @@ import psycopg
 from psycopg_pool import PoolTimeout
 
 from projections.contracts import AutomationContractRow
-from schemas.contracts.contract import (
-    MAX_CONTRACT_BYTES,
-    MAX_EFFECTS,
-    AutomationContract,
-    ContractInput,
-    ContractValidation,
-    DisabledContract,
-    DisableRequest,
-    EnableAnswer,
-    EnableRequest,
-    PauseAnswer,
-    PauseRequest,
-)
+from schemas.contracts import contract as wire
 from schemas.kernel.published import body_schema
 from schemas.kernel.shape import AsOfQuery
 from service.auth.refusals import InvalidPayload
@@ -71,10 +59,13 @@ async def _with_effects(call: Call[Any, Any], outcome: Outcome, automation_id: s
     """
     try:
         async with asyncio.timeout(EFFECT_SECONDS):
-            found = await sweep.started(call.services.store, call.project_id, automation_id, limit=MAX_EFFECTS + 1)
+            found = await sweep.started(call.services.store, call.project_id, automation_id, limit=wire.MAX_EFFECTS + 1)
     except (TimeoutError, ReadNotDone, PoolTimeout, psycopg.Error):
         return outcome
-    shown = {"effects_started": contracts.effects(found[:MAX_EFFECTS]), "effects_truncated": len(found) > MAX_EFFECTS}
+    shown = {
+        "effects_started": contracts.effects(found[: wire.MAX_EFFECTS]),
+        "effects_truncated": len(found) > wire.MAX_EFFECTS,
+    }
     return replace(outcome, body=msgspec.json.encode(msgspec.json.decode(outcome.body) | shown))
 
 
@@ -83,7 +74,7 @@ def _enabled(enabled: Enabled) -> Answer:
 
 
 def _enabled_before(project_id: str, wish: EnableWish, unit: Unit, stored: StoredAnswer) -> Answer:
-    answered = msgspec.json.decode(stored.body, type=EnableAnswer).enable_receipt
+    answered = msgspec.json.decode(stored.body, type=wire.EnableAnswer).enable_receipt
     return _enabled(contracts.enabled_before(unit, project_id, wish, answered))
 
 
@@ -91,10 +82,10 @@ def _enabled_before(project_id: str, wish: EnableWish, unit: Unit, stored: Store
     f"{_PATH}/validate", "Check a contract input and the project's readiness, without saving anything"
 )
 @Who(KEY)
-@Body(max_body=MAX_CONTRACT_BYTES)
+@Body(max_body=wire.MAX_CONTRACT_BYTES)
 @Fencing(mutation=False, idempotency="optional")
-@Docs(ContractValidation)
-async def validate_automation_contract(call: Call[ContractInput, None]) -> Answer:
+@Docs(wire.ContractValidation)
+async def validate_automation_contract(call: Call[wire.ContractInput, None]) -> Answer:
     """Say everything that a save would refuse and everything that an enable would miss (R-AUT-01)."""
     checked = await call.work_on_body(partial(check_contract, call.body.automations))
     examined = await contracts.examine(call.services.store, call.project_id, call.body.automations, checked)
@@ -103,19 +94,19 @@ async def validate_automation_contract(call: Call[ContractInput, None]) -> Answe
 
 @groups.AUTOMATION.put(_PATH, "Save a disabled contract, new or in place of the current one")
 @Who(OWNER, owner=True)
-@Body(max_body=MAX_CONTRACT_BYTES)
+@Body(max_body=wire.MAX_CONTRACT_BYTES)
 @Fencing(if_match="optional", idempotency="optional")
-@Docs({201: AutomationContract, 200: AutomationContract})
-async def put_automation_contract(call: Call[ContractInput, None]) -> Outcome:
+@Docs({201: wire.AutomationContract, 200: wire.AutomationContract})
+async def put_automation_contract(call: Call[wire.ContractInput, None]) -> Outcome:
     """Save a contract with everything off (R-AUT-02 to R-AUT-04)."""
-    document = await call.work_on_body(partial(read_document, call.body.automations, ContractInput))
+    document = await call.work_on_body(partial(read_document, call.body.automations, wire.ContractInput))
     intent = contracts.save(call.project_id, document, if_match=call.if_match, saved_by=call.user_id)
     return await call.carry_out(intent, _saved)
 
 
 @groups.AUTOMATION.get(_PATH, "Read the contract and its etag")
 @Who(KEY, as_of=True)
-@Docs(AutomationContract, errors=("automation_contract_not_found",))
+@Docs(wire.AutomationContract, errors=("automation_contract_not_found",))
 async def get_automation_contract(call: Call[None, AsOfQuery]) -> Answer:
     """Read the contract (R-AUT-04)."""
     return _contract(await contracts.find_contract(call.rows, call.project_id))
@@ -124,8 +115,8 @@ async def get_automation_contract(call: Call[None, AsOfQuery]) -> Answer:
 @groups.AUTOMATION.post(f"{_PATH}/enable", "Enable one automation or all of them, exactly as reviewed")
 @Who(OWNER, owner=True, fresh=True)
 @Fencing(if_match="required", idempotency="required")
-@Docs(EnableAnswer, errors=("automation_contract_not_found", "automation_not_found", "readiness_incomplete"))
-async def enable_automation_contract(call: Call[EnableRequest, None]) -> Outcome:
+@Docs(wire.EnableAnswer, errors=("automation_contract_not_found", "automation_not_found", "readiness_incomplete"))
+async def enable_automation_contract(call: Call[wire.EnableRequest, None]) -> Outcome:
     """Turn automations on; a repeat with the same key recovers the receipt and turns nothing on (R-AUT-05)."""
     assert call.key is not None
     wish = EnableWish(
@@ -142,8 +133,8 @@ async def enable_automation_contract(call: Call[EnableRequest, None]) -> Outcome
 @groups.AUTOMATION.post(f"{_PATH}/pause", "Pause all automation of a project at once")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs(PauseAnswer, errors=("automation_contract_not_found",))
-async def pause_automation_contract(call: Call[PauseRequest, None]) -> Outcome:
+@Docs(wire.PauseAnswer, errors=("automation_contract_not_found",))
+async def pause_automation_contract(call: Call[wire.PauseRequest, None]) -> Outcome:
     """Stop everything, whatever revision the contract is at (R-AUT-06)."""
     intent = contracts.pause(call.project_id, reason=text_of(call.body.reason), paused_by=call.user_id)
     return await _with_effects(call, await call.carry_out(intent, _paused))
@@ -152,8 +143,8 @@ async def pause_automation_contract(call: Call[PauseRequest, None]) -> Outcome:
 @groups.AUTOMATION.patch(f"{_PATH}/automations/{{automation_id}}", "Disable one automation")
 @Who(KEY)
 @Fencing(if_match="required", idempotency="optional")
-@Docs(DisabledContract, errors=("automation_contract_not_found", "automation_not_found"))
-async def disable_automation(call: Call[DisableRequest, None]) -> Outcome:
+@Docs(wire.DisabledContract, errors=("automation_contract_not_found", "automation_not_found"))
+async def disable_automation(call: Call[wire.DisableRequest, None]) -> Outcome:
     """Disable one automation at the revision that was read (R-AUT-07)."""
     if call.body.enabled:
         raise _only_off()
@@ -171,7 +162,7 @@ def _only_off() -> InvalidPayload:
     refusal = InvalidPayload(
         "This operation only turns an automation off.",
         invalid=[("enabled", "must be false")],
-        schema=body_schema(DisableRequest),
+        schema=body_schema(wire.DisableRequest),
     )
     refusal.next_action = f"To turn it on, an owner posts to {_PATH}/enable with If-Match and Idempotency-Key."
     return refusal

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from functools import cache, partial
 
+from schemas.contracts import playbook as wire
 from schemas.contracts.contract import Candidate, ContractInput
-from schemas.contracts.playbook import (
-    MAX_RENDER_BYTES,
-    Playbook,
-    PlaybookCatalog,
-    PlaybookQuery,
-    RenderBody,
-    RenderRequest,
-)
 from schemas.kernel.published import publish
 from service.auth.authority import PrincipalKind
 from service.contracts import contract
@@ -23,19 +16,8 @@ from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.edge.declare.operations import KEY
 from service.http.edge.routes import all_endpoints
+from statemachines.contracts import playbook
 from statemachines.contracts.documents import POLICY_VERSION, contract_input
-from statemachines.contracts.playbook import (
-    LOCKED,
-    Template,
-    assemble_entry,
-    assertion_gaps,
-    check_assertions,
-    check_bindings,
-    find_template,
-    latest_templates,
-    reference,
-    sha256_of,
-)
 from statemachines.kernel.shapes import INVALID, Problem, json_schema
 
 _PUBLIC = {"cache-control": "public, max-age=300"}
@@ -49,18 +31,18 @@ def operation_ids() -> dict[tuple[str, str], str]:
 
 
 @cache
-def _show(template: Template) -> Playbook:
+def _show(template: playbook.Template) -> wire.Playbook:
     return contract.playbook(template, operation_ids())
 
 
 @groups.AUTOMATION.get("/v1/automation-playbooks", "List the automation playbooks at their latest versions")
 @Who(_ANYONE)
 @Fencing(rate="none")
-@Docs(PlaybookCatalog)
+@Docs(wire.PlaybookCatalog)
 async def list_automation_playbooks(_: Call[None, None]) -> Answer:
     """List every template at its latest version."""
-    playbooks = [_show(template) for template in latest_templates()]
-    catalog = PlaybookCatalog(
+    playbooks = [_show(template) for template in playbook.latest_templates()]
+    catalog = wire.PlaybookCatalog(
         count=len(playbooks),
         playbooks=playbooks,
         next_action="Choose a playbook, read the project's signal map, and render a disabled candidate.",
@@ -71,10 +53,10 @@ async def list_automation_playbooks(_: Call[None, None]) -> Answer:
 @groups.AUTOMATION.get("/v1/automation-playbooks/{id}", "Read one playbook version, the latest by default")
 @Who(_ANYONE)
 @Fencing(rate="none")
-@Docs(Playbook, errors=("playbook_not_found", "playbook_version_not_found"))
-async def get_automation_playbook(call: Call[None, PlaybookQuery]) -> Answer:
+@Docs(wire.Playbook, errors=("playbook_not_found", "playbook_version_not_found"))
+async def get_automation_playbook(call: Call[None, wire.PlaybookQuery]) -> Answer:
     """Read one version."""
-    return Answer(200, _show(find_template(call.path["id"], call.query.version)), _PUBLIC)
+    return Answer(200, _show(playbook.find_template(call.path["id"], call.query.version)), _PUBLIC)
 
 
 @groups.AUTOMATION.post(
@@ -82,44 +64,44 @@ async def get_automation_playbook(call: Call[None, PlaybookQuery]) -> Answer:
     "Render a disabled candidate from bindings, without saving anything",
 )
 @Who(KEY)
-@Body(max_body=MAX_RENDER_BYTES, shown_body=RenderBody)
+@Body(max_body=wire.MAX_RENDER_BYTES, shown_body=wire.RenderBody)
 @Fencing(mutation=False, idempotency="optional")
 @Docs(Candidate, errors=("playbook_not_found",))
-async def render_automation_playbook(call: Call[RenderRequest, None]) -> Answer:
+async def render_automation_playbook(call: Call[wire.RenderRequest, None]) -> Answer:
     """Render bindings into a disabled candidate: a function of the request alone (R-PB-05 to R-PB-07)."""
-    template = find_template(call.path["id"])
+    template = playbook.find_template(call.path["id"])
     return Answer(200, await call.work_on_body(partial(_render, template, call.project_id, call.body)))
 
 
-def _render(template: Template, project_id: str, body: RenderRequest) -> Candidate:
+def _render(template: playbook.Template, project_id: str, body: wire.RenderRequest) -> Candidate:
     """Make the candidate. Raises InvalidPayload with everything that is wrong with the bindings."""
     bindings, assertions = body.bindings, body.readiness_assertions
     _check_request(template, body)
-    entry = assemble_entry(template, bindings, assertions)
+    entry = playbook.assemble_entry(template, bindings, assertions)
     return Candidate(
         project_id=project_id,
-        playbook=reference(template),
+        playbook=playbook.reference(template),
         automation=entry["policy"],
         contract_input=ContractInput(POLICY_VERSION, [entry]),
-        candidate_sha256=sha256_of(contract_input([entry])),
-        readiness_gaps=assertion_gaps(template, assertions),
+        candidate_sha256=playbook.sha256_of(contract_input([entry])),
+        readiness_gaps=playbook.assertion_gaps(template, assertions),
         next_action="Review the policy and validate contract_input. An owner can save it with PUT. It stays disabled.",
     )
 
 
-def _check_request(template: Template, request: RenderRequest) -> None:
+def _check_request(template: playbook.Template, request: wire.RenderRequest) -> None:
     """Refuse a request with any fault, naming all of them. Raises InvalidPayload."""
     found = []
     if request.version != template.version:
         found.append(Problem("version", INVALID, f"Must be `{template.version}`."))
-    found += check_bindings(template, request.bindings, "bindings")
-    found += check_assertions(template, request.readiness_assertions, request.bindings, "readiness_assertions")
+    found += playbook.check_bindings(template, request.bindings, "bindings")
+    found += playbook.check_assertions(template, request.readiness_assertions, request.bindings, "readiness_assertions")
     if found:
         raise refuse_document(
             "The bindings do not fit this playbook.",
             found,
             publish(json_schema(template.request)),
-            [problem.path for problem in found if problem.code == LOCKED],
+            [problem.path for problem in found if problem.code == playbook.LOCKED],
         )
 
 

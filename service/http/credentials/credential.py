@@ -7,15 +7,7 @@ from functools import partial
 import msgspec
 
 from projections.credentials import CREDENTIALS
-from schemas.credentials import (
-    MAX_CREATE_BYTES,
-    CreateCredential,
-    CredentialCreatedBody,
-    CredentialList,
-    CredentialQuery,
-    CredentialRevokedBody,
-    RevokeCredential,
-)
+from schemas import credentials as wire
 from schemas.kernel.published import body_schema
 from service import credentials
 from service.auth.refusals import InvalidPayload
@@ -35,10 +27,10 @@ from statemachines.credentials import RUNNER, CredentialWish, credential_id
     "/v1/projects/{project_id}/credentials", "Create a CI or runner credential and receive its secret once"
 )
 @Who(OWNER, owner=True, fresh=True)
-@Body(max_body=MAX_CREATE_BYTES)
+@Body(max_body=wire.MAX_CREATE_BYTES)
 @Fencing(idempotency="required")
-@Docs(CredentialCreatedBody, errors=("credential_already_created",), flows=frozenset({"onboarding", "automation"}))
-async def create_credential(call: Call[CreateCredential, None]) -> Outcome:
+@Docs(wire.CredentialCreatedBody, errors=("credential_already_created",), flows=frozenset({"onboarding", "automation"}))
+async def create_credential(call: Call[wire.CreateCredential, None]) -> Outcome:
     """Make a credential; a repeat is told which one it made and never gets a secret again (R-CRED-09)."""
     wish = _wish(call.body)
     assert call.key is not None, "the operation requires a key"
@@ -57,7 +49,7 @@ def _replayed(project_id: str, made_id: str, unit: Unit, _: StoredAnswer) -> Ans
     credentials.refuse_repeat(unit, project_id, made_id)
 
 
-def _wish(body: CreateCredential) -> CredentialWish:
+def _wish(body: wire.CreateCredential) -> CredentialWish:
     """Check the rule between the members. Raises InvalidPayload."""
     given = body.automation_id is not msgspec.UNSET
     if given != (body.kind == RUNNER):
@@ -65,15 +57,15 @@ def _wish(body: CreateCredential) -> CredentialWish:
             "A runner credential needs an automation_id, and a CI credential must not have one.",
             missing=[] if given else ["automation_id"],
             invalid=[("automation_id", "must be absent for ci_deploy")] if given else [],
-            schema=body_schema(CreateCredential),
+            schema=body_schema(wire.CreateCredential),
         )
     return CredentialWish(body.kind, body.name, text_of(body.automation_id), body.expires_in_seconds)
 
 
 @groups.CREDENTIALS.get("/v1/projects/{project_id}/credentials", "List a project's credentials, without secrets")
 @Who(OWNER, owner=True)
-@Docs(CredentialList)
-async def list_credentials(call: Call[None, CredentialQuery]) -> Answer:
+@Docs(wire.CredentialList)
+async def list_credentials(call: Call[None, wire.CredentialQuery]) -> Answer:
     """List the credentials of a project, newest first."""
     await call.services.authenticator.uses.flush()
     start, limit = start_of(call.query), call.query.limit + 1
@@ -85,8 +77,8 @@ async def list_credentials(call: Call[None, CredentialQuery]) -> Answer:
 @groups.CREDENTIALS.post("/v1/project-credentials/{credential_id}/revoke", "Revoke a project credential")
 @Who(OWNER, owner=True, subject=Subject("credential_id", CREDENTIALS, "credential_not_found"))
 @Fencing(idempotency="optional")
-@Docs(CredentialRevokedBody, errors=("credential_not_found",))
-async def revoke_credential(call: Call[RevokeCredential, None]) -> Outcome:
+@Docs(wire.CredentialRevokedBody, errors=("credential_not_found",))
+async def revoke_credential(call: Call[wire.RevokeCredential, None]) -> Outcome:
     """End a credential; from the answer on nothing that rests on it commits (R-CRED-11)."""
     intent = credentials.revoke(call.project_id, call.path["credential_id"], text_of(call.body.reason))
     outcome = await call.carry_out(intent, lambda ended: Answer(200, credentials.credential_revoked(ended)))

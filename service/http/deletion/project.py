@@ -9,16 +9,7 @@ from typing import Any
 import msgspec
 
 from projections.deletion import DeletionRow, ErasureRow
-from schemas.deletion import (
-    CONFIRM,
-    AccountDeleted,
-    AccountDeleting,
-    DeleteAccount,
-    ProjectDeleted,
-    ProjectDeleting,
-    UserDeleted,
-    UserDeleting,
-)
+from schemas import deletion as wire
 from schemas.kernel.shape import WaitQuery
 from service.auth.authenticator import SELF_DELETE_PATH
 from service.auth.refusals import InvalidPayload
@@ -44,7 +35,11 @@ MAX_DISTINCT_ID = 200
 )
 @Who(OWNER, owner=True, fresh=True)
 @Fencing(idempotency="required")
-@Docs({202: UserDeleting, 200: UserDeleted}, errors=("invalid_payload", "person_deletion_in_progress"), extension=True)
+@Docs(
+    {202: wire.UserDeleting, 200: wire.UserDeleted},
+    errors=("invalid_payload", "person_deletion_in_progress"),
+    extension=True,
+)
 async def delete_user(call: Call[None, None]) -> Outcome | Answer:
     """Fence a person at once, and delete the records step by step. Each repeat moves it on and shows it."""
     assert call.key is not None, "the operation requires a key"
@@ -107,7 +102,7 @@ def _calls_shown(show: Show, row: DeletionRow, left: DeletionLeft | None = None)
 @Who(OWNER, owner=True, fresh=True)
 @Fencing(idempotency="required")
 @Docs(
-    {202: ProjectDeleting, 200: ProjectDeleted},
+    {202: wire.ProjectDeleting, 200: wire.ProjectDeleted},
     errors=("project_deletion_in_progress",),
     flows=frozenset({"automation"}),
 )
@@ -125,12 +120,12 @@ async def delete_project(call: Call[None, WaitQuery]) -> Outcome | Answer:
 @groups.ACCOUNT_DELETION.post(SELF_DELETE_PATH, "Delete your account and the projects without another owner")
 @Who(KEY, fresh=True)
 @Fencing(idempotency="optional")
-@Docs({202: AccountDeleting, 200: AccountDeleted}, errors=("project_deletion_in_progress",))
-async def delete_account(call: Call[DeleteAccount, WaitQuery]) -> Outcome | Answer:
+@Docs({202: wire.AccountDeleting, 200: wire.AccountDeleted}, errors=("project_deletion_in_progress",))
+async def delete_account(call: Call[wire.DeleteAccount, WaitQuery]) -> Outcome | Answer:
     """Fence an account at once, and delete it step by step. Each repeat of the request moves it on and shows it."""
-    if call.body.confirm != CONFIRM:
-        wrong = [("confirm", f"must be {CONFIRM}")]
-        raise InvalidPayload("The confirmation is not the expected word.", invalid=wrong, expected=CONFIRM)
+    if call.body.confirm != wire.CONFIRM:
+        wrong = [("confirm", f"must be {wire.CONFIRM}")]
+        raise InvalidPayload("The confirmation is not the expected word.", invalid=wrong, expected=wire.CONFIRM)
     call.key = call.key or f"account:{call.user_id}"
     request = command_key_sha256(call.user_id, call.key)
     wish = AskForDeletion("account", call.user_id, call.user_id, request, call.principal.secret_hash)

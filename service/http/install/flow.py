@@ -5,18 +5,7 @@ from __future__ import annotations
 from functools import cache, partial
 from http import HTTPStatus
 
-from schemas.install import (
-    AnswerContracts,
-    DraftRequest,
-    InstallContract,
-    InstallVerdict,
-    PlanDrafted,
-    ProjectSetup,
-    ReportRequest,
-    ReportStored,
-    VerifyReport,
-    VerifyRequest,
-)
+from schemas import install as wire
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
@@ -33,8 +22,8 @@ from statemachines.install import ImplementationReport, ProposedReport, VerifyRe
 @groups.INSTALL.post("/v1/install/plan", "Draft a plan for a business question")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs(PlanDrafted, errors=("project_not_found", "install_state_conflict"))
-async def plan_install(call: Call[DraftRequest, None]) -> Outcome:
+@Docs(wire.PlanDrafted, errors=("project_not_found", "install_state_conflict"))
+async def plan_install(call: Call[wire.DraftRequest, None]) -> Outcome:
     """Draft a skeleton. Only the state of the flow is kept."""
     body = call.body
     await call.services.authenticator.admit(call.principal, body.project_id, call.operation)
@@ -47,14 +36,14 @@ async def plan_install(call: Call[DraftRequest, None]) -> Outcome:
 )
 @Who(OWNER, owner=True)
 @Fencing(idempotency="optional")
-@Docs({201: ReportStored, 200: ReportStored}, errors=("install_state_conflict", "plan_hash_mismatch"))
-async def put_implementation_report(call: Call[ReportRequest, None]) -> Outcome:
+@Docs({201: wire.ReportStored, 200: wire.ReportStored}, errors=("install_state_conflict", "plan_hash_mismatch"))
+async def put_implementation_report(call: Call[wire.ReportRequest, None]) -> Outcome:
     """Record a report. A repeat of the latest one changes nothing."""
     wish = await call.work_on_body(partial(_checked, call.body))
     return await call.carry_out(flow.report(call.project_id, wish), partial(_reported, wish.report))
 
 
-def _checked(body: ReportRequest) -> ProposedReport:
+def _checked(body: wire.ReportRequest) -> ProposedReport:
     return propose_report(reshape(body, ImplementationReport))
 
 
@@ -67,7 +56,7 @@ def _reported(sent: ImplementationReport, stored: flow.RecordedReport) -> Answer
 
 @groups.INSTALL.get("/v1/install/contract", "Read the install flow: states, steps and gates")
 @Who(ANYONE)
-@Docs(InstallContract)
+@Docs(wire.InstallContract)
 async def get_install_contract(_: Call[None, None]) -> Answer:
     """Show the flow with the operations that are served here."""
     return Answer(200, _contract(), {"cache-control": "public, max-age=300"})
@@ -75,7 +64,7 @@ async def get_install_contract(_: Call[None, None]) -> Answer:
 
 @groups.INSTALL.get("/v1/projects/{project_id}/setup", "Read the variables and addresses to install a project with")
 @Who(KEY)
-@Docs(ProjectSetup)
+@Docs(wire.ProjectSetup)
 async def get_setup(call: Call[None, None]) -> Answer:
     """Show names and places of variables, addresses, and the state of the flow. No secret is shown."""
     services = call.services
@@ -84,7 +73,7 @@ async def get_setup(call: Call[None, None]) -> Answer:
 
 
 @cache
-def _contract() -> InstallContract:
+def _contract() -> wire.InstallContract:
     return contract({f"{e.operation.method} {e.operation.path}" for e in all_endpoints()})
 
 
@@ -96,8 +85,8 @@ _UNREAD = ("rate_limited", "upstream_error", "upstream_timeout")
 @groups.INSTALL.post("/v1/projects/{project_id}/install/verify", "Verify the install of a project")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs(InstallVerdict, errors=_UNREAD)
-async def verify_install(call: Call[VerifyRequest, None]) -> Outcome:
+@Docs(wire.InstallVerdict, errors=_UNREAD)
+async def verify_install(call: Call[wire.VerifyRequest, None]) -> Outcome:
     """Judge the newest evidence, and record a changed verdict. A failed read records nothing."""
     stored = await stored_answer(call)
     if stored is not None:
@@ -107,7 +96,7 @@ async def verify_install(call: Call[VerifyRequest, None]) -> Outcome:
 
 @groups.INSTALL.get("/v1/projects/{project_id}/verify-report", "Read what a verification would find now")
 @Who(KEY)
-@Docs(VerifyReport, errors=("verify_report_not_found", *_UNREAD))
+@Docs(wire.VerifyReport, errors=("verify_report_not_found", *_UNREAD))
 async def get_verify_report(call: Call[None, None]) -> Answer:
     """Show gates, gaps and signals as they are now. Nothing is recorded."""
     findings = await _find(call)
@@ -124,7 +113,7 @@ async def get_verify_report(call: Call[None, None]) -> Answer:
     "/v1/projects/{project_id}/answer-contracts", "List the questions of the signal map and what each still needs"
 )
 @Who(KEY)
-@Docs(AnswerContracts, errors=_UNREAD)
+@Docs(wire.AnswerContracts, errors=_UNREAD)
 async def list_answer_contracts(call: Call[None, None]) -> Answer:
     """Show a funnel over the milestones, and a question for each of them."""
     services = call.services
@@ -132,15 +121,15 @@ async def list_answer_contracts(call: Call[None, None]) -> Answer:
     return Answer(200, flow.contracts(call.project_id, asked))
 
 
-async def _find(call: Call[VerifyRequest, None] | Call[None, None]) -> InstallFindings:
+async def _find(call: Call[wire.VerifyRequest, None] | Call[None, None]) -> InstallFindings:
     return await find(call.services.store, call.services.queries, call.project_id, call.principal.tenant)
 
 
-def _verify(call: Call[VerifyRequest, None], found: InstallFindings) -> Intent[Answer]:
+def _verify(call: Call[wire.VerifyRequest, None], found: InstallFindings) -> Intent[Answer]:
     return flow.record_verdict(call.project_id, found).shown_by(lambda findings, _: _answer(call, findings))
 
 
-def _answer(call: Call[VerifyRequest, None], findings: InstallFindings) -> Answer:
+def _answer(call: Call[wire.VerifyRequest, None], findings: InstallFindings) -> Answer:
     """A failed verification is not final, so a repeat with the same Idempotency-Key looks again (G-008)."""
     shown = flow.verdict(call.project_id, findings)
     return Answer(200, shown, pending=not shown.ok)

@@ -14,36 +14,26 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from schemas.kernel.origins import (
-    PROVIDER,
-    RUNNER,
-    SERVER,
-    TELEMETRY,
-    Origin,
-    Origins,
-    declared_origins,
-    options,
-    provenance,
-)
+from schemas.kernel import origins as wire
 from service.http.edge.declare.operations import Operation
 
-TRUST: tuple[Origin, ...] = (SERVER, PROVIDER, RUNNER, TELEMETRY)
+TRUST: tuple[wire.Origin, ...] = (wire.SERVER, wire.PROVIDER, wire.RUNNER, wire.TELEMETRY)
 """From the most to the least trusted."""
 
 Tree = Any
 """One origin for a whole place, or the trees of its members."""
 
 
-def origins_of(operation: Operation) -> Origins:
+def origins_of(operation: Operation) -> wire.Origins:
     """The map of the success answer of an operation. The longest pointer above a member tells its origin."""
-    tree: Tree = SERVER
+    tree: Tree = wire.SERVER
     for status, kind in operation.responses.items():
         if kind is not None and status < 300:  # noqa: PLR2004 - a redirect or a 304 shows nothing
-            tree = _joined(tree, _tree(kind, ())) if tree != SERVER else _tree(kind, ())
-    return {"": SERVER, **dict(_pointers("", tree))}
+            tree = _joined(tree, _tree(kind, ())) if tree != wire.SERVER else _tree(kind, ())
+    return {"": wire.SERVER, **dict(_pointers("", tree))}
 
 
-def least_trusted(origins: Origins) -> Origin:
+def least_trusted(origins: wire.Origins) -> wire.Origin:
     """The least trusted origin in a map."""
     return max(origins.values(), key=TRUST.index)
 
@@ -57,8 +47,8 @@ def undeclared(kind: Any) -> set[str]:
 
 def _tree(kind: Any, above: tuple[type, ...], missing: set[str] | None = None) -> Tree:
     """The tree of one type. The trees of alternatives are joined."""
-    trees = [_of_one(one, above, missing) for one in options(kind) if one is not types.NoneType]
-    found = trees[0] if trees else SERVER
+    trees = [_of_one(one, above, missing) for one in wire.options(kind) if one is not types.NoneType]
+    found = trees[0] if trees else wire.SERVER
     for tree in trees[1:]:
         found = _joined(found, tree)
     return found
@@ -70,21 +60,21 @@ def _of_one(kind: Any, above: tuple[type, ...], missing: set[str] | None) -> Tre
         inner = get_args(kind)[-1 if outer is dict else 0]
         return _folded({"*": _tree(inner, above, missing)})
     if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
-        return SERVER
+        return wire.SERVER
     if kind in above:
-        return TELEMETRY
+        return wire.TELEMETRY
     return _folded(_members(kind, (*above, kind), missing))
 
 
 def _members(kind: type[msgspec.Struct], above: tuple[type, ...], missing: set[str] | None) -> dict[str, Tree]:
     """The trees of the members of a shape: as it tells itself, as it is declared, else as the shape of each."""
-    told = declared_origins(kind)
+    told = wire.declared_origins(kind)
     if told is None:
-        told = provenance(kind)
+        told = wire.provenance(kind)
     if told is None:
         if missing is not None:
             missing.add(kind.__name__)
-        return {"*": TELEMETRY}
+        return {"*": wire.TELEMETRY}
     known = _nested(told)
     return {
         field.encode_name: known[field.encode_name] if field.encode_name in known else _tree(field.type, above, missing)
@@ -92,7 +82,7 @@ def _members(kind: type[msgspec.Struct], above: tuple[type, ...], missing: set[s
     }
 
 
-def _nested(told: Origins) -> dict[str, Tree]:
+def _nested(told: wire.Origins) -> dict[str, Tree]:
     """The map of an answer to a runner, as trees."""
     nested: dict[str, Tree] = {}
     for pointer, origin in told.items():
@@ -112,7 +102,7 @@ def _joined(one: Tree, other: Tree) -> Tree:
         text, tree = (one, other) if isinstance(one, str) else (other, one)
         return _folded({name: _joined(text, inner) for name, inner in tree.items()})
     names = [*one, *(name for name in other if name not in one)]
-    return _folded({name: _joined(one.get(name, SERVER), other.get(name, SERVER)) for name in names})
+    return _folded({name: _joined(one.get(name, wire.SERVER), other.get(name, wire.SERVER)) for name in names})
 
 
 def _folded(tree: dict[str, Tree]) -> Tree:
@@ -120,11 +110,11 @@ def _folded(tree: dict[str, Tree]) -> Tree:
     trees = list(tree.values())
     if trees and isinstance(trees[0], str) and all(inner == trees[0] for inner in trees):
         return trees[0]
-    return tree or SERVER
+    return tree or wire.SERVER
 
 
-def _pointers(above: str, tree: Tree) -> list[tuple[str, Origin]]:
+def _pointers(above: str, tree: Tree) -> list[tuple[str, wire.Origin]]:
     """The places of others than the service, each with its origin."""
     if isinstance(tree, str):
-        return [] if tree == SERVER else [(above, tree)]  # type: ignore[list-item]  # an origin
+        return [] if tree == wire.SERVER else [(above, tree)]  # type: ignore[list-item]  # an origin
     return [pair for name, inner in tree.items() for pair in _pointers(f"{above}/{name}", inner)]

@@ -19,18 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.mcp import (
-    BATCHED,
-    LEGACY,
-    LONGEST_ID,
-    MAX_BATCH_MESSAGES,
-    MODERN,
-    SUPPORTED,
-    McpAnswer,
-    McpFault,
-    McpMessage,
-    McpRefusal,
-)
+from schemas import mcp as wire
 from service.auth.refusals import InvalidPayload
 from service.http.edge.answer.reply import JSON
 from service.http.edge.body.gate import check_body, check_values
@@ -64,7 +53,7 @@ class Message(NamedTuple):
     @property
     def modern(self) -> bool:
         """Whether the request stands alone, without a handshake before it."""
-        return self.revision == MODERN
+        return self.revision == wire.MODERN
 
 
 Method = Callable[[Message], Awaitable[Json]]
@@ -86,7 +75,7 @@ class McpReply(NamedTuple):
     """The answer: a status, and the message, None for no body. Several for a batch."""
 
     status: int
-    message: McpAnswer | McpRefusal | Sequence[McpAnswer | McpRefusal] | None
+    message: wire.McpAnswer | wire.McpRefusal | Sequence[wire.McpAnswer | wire.McpRefusal] | None
 
 
 class RpcFault(Exception):
@@ -119,7 +108,7 @@ async def answer(
     replies = [await _answer_one(one, headers, declared, alone=False) for one in value]
     if all(reply.status == HTTPStatus.BAD_REQUEST for reply in replies):
         return replies[0]  # Nothing in it is a message, so that it is no batch.
-    told = [reply.message for reply in replies if isinstance(reply.message, McpAnswer | McpRefusal)]
+    told = [reply.message for reply in replies if isinstance(reply.message, wire.McpAnswer | wire.McpRefusal)]
     return McpReply(HTTPStatus.OK, told) if told else McpReply(HTTPStatus.ACCEPTED, None)
 
 
@@ -139,20 +128,20 @@ async def _answer_one(value: Any, headers: Mapping[str, str], declared: Declared
         result = await _carry_out(message, declared)
     except RpcFault as fault:
         return McpReply(fault.status, _refused(fault, known))
-    return McpReply(HTTPStatus.OK, McpAnswer(id=message.id, result=result))
+    return McpReply(HTTPStatus.OK, wire.McpAnswer(id=message.id, result=result))
 
 
 def _check_batch(value: list[Any], headers: Mapping[str, str]) -> None:
     """Refuse a batch of another revision, an empty and a long one. Raises RpcFault."""
-    if headers.get(VERSION_HEADER, BATCHED) != BATCHED:
+    if headers.get(VERSION_HEADER, wire.BATCHED) != wire.BATCHED:
         raise _malformed("A batch is not taken. Send each message as a request of its own.")
-    if not 1 <= len(value) <= MAX_BATCH_MESSAGES:
-        raise _malformed(f"A batch must have 1 to {MAX_BATCH_MESSAGES} messages.")
+    if not 1 <= len(value) <= wire.MAX_BATCH_MESSAGES:
+        raise _malformed(f"A batch must have 1 to {wire.MAX_BATCH_MESSAGES} messages.")
 
 
-def _refused(fault: RpcFault, known: str | int | None) -> McpRefusal:
-    told = McpFault(fault.code, fault.message, fault.data or msgspec.UNSET)
-    return McpRefusal(id=msgspec.UNSET if known is None else known, error=told)
+def _refused(fault: RpcFault, known: str | int | None) -> wire.McpRefusal:
+    told = wire.McpFault(fault.code, fault.message, fault.data or msgspec.UNSET)
+    return wire.McpRefusal(id=msgspec.UNSET if known is None else known, error=told)
 
 
 def check_accept(accept: str | None) -> None:
@@ -176,7 +165,7 @@ def decode(raw: bytes) -> Any:
         ) from None
 
 
-def read(value: Json) -> McpMessage:
+def read(value: Json) -> wire.McpMessage:
     """Read a message. Raises RpcFault for anything but a request or a notification."""
     if "method" not in value and ("result" in value or "error" in value):
         raise _malformed("This server sends no requests, so it takes no responses.")
@@ -186,7 +175,7 @@ def read(value: Json) -> McpMessage:
     if not isinstance(params, dict):
         raise RpcFault(INVALID_PARAMS, "params must be an object.", status=HTTPStatus.BAD_REQUEST)
     try:
-        return msgspec.convert(value, McpMessage)
+        return msgspec.convert(value, wire.McpMessage)
     except msgspec.ValidationError as error:
         raise _malformed(f"The body is not a JSON-RPC message: {error}") from None
 
@@ -197,22 +186,22 @@ def _malformed(message: str) -> RpcFault:
 
 def _is_id(value: Any) -> bool:
     if isinstance(value, str):
-        return len(value) <= LONGEST_ID
+        return len(value) <= wire.LONGEST_ID
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _of_revision(said: McpMessage, headers: Mapping[str, str]) -> Message:
+def _of_revision(said: wire.McpMessage, headers: Mapping[str, str]) -> Message:
     """Find out the revision of a request, and hold its headers to its body. Raises RpcFault."""
     params = {} if said.params is msgspec.UNSET else said.params
     meta = params.get("_meta", {})
     stated, head = meta.get(VERSION_KEY) if isinstance(meta, dict) else None, headers.get(VERSION_HEADER)
     assert said.id is not msgspec.UNSET, "a notification has no answer"
-    if said.method == "initialize" and MODERN not in (head, stated):
+    if said.method == "initialize" and wire.MODERN not in (head, stated):
         return Message(said.id, said.method, params, _agreed(params.get("protocolVersion")))
     if head is None and stated is not None:
         raise _mismatch("The header MCP-Protocol-Version is required.")
-    head = BATCHED if head is None else head
-    if head in LEGACY and stated in {None, head}:
+    head = wire.BATCHED if head is None else head
+    if head in wire.LEGACY and stated in {None, head}:
         return Message(said.id, said.method, params, head)
     _check_version(head, meta, stated)
     _check_header(headers, METHOD_HEADER, said.method)
@@ -221,26 +210,26 @@ def _of_revision(said: McpMessage, headers: Mapping[str, str]) -> Message:
         if not isinstance(named, str):
             raise RpcFault(INVALID_PARAMS, f"params.{NAMED[said.method]} must be a string.")
         _check_header(headers, NAME_HEADER, named)
-    return Message(said.id, said.method, params, MODERN)
+    return Message(said.id, said.method, params, wire.MODERN)
 
 
 def _agreed(proposed: Any) -> str:
     """The revision of a handshake: the client's, if it is known here, else the newest with a handshake."""
-    return next((revision for revision in LEGACY if revision == proposed), LEGACY[0])
+    return next((revision for revision in wire.LEGACY if revision == proposed), wire.LEGACY[0])
 
 
 def _check_version(head: str, meta: Any, stated: Any) -> None:
     """Hold the revision in the header to the one in the body. Raises RpcFault."""
-    if head == MODERN and not (isinstance(meta, dict) and isinstance(stated, str)):
+    if head == wire.MODERN and not (isinstance(meta, dict) and isinstance(stated, str)):
         raise RpcFault(INVALID_PARAMS, f"params._meta must have {VERSION_KEY}.", status=HTTPStatus.BAD_REQUEST)
     if stated is not None and stated != head:
         raise _mismatch("The header MCP-Protocol-Version does not match params._meta.")
-    if head != MODERN:
+    if head != wire.MODERN:
         raise RpcFault(
             UNSUPPORTED_VERSION,
             "Unsupported protocol version",
             status=HTTPStatus.BAD_REQUEST,
-            supported=list(SUPPORTED),
+            supported=list(wire.SUPPORTED),
             requested=head,
         )
     if not isinstance(meta.get(CAPABILITIES_KEY), dict):
@@ -288,7 +277,7 @@ async def _carry_out(message: Message, declared: Declared) -> Json:
 
 def _discovered(declared: Declared) -> Json:
     return {
-        "supportedVersions": list(SUPPORTED),
+        "supportedVersions": list(wire.SUPPORTED),
         "capabilities": declared.capabilities,
         "instructions": declared.instructions,
         "ttlMs": declared.fresh_ms,

@@ -6,21 +6,8 @@ from functools import partial
 from http import HTTPStatus
 
 from projections.onboarding import OnboardingRow
+from schemas import onboarding as wire
 from schemas.kernel.shape import AsOfQuery
-from schemas.onboarding import (
-    MAX_PLAN_BYTES,
-    MAX_PROOF_BYTES,
-    ApproveRequest,
-    OnboardingState,
-    Plan,
-    PlannedState,
-    ProofRequest,
-    ProofStarted,
-    ReviewRequest,
-    SignalMap,
-    StartRequest,
-    VerifyAnswer,
-)
 from service.auth.authority import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
@@ -39,7 +26,7 @@ PATH = "/v1/projects/{project_id}/onboarding"
 
 @groups.ONBOARDING.get(PATH, "Read the onboarding of a project")
 @Who(OWNER, owner=True, as_of=True)
-@Docs(OnboardingState, errors=("onboarding_not_started",))
+@Docs(wire.OnboardingState, errors=("onboarding_not_started",))
 async def get_onboarding(call: Call[None, AsOfQuery]) -> Answer:
     """Show where the onboarding stands; 404 before its start (R-ONB-41)."""
     return _state(await lifecycle.read_onboarding(call.rows, call.project_id))
@@ -47,13 +34,13 @@ async def get_onboarding(call: Call[None, AsOfQuery]) -> Answer:
 
 @groups.ONBOARDING.post(PATH, "Start an onboarding with a plan, or replace its plan")
 @Who(OWNER, owner=True)
-@Body(max_body=MAX_PLAN_BYTES)
+@Body(max_body=wire.MAX_PLAN_BYTES)
 @Fencing(if_match="optional", idempotency="optional")
 @Docs(
-    {201: PlannedState, 200: OnboardingState},
+    {201: wire.PlannedState, 200: wire.OnboardingState},
     errors=("onboarding_state_conflict", "precondition_failed", "if_match_required"),
 )
-async def start_onboarding(call: Call[StartRequest, None]) -> Outcome:
+async def start_onboarding(call: Call[wire.StartRequest, None]) -> Outcome:
     """Make a plan the current one. An exact replay is shown what is there (R-ONB-43 to R-ONB-46)."""
     wish = await call.work_on_body(partial(_checked, call.body.plan, "plan"))
     return await call.carry_out(lifecycle.start(call.project_id, wish, call.if_match), _started)
@@ -61,20 +48,20 @@ async def start_onboarding(call: Call[StartRequest, None]) -> Outcome:
 
 @groups.ONBOARDING.post(f"{PATH}/review", "Approve or reject the exact plan")
 @Who(OWNER, owner=True, fresh_when="it approves")
-@Body(max_body=MAX_PLAN_BYTES)
+@Body(max_body=wire.MAX_PLAN_BYTES)
 @Fencing(if_match="required", idempotency="optional")
-@Docs(OnboardingState, errors=("onboarding_not_started", "plan_hash_mismatch", "onboarding_state_conflict"))
-async def review_onboarding(call: Call[ReviewRequest, None]) -> Outcome:
+@Docs(wire.OnboardingState, errors=("onboarding_not_started", "plan_hash_mismatch", "onboarding_state_conflict"))
+async def review_onboarding(call: Call[wire.ReviewRequest, None]) -> Outcome:
     """Approve the plan, which makes it the signal map, or put another in its place (R-ONB-47 to R-ONB-50)."""
     body = call.body
-    if isinstance(body, ApproveRequest):
+    if isinstance(body, wire.ApproveRequest):
         call.ask_fresh()
         return await call.carry_out(lifecycle.approve(call.project_id, body.plan_sha256, call.if_match), _state)
     wish = await call.work_on_body(partial(_checked, body.replacement_plan, "replacement_plan"))
     return await call.carry_out(lifecycle.replace(call.project_id, body.plan_sha256, wish, call.if_match), _state)
 
 
-def _checked(plan: Plan, path: str) -> ProposedPlan:
+def _checked(plan: wire.Plan, path: str) -> ProposedPlan:
     return propose(reshape(plan, plans.Plan), path)
 
 
@@ -93,10 +80,12 @@ HELPER = onboarding_helper.load_module()
 
 @groups.ONBOARDING.post(f"{PATH}/proof", "Open a proof session for the final source and receive its markers once")
 @Who(OWNER, owner=True)
-@Body(max_body=MAX_PROOF_BYTES)
+@Body(max_body=wire.MAX_PROOF_BYTES)
 @Fencing(if_match="required", idempotency="optional")
-@Docs({201: ProofStarted}, errors=("onboarding_not_started", "source_snapshot_mismatch", "onboarding_state_conflict"))
-async def start_onboarding_proof(call: Call[ProofRequest, None]) -> Outcome:
+@Docs(
+    {201: wire.ProofStarted}, errors=("onboarding_not_started", "source_snapshot_mismatch", "onboarding_state_conflict")
+)
+async def start_onboarding_proof(call: Call[wire.ProofRequest, None]) -> Outcome:
     """Open a session with a fresh marker pair. A former pair is dead from the commit on (R-ONB-52, R-ONB-53)."""
     snapshot = reshape(call.body.implementation_source_snapshot, SourceSnapshot)
     return await call.carry_out(lifecycle.begin_proof(call.project_id, snapshot, call.if_match), _begun)
@@ -106,7 +95,7 @@ async def start_onboarding_proof(call: Call[ProofRequest, None]) -> Outcome:
 @Who(OWNER, owner=True)
 @Body(max_body=0)
 @Fencing(if_match="required", idempotency="optional")
-@Docs(VerifyAnswer, errors=("onboarding_not_started", "onboarding_state_conflict"))
+@Docs(wire.VerifyAnswer, errors=("onboarding_not_started", "onboarding_state_conflict"))
 async def verify_onboarding(call: Call[None, None]) -> Outcome:
     """Judge the open session. Only a complete proof is recorded, with the signal map's (R-ONB-54 to R-ONB-59)."""
     services = call.services
@@ -146,7 +135,7 @@ _PATH = "/v1/projects/{project_id}/signal-map"
 
 @groups.SIGNAL_MAP.get(_PATH, "Read the signal map of a project")
 @Who(KEY, as_of=True)
-@Docs(SignalMap, errors=("signal_map_not_found",), flows=frozenset({"install", "onboarding", "automation"}))
+@Docs(wire.SignalMap, errors=("signal_map_not_found",), flows=frozenset({"install", "onboarding", "automation"}))
 async def get_signal_map(call: Call[None, AsOfQuery]) -> Answer:
     """Show the approved plan as a map; 404 while none is approved."""
     return Answer(200, lifecycle.shown_signal_map(await lifecycle.read_signal_map(call.rows, call.project_id)))
@@ -154,16 +143,20 @@ async def get_signal_map(call: Call[None, AsOfQuery]) -> Answer:
 
 @groups.SIGNAL_MAP.put(_PATH, "Save a reviewed plan as the signal map of a project without onboarding")
 @Who(OWNER, owner=True)
-@Body(max_body=MAX_PLAN_BYTES)
+@Body(max_body=wire.MAX_PLAN_BYTES)
 @Fencing(idempotency="optional")
-@Docs({201: SignalMap, 200: SignalMap}, errors=("signal_map_managed_by_onboarding",), flows=frozenset({"install"}))
-async def put_signal_map(call: Call[Plan, None]) -> Outcome:
+@Docs(
+    {201: wire.SignalMap, 200: wire.SignalMap},
+    errors=("signal_map_managed_by_onboarding",),
+    flows=frozenset({"install"}),
+)
+async def put_signal_map(call: Call[wire.Plan, None]) -> Outcome:
     """Make a plan the map. The same plan again changes nothing."""
     wish = await call.work_on_body(partial(_signal_map_checked, call.body))
     return await call.carry_out(lifecycle.put_map(call.project_id, wish), _put)
 
 
-def _signal_map_checked(plan: Plan) -> ProposedPlan:
+def _signal_map_checked(plan: wire.Plan) -> ProposedPlan:
     return propose(reshape(plan, plans.Plan), "")
 
 

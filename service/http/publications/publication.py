@@ -7,15 +7,8 @@ from functools import partial
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
+from schemas import publications as wire
 from schemas.kernel.published import body_schema
-from schemas.publications import (
-    PublicAnswer,
-    PublicationCreated,
-    PublicationList,
-    PublicationRevoked,
-    PublicQuery,
-    PublishQuery,
-)
 from service import publications
 from service.analytics.blueprints.asking import CATALOGUE, ask_for
 from service.auth.refusals import InvalidPayload, refusal
@@ -44,16 +37,16 @@ _REVALIDATED = "no-cache"
 )
 @Who(KEY, fresh=True)
 @Fencing(idempotency="optional")
-@Docs({201: PublicationCreated})
-async def create_public_query(call: Call[PublishQuery, None]) -> Outcome:
+@Docs({201: wire.PublicationCreated})
+async def create_public_query(call: Call[wire.PublishQuery, None]) -> Outcome:
     """Publish a query with its parameters as they are now. This answer alone shows its key."""
     base_url = call.services.settings.base_url
     return await call.carry_out(publications.publish(call.project_id, _wish(call.body)), partial(_created, base_url))
 
 
-def _wish(body: PublishQuery) -> PublicationWish:
+def _wish(body: wire.PublishQuery) -> PublicationWish:
     """Check blueprint and parameters. Raises InvalidPayload."""
-    schema = body_schema(PublishQuery)
+    schema = body_schema(wire.PublishQuery)
     if body.blueprint_id in PRIVATE or body.blueprint_id not in CATALOGUE:
         raise InvalidPayload(
             "This blueprint cannot be published.",
@@ -75,7 +68,7 @@ def _created(base_url: str, made: Published) -> Answer:
 
 @groups.PUBLIC_QUERIES.get("/v1/projects/{project_id}/public-queries", "List a project's published queries")
 @Who(KEY)
-@Docs(PublicationList, extension=True)
+@Docs(wire.PublicationList, extension=True)
 async def list_public_queries(call: Call[None, None]) -> Answer:
     """List the published queries of a project, newest first."""
     rows = await publications.published_in(call.services.store, call.project_id)
@@ -85,7 +78,7 @@ async def list_public_queries(call: Call[None, None]) -> Answer:
 @groups.PUBLIC_QUERIES.delete("/v1/projects/{project_id}/public-queries/{publication_id}", "Revoke a published query")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs(PublicationRevoked, errors=("publication_not_found",))
+@Docs(wire.PublicationRevoked, errors=("publication_not_found",))
 async def delete_public_query(call: Call[None, None]) -> Outcome:
     """Revoke a publication. From the answer on no process serves it."""
     intent = publications.revoke(call.project_id, call.path["publication_id"])
@@ -97,10 +90,10 @@ async def delete_public_query(call: Call[None, None]) -> Outcome:
 @Body(reads_query=True)
 @Fencing(rate="public_query")
 @Docs(
-    {200: PublicAnswer, 304: None},
+    {200: wire.PublicAnswer, 304: None},
     errors=("invalid_publishable_key", "publication_not_found", "upstream_error", "upstream_timeout"),
 )
-async def run_public_query(call: Call[None, PublicQuery]) -> Outcome:
+async def run_public_query(call: Call[None, wire.PublicQuery]) -> Outcome:
     """Show the rows to anybody, or 304 for a current copy. A key may be absent, but not wrong (R-PUB-03)."""
     answers, publication_id = call.services.public_answers, call.path["publication_id"]
     standing = await answers.find(publication_id)
@@ -112,14 +105,14 @@ async def run_public_query(call: Call[None, PublicQuery]) -> Outcome:
     return Outcome(HTTPStatus.OK, answer.body, headers)
 
 
-def _check_keys(call: Call[None, PublicQuery], key_hash: str) -> None:
+def _check_keys(call: Call[None, wire.PublicQuery], key_hash: str) -> None:
     """Refuse every key or Bearer but that of the publication. Raises a refusal of `invalid_publishable_key`."""
     repeated = "authorization" in head_of(call.scope).repeated
     if repeated or not all(equal(digest(key), key_hash) for key in _keys_of(call)):
         raise refusal("invalid_publishable_key")
 
 
-def _keys_of(call: Call[None, PublicQuery]) -> Iterator[str]:
+def _keys_of(call: Call[None, wire.PublicQuery]) -> Iterator[str]:
     """The keys that a request shows, each as often as it does, empty ones included."""
     words = (call.header("authorization") or "").split(maxsplit=1)
     if words and words[0].lower() == _BEARER:

@@ -9,15 +9,7 @@ import rfc8785
 
 from projections.runs import APPROVALS, ApprovalRow
 from schemas.kernel.published import body_schema
-from schemas.runs.approval import (
-    MAX_EVIDENCE_BYTES,
-    Approval,
-    ApprovalList,
-    ApprovalQuery,
-    DecideApproval,
-    RequestApproval,
-    RequestedApproval,
-)
+from schemas.runs import approval as wire
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.eventstore.read.reader import PageEnd
@@ -40,10 +32,10 @@ from statemachines.runs.steps import use_grant
 @Who(RUNNER, scope="approvals:request", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
 @Docs(
-    {201: RequestedApproval, 200: RequestedApproval},
+    {201: wire.RequestedApproval, 200: wire.RequestedApproval},
     errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "approval_rejected"),
 )
-async def request_automation_approval(call: Call[RequestApproval, None]) -> Outcome:
+async def request_automation_approval(call: Call[wire.RequestApproval, None]) -> Outcome:
     """Put a question to a person. The run waits. What the runner writes is shown and never acted upon."""
     token, body = token_of(call), call.body
     wish = use_grant.RequestApproval(body.action, body.summary, _evidence(body))
@@ -55,24 +47,24 @@ def _requested(ran: Ran[str], _: Unit) -> Answer:
     return Answer(201 if ran.changed else 200, shown)
 
 
-def _evidence(body: RequestApproval) -> str | None:
+def _evidence(body: wire.RequestApproval) -> str | None:
     """The evidence as canonical text. Raises InvalidPayload when it is over its bound."""
     if isinstance(body.evidence, msgspec.UnsetType):
         return None
     canonical = rfc8785.dumps(body.evidence)
-    if len(canonical) > MAX_EVIDENCE_BYTES:
+    if len(canonical) > wire.MAX_EVIDENCE_BYTES:
         raise InvalidPayload(
             "The evidence is too large.",
-            invalid=[("evidence", f"must be at most {MAX_EVIDENCE_BYTES} bytes in canonical form")],
-            schema=body_schema(RequestApproval),
+            invalid=[("evidence", f"must be at most {wire.MAX_EVIDENCE_BYTES} bytes in canonical form")],
+            schema=body_schema(wire.RequestApproval),
         )
     return canonical.decode()
 
 
 @groups.AUTOMATION.get("/v1/projects/{project_id}/automation-approvals", "List requests for approval")
 @Who(KEY)
-@Docs(ApprovalList)
-async def list_automation_approvals(call: Call[None, ApprovalQuery]) -> Answer:
+@Docs(wire.ApprovalList)
+async def list_automation_approvals(call: Call[None, wire.ApprovalQuery]) -> Answer:
     """List requests by the time they were made, newest first, by what they are now."""
     project_id, query = call.project_id, call.query
     items, cursor = await read_page(
@@ -86,8 +78,8 @@ async def list_automation_approvals(call: Call[None, ApprovalQuery]) -> Answer:
     return Answer(200, _list(project_id, approvals, cursor, waiting=waiting))
 
 
-def _list(project_id: str, approvals: list[Approval], cursor: str | None, *, waiting: bool) -> ApprovalList:
-    return ApprovalList(
+def _list(project_id: str, approvals: list[wire.Approval], cursor: str | None, *, waiting: bool) -> wire.ApprovalList:
+    return wire.ApprovalList(
         project_id=project_id,
         approvals=approvals,
         count=len(approvals),
@@ -99,8 +91,8 @@ def _list(project_id: str, approvals: list[Approval], cursor: str | None, *, wai
 @groups.AUTOMATION.post("/v1/automation-approvals/{approval_id}/decide", "Approve or reject a request")
 @Who(OWNER, owner=True, subject=Subject("approval_id", APPROVALS, "approval_not_found"), fresh_when="it approves")
 @Fencing(idempotency="optional")
-@Docs(Approval, errors=("approval_not_found", "approval_already_decided", "approval_cancelled"))
-async def decide_automation_approval(call: Call[DecideApproval, None]) -> Outcome:
+@Docs(wire.Approval, errors=("approval_not_found", "approval_already_decided", "approval_cancelled"))
+async def decide_automation_approval(call: Call[wire.DecideApproval, None]) -> Outcome:
     """Record an owner's word. No runner or CI credential can."""
     row: ApprovalRow = call.subject
     if call.body.decision == "approve":

@@ -6,18 +6,9 @@ from functools import partial
 
 from projections.runs import RECEIPTS, TRIGGER_EVIDENCE, TriggerReceiptRow
 from schemas.credentials import CredentialMetadata
+from schemas.runs import receipt as wire
 from schemas.runs.control import AutomationControl
 from schemas.runs.decision import DecisionList, DecisionQuery
-from schemas.runs.receipt import (
-    ISSUED_ORIGINS,
-    RECEIPTS_ORIGINS,
-    IssuedTriggers,
-    IssueTriggers,
-    Skipped,
-    TriggerQuery,
-    TriggerReceipt,
-    TriggerReceiptList,
-)
 from service.credentials import metadata_of
 from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
 from service.http.edge.answer.paging import page, start_of
@@ -50,9 +41,10 @@ _NOTHING = "There is no work now. Ask again when the scheduler wakes the runner.
 @Who(KEY_OR_RUNNER, scope="triggers:issue", owner=True)
 @Fencing(idempotency="optional")
 @Docs(
-    IssuedTriggers, errors=("automation_not_found", "automation_mismatch", "automation_disabled", "automation_paused")
+    wire.IssuedTriggers,
+    errors=("automation_not_found", "automation_mismatch", "automation_disabled", "automation_paused"),
 )
-async def issue_automation_triggers(call: Call[IssueTriggers, None]) -> Outcome:
+async def issue_automation_triggers(call: Call[wire.IssueTriggers, None]) -> Outcome:
     """Issue receipts from the server's clock and the saved policy. The caller only names the automation."""
     project_id, automation_id = call.project_id, call.body.automation_id
     require_visible(call, automation_id)
@@ -83,11 +75,11 @@ def _issue(project_id: str, automation_id: str, asked: Looker, taken: list[Taken
 
 def _issued(project_id: str, automation_id: str, look: Look, judged: Judged, issued: Issued, unit: Unit) -> Answer:
     """Show the new receipts, those that were open before, and what was passed over."""
-    passed = [Skipped(code=code, case_id=case_id) for case_id, code in issued.skipped_cases]
-    passed += [Skipped(code=code, scheduled_for=at) for at, code in issued.skipped_slots]
-    passed += [Skipped(code=code, case_id=case_id) for case_id, code in judged.skipped[:SHOWN]]
+    passed = [wire.Skipped(code=code, case_id=case_id) for case_id, code in issued.skipped_cases]
+    passed += [wire.Skipped(code=code, scheduled_for=at) for at, code in issued.skipped_slots]
+    passed += [wire.Skipped(code=code, case_id=case_id) for case_id, code in judged.skipped[:SHOWN]]
     shown = [*(_new(unit, project_id, receipt_id) for receipt_id in issued.receipt_ids), *_still_open(look)]
-    body = IssuedTriggers(
+    body = wire.IssuedTriggers(
         project_id=project_id,
         automation_id=automation_id,
         server_time=unit.now,
@@ -95,19 +87,19 @@ def _issued(project_id: str, automation_id: str, look: Look, judged: Judged, iss
         count=len(shown),
         skipped=passed,
         next_action=_FOUND if shown else _NOTHING,
-        origins=ISSUED_ORIGINS,
+        origins=wire.ISSUED_ORIGINS,
     )
     return Answer(200, body)
 
 
-def _new(unit: Unit, project_id: str, receipt_id: str) -> TriggerReceipt:
+def _new(unit: Unit, project_id: str, receipt_id: str) -> wire.TriggerReceipt:
     """A receipt that this unit issued."""
     state: ReceiptState = unit.state(receipts.stream(project_id, receipt_id))
     evidence = None if state.case is None else unit.row(TRIGGER_EVIDENCE, project_id, receipt_id)
     return show.receipt(project_id, receipt_id, state, None if evidence is None else evidence.title)
 
 
-def _still_open(look: Look) -> list[TriggerReceipt]:
+def _still_open(look: Look) -> list[wire.TriggerReceipt]:
     """The receipts that were open before. They are shown with the new ones."""
     states = [(bundle.receipt, bundle.state(look.contract), bundle.title) for bundle in look.open]
     return [show.receipt(row.project_id, row.id, state, title) for row, state, title in states if not state.over]
@@ -115,25 +107,25 @@ def _still_open(look: Look) -> list[TriggerReceipt]:
 
 @groups.AUTOMATION.get("/v1/projects/{project_id}/automation-trigger-receipts", "List trigger receipts")
 @Who(KEY_OR_RUNNER, scope="triggers:read")
-@Docs(TriggerReceiptList)
-async def list_automation_trigger_receipts(call: Call[None, TriggerQuery]) -> Answer:
+@Docs(wire.TriggerReceiptList)
+async def list_automation_trigger_receipts(call: Call[None, wire.TriggerQuery]) -> Answer:
     """List receipts by the time they were issued, newest first, by what they are now."""
     found, cursor = await read_receipts(call, call.query, call.query.automation_id, call.query.status)
     items = [show.receipt(call.project_id, item.row.id, item.state, item.title) for item in found]
-    body = TriggerReceiptList(
+    body = wire.TriggerReceiptList(
         project_id=call.project_id,
         trigger_receipts=items,
         count=len(items),
         next_cursor=cursor,
         next_action=_FOUND if any(item.status == "issued" for item in items) else _NOTHING,
-        origins=RECEIPTS_ORIGINS,
+        origins=wire.RECEIPTS_ORIGINS,
     )
     return Answer(200, body)
 
 
 @groups.AUTOMATION.get("/v1/automation-trigger-receipts/{receipt_id}", "Read a trigger receipt")
 @Who(KEY_OR_RUNNER, scope="triggers:read", subject=Subject("receipt_id", RECEIPTS, "trigger_receipt_not_found"))
-@Docs(TriggerReceipt, errors=("trigger_receipt_not_found", "automation_mismatch"))
+@Docs(wire.TriggerReceipt, errors=("trigger_receipt_not_found", "automation_mismatch"))
 async def get_automation_trigger_receipt(call: Call[None, None]) -> Answer:
     """Show a receipt: before a claim the only source on its case, after a start the name of its run (R-AUT-24)."""
     row: TriggerReceiptRow = call.subject

@@ -12,19 +12,7 @@ import msgspec
 from projections.runs import RECEIPTS, RunRow
 from schemas.kernel.published import body_schema
 from schemas.kernel.shape import WaitQuery
-from schemas.runs.run import (
-    RUNS_ORIGINS,
-    CancelledRun,
-    CancelRun,
-    RecordUsage,
-    Run,
-    RunList,
-    RunPolicy,
-    RunQuery,
-    StartRun,
-    UpdateRun,
-    UsageRecorded,
-)
+from schemas.runs import run as wire
 from service.auth.refusals import IdempotencyKeyRequired, InvalidPayload
 from service.eventstore.declare.commands import Answer, Intent, Outcome, StoredAnswer, Unit
 from service.eventstore.read.reader import PageEnd
@@ -64,7 +52,7 @@ _READ_ERRORS = ("run_not_found", "automation_mismatch")
 @Who(RUNNER, scope="runs:write")
 @Fencing(idempotency="required")
 @Docs(
-    {201: Run, 200: Run},
+    {201: wire.Run, 200: wire.Run},
     errors=(
         "trigger_receipt_not_found",
         "automation_mismatch",
@@ -80,7 +68,7 @@ _READ_ERRORS = ("run_not_found", "automation_mismatch")
         "budget_exhausted",
     ),
 )
-async def start_automation_run(call: Call[StartRun, None]) -> Outcome | Answer:
+async def start_automation_run(call: Call[wire.StartRun, None]) -> Outcome | Answer:
     """Consume the receipt, create the run and charge the budgets as one. A repeat names the same run (R-AUT-28)."""
     store, project_id = call.services.store, call.project_id
     row = await reads.receipt_row(store, project_id, call.body.trigger_receipt_id)
@@ -105,8 +93,8 @@ def _started(run: Stream, unit: Unit) -> Answer:
 
 @groups.AUTOMATION.get("/v1/projects/{project_id}/automation-runs", "List automation runs")
 @Who(KEY_OR_RUNNER, scope="runs:read")
-@Docs(RunList)
-async def list_automation_runs(call: Call[None, RunQuery]) -> Answer:
+@Docs(wire.RunList)
+async def list_automation_runs(call: Call[None, wire.RunQuery]) -> Answer:
     """List runs by the time they began, newest first, by what they are now."""
     project_id, query, store = call.project_id, call.query, call.services.store
     automation_id = seen_automation(call, query.automation_id)
@@ -126,20 +114,20 @@ async def list_automation_runs(call: Call[None, RunQuery]) -> Answer:
     return Answer(200, _list(project_id, books, cursor))
 
 
-def _list(project_id: str, books: list[Book], cursor: str | None) -> RunList:
-    return RunList(
+def _list(project_id: str, books: list[Book], cursor: str | None) -> wire.RunList:
+    return wire.RunList(
         project_id=project_id,
         runs=[show_run.run(book) for book in books],
         count=len(books),
         next_cursor=cursor,
         next_action="Read a run with GET /v1/automation-runs/{run_id}." if books else "No run matches. Nothing to do.",
-        origins=RUNS_ORIGINS,
+        origins=wire.RUNS_ORIGINS,
     )
 
 
 @groups.AUTOMATION.get("/v1/automation-runs/{run_id}", "Read an automation run")
 @Who(KEY_OR_RUNNER, scope="runs:read", subject=RUN_LOCATED)
-@Docs(Run, errors=_READ_ERRORS)
+@Docs(wire.Run, errors=_READ_ERRORS)
 async def get_automation_run(call: Call[None, WaitQuery]) -> Answer:
     """Show a run with everything around it, as it stands now."""
     row: RunRow = call.subject
@@ -152,7 +140,7 @@ async def get_automation_run(call: Call[None, WaitQuery]) -> Answer:
 
 @groups.AUTOMATION.get("/v1/automation-runs/{run_id}/policy", "Read the policy that a run works under")
 @Who(RUNNER, scope="runs:read", subject=RUN_LOCATED)
-@Docs(RunPolicy, errors=(*_READ_ERRORS, "automation_disabled", "automation_paused"), extension=True)
+@Docs(wire.RunPolicy, errors=(*_READ_ERRORS, "automation_disabled", "automation_paused"), extension=True)
 async def get_automation_run_policy(call: Call[None, None]) -> Answer:
     """Show a runner the policy of its run. Once an owner has withdrawn it, the runner is refused (G-114)."""
     row: RunRow = call.subject
@@ -171,14 +159,14 @@ def show_updated(ran: Ran[Any], unit: Unit) -> Answer:
 )
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
-@Docs(Run, errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "pr_proof_mismatch", "approval_rejected"))
-async def update_automation_run(call: Call[UpdateRun, None]) -> Outcome:
+@Docs(wire.Run, errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "pr_proof_mismatch", "approval_rejected"))
+async def update_automation_run(call: Call[wire.UpdateRun, None]) -> Outcome:
     """Take one of the steps of G-106. Every other combination is a step that no run has."""
     token, body = token_of(call), call.body
     return await on_run(call, lambda row: _step(row, token, body), show_updated)
 
 
-def _step(row: RunRow, token: FencingToken, body: UpdateRun) -> Intent[Ran[None]]:
+def _step(row: RunRow, token: FencingToken, body: wire.UpdateRun) -> Intent[Ran[None]]:
     """Choose the command of a PATCH. Raises InvalidPayload when a member that belongs to the status is missing."""
     given = {name for name in ("phase", "status", "reason", "summary_md", "pull_request") if _given(body, name)}
     if given == {"phase"} and body.phase == "running":
@@ -198,19 +186,21 @@ def _step(row: RunRow, token: FencingToken, body: UpdateRun) -> Intent[Ran[None]
     return acting.refuse(row, token)
 
 
-def _given(body: UpdateRun, name: str) -> bool:
+def _given(body: wire.UpdateRun, name: str) -> bool:
     return getattr(body, name) is not msgspec.UNSET
 
 
 def _missing(name: str) -> InvalidPayload:
-    return InvalidPayload("The status needs a member that is missing.", missing=[name], schema=body_schema(UpdateRun))
+    return InvalidPayload(
+        "The status needs a member that is missing.", missing=[name], schema=body_schema(wire.UpdateRun)
+    )
 
 
 @groups.AUTOMATION.post("/v1/automation-runs/{run_id}/usage", "Charge turns, cost and run time before they are used")
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="required")
-@Docs(UsageRecorded, errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "budget_exhausted"))
-async def record_automation_usage(call: Call[RecordUsage, None]) -> Outcome:
+@Docs(wire.UsageRecorded, errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "budget_exhausted"))
+async def record_automation_usage(call: Call[wire.RecordUsage, None]) -> Outcome:
     """Charge all of it or nothing (R-AUT-35)."""
     token = token_of(call)
     usage = advance_run.Usage(_amounts(call.body), text_of(call.body.label))
@@ -226,7 +216,7 @@ def _charged_before(_: Unit, stored: StoredAnswer) -> Answer:
     return Answer(stored.status, body, stored.headers)
 
 
-def _amounts(body: RecordUsage) -> Amounts:
+def _amounts(body: wire.RecordUsage) -> Amounts:
     """The amounts of a body, exactly. Raises InvalidPayload for none at all, and for more than six decimals."""
     # The shortest text of a number of this size is the one that was sent.
     cost = Decimal(repr(body.cost_usd))
@@ -235,13 +225,13 @@ def _amounts(body: RecordUsage) -> Amounts:
         raise InvalidPayload(
             "The cost has too many decimals.",
             invalid=[("cost_usd", "must have at most 6 decimals")],
-            schema=body_schema(RecordUsage),
+            schema=body_schema(wire.RecordUsage),
         )
     if not (body.turns or cost or body.runtime_seconds):
         raise InvalidPayload(
             "A charge needs at least one amount above 0.",
             invalid=[(name, "must be above 0, or another amount") for name in ("turns", "cost_usd", "runtime_seconds")],
-            schema=body_schema(RecordUsage),
+            schema=body_schema(wire.RecordUsage),
         )
     return Amounts(body.turns, plain(cost), body.runtime_seconds)
 
@@ -249,8 +239,8 @@ def _amounts(body: RecordUsage) -> Amounts:
 @groups.AUTOMATION.post("/v1/automation-runs/{run_id}/cancel", "Withdraw service authority over a run")
 @Who(KEY_OR_RUNNER, scope="runs:write", owner=True, subject=RUN_LOCATED)
 @Fencing(idempotency="required")
-@Docs(CancelledRun, errors=("run_not_found", "automation_mismatch", "claim_required", "run_terminal"))
-async def cancel_automation_run(call: Call[CancelRun, None]) -> Outcome:
+@Docs(wire.CancelledRun, errors=("run_not_found", "automation_mismatch", "claim_required", "run_terminal"))
+async def cancel_automation_run(call: Call[wire.CancelRun, None]) -> Outcome:
     """Close service authority only: nothing outside is closed, cancelled, undone or rolled back (R-AUT-51)."""
     runner, key = call.runner, call.key
     if key is None:

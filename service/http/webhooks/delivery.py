@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from schemas import webhooks as wire
 from schemas.kernel.published import body_schema
-from schemas.webhooks import (
-    MAX_RANGE,
-    DeliveryList,
-    DeliveryQuery,
-    DeliveryResent,
-    ProjectEvent,
-    ProjectEventList,
-    ProjectEventQuery,
-    ReplayWebhook,
-    WebhookReplayed,
-)
 from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.edge.declare import groups
@@ -32,8 +22,8 @@ from service.webhooks.webhook import LoggedDelivery, StandingWebhook
 
 @groups.WEBHOOKS.get(ONE + "/deliveries", "List the deliveries of a webhook in the order of the log")
 @Who(KEY)
-@Docs(DeliveryList, errors=NOT_FOUND, extension=True)
-async def list_webhook_deliveries(call: Call[None, DeliveryQuery]) -> Answer:
+@Docs(wire.DeliveryList, errors=NOT_FOUND, extension=True)
+async def list_webhook_deliveries(call: Call[None, wire.DeliveryQuery]) -> Answer:
     """List deliveries after a position, without their bodies."""
     found, query = await find(call), call.query
     page = await webhooks.deliveries_of(
@@ -45,7 +35,7 @@ async def list_webhook_deliveries(call: Call[None, DeliveryQuery]) -> Answer:
 @groups.WEBHOOKS.post(ONE + "/deliveries/{delivery_id}/resend", "Send a delivery again, with the same id and body")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs(DeliveryResent, errors=(*NOT_FOUND, "delivery_not_found"), extension=True)
+@Docs(wire.DeliveryResent, errors=(*NOT_FOUND, "delivery_not_found"), extension=True)
 async def resend_webhook_delivery(call: Call[None, None]) -> Outcome:
     """Queue a delivery again, once for a key, and show it as it is then."""
     stored = await answered(call)
@@ -68,15 +58,15 @@ def _resent(delivery: LoggedDelivery, _: None) -> Answer:
 @groups.WEBHOOKS.post(ONE + "/replay", "Send the events of a range of the log again")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs(WebhookReplayed, errors=NOT_FOUND, extension=True)
-async def replay_webhook(call: Call[ReplayWebhook, None]) -> Outcome:
+@Docs(wire.WebhookReplayed, errors=NOT_FOUND, extension=True)
+async def replay_webhook(call: Call[wire.ReplayWebhook, None]) -> Outcome:
     """Queue what the webhook is subscribed to, from its registration on, once for a key. Ids are as before."""
     body = call.body
-    if not 0 < body.until - body.after <= MAX_RANGE:
+    if not 0 < body.until - body.after <= wire.MAX_RANGE:
         raise InvalidPayload(
             "The range cannot be replayed.",
-            invalid=[("until", f"must be 1 to {MAX_RANGE} positions after after")],
-            schema=body_schema(ReplayWebhook),
+            invalid=[("until", f"must be 1 to {wire.MAX_RANGE} positions after after")],
+            schema=body_schema(wire.ReplayWebhook),
         )
     stored = await answered(call)
     if stored is not None:
@@ -98,8 +88,8 @@ def _replayed(webhook: StandingWebhook, queued: int, _: None) -> Answer:
     "List a project's events in the order of the log, as webhooks are told of them",
 )
 @Who(KEY)
-@Docs(ProjectEventList, extension=True)
-async def list_project_events(call: Call[None, ProjectEventQuery]) -> Answer:
+@Docs(wire.ProjectEventList, extension=True)
+async def list_project_events(call: Call[None, wire.ProjectEventQuery]) -> Answer:
     """List events after a position."""
     query = call.query
     names = DOCUMENTED if query.names is None else frozenset(query.names.split(","))
@@ -109,12 +99,12 @@ async def list_project_events(call: Call[None, ProjectEventQuery]) -> Answer:
         )
     found, next_after = await events_of(call.services.store, call.project_id, names, query.after, query.limit)
     events = [
-        ProjectEvent(
+        wire.ProjectEvent(
             id=one.told.id, event=one.told.event, position=one.position, created_at=one.told.created_at, data=one.data
         )
         for one in found
     ]
-    shown = ProjectEventList(
+    shown = wire.ProjectEventList(
         project_id=call.project_id,
         events=events,
         next_after=next_after,

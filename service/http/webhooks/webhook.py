@@ -8,20 +8,8 @@ from typing import Any
 
 import msgspec
 
+from schemas import webhooks as wire
 from schemas.kernel.published import body_schema
-from schemas.webhooks import (
-    STAR,
-    ChangeWebhook,
-    CreateWebhook,
-    WebhookCreated,
-    WebhookDeletedBody,
-    WebhookDetail,
-    WebhookEventList,
-    WebhookList,
-    WebhookRecord,
-    WebhookSecret,
-    WebhookTested,
-)
 from service.auth.authority import PrincipalKind
 from service.auth.refusals import InvalidPayload, ServiceUnavailable
 from service.egress.exchange import take_apart
@@ -85,8 +73,8 @@ RECENT = 20
 @groups.WEBHOOKS.post(PATH, "Register a webhook and receive its secret once")
 @Who(KEY, fresh=True)
 @Fencing(idempotency="optional")
-@Docs({201: WebhookCreated}, errors=("service_unavailable",))
-async def create_webhook(call: Call[CreateWebhook, None]) -> Outcome:
+@Docs({201: wire.WebhookCreated}, errors=("service_unavailable",))
+async def create_webhook(call: Call[wire.CreateWebhook, None]) -> Outcome:
     """Register an address. A repeat of the request shows no secret (G-008)."""
     body, key = call.body, call.services.settings.encryption_key
     if key is None:
@@ -103,7 +91,7 @@ def _created(made: NewWebhook) -> Answer:
 
 @groups.WEBHOOKS.get(PATH, "List a project's webhooks with their latest outcomes")
 @Who(KEY)
-@Docs(WebhookList)
+@Docs(wire.WebhookList)
 async def list_webhooks(call: Call[None, None]) -> Answer:
     """List all webhooks of the project, newest first."""
     found = await webhooks.webhooks_of(call.services.store, call.project_id)
@@ -112,7 +100,7 @@ async def list_webhooks(call: Call[None, None]) -> Answer:
 
 @groups.WEBHOOKS.get(ONE, "Read a webhook")
 @Who(KEY)
-@Docs(WebhookDetail, errors=NOT_FOUND)
+@Docs(wire.WebhookDetail, errors=NOT_FOUND)
 async def get_webhook(call: Call[None, None]) -> Answer:
     """Show one webhook with its newest deliveries."""
     found = await find(call)
@@ -123,8 +111,8 @@ async def get_webhook(call: Call[None, None]) -> Answer:
 @groups.WEBHOOKS.patch(ONE, "Change a webhook's address, events or description, or stop and start it")
 @Who(KEY, fresh_when="it names an address")
 @Fencing(idempotency="optional")
-@Docs(WebhookRecord, errors=(*NOT_FOUND, "service_unavailable"), extension=True)
-async def change_webhook(call: Call[ChangeWebhook, None]) -> Outcome:
+@Docs(wire.WebhookRecord, errors=(*NOT_FOUND, "service_unavailable"), extension=True)
+async def change_webhook(call: Call[wire.ChangeWebhook, None]) -> Outcome:
     """Change what the body names."""
     body, key = call.body, call.services.settings.encryption_key
     if body.url is not msgspec.UNSET:
@@ -154,7 +142,7 @@ def _changed(found: StandingWebhook | None, key: bytes | None, changed: ChangedW
 @groups.WEBHOOKS.delete(ONE, "Delete a webhook and what is queued for it")
 @Who(KEY, fresh=True)
 @Fencing(idempotency="optional")
-@Docs(WebhookDeletedBody, errors=NOT_FOUND)
+@Docs(wire.WebhookDeletedBody, errors=NOT_FOUND)
 async def delete_webhook(call: Call[None, None]) -> Outcome:
     """Delete a webhook: no attempt begins after the answer (R-WEB-09)."""
     return await call.carry_out(webhooks.delete(call.project_id, call.path["id"]), _ended)
@@ -167,7 +155,7 @@ def _ended(webhook: EndedWebhook) -> Answer:
 @groups.WEBHOOKS.post(ONE + "/test", "Send a test delivery to a webhook")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs(WebhookTested, errors=NOT_FOUND)
+@Docs(wire.WebhookTested, errors=NOT_FOUND)
 async def test_webhook(call: Call[None, None]) -> Outcome:
     """Send a test and tell its outcome, also when the receiver fails. One key names one delivery."""
     stored = await answered(call)
@@ -190,7 +178,7 @@ def _tested(webhook_id: str, delivery: str, attempt: AttemptOutcome | None, _: N
 @groups.WEBHOOKS.post(ONE + "/rotate-secret", "Replace a webhook's secret and receive the new one once")
 @Who(KEY, fresh=True)
 @Fencing(idempotency="optional")
-@Docs(WebhookSecret, errors=(*NOT_FOUND, "service_unavailable"), extension=True)
+@Docs(wire.WebhookSecret, errors=(*NOT_FOUND, "service_unavailable"), extension=True)
 async def rotate_webhook_secret(call: Call[None, None]) -> Outcome:
     """Replace the secret. The one before signs beside it for a day (G-161)."""
     key = call.services.settings.encryption_key
@@ -242,8 +230,8 @@ def _names(call: Call[Any, Any], events: Sequence[str]) -> tuple[str, ...]:
     """Check the rule between the names. Raises InvalidPayload."""
     if len(set(events)) < len(events):
         reason = "must be unique"
-    elif STAR in events and len(events) > 1:
-        reason = f"must hold {STAR} alone or not at all"
+    elif wire.STAR in events and len(events) > 1:
+        reason = f"must hold {wire.STAR} alone or not at all"
     else:
         return tuple(events)
     raise InvalidPayload(
@@ -258,7 +246,7 @@ CACHED = {"cache-control": "public, max-age=300"}
 
 @groups.WEBHOOKS.get("/v1/webhook-events", "List the kinds of deliveries with schema and example")
 @Who(frozenset({PrincipalKind.ANONYMOUS}))
-@Docs(WebhookEventList, extension=True)
+@Docs(wire.WebhookEventList, extension=True)
 async def list_webhook_events(_: Call[None, None]) -> Answer:
     """List every kind of delivery."""
     return Answer(200, catalogue(), CACHED)

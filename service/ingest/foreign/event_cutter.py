@@ -12,17 +12,8 @@ import re
 from collections.abc import Generator
 from urllib.parse import unquote_to_bytes
 
+from service.ingest.foreign import posthog
 from service.ingest.foreign.envelope import NOTHING, PieceReader, TextEnded, Waits
-from service.ingest.foreign.posthog import (
-    HOLD_KEYS,
-    MAX_KEY,
-    NO_EVENTS,
-    MalformedEvents,
-    Sent,
-    beside,
-    name_of,
-    open_alone,
-)
 
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 # A string that does not end in what is here goes on in the next piece, without a backslash that may escape its begin.
@@ -48,12 +39,12 @@ class EventCutter(PieceReader):
     def __init__(self, most: int, largest: int, *, counts: bool = False) -> None:
         self.count = 0
         self.more = False
-        self.sent: Sent | None = None
+        self.sent: posthog.Sent | None = None
         self._most = most
         self._largest = largest
         self._counts = counts
         self._events: list[bytes | None] = []
-        self._kept = dict.fromkeys([*HOLD_KEYS, "sent_at", "sentAt"], MAX_KEY) | {"properties": largest}
+        self._kept = dict.fromkeys([*posthog.HOLD_KEYS, "sent_at", "sentAt"], posthog.MAX_KEY) | {"properties": largest}
         self._names: dict[str, bytes] = {}
         self._whole: list[bytes] | None = []  # the text as far as it may be one event alone
         super().__init__()
@@ -87,11 +78,11 @@ class EventCutter(PieceReader):
             self._whole = None
             first_key: list[str | None] = []
             yield from self._list(first_key)
-            self.sent = Sent(first_key[0] if first_key else None, (), each=True)
+            self.sent = posthog.Sent(first_key[0] if first_key else None, (), each=True)
         elif first == _OBJECT:
             listed = yield from self._object()
             if listed:
-                self.sent = beside(self._names)
+                self.sent = posthog.beside(self._names)
             else:
                 yield from self._end()
                 self._alone()
@@ -114,10 +105,10 @@ class EventCutter(PieceReader):
         text = None if self._whole is None else b"".join(self._whole).strip()
         if text is None or len(text) > self._largest:
             self._add(None)
-            self.sent = beside(self._names, alone=True)
+            self.sent = posthog.beside(self._names, alone=True)
         else:
             self._add(text)
-            self.sent = open_alone(text)
+            self.sent = posthog.open_alone(text)
 
     def _add(self, event: bytes | None) -> None:
         self.count += 1
@@ -145,7 +136,7 @@ class EventCutter(PieceReader):
         while True:
             if (yield from self._next()) != _QUOTE:
                 raise _malformed()
-            name = name_of((yield from self._value(MAX_KEY)))
+            name = posthog.name_of((yield from self._value(posthog.MAX_KEY)))
             if (yield from self._next()) != _COLON:
                 raise _malformed()
             pieces.at += 1
@@ -181,7 +172,7 @@ class EventCutter(PieceReader):
             asked = key_of_first == []
             event = yield from self._value(self._largest if asked or not self._counts else NOTHING)
             if asked and key_of_first is not None:
-                key_of_first.append(None if event is None else open_alone(event).key)
+                key_of_first.append(None if event is None else posthog.open_alone(event).key)
             self._add(event)
             after = yield from self._next()
             pieces.at += 1
@@ -288,13 +279,13 @@ class FormText:
         cut = len(value) if last else len(value) // _QUARTET * _QUARTET
         value, self._quartet = value[:cut], value[cut:]
         if value and self._padded:
-            raise MalformedEvents(_NO_BASE64)
+            raise posthog.MalformedEvents(_NO_BASE64)
         self._padded = self._padded or value.endswith(b"=")
         try:
             return base64.b64decode(value + b"=" * (-len(value) % _QUARTET), validate=True)
         except binascii.Error:
-            raise MalformedEvents(_NO_BASE64) from None
+            raise posthog.MalformedEvents(_NO_BASE64) from None
 
 
-def _malformed() -> MalformedEvents:
-    return MalformedEvents(NO_EVENTS)
+def _malformed() -> posthog.MalformedEvents:
+    return posthog.MalformedEvents(posthog.NO_EVENTS)

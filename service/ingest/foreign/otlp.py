@@ -16,16 +16,7 @@ from typing import Any
 import msgspec
 
 from schemas.onboarding import PROOF_PROPERTY
-from service.ingest.foreign.common import (
-    MAX_CAUSES,
-    MAX_MESSAGE,
-    MAX_TAG,
-    MAX_TAGS,
-    NO_MESSAGE,
-    ForeignError,
-    ForeignEvent,
-    Frame,
-)
+from service.ingest.foreign import common
 from service.ingest.grouping.fingerprint import FirstEvidence
 from service.ingest.grouping.first import MAX_TEXT, attribute_of, filled, first_frame, shown
 from service.ingest.outcomes import SdkClock, seconds_of
@@ -36,7 +27,7 @@ MAX_STACK = 12_000
 """Characters of a stack trace that are kept as text: half of what may be its top, and half of what may be its end."""
 MOST_OF_RESOURCE = 8 * 1024
 """Bytes of its resource that a record keeps, written as JSON."""
-MOST_TAGS = MAX_TAGS - 3
+MOST_TAGS = common.MAX_TAGS - 3
 """Attributes of a resource that become tags, beside a record's own ids and name."""
 MOST_LEFT_OUT = 20
 MAX_LEFT_OUT = 100
@@ -93,7 +84,7 @@ class Scope:
     def __init__(self, resource: Mapping[str, Any], name: str = "") -> None:
         self.environment = next((str(resource[name]) for name in _ENVIRONMENTS if resource.get(name)), None)
         self.release = str(resource["service.version"]) if resource.get("service.version") else None
-        self.tags: dict[str, Any] = {"logger": name[:MAX_TAG]} if name else {}
+        self.tags: dict[str, Any] = {"logger": name[: common.MAX_TAG]} if name else {}
         more: dict[str, Any] = {}
         left_out: list[str] = []
         room = MOST_OF_RESOURCE
@@ -102,7 +93,7 @@ class Scope:
             if isinstance(value, str | int):
                 if key in _USED:
                     continue
-                kept, attribute = self.tags, value[:MAX_TAG] if isinstance(value, str) else value
+                kept, attribute = self.tags, value[: common.MAX_TAG] if isinstance(value, str) else value
             size = len(_encode({key: attribute})) - 1  # without one of its brackets; the other stands for a comma
             fits = size <= room and (kept is more or len(kept) < MOST_TAGS)
             if not fits and key != PROOF_PROPERTY:
@@ -114,7 +105,7 @@ class Scope:
         self.left_out = left_out[:MOST_LEFT_OUT]
         if len(left_out) > MOST_LEFT_OUT:
             self.left_out[-1] = f"resource: {len(left_out) - MOST_LEFT_OUT + 1} more"
-        self.size = MOST_OF_RESOURCE - room + len(_encode(self.left_out)) + min(len(name), MAX_TAG)
+        self.size = MOST_OF_RESOURCE - room + len(_encode(self.left_out)) + min(len(name), common.MAX_TAG)
 
 
 class OtlpRecord(msgspec.Struct, frozen=True):
@@ -131,7 +122,7 @@ class OtlpRecord(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-def to_event(record: OtlpRecord, scope: Scope) -> ForeignEvent:
+def to_event(record: OtlpRecord, scope: Scope) -> common.ForeignEvent:
     """The event that a record tells of."""
     errors, attributes, before = _errors_of(record.attributes)
     error = errors[0] if errors else None
@@ -153,7 +144,7 @@ def to_event(record: OtlpRecord, scope: Scope) -> ForeignEvent:
         "observed_time_unix_nano": str(record.observed) if record.observed else None,
         "resource": scope.more and msgspec.json.decode(scope.more),
     }
-    return ForeignEvent(
+    return common.ForeignEvent(
         level,
         message=message,
         errors=errors,
@@ -171,7 +162,7 @@ def to_event(record: OtlpRecord, scope: Scope) -> ForeignEvent:
 
 def _errors_of(
     attributes: Mapping[str, Any],
-) -> tuple[Sequence[ForeignError], Mapping[str, Any], ForeignError | None]:
+) -> tuple[Sequence[common.ForeignError], Mapping[str, Any], common.ForeignError | None]:
     """The exception of a record with its members or causes, and its attributes with the stack trace cut.
 
     Last the exception as it was read before version 3 of the grouping, where that differs.
@@ -201,37 +192,38 @@ def _errors_of(
     return errors, attributes, before
 
 
-def _add_inside(trace: Trace, errors: list[ForeignError], holder: int) -> None:
+def _add_inside(trace: Trace, errors: list[common.ForeignError], holder: int) -> None:
     """Add the members or the cause of an exception, each with its own."""
     for one in trace.inside:
-        if len(errors) > MAX_CAUSES:
+        if len(errors) > common.MAX_CAUSES:
             return
         number = len(errors)
         errors.append(_numbered(_error_of(one, one.type, one.value), number, holder))
         _add_inside(one, errors, number)
 
 
-def _numbered(error: ForeignError, number: int, holder: int | None = None) -> ForeignError:
+def _numbered(error: common.ForeignError, number: int, holder: int | None = None) -> common.ForeignError:
     """An exception with its number and that of its holder, as SDKs tell them."""
     ids = {"exception_id": number} if holder is None else {"exception_id": number, "parent_id": holder}
     return error._replace(mechanism={**(error.mechanism or {}), **ids})
 
 
-def _error_of(trace: Trace, kind: str | None, value: str | None) -> ForeignError:
+def _error_of(trace: Trace, kind: str | None, value: str | None) -> common.ForeignError:
     """The exception of a trace, whose attributes say this type and value.
 
     Type and value of an exact trace beat the attributes; what these lack is that of any trace (G-175).
     """
     frames = [
-        Frame(call.file, call.function, None, call.module, call.line, call.column, call.in_app) for call in trace.calls
+        common.Frame(call.file, call.function, None, call.module, call.line, call.column, call.in_app)
+        for call in trace.calls
     ]
     is_same = kind is None or trace.type is None or _bare(kind) == _bare(trace.type)
     mechanism = {"data": {_code_of(trace.code): trace.code}} if trace.code and is_same else None
     if trace.exact and is_same:  # Python's SDK takes the first argument for the message: a KeyError lacks its quotes.
-        return ForeignError(trace.type, trace.value, frames, trace.module)
+        return common.ForeignError(trace.type, trace.value, frames, trace.module)
     kind, value = kind or trace.type, value or (trace.value if is_same else None)
     module, _, bare = (kind or "").rpartition(".")
-    return ForeignError(bare or kind, value, frames, module or None, mechanism)
+    return common.ForeignError(bare or kind, value, frames, module or None, mechanism)
 
 
 def _code_of(code: str) -> str:
@@ -244,7 +236,7 @@ def _first_evidence(attributes: Mapping[str, Any], message: str | None) -> First
     kind, value = _text_in(attributes, "exception.type"), _text_in(attributes, "exception.message")
     stack = _text_in(attributes, "exception.stacktrace")
     bare = ((kind or "").rpartition(".")[2] or kind or "")[:MAX_TEXT]
-    said = (value or bare or message or NO_MESSAGE)[:MAX_MESSAGE]
+    said = (value or bare or message or common.NO_MESSAGE)[: common.MAX_MESSAGE]
     return FirstEvidence(bare or None, None if stack is None else first_frame(stack), said)
 
 

@@ -12,18 +12,8 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
+from service.ingest.foreign import otlp
 from service.ingest.foreign.common import FAULTS, decode_any
-from service.ingest.foreign.otlp import (
-    MAX_RESOURCE,
-    SEVERITIES,
-    Cut,
-    MalformedExport,
-    OtlpRecord,
-    TooManyRecords,
-    Unread,
-    check_size,
-    plain_number,
-)
 
 T = TypeVar("T")
 
@@ -121,7 +111,7 @@ _NEITHER = bytes(set(range(256)) - {*b'",'})
 _AT_ONCE = 64 * 1024
 
 
-class _Texts(Cut):
+class _Texts(otlp.Cut):
     """A request by the texts of its records, none of which is a copy."""
 
     def __init__(self, most: int) -> None:
@@ -139,16 +129,16 @@ class _Texts(Cut):
         self.sizes.extend(map(len, records))
 
 
-def cut(raw: bytes, most: int) -> Cut:
+def cut(raw: bytes, most: int) -> otlp.Cut:
     """Cut a request into at most `most` records, and as many scopes. Raises MalformedExport and TooManyRecords."""
     _check_parts(raw)
     found = _Texts(most)
     try:
         request = decode_any(partial(_read_request, most=most, unread=found.unread), raw)
-    except TooManyRecords:
+    except otlp.TooManyRecords:
         raise
     except FAULTS:
-        raise MalformedExport from None
+        raise otlp.MalformedExport from None
     for resource_logs in request.resource_logs or ():
         found.resources.write(resource_logs.resource)
         found.end_resource()
@@ -158,7 +148,7 @@ def cut(raw: bytes, most: int) -> Cut:
     return found
 
 
-def _read_request(raw: bytes, most: int, unread: Unread) -> _Request:
+def _read_request(raw: bytes, most: int, unread: otlp.Unread) -> _Request:
     """Decode a request, level by level when a member of one is unknown. Raises as the decoder, and TooManyRecords."""
     try:
         return _request(raw)
@@ -177,11 +167,11 @@ def _read_request(raw: bytes, most: int, unread: Unread) -> _Request:
 def _few(raw: msgspec.Raw, most: int) -> Sequence[dict[str, msgspec.Raw]]:
     found = _objects(raw) or ()
     if len(found) > most:
-        raise TooManyRecords
+        raise otlp.TooManyRecords
     return found
 
 
-def _read(decoder: msgspec.json.Decoder[T], raw: bytes, unread: Unread) -> T:
+def _read(decoder: msgspec.json.Decoder[T], raw: bytes, unread: otlp.Unread) -> T:
     """Decode a part, without its unknown members if it has some. Raises as the decoder."""
     try:
         return decoder.decode(raw)
@@ -189,7 +179,7 @@ def _read(decoder: msgspec.json.Decoder[T], raw: bytes, unread: Unread) -> T:
         return msgspec.convert(_known(msgspec.json.decode(raw), decoder.type, unread), decoder.type)
 
 
-def _known(value: Any, kind: Any, unread: Unread) -> Any:
+def _known(value: Any, kind: Any, unread: otlp.Unread) -> Any:
     """The value without the members that its kind does not have, and without those that are not kept."""
     if isinstance(value, list):
         return [_known(item, kind, unread) for item in value]
@@ -201,7 +191,7 @@ def _known(value: Any, kind: Any, unread: Unread) -> Any:
     return {name: _known(held, kinds[name], unread) for name, held in told.items() if kinds[name] is not msgspec.Raw}
 
 
-def _renamed(members: Mapping[str, T], shape: type[msgspec.Struct], unread: Unread) -> dict[str, T]:
+def _renamed(members: Mapping[str, T], shape: type[msgspec.Struct], unread: otlp.Unread) -> dict[str, T]:
     """The known members, those of an older form under their newer names. All others are noted."""
     kinds = _kinds_of(shape)
     kept: dict[str, T] = {}
@@ -234,7 +224,7 @@ def _shape_in(kind: Any) -> type[msgspec.Struct] | None:
 def _check_parts(raw: bytes) -> None:
     """Raise TooManyRecords for a request of nothing but parts."""
     if raw.count(b",") > MOST_PARTS and _commas(raw) > MOST_PARTS:
-        raise TooManyRecords
+        raise otlp.TooManyRecords
 
 
 def _commas(raw: bytes) -> int:
@@ -248,32 +238,32 @@ def _commas(raw: bytes) -> int:
     return count
 
 
-def read_resource(raw: bytes, unread: Unread) -> dict[str, Any]:
+def read_resource(raw: bytes, unread: otlp.Unread) -> dict[str, Any]:
     """Read the attributes of a resource. Raises MalformedExport."""
     try:
-        check_size(raw)
+        otlp.check_size(raw)
         found = _read(_resource, raw, unread)
-        return _members(found.attributes[:MAX_RESOURCE] if found and found.attributes else None)
+        return _members(found.attributes[: otlp.MAX_RESOURCE] if found and found.attributes else None)
     except FAULTS:
-        raise MalformedExport from None
+        raise otlp.MalformedExport from None
 
 
-def read_scope(raw: bytes, unread: Unread) -> str:
+def read_scope(raw: bytes, unread: otlp.Unread) -> str:
     """Read the name of a scope. Raises MalformedExport."""
     try:
-        check_size(raw)
+        otlp.check_size(raw)
         found = _read(_scope, raw, unread)
     except FAULTS:
-        raise MalformedExport from None
+        raise otlp.MalformedExport from None
     return (found.name if found else None) or ""
 
 
-def read_record(raw: bytes, unread: Unread) -> OtlpRecord:
+def read_record(raw: bytes, unread: otlp.Unread) -> otlp.OtlpRecord:
     """Read a record. Raises MalformedExport."""
     try:
-        check_size(raw)
+        otlp.check_size(raw)
         found = _read(_record, raw, unread)
-        return OtlpRecord(
+        return otlp.OtlpRecord(
             _whole(found.time_unix_nano),
             _whole(found.observed_time_unix_nano),
             _severity(found.severity_number, unread),
@@ -285,7 +275,7 @@ def read_record(raw: bytes, unread: Unread) -> OtlpRecord:
             found.event_name or "",
         )
     except FAULTS:
-        raise MalformedExport from None
+        raise otlp.MalformedExport from None
 
 
 def _whole(value: int | str | None) -> int:
@@ -295,11 +285,11 @@ def _whole(value: int | str | None) -> int:
     return value if value is not None and 0 <= value < 2**64 else 0
 
 
-def _severity(value: int | str | None, unread: Unread) -> int:
+def _severity(value: int | str | None, unread: otlp.Unread) -> int:
     """The number of a severity. Older exporters write its name in protobuf; one without a number is noted."""
     if not isinstance(value, str) or value.isdecimal():
         return _whole(value)
-    number = SEVERITIES.get(value.upper().removeprefix("SEVERITY_NUMBER_"))
+    number = otlp.SEVERITIES.get(value.upper().removeprefix("SEVERITY_NUMBER_"))
     if number is None:
         unread.add(["severityNumber"])
         return 0
@@ -321,7 +311,7 @@ def _value(value: _Value | None) -> Any:
     if value.int_value is not None:
         return int(value.int_value) if isinstance(value.int_value, int) else _long(value.int_value)
     if value.double_value is not None:
-        return plain_number(value.double_value) if isinstance(value.double_value, float) else value.double_value
+        return otlp.plain_number(value.double_value) if isinstance(value.double_value, float) else value.double_value
     return next((held for held in (value.string_value, value.bool_value, value.bytes_value) if held is not None), None)
 
 

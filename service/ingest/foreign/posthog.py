@@ -23,17 +23,7 @@ import msgspec
 
 from schemas.analytics import AnalyticsEvent
 from schemas.cases.log import MAX_INGEST_BYTES, LogEvent
-from service.ingest.foreign.common import (
-    FAULTS,
-    ForeignError,
-    ForeignEvent,
-    decode_any,
-    error_of,
-    first_items,
-    object_of,
-    text_of,
-    to_log,
-)
+from service.ingest.foreign import common
 from service.ingest.grouping.fingerprint import Before, fingerprint_of
 from service.ingest.grouping.first import shown
 from service.ingest.outcomes import NO_CLOCK, REACH, SdkClock, seconds_of
@@ -131,7 +121,7 @@ def beside(members: Mapping[str, bytes], *, alone: bool = False) -> Sent:
     sent_at = _time_in(members.get("sent_at") or members.get("sentAt") or b"")
     try:
         key = _key_in(_Body(**{name: msgspec.Raw(members[name]) for name in HOLD_KEYS if name in members}))
-    except FAULTS:
+    except common.FAULTS:
         key = None
     return Sent(key, (), alone=alone, each=alone, sent_at=sent_at)
 
@@ -140,15 +130,15 @@ def name_of(text: bytes | None) -> str:
     """The name of a member as its text has it. Empty for a text too long or malformed."""
     try:
         return "" if text is None else _text_of(text)
-    except FAULTS:
+    except common.FAULTS:
         return ""
 
 
 def open_alone(text: bytes) -> Sent:
     """One event with the key in it. Raises MalformedEvents."""
     try:
-        return decode_any(_open_object, text)
-    except FAULTS:
+        return common.decode_any(_open_object, text)
+    except common.FAULTS:
         raise MalformedEvents(NO_EVENTS) from None
 
 
@@ -159,8 +149,8 @@ def _open_object(text: bytes, body: _Body | None = None) -> Sent:
 
 def _check_json(text: bytes) -> None:
     try:
-        decode_any(_json, text)
-    except FAULTS:
+        common.decode_any(_json, text)
+    except common.FAULTS:
         raise MalformedEvents("the body must be JSON") from None
 
 
@@ -173,20 +163,20 @@ def cut(raw: bytes, most: int) -> Sent:
 def _open(raw: bytes, most: int) -> Sent:
     """A body with at most so many of its events. Raises MalformedEvents."""
     try:
-        return decode_any(partial(_open_text, most=most), _out_of_form(raw).strip())
-    except FAULTS:
+        return common.decode_any(partial(_open_text, most=most), _out_of_form(raw).strip())
+    except common.FAULTS:
         raise MalformedEvents(NO_EVENTS) from None
 
 
 def _open_text(text: bytes, most: int) -> Sent:
     """The same for its JSON text. Raises ValueError and RecursionError."""
     if text.startswith(b"["):
-        listed = first_items(text, most)
+        listed = common.first_items(text, most)
         return Sent(_key_in(_body_of(listed[0])) if listed else None, listed, each=True)
     body = _body_of(text)
     if body.batch == _ABSENT:
         return _open_object(text, body)
-    return Sent(_key_in(body), first_items(bytes(body.batch), most), sent_at=_sent_at(body))
+    return Sent(_key_in(body), common.first_items(bytes(body.batch), most), sent_at=_sent_at(body))
 
 
 def _out_of_form(raw: bytes) -> bytes:
@@ -232,7 +222,7 @@ def _time_in(text: bytes) -> int | None:
     """The time (epoch seconds) in the text of a member."""
     try:
         return seconds_of(_any_of(text)) if 0 < len(text) <= MAX_KEY else None
-    except FAULTS:
+    except common.FAULTS:
         return None
 
 
@@ -244,22 +234,22 @@ def _key(raw: msgspec.Raw) -> str | None:
 
 def to_record(payload: Any, sent: Sent, *, variables: bool = False) -> PostHogRecord | str:
     """Read an event of a body; the name of one not taken. Frames may keep `variables`. Raises MalformedEvents."""
-    if not isinstance(payload, dict) or not (name := text_of(payload.get("event"))):
+    if not isinstance(payload, dict) or not (name := common.text_of(payload.get("event"))):
         raise MalformedEvents("an event must be an object with its name as event")
     if name in NOT_TAKEN:
         return name
-    properties = dict(object_of(payload.get("properties")))
+    properties = dict(common.object_of(payload.get("properties")))
     _check_key(payload, properties, sent)
     uuid = _uuid(payload.get("uuid"))
     known = next((found for found in _known(payload, properties) if found), None)
     clock = _clock(payload, properties, sent)
     if name == EXCEPTION:
-        log = to_log(_to_event(payload, properties, uuid, known), variables=variables)
+        log = common.to_log(_to_event(payload, properties, uuid, known), variables=variables)
         return PostHogRecord("logs", uuid, log.body, log.raw, log.client, log.before, clock)
     if known is None:
         raise MalformedEvents("an event must say of whom it is as distinct_id")
     said = {name: payload[name] for name in ("$set", "$set_once") if isinstance(payload.get(name), dict)}
-    at = {"$timestamp": payload["timestamp"]} if text_of(payload.get("timestamp")) else {}
+    at = {"$timestamp": payload["timestamp"]} if common.text_of(payload.get("timestamp")) else {}
     body = AnalyticsEvent(name[:MAX_NAME], known[:MAX_NAME], _fitting({**properties, **said, **at}))
     return PostHogRecord("analytics", uuid, body, _encode(body), clock=clock)
 
@@ -330,34 +320,38 @@ def _one_by_one(properties: Mapping[str, Any], room: int) -> dict[str, Any]:
 
 def _to_event(
     payload: Mapping[str, Any], properties: Mapping[str, Any], uuid: str | None, known: str | None
-) -> ForeignEvent:
+) -> common.ForeignEvent:
     """The exception that an event tells of. Properties of the product's own are its tags."""
     listed = properties.get("$exception_list")
     told = [value for value in listed if isinstance(value, dict)] if isinstance(listed, list) else []
-    errors = [error_of(value) for value in told]
-    older: tuple[str | None, ForeignError | None] | None = None
+    errors = [common.error_of(value) for value in told]
+    older: tuple[str | None, common.ForeignError | None] | None = None
     if told and not isinstance(told[0].get("value"), str | None):
         older = None, errors[0]._replace(value=None)
     if not errors:  # as older SDKs tell it
         said = properties.get("$exception_message")
-        errors = [ForeignError(text_of(properties.get("$exception_type")), text_of(said))]
+        errors = [common.ForeignError(common.text_of(properties.get("$exception_type")), common.text_of(said))]
         if said is not None and not isinstance(said, str):
             older = None, errors[0]
             errors = [errors[0]._replace(value=shown(said))]
     # A process without a person makes a name up for each event: that is nobody who could be affected twice.
     nobody = properties.get("$process_person_profile") is False and "$device_id" not in properties
     rest = {name: value for name, value in properties.items() if name not in _ASIDE}
-    sdk = {"event_id": uuid, "name": text_of(rest.get("$lib")), "version": text_of(rest.get("$lib_version"))}
+    sdk = {
+        "event_id": uuid,
+        "name": common.text_of(rest.get("$lib")),
+        "version": common.text_of(rest.get("$lib_version")),
+    }
     more = {
         "sdk": {"protocol": PROTOCOL, **{name: text for name, text in sdk.items() if text}},
-        "timestamp": text_of(payload.get("timestamp")),
+        "timestamp": common.text_of(payload.get("timestamp")),
         "properties": rest or None,
     }
-    return ForeignEvent(
-        level=text_of(properties.get("$exception_level")) or "error",
+    return common.ForeignEvent(
+        level=common.text_of(properties.get("$exception_level")) or "error",
         errors=errors,
-        environment=next((text for name in _ENVIRONMENTS if (text := text_of(rest.get(name)))), None),
-        release=next((text for name in _RELEASES if (text := text_of(rest.get(name)))), None),
+        environment=next((text for name in _ENVIRONMENTS if (text := common.text_of(rest.get(name)))), None),
+        release=next((text for name in _RELEASES if (text := common.text_of(rest.get(name)))), None),
         user=None if nobody or known is None else {"id": known},
         tags={name: value for name, value in rest.items() if name[:1] != "$" and isinstance(value, str | int | float)},
         more=more,

@@ -24,20 +24,8 @@ from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.ingest.items import Item, Sender
 from service.ingest.provided import groups
+from service.ingest.provided import groups as provided
 from service.ingest.provided.counting import LookLost, LookRow, LookStep, ProvidedCounter, Unstorable
-from service.ingest.provided.groups import (
-    MOST_EVENTS,
-    MOST_GROUPS,
-    MOST_SAMPLES,
-    ArrivalWindow,
-    GroupCount,
-    KnownGrouping,
-    MetGroup,
-    ask_clock,
-    ask_count,
-    ask_groups,
-    ask_samples,
-)
 from service.ingest.scrubbing import Scrubber
 from service.sql import load_query
 from statemachines.kernel.machine import LATE_SECONDS, ReadFailed
@@ -58,7 +46,7 @@ _CONNECTED = load_query("ingest", "connected_projects")
 _DISCONNECTED = load_query("ingest", "disconnected_projects")
 _LOOK = load_query("ingest", "provider_look")
 _MET = load_query("ingest", "known_groups")
-_offered = msgspec.json.Decoder(list[KnownGrouping]).decode
+_offered = msgspec.json.Decoder(list[provided.KnownGrouping]).decode
 
 
 class _Ours(NamedTuple):
@@ -78,7 +66,7 @@ class _Read(NamedTuple):
     `cut`: until then there are more exceptions than the `told` ones.
     """
 
-    fresh: list[GroupCount]
+    fresh: list[provided.GroupCount]
     until: int
     cut: bool = False
     told: int = 0
@@ -87,7 +75,7 @@ class _Read(NamedTuple):
 class _Prepared(NamedTuple):
     """The errors of groups. `waiting`: new groups are left, whose samples were not asked for yet."""
 
-    met: list[MetGroup]
+    met: list[provided.MetGroup]
     waiting: bool = False
 
 
@@ -161,18 +149,18 @@ class ExceptionLooks:
         moved = before is not None and before.place != place
         look = LookRow(row.project_id, row.id, place, 0, 0, 0) if before is None else before
         look = look._replace(connection_id=row.id, place=place, cursor_at=0 if moved else look.cursor_at)
-        asked = await ask_clock(connected, max(0, look.cursor_at - LATE_SECONDS), REACH)
+        asked = await provided.ask_clock(connected, max(0, look.cursor_at - LATE_SECONDS), REACH)
         if isinstance(asked, ReadFailed):
             return 0, False
         ours = _Ours(await self._store.now(), asked[0])
         cursor = min(look.cursor_at, ours.there)
-        window = ArrivalWindow(max(cursor - LATE_SECONDS, ours.there - REACH, 0), ours.there)
+        window = provided.ArrivalWindow(max(cursor - LATE_SECONDS, ours.there - REACH, 0), ours.there)
         read = _Read([], ours.there)
         if asked[1]:
-            found = await ask_groups(connected, window)
+            found = await provided.ask_groups(connected, window)
             if not isinstance(found, ReadFailed) and _is_full(found) and found[-1].minute < cursor:
                 window = window._replace(since=cursor)  # The overlap alone is too much, and it was counted.
-                found = await ask_groups(connected, window)
+                found = await provided.ask_groups(connected, window)
             if isinstance(found, ReadFailed):
                 return 0, False
             read = _fresh(found, window, cursor, frozenset() if moved else known)
@@ -198,13 +186,17 @@ class ExceptionLooks:
         return LookRow(**{**told, "skipped": 0}), frozenset(uuids[at : at + 32] for at in range(0, len(uuids), 32))
 
     @staticmethod
-    async def _left_out(connected: ConnectedAnalytics, window: ArrivalWindow, read: _Read) -> int | ReadFailed:
+    async def _left_out(connected: ConnectedAnalytics, window: provided.ArrivalWindow, read: _Read) -> int | ReadFailed:
         """How many exceptions of a window are in no group of its answer, at most."""
-        there = await ask_count(connected, window._replace(until=read.until))
+        there = await provided.ask_count(connected, window._replace(until=read.until))
         return there if isinstance(there, ReadFailed) else max(0, there - read.told)
 
     async def _prepare(
-        self, connected: ConnectedAnalytics, window: ArrivalWindow, fresh: Sequence[GroupCount], ours: _Ours
+        self,
+        connected: ConnectedAnalytics,
+        window: provided.ArrivalWindow,
+        fresh: Sequence[provided.GroupCount],
+        ours: _Ours,
     ) -> _Prepared | ReadFailed:
         """The errors of groups, after samples of at most MOST_SAMPLES new ones."""
         if not fresh:
@@ -213,10 +205,10 @@ class ExceptionLooks:
         first = {groups.group_id(row): row for row in fresh}
         rows = await self._store.fetch(_MET, project_id=project_id, ids=list(first))
         known = {name: _offered(text) for name, text in rows}
-        new = {name: first[name] for name in [name for name in first if name not in known][:MOST_SAMPLES]}
+        new = {name: first[name] for name in [name for name in first if name not in known][: provided.MOST_SAMPLES]}
         samples: Mapping[str, object] = {}
         if new:
-            found = await ask_samples(connected, window, [row.newest for row in new.values()])
+            found = await provided.ask_samples(connected, window, [row.newest for row in new.values()])
             if isinstance(found, ReadFailed):
                 return found
             samples = found
@@ -225,18 +217,18 @@ class ExceptionLooks:
     def _prepared(
         self,
         sender: Sender,
-        fresh: Sequence[GroupCount],
-        known: Mapping[str, Sequence[KnownGrouping]],
-        new: Mapping[str, GroupCount],
+        fresh: Sequence[provided.GroupCount],
+        known: Mapping[str, Sequence[provided.KnownGrouping]],
+        new: Mapping[str, provided.GroupCount],
         samples: Mapping[str, object],
         ours: _Ours,
     ) -> _Prepared:
         """Group and scrub in a thread. The words of its group stand in for a missing sample."""
         offered = dict(known)
-        met: list[MetGroup] = []
+        met: list[provided.MetGroup] = []
         for name, row in new.items():
             item = groups.first_met(sender, row, samples.get(row.newest), self._scrubber)
-            offered[name] = [KnownGrouping(*one.grouping) for one in item.offered]
+            offered[name] = [provided.KnownGrouping(*one.grouping) for one in item.offered]
             met.append(self._one(name, row, item, groups.sample_of(item, row, ours.at(row.last)), ours))
         for row in fresh:
             name = groups.group_id(row)
@@ -246,14 +238,18 @@ class ExceptionLooks:
         return _Prepared(met, waiting=len(met) < len(fresh))
 
     @staticmethod
-    def _one(name: str, row: GroupCount, item: Item, sample: Mapping[str, object] | None, ours: _Ours) -> MetGroup:
+    def _one(
+        name: str, row: provided.GroupCount, item: Item, sample: Mapping[str, object] | None, ours: _Ours
+    ) -> provided.MetGroup:
         times = ours.at(row.first), ours.at(row.last)
-        met = MetGroup(name, item, row.number, min(row.people, row.number), bool(row.marked), *times, row.ids, sample)
+        met = provided.MetGroup(
+            name, item, row.number, min(row.people, row.number), bool(row.marked), *times, row.ids, sample
+        )
         met.row.happened = ours.at(row.happened)
         return met
 
     async def _store_all(
-        self, look: LookRow, end: LookRow, met: Sequence[MetGroup], last_at: int, *, moved: bool
+        self, look: LookRow, end: LookRow, met: Sequence[provided.MetGroup], last_at: int, *, moved: bool
     ) -> None:
         """Store a window step by step: the look stands as before until the last. Raises LookLost and CommandNotDone."""
         steps = [met[at : at + STEP] for at in range(0, len(met), STEP)] or [[]]
@@ -279,7 +275,9 @@ class ExceptionLooks:
             self._counter.store(step._replace(met=[], look=look))
 
 
-def _fresh(rows: Sequence[GroupCount], window: ArrivalWindow, cursor: int, known: frozenset[str]) -> _Read:
+def _fresh(
+    rows: Sequence[provided.GroupCount], window: provided.ArrivalWindow, cursor: int, known: frozenset[str]
+) -> _Read:
     """What is new in an answer, and up to when it is whole.
 
     A full answer ends before its last minute, as long as the cursor moves on by it. Else the minute is taken as far
@@ -296,12 +294,12 @@ def _fresh(rows: Sequence[GroupCount], window: ArrivalWindow, cursor: int, known
     return _Read(fresh, until, is_cut, sum(len(row.ids) for row in rows))
 
 
-def _is_full(rows: Sequence[GroupCount]) -> bool:
+def _is_full(rows: Sequence[provided.GroupCount]) -> bool:
     """Whether there may be more than an answer tells of."""
-    return len(rows) >= MOST_GROUPS or sum(len(row.ids) for row in rows) >= MOST_EVENTS
+    return len(rows) >= provided.MOST_GROUPS or sum(len(row.ids) for row in rows) >= provided.MOST_EVENTS
 
 
-def _unknown(known: frozenset[str], row: GroupCount) -> GroupCount | None:
+def _unknown(known: frozenset[str], row: provided.GroupCount) -> provided.GroupCount | None:
     """A group with its new exceptions. None for one without, and for one below an error."""
     ids = [one for one in row.ids if one not in known] if groups.is_error(row) else []
     return row._replace(ids=ids, number=len(ids)) if ids else None

@@ -18,6 +18,7 @@ from statemachines.runs import claim as claims
 from statemachines.runs import events as e
 from statemachines.runs import lease as leases
 from statemachines.runs import ledger as ledgers
+from statemachines.runs import receipt as machine
 from statemachines.runs import receipt as receipts
 from statemachines.runs import run as runs
 from statemachines.runs.claim import Claim, Holder, require_own
@@ -25,15 +26,6 @@ from statemachines.runs.events import RunStarted, Terms
 from statemachines.runs.lease import Lease
 from statemachines.runs.ledger import Amounts, Ledger
 from statemachines.runs.materiality import CaseFacts, MaterialityDecision, require_material
-from statemachines.runs.receipt import (
-    ReceiptAlreadyConsumed,
-    ReceiptNotClaimable,
-    ReceiptNotFound,
-    ReceiptOver,
-    ReceiptPolicySuperseded,
-    ReceiptState,
-    require_standing,
-)
 from statemachines.runs.refusals import PrProofMismatch, difference
 from statemachines.runs.run import RunTransitionNotAllowed
 from statemachines.runs.steps.book import (
@@ -209,7 +201,7 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
 def start_run(
     command: StartRun,
     *,
-    receipt: ReceiptState,
+    receipt: machine.ReceiptState,
     claim: Claim,
     lease: Lease,
     ledger: Ledger,
@@ -226,15 +218,17 @@ def start_run(
     decision), BudgetExhausted.
     """
     if receipt.status is receipts.Status.ABSENT:
-        raise ReceiptNotFound("There is no such receipt.", next_action="List the trigger receipts of the project.")
+        raise machine.ReceiptNotFound(
+            "There is no such receipt.", next_action="List the trigger receipts of the project."
+        )
     require_own(receipt.automation_id, command.holder)
     if receipt.status is receipts.Status.CONSUMED:
-        raise ReceiptAlreadyConsumed(
+        raise machine.ReceiptAlreadyConsumed(
             "The receipt has started its run already.", next_action="Read the run it names.", run_id=receipt.run_id
         )
     policy = require_enabled(authority)
     if not authority.upholds(receipt.generation):
-        raise ReceiptPolicySuperseded(
+        raise machine.ReceiptPolicySuperseded(
             "The contract has changed since the receipt was issued.", next_action="Wait for a new receipt."
         )
     if case is None:
@@ -245,7 +239,7 @@ def start_run(
             "A run of a case begins under the caller's own live claim.",
             next_action="Claim the case of the receipt first.",
         )
-    require_standing(receipt, authority, case, held=held, now=now)
+    machine.require_standing(receipt, authority, case, held=held, now=now)
     decision = require_material(case, case_trigger(policy).materiality, now)
     attempts, limit = (
         lease.attempts_of(receipt.automation_id, case.revision),
@@ -262,16 +256,16 @@ def start_run(
 
 
 def _start_scheduled(
-    command: StartRun, receipt: ReceiptState, policy: Policy, ledger: Ledger, mapped: str | None, now: int
+    command: StartRun, receipt: machine.ReceiptState, policy: Policy, ledger: Ledger, mapped: str | None, now: int
 ) -> tuple[str, Effects]:
     if receipt.status is receipts.Status.EXPIRED or now >= receipt.expires_at:
-        raise ReceiptOver("The receipt has expired.", next_action="Wait for the receipt of the next slot.")
+        raise machine.ReceiptOver("The receipt has expired.", next_action="Wait for the receipt of the next slot.")
     if receipt.status is not receipts.Status.ISSUED:
-        raise ReceiptNotClaimable("The receipt is over.", next_action="Wait for the receipt of the next slot.")
+        raise machine.ReceiptNotClaimable("The receipt is over.", next_action="Wait for the receipt of the next slot.")
     return _begin(command, receipt, _terms(policy, mapped, _review(policy, receipt)), ledger, None, None, now)
 
 
-def _review(policy: Policy, receipt: ReceiptState) -> FunnelPlan | UnsetType:
+def _review(policy: Policy, receipt: machine.ReceiptState) -> FunnelPlan | UnsetType:
     """What the report is about: the policy's events over the period of the receipt's slot, and the one before it."""
     plan, slot = policy.review, receipt.slot
     if plan is None or slot is None:
@@ -296,7 +290,7 @@ def _terms(policy: Policy, mapped: str | None, review: FunnelPlan | UnsetType = 
 
 def _begin(
     command: StartRun,
-    receipt: ReceiptState,
+    receipt: machine.ReceiptState,
     terms: Terms,
     ledger: Ledger,
     claim: Claim | None,

@@ -16,22 +16,11 @@ from statemachines.contracts.policy import Authority, CaseTrigger, Policy, requi
 from statemachines.kernel.machine import Event
 from statemachines.runs import claim as claims
 from statemachines.runs import lease as leases
+from statemachines.runs import receipt as machine
 from statemachines.runs import receipt as receipts
 from statemachines.runs.claim import Claim, Holder, require_own
 from statemachines.runs.lease import CaseAlreadyClaimed, Lease
 from statemachines.runs.materiality import CaseFacts, Check, MaterialityDecision, decide_materiality, require_material
-from statemachines.runs.receipt import (
-    CaseRevisionStale,
-    CaseSnapshot,
-    ReceiptIssued,
-    ReceiptNotClaimable,
-    ReceiptNotFound,
-    ReceiptOfAnotherCase,
-    ReceiptState,
-    Slot,
-    require_standing,
-    stale_case,
-)
 from statemachines.runs.refusals import difference
 from statemachines.runs.run import Run
 from statemachines.runs.steps.book import Effects, digest, merge, overdue
@@ -60,7 +49,7 @@ class Chain(NamedTuple):
     """
 
     lease: Lease
-    receipt: ReceiptState
+    receipt: machine.ReceiptState
     claim: Claim
     run: Run
     deployed_at: int | None = None
@@ -241,7 +230,7 @@ def issue_case_receipt(
     """Offer a case that judge_case found to matter. Returns the receipt's id and the events."""
     case, ordinal = decision.inputs, chain.lease.ordinal + 1
     receipt_id = receipts.case_receipt_id(project_id, authority.automation_id, case.case_id, case.revision, ordinal)
-    snapshot = CaseSnapshot(
+    snapshot = machine.CaseSnapshot(
         case_id=case.case_id,
         case_revision=case.revision,
         fingerprint=evidence.fingerprint,
@@ -260,7 +249,7 @@ def issue_case_receipt(
 
 
 def issue_schedule_receipt(
-    project_id: str, authority: Authority, receipt: ReceiptState, scheduled_for: int, now: int
+    project_id: str, authority: Authority, receipt: machine.ReceiptState, scheduled_for: int, now: int
 ) -> tuple[str, Effects]:
     """Issue the one receipt of an open slot; a slot that has one already is left alone (R-AUT-20, P14)."""
     schedule = require_listed(authority).schedule_trigger
@@ -269,7 +258,7 @@ def issue_schedule_receipt(
     ends = scheduled_for + schedule.start_window_seconds
     if receipt.status is not receipts.Status.ABSENT or not scheduled_for <= now < ends:
         return receipt_id, {}
-    slot = Slot(scheduled_for, ends, scheduled_for - schedule.period_days * 86400, scheduled_for)
+    slot = machine.Slot(scheduled_for, ends, scheduled_for - schedule.period_days * 86400, scheduled_for)
     return receipt_id, {receipt_id: [_issued(authority, receipt_id, now, ends, slot=slot)]}
 
 
@@ -286,10 +275,10 @@ def _issued(
     now: int,
     expires_at: int,
     *,
-    case: CaseSnapshot | None = None,
-    slot: Slot | None = None,
+    case: machine.CaseSnapshot | None = None,
+    slot: machine.Slot | None = None,
     decision: MaterialityDecision | None = None,
-) -> ReceiptIssued:
+) -> machine.ReceiptIssued:
     policy = require_listed(authority)
     snapshot = {
         "receipt_id": receipt_id,
@@ -302,7 +291,7 @@ def _issued(
         "issued_at": now,
         "expires_at": expires_at,
     }
-    return ReceiptIssued(
+    return machine.ReceiptIssued(
         receipt_kind="unhandled_case" if slot is None else "schedule",
         automation_id=authority.automation_id,
         playbook=policy.playbook,
@@ -351,7 +340,7 @@ class CaseClaimed(NamedTuple):
 def claim_case(
     command: ClaimCase,
     *,
-    receipt: ReceiptState,
+    receipt: machine.ReceiptState,
     lease: Lease,
     current: Claim,
     authority: Authority,
@@ -365,16 +354,18 @@ def claim_case(
     CaseAlreadyClaimed, ReceiptNotClaimable, ReceiptOfAnotherCase, MaterialityNotMet (details hold the checks).
     """
     if receipt.status is receipts.Status.ABSENT:
-        raise ReceiptNotFound("There is no such receipt.", next_action="List the trigger receipts of the project.")
+        raise machine.ReceiptNotFound(
+            "There is no such receipt.", next_action="List the trigger receipts of the project."
+        )
     require_own(receipt.automation_id, command.holder)
     if receipt.case is None or receipt.case.case_id != command.case_id:
-        raise ReceiptOfAnotherCase(
+        raise machine.ReceiptOfAnotherCase(
             "The receipt is not for this case.", next_action=("Read the receipt, which names its case.")
         )
     held = claims.lease_live(current, lease, now)
     if held and (current.receipt_id, current.runner_id) == (command.receipt_id, command.holder.runner_id):
         if command.case_revision != current.case_revision:
-            raise CaseRevisionStale(
+            raise machine.CaseRevisionStale(
                 "The claim holds the case at another revision.",
                 next_action="Read the active claim of the case, and continue with its revision.",
                 **difference("case_revision", current.case_revision, command.case_revision),
@@ -382,13 +373,15 @@ def claim_case(
         claim_id = claims.claim_id(command.project_id, command.case_id, current.lease_epoch)
         return CaseClaimed(claim_id, None, {})
     policy = require_enabled(authority)
-    require_standing(receipt, authority, case, held=held, now=now)
+    machine.require_standing(receipt, authority, case, held=held, now=now)
     if command.case_revision != case.revision:
-        raise stale_case()
+        raise machine.stale_case()
     if held:
         raise CaseAlreadyClaimed("Another claim holds the case.", next_action="Wait until that claim has ended.")
     if receipt.status is not receipts.Status.ISSUED or lease.receipt_id != command.receipt_id:
-        raise ReceiptNotClaimable("The receipt cannot be claimed.", next_action="Wait for a new receipt for this case.")
+        raise machine.ReceiptNotClaimable(
+            "The receipt cannot be claimed.", next_action="Wait for a new receipt for this case."
+        )
     decision = require_material(case, case_trigger(policy).materiality, now)
     epoch = lease.epoch + 1
     claim_id = claims.claim_id(command.project_id, command.case_id, epoch)
@@ -411,19 +404,19 @@ def claim_case(
 
 
 def release_claim(
-    claim_id: str, claim: Claim, receipt: ReceiptState, lease: Lease, release: Release, now: int
+    claim_id: str, claim: Claim, receipt: machine.ReceiptState, lease: Lease, release: Release, now: int
 ) -> Effects:
     """Release a claim, and close its receipt when no run began under it. Raises what decide_release raises."""
     released = claims.decide_release(claim, lease, release.holder, release.lease_epoch, release.reason, now)
     return merge({claim_id: released, claim.receipt_id: _close(receipt, claim_id, now)})
 
 
-def settle_claim(claim_id: str, claim: Claim, receipt: ReceiptState, lease: Lease, now: int) -> Effects:
+def settle_claim(claim_id: str, claim: Claim, receipt: machine.ReceiptState, lease: Lease, now: int) -> Effects:
     """What time has made of a claim and the receipt under it by `now`."""
     expired = claims.settle(claim, lease, now)
     return merge({claim_id: expired, claim.receipt_id: _close(receipt, claim_id, now)}) if expired else {}
 
 
-def _close(receipt: ReceiptState, claim_id: str, now: int) -> list[Event]:
+def _close(receipt: machine.ReceiptState, claim_id: str, now: int) -> list[Event]:
     open_under_it = receipt.status is receipts.Status.CLAIMED and receipt.claim_id == claim_id
     return [receipts.ReceiptClosed("claim_ended", now)] if open_under_it else []

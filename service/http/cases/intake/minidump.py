@@ -25,19 +25,8 @@ from service.http.edge.body.gate import Odd, check_body, check_values
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.forms import media_of
 from service.http.edge.declare.headers import head_of
-from service.ingest.foreign import envelope
+from service.ingest.foreign import crash, envelope
 from service.ingest.foreign.common import FRAMES
-from service.ingest.foreign.crash import (
-    DUMP,
-    EVENT,
-    MAX_FIELD,
-    MAX_FIELDS,
-    MAX_PACKED,
-    PACKED_EVENT,
-    CrashForm,
-    event_text,
-    to_payload,
-)
 from service.ingest.foreign.envelope import MAX_DUMP, MINIDUMP, FormPart, FormReader
 from service.ingest.foreign.sentry_event import event_id_of
 from service.ingest.items import AS_SENT, Adjustments
@@ -54,8 +43,12 @@ class ArrivingCrash:
     """An arriving form, or a dump without one."""
 
     def __init__(self, content_type: str) -> None:
-        self._fields_left = MAX_FIELDS
-        self._rooms: dict[str | None, int] = {DUMP: MAX_DUMP, PACKED_EVENT: MAX_PACKED, EVENT: MAX_EVENT_BYTES}
+        self._fields_left = crash.MAX_FIELDS
+        self._rooms: dict[str | None, int] = {
+            crash.DUMP: MAX_DUMP,
+            crash.PACKED_EVENT: crash.MAX_PACKED,
+            crash.EVENT: MAX_EVENT_BYTES,
+        }
         self._bare: bytearray | None = None
         self._reader: FormReader | None = None
         if content_type.partition(";")[0].strip().lower() in BARE:
@@ -94,7 +87,7 @@ class ArrivingCrash:
     def parts(self) -> list[FormPart]:
         """The parts of the form so far."""
         if self._reader is None:
-            return [FormPart(DUMP, True, len(self._bare or b""), self._bare)]
+            return [FormPart(crash.DUMP, True, len(self._bare or b""), self._bare)]
         return self._reader.parts
 
     def _room(self, name: str | None, is_file: bool) -> int | None:
@@ -104,7 +97,7 @@ class ArrivingCrash:
         if not name or is_file or not self._fields_left:
             return None
         self._fields_left -= 1
-        return MAX_FIELD
+        return crash.MAX_FIELD
 
 
 @sdk_route(
@@ -143,15 +136,15 @@ def _content_type(call: Call[bytes, None]) -> str:
     return call.header("content-type") or ""
 
 
-def _form_of(arriving: ArrivingCrash) -> CrashForm:
+def _form_of(arriving: ArrivingCrash) -> crash.CrashForm:
     """The crash in the parts of a form. Of several of a name the first counts. Raises InvalidPayload without a dump."""
     fields: dict[str, str] = {}
     dump = packed = None
     left_out = 0
     for part in arriving.parts:
-        if part.name == DUMP:
+        if part.name == crash.DUMP:
             dump = part.content if dump is None else dump
-        elif part.name == PACKED_EVENT:
+        elif part.name == crash.PACKED_EVENT:
             packed = part.whole if packed is None else packed
             left_out += part.whole is None
         elif part.name and not part.is_file:
@@ -161,24 +154,24 @@ def _form_of(arriving: ArrivingCrash) -> CrashForm:
             else:
                 fields[name] = _plain(content.decode(errors="replace"))
     if not dump:
-        raise unacceptable(f"the form must have a file as {DUMP}")
-    return CrashForm(fields, packed, dump, left_out)
+        raise unacceptable(f"the form must have a file as {crash.DUMP}")
+    return crash.CrashForm(fields, packed, dump, left_out)
 
 
 def _plain(text: str) -> str:
     return text.replace("\0", "\ufffd")
 
 
-def _read(form: CrashForm, *, variables: bool) -> ReadEvent:
+def _read(form: crash.CrashForm, *, variables: bool) -> ReadEvent:
     """Read a crash. Pure but for a fresh id."""
     event, adjustments = _event_in(form)
-    payload = to_payload(event or {}, form, unread=event is None)
+    payload = crash.to_payload(event or {}, form, unread=event is None)
     return read_payload(payload, event_id_of(payload.get("event_id")), None, adjustments, variables=variables)
 
 
-def _event_in(form: CrashForm) -> tuple[dict[str, Any] | None, Adjustments]:
+def _event_in(form: crash.CrashForm) -> tuple[dict[str, Any] | None, Adjustments]:
     """The event of the annotations, adjusted where it is odd. None for an unreadable one."""
-    text = event_text(form)
+    text = crash.event_text(form)
     if text is None:
         return (None if form.packed is not None else {}), AS_SENT
     adjustments = AS_SENT
@@ -197,7 +190,7 @@ def _event_in(form: CrashForm) -> tuple[dict[str, Any] | None, Adjustments]:
 def _count(call: Call[bytes, None], arriving: ArrivingCrash) -> None:
     """Count the dump, and the other files as attachments that are not kept."""
     intake = call.services.intake
-    others = sum(part.is_file and part.name not in {DUMP, PACKED_EVENT} for part in arriving.parts)
+    others = sum(part.is_file and part.name not in {crash.DUMP, crash.PACKED_EVENT} for part in arriving.parts)
     intake.sdks.items[SENTRY, MINIDUMP] += 1
     intake.sdks.items[SENTRY, _ATTACHMENT] += others
     intake.kinds.note(Kind(call.project_id, SENTRY, _ATTACHMENT, NOT_KEPT), others)

@@ -14,15 +14,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from schemas.cases.foreign import (
-    MAX_EVENT_BYTES,
-    MAX_EVENTS,
-    MAX_POSTHOG_BYTES,
-    MAX_QUESTION_BYTES,
-    PosthogAccepted,
-    PosthogCaptured,
-    PosthogFlags,
-)
+from schemas.cases import foreign as wire
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import POSTHOG
 from service.eventstore.declare.commands import Answer
@@ -50,41 +42,43 @@ _TOO_LARGE = "too_large_event"
 _MALFORMED = ("analytics", HTTPStatus.BAD_REQUEST)  # of an event that nothing else is known of
 
 
-_route = partial(sdk_route, sdks.POSTHOG, max_body=MAX_POSTHOG_BYTES, unpacked=MAX_POSTHOG_BYTES, piecewise=True)
-_ask_route = partial(sdk_route, sdks.POSTHOG, max_body=MAX_QUESTION_BYTES, unpacked=MAX_QUESTION_BYTES)
+_route = partial(
+    sdk_route, sdks.POSTHOG, max_body=wire.MAX_POSTHOG_BYTES, unpacked=wire.MAX_POSTHOG_BYTES, piecewise=True
+)
+_ask_route = partial(sdk_route, sdks.POSTHOG, max_body=wire.MAX_QUESTION_BYTES, unpacked=wire.MAX_QUESTION_BYTES)
 
 
-@_route("/batch/", "capture_posthog_batch", "Record a batch of a PostHog SDK", PosthogAccepted)
+@_route("/batch/", "capture_posthog_batch", "Record a batch of a PostHog SDK", wire.PosthogAccepted)
 async def capture_posthog_batch(call: Call[bytes, None]) -> Answer:
     """Store the events of a body (G-142)."""
-    return Answer(200, PosthogAccepted(1, await _record(call) or msgspec.UNSET))
+    return Answer(200, wire.PosthogAccepted(1, await _record(call) or msgspec.UNSET))
 
 
-@_route("/capture/", "capture_posthog_event", "Record an event of a PostHog SDK", PosthogAccepted)
+@_route("/capture/", "capture_posthog_event", "Record an event of a PostHog SDK", wire.PosthogAccepted)
 async def capture_posthog_event(call: Call[bytes, None]) -> Answer:
     """Store the events of a body, most often one."""
-    return Answer(200, PosthogAccepted(1, await _record(call) or msgspec.UNSET))
+    return Answer(200, wire.PosthogAccepted(1, await _record(call) or msgspec.UNSET))
 
 
-@_route("/e/", "capture_posthog_events", "Record events of a PostHog SDK in a browser", PosthogAccepted)
+@_route("/e/", "capture_posthog_events", "Record events of a PostHog SDK in a browser", wire.PosthogAccepted)
 async def capture_posthog_events(call: Call[bytes, None]) -> Answer:
     """Store the events of a body, as browsers send it."""
-    return Answer(200, PosthogAccepted(1, await _record(call) or msgspec.UNSET))
+    return Answer(200, wire.PosthogAccepted(1, await _record(call) or msgspec.UNSET))
 
 
-@_route("/i/v0/e/", "ingest_posthog_events", "Record events of a newer PostHog SDK", PosthogCaptured)
+@_route("/i/v0/e/", "ingest_posthog_events", "Record events of a newer PostHog SDK", wire.PosthogCaptured)
 async def ingest_posthog_events(call: Call[bytes, None]) -> Answer:
     """Store the events of a body, and say so in the words of this route."""
-    return Answer(200, PosthogCaptured("Ok", await _record(call) or msgspec.UNSET))
+    return Answer(200, wire.PosthogCaptured("Ok", await _record(call) or msgspec.UNSET))
 
 
-@_ask_route("/flags/", "read_posthog_flags", "Tell a PostHog SDK that there are no flags", PosthogFlags)
+@_ask_route("/flags/", "read_posthog_flags", "Tell a PostHog SDK that there are no flags", wire.PosthogFlags)
 async def read_posthog_flags(call: Call[bytes, None]) -> Answer:
     """Say that there are no flags and no recordings. The fence closes this to a DSN as well (G-131)."""
     return await _tell_no_flags(call)
 
 
-@_ask_route("/decide/", "decide_posthog", "Tell an old PostHog SDK that there are no flags", PosthogFlags)
+@_ask_route("/decide/", "decide_posthog", "Tell an old PostHog SDK that there are no flags", wire.PosthogFlags)
 async def decide_posthog(call: Call[bytes, None]) -> Answer:
     """Say the same as for flags, which older SDKs ask for here."""
     return await _tell_no_flags(call)
@@ -94,7 +88,7 @@ async def _tell_no_flags(call: Call[bytes, None]) -> Answer:
     """Answer any question for flags. Raises InvalidPayload for what is none, and as `admit`."""
     await call.work_on_body(partial(_check, call.body))
     await call.services.authenticator.admit(call.principal, call.project_id, call.operation)
-    return Answer(200, PosthogFlags())
+    return Answer(200, wire.PosthogFlags())
 
 
 async def _record(call: Call[bytes, None]) -> int:
@@ -127,9 +121,9 @@ async def _record(call: Call[bytes, None]) -> int:
     await parts.store()
     _count(call, _UNREADABLE, REFUSED, parts.refused)
     if body.more:
-        raise TooManyItems(MAX_EVENTS)
+        raise TooManyItems(wire.MAX_EVENTS)
     if large and large == body.count:
-        raise PayloadTooLarge("Each event is larger than this operation accepts.", max_bytes=MAX_EVENT_BYTES)
+        raise PayloadTooLarge("Each event is larger than this operation accepts.", max_bytes=wire.MAX_EVENT_BYTES)
     return refused + parts.refused
 
 

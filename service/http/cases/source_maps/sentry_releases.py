@@ -10,15 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import partial
 
-from schemas.cases.foreign import (
-    SentryDeploy,
-    SentryNewDeploy,
-    SentryNewRelease,
-    SentryNoRelease,
-    SentryProject,
-    SentryRelease,
-    SentryReleaseChange,
-)
+from schemas.cases import foreign as wire
 from service import deploys
 from service.auth.authority import PrincipalKind
 from service.auth.refusals import InvalidPayload
@@ -44,8 +36,8 @@ MOST_VERSION = 200
 @Who(_CALLERS, scope=_SCOPE)
 @Body(strict=False)
 @Fencing(mutation=False)
-@Docs({201: SentryRelease}, errors=_ERRORS, extension=True)
-async def create_sentry_release(call: Call[SentryNewRelease, None]) -> Answer:
+@Docs({201: wire.SentryRelease}, errors=_ERRORS, extension=True)
+async def create_sentry_release(call: Call[wire.SentryNewRelease, None]) -> Answer:
     """Answer `releases new`. Nothing is stored."""
     await admit_to(call, call.body.projects)
     return Answer(201, _release(call.body.version, call.body.projects, call.body.dateReleased))
@@ -55,8 +47,8 @@ async def create_sentry_release(call: Call[SentryNewRelease, None]) -> Answer:
 @Who(_CALLERS, scope=_SCOPE)
 @Body(max_body=MOST_COMMITS, strict=False)
 @Fencing(mutation=False)
-@Docs(SentryRelease, errors=_ERRORS, extension=True)
-async def change_sentry_release(call: Call[SentryReleaseChange, None]) -> Answer:
+@Docs(wire.SentryRelease, errors=_ERRORS, extension=True)
+async def change_sentry_release(call: Call[wire.SentryReleaseChange, None]) -> Answer:
     """Answer `releases finalize` and `releases set-commits`. Nothing is stored."""
     await admit_to(call, call.body.projects)
     return Answer(200, _release(_version(call.path["version"]), call.body.projects, call.body.dateReleased))
@@ -64,7 +56,7 @@ async def change_sentry_release(call: Call[SentryReleaseChange, None]) -> Answer
 
 @groups.CASES.get(_ORGANIZATION + "/repos/", "Tell sentry-cli that no repository is linked")
 @Who(_CALLERS, scope=_SCOPE)
-@Docs(list[SentryProject], extension=True, sealed=True)
+@Docs(list[wire.SentryProject], extension=True, sealed=True)
 async def list_sentry_repos(_call: Call[None, None]) -> Answer:
     """Answer the first question of `releases set-commits --auto`, which then goes on with the local repository."""
     return Answer(200, [])
@@ -72,17 +64,17 @@ async def list_sentry_repos(_call: Call[None, None]) -> Answer:
 
 @groups.CASES.get(_RELEASE + "/previous-with-commits/", "Tell sentry-cli that no earlier release has commits")
 @Who(_CALLERS, scope=_SCOPE)
-@Docs(SentryNoRelease, extension=True, sealed=True)
+@Docs(wire.SentryNoRelease, extension=True, sealed=True)
 async def get_previous_sentry_release(_call: Call[None, None]) -> Answer:
     """Answer the second question of `releases set-commits --auto`."""
-    return Answer(200, SentryNoRelease())
+    return Answer(200, wire.SentryNoRelease())
 
 
 @groups.CASES.post(_RELEASE + "/deploys/", "Record a deploy from sentry-cli")
 @Who(_CALLERS, scope=_SCOPE)
 @Body(strict=False)
-@Docs({201: SentryDeploy}, errors=_ERRORS, extension=True)
-async def record_sentry_deploy(call: Call[SentryNewDeploy, None]) -> Answer:
+@Docs({201: wire.SentryDeploy}, errors=_ERRORS, extension=True)
+async def record_sentry_deploy(call: Call[wire.SentryNewDeploy, None]) -> Answer:
     """Record the deploy in each of its projects, as the deploy operation does."""
     body, version = call.body, _version(call.path["version"])
     own = call.principal.project_id
@@ -92,7 +84,7 @@ async def record_sentry_deploy(call: Call[SentryNewDeploy, None]) -> Answer:
     report = _report(call, version)
     for project_id in projects:
         await retry_moved(partial(_record, call, project_id, report))
-    told = SentryDeploy(
+    told = wire.SentryDeploy(
         environment=report.environment,
         name=report.message,
         url=body.url,
@@ -102,7 +94,7 @@ async def record_sentry_deploy(call: Call[SentryNewDeploy, None]) -> Answer:
     return Answer(201, told)
 
 
-def _report(call: Call[SentryNewDeploy, None], version: str) -> deploys.Report:
+def _report(call: Call[wire.SentryNewDeploy, None], version: str) -> deploys.Report:
     [version, environment, name], scrubbed = hide_own(version, call.body.environment, call.body.name)
     return deploys.Report(
         version=version,
@@ -116,7 +108,7 @@ def _report(call: Call[SentryNewDeploy, None], version: str) -> deploys.Report:
     )
 
 
-async def _record(call: Call[SentryNewDeploy, None], project_id: str, report: deploys.Report) -> Outcome:
+async def _record(call: Call[wire.SentryNewDeploy, None], project_id: str, report: deploys.Report) -> Outcome:
     payer = await deploys.payer(call.services.store, project_id)
     intent = await deploys.record(call.services.store, project_id, report, payer)
     return await carry_out_in(call, project_id, intent)
@@ -131,12 +123,12 @@ def _version(text: str) -> str:
     return text
 
 
-def _release(version: str, project_ids: list[str], released: str | None) -> SentryRelease:
-    return SentryRelease(
+def _release(version: str, project_ids: list[str], released: str | None) -> wire.SentryRelease:
+    return wire.SentryRelease(
         version=version,
         dateCreated=datetime.now(UTC).isoformat(timespec="seconds"),
         dateReleased=released,
-        projects=[SentryProject(slug=project_id, name=project_id) for project_id in project_ids],
+        projects=[wire.SentryProject(slug=project_id, name=project_id) for project_id in project_ids],
     )
 
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from schemas.cases.source_map import (
-    MAX_MAP_BYTES,
-    MAX_PROJECT_BYTES,
-    SourceMapList,
-    SourceMapQuery,
-    SourceMapRemoved,
-    SourceMapStored,
-    UploadSourceMapQuery,
-)
+from schemas.cases import source_map as wire
 from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import blobs, keeping
 from service.cases.sourcemaps.keeping import File, Kept, Name, ProjectFull
@@ -31,10 +23,10 @@ _BEGINNINGS = (b"{", b")]}'")
 
 @groups.CASES.put("/v1/projects/{project_id}/source-maps", "Store a source map or its minified source")
 @Who(KEY)
-@Body(max_body=MAX_MAP_BYTES, streams=True, media_type="application/octet-stream")
+@Body(max_body=wire.MAX_MAP_BYTES, streams=True, media_type="application/octet-stream")
 @Fencing(idempotency="optional")
-@Docs(SourceMapStored, extension=True)
-async def upload_source_map(call: Call[bytes, UploadSourceMapQuery]) -> Outcome:
+@Docs(wire.SourceMapStored, extension=True)
+async def upload_source_map(call: Call[bytes, wire.UploadSourceMapQuery]) -> Outcome:
     """Store a file in the place of the one that its debug id, or its release and URL, found before."""
     name, arriving = _name_of(call.query), call.arriving
     assert arriving is not None, "the operation streams"
@@ -42,7 +34,7 @@ async def upload_source_map(call: Call[bytes, UploadSourceMapQuery]) -> Outcome:
         raise UnsupportedMediaType("The body must not have a content coding.")
     total = await keeping.total_of(call.services.store, call.project_id)
     announced = call.header("content-length") or "0"
-    if total.size + (int(announced) if announced.isdigit() else 0) > MAX_PROJECT_BYTES + MAX_MAP_BYTES:
+    if total.size + (int(announced) if announced.isdigit() else 0) > wire.MAX_PROJECT_BYTES + wire.MAX_MAP_BYTES:
         raise ProjectFull(total.size)  # Whatever it takes the place of; what comes nearer is judged under the lock.
     facts, tenant = call.services.store.facts, call.principal.tenant
     place = blobs.Destination(facts, call.project_id, tenant, call.services.unmangler.packer)
@@ -62,8 +54,8 @@ def _stored(kept: list[Kept]) -> Answer:
 
 @groups.CASES.get("/v1/projects/{project_id}/source-maps", "List source maps")
 @Who(KEY)
-@Docs(SourceMapList, extension=True)
-async def list_source_maps(call: Call[None, SourceMapQuery]) -> Answer:
+@Docs(wire.SourceMapList, extension=True)
+async def list_source_maps(call: Call[None, wire.SourceMapQuery]) -> Answer:
     """List what is kept, newest first, without contents: open also while the quota is used up (R-BILL-15)."""
     query, store = call.query, call.services.store
     found = await keeping.newest(store, call.project_id, query.release, start_of(query), query.limit + 1)
@@ -75,7 +67,7 @@ async def list_source_maps(call: Call[None, SourceMapQuery]) -> Answer:
 @groups.CASES.delete("/v1/projects/{project_id}/source-maps/{source_map_id}", "Remove a source map")
 @Who(KEY)
 @Fencing(idempotency="optional")
-@Docs(SourceMapRemoved, errors=("not_found",), extension=True)
+@Docs(wire.SourceMapRemoved, errors=("not_found",), extension=True)
 async def remove_source_map(call: Call[None, None]) -> Outcome:
     """Take a file away, which gives its room back."""
     intent = keeping.remove(call.project_id, call.path["source_map_id"])
@@ -84,7 +76,7 @@ async def remove_source_map(call: Call[None, None]) -> Outcome:
     return outcome
 
 
-def _name_of(query: UploadSourceMapQuery) -> Name:
+def _name_of(query: wire.UploadSourceMapQuery) -> Name:
     """What the file will be found by. Raises InvalidPayload for one that nobody could find."""
     if query.debug_id is None and (query.release is None or query.source_url is None):
         without = [name for name in ("release", "source_url") if getattr(query, name) is None]
