@@ -24,7 +24,9 @@ from projections.billing import SUBSCRIPTIONS
 from service.auth.refusals import Refusal
 from service.egress.lookups import OF_OPERATOR, Lookups, NameTooSlow
 from service.eventstore.store import EventStore
-from service.fairness.turns import ReadNotDone
+from service.fairness.bounds import FairBounds
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import NOBODY, ReadNotDone
 from service.settings import Settings
 from service.settingvalues import FREE_PLAN, Plan
 from statemachines.billing import BEFORE_ALL, Moment, Notification, Standing
@@ -267,7 +269,7 @@ class Payments:
         self._key = settings.payment_api_key
         self._base = settings.payment_api_base
         self._secret = settings.payment_webhook_secret
-        self._waiting = 0
+        self._waiting = FairSemaphore(FairBounds(MOST_WAITING), refuse=lambda _, __: PaymentProviderUnavailable())
 
     @property
     def configured(self) -> bool:
@@ -373,9 +375,7 @@ class Payments:
         if self._key is None:
             raise PaymentProviderUnavailable("No payment provider is configured.", next_action=_NOT_CONFIGURED)
         await self._check_name()
-        if self._waiting >= MOST_WAITING:
-            raise PaymentProviderUnavailable
-        self._waiting += 1
+        self._waiting.take(NOBODY)
         future = asyncio.get_running_loop().run_in_executor(self._threads, self._guarded, work)
         # A thread that is given up keeps its place until it has ended.
         future.add_done_callback(self._freed)
@@ -398,7 +398,7 @@ class Payments:
             raise PaymentProviderUnavailable("The name of the payment provider was not found in time.") from None
 
     def _freed(self, future: asyncio.Future[Any]) -> None:
-        self._waiting -= 1
+        self._waiting.leave(NOBODY)
         if not future.cancelled():
             future.exception()  # heard, also when nobody waits any more
 

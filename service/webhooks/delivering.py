@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
@@ -29,6 +29,7 @@ from service.eventstore.connect.connection import FULL_DISK, OUTAGE, RESENT
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import EventStore
+from service.fairness.bounds import FairBounds
 from service.fairness.turns import CommandNotDone
 from service.settings import Settings
 from service.sql import Query, load_query
@@ -78,6 +79,11 @@ class DueWebhook(NamedTuple):
         """Its key."""
         return self.project_id, self.webhook_id
 
+    @property
+    def key(self) -> str:
+        """Its key in one word, to count it by."""
+        return "/".join(self.name)
+
 
 class AttemptPlace:
     """The place of one attempt. `since` and `patience` are set while its call is under way.
@@ -98,10 +104,10 @@ class AttemptPlaces:
 
     def __init__(self) -> None:
         self._held: dict[AttemptPlace, None] = {}  # in the order of their beginnings
-        self._of_account: Counter[str] = Counter()
-        self._of_webhook: Counter[tuple[str, str]] = Counter()
-        self._unproven: Counter[str] = Counter()
-        self._patient: Counter[str] = Counter()
+        self._of_webhook = FairBounds()
+        self._of_account = FairBounds(PLACES, per_tenant=OF_ACCOUNT, for_first=FIRST_ONLY)
+        self._unproven = FairBounds(PLACES - PROVEN_ONLY, per_tenant=UNPROVEN_OF_ACCOUNT, for_first=FIRST_UNPROVEN)
+        self._patient = FairBounds(PATIENT, per_tenant=PATIENT_OF_ACCOUNT)
         self._wanted_by: dict[AttemptPlace, tuple[str, str]] = {}  # for which webhook it was cut short
 
     @property
@@ -115,11 +121,11 @@ class AttemptPlaces:
         Of an account the least recently tried webhook comes first.
         """
         lines: dict[str, deque[DueWebhook]] = {}
-        for webhook in sorted(due, key=lambda one: (self._of_webhook[one.name], -one.idle)):
+        for webhook in sorted(due, key=lambda one: (self._of_webhook.of(one.key), -one.idle)):
             lines.setdefault(webhook.account, deque()).append(webhook)
         chosen: list[AttemptPlace] = []
         while lines:
-            for account in sorted(lines, key=self._of_account.__getitem__):
+            for account in sorted(lines, key=self._of_account.of):
                 line = lines[account]
                 while line and not self._has_room(line[0]):
                     line.popleft()
@@ -147,7 +153,7 @@ class AttemptPlaces:
         ]
         found: list[AttemptPlace] = []
         for webhook in sorted(due, key=lambda one: -one.idle) if ready else ():
-            if webhook.cut or self._of_webhook[webhook.name] or webhook.name in self._wanted_by.values():
+            if webhook.cut or self._of_webhook.of(webhook.key) or webhook.name in self._wanted_by.values():
                 continue
             if not self._has_room(webhook) and (place := self._in_the_way(ready, webhook, now)) is not None:
                 ready.remove(place)
@@ -157,10 +163,10 @@ class AttemptPlaces:
 
     def _in_the_way(self, ready: Sequence[AttemptPlace], webhook: DueWebhook, now: float) -> AttemptPlace | None:
         """The attempt that began first of those whose end makes room for a webhook."""
-        mine = self._of_account[webhook.account]
+        mine = self._of_account.of(webhook.account)
         for place in ready:
             other = place.webhook.account
-            if now - place.since > webhook.idle or (other != webhook.account and self._of_account[other] <= mine):
+            if now - place.since > webhook.idle or (other != webhook.account and self._of_account.of(other) <= mine):
                 continue
             self._count(place.webhook, -1)
             makes_room = self._has_room(webhook)
@@ -183,31 +189,20 @@ class AttemptPlaces:
 
     def _count(self, webhook: DueWebhook, number: int) -> None:
         """Count one attempt more, or one fewer."""
-        self._of_webhook[webhook.name] += number
-        if not self._of_webhook[webhook.name]:
-            del self._of_webhook[webhook.name]
-        for counts, counted in (
-            (self._of_account, True),
-            (self._unproven, not webhook.proven),
-            (self._patient, webhook.cut),
-        ):
-            counts[webhook.account] += number if counted else 0
-            if not counts[webhook.account]:
-                del counts[webhook.account]
+        self._of_webhook.add(webhook.key, number)
+        self._of_account.add(webhook.account, number)
+        if not webhook.proven:
+            self._unproven.add(webhook.account, number)
+        if webhook.cut:
+            self._patient.add(webhook.account, number)
 
     def _has_room(self, webhook: DueWebhook) -> bool:
-        mine = self._of_account[webhook.account]
-        if mine >= OF_ACCOUNT or self._of_webhook[webhook.name] >= (OF_WEBHOOK if webhook.proven else 1):
+        account = webhook.account
+        if self._of_webhook.of(webhook.key) >= (OF_WEBHOOK if webhook.proven else 1) or self._of_account.full(account):
             return False
-        if self._of_account.total() >= PLACES - (FIRST_ONLY if mine else 0):
-            return False
-        patient, unproven = self._patient, self._unproven
-        if webhook.cut and (patient[webhook.account] >= PATIENT_OF_ACCOUNT or patient.total() >= PATIENT):
-            return False
-        if webhook.proven:
-            return True
-        most = PLACES - PROVEN_ONLY - (FIRST_UNPROVEN if unproven[webhook.account] else 0)
-        return unproven[webhook.account] < UNPROVEN_OF_ACCOUNT and unproven.total() < most
+        return not (
+            (webhook.cut and self._patient.full(account)) or (not webhook.proven and self._unproven.full(account))
+        )
 
 
 # The sending half of the outbox, a loop of the worker (R-WEB-07, G-091, G-159). A look finds webhooks with something

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -18,6 +17,9 @@ import structlog
 from service.egress.exchange import NotReceived, Reason, Received, Request
 from service.egress.guard import CALLERS, OPERATOR, Guard, Reach
 from service.egress.lookups import OF_OPERATOR
+from service.fairness.bounds import FairBounds
+from service.fairness.semaphore import FairSemaphore
+from service.fairness.turns import NOBODY
 from service.settings import Settings
 from statemachines.kernel.machine import Cause, ReadFailed
 
@@ -224,11 +226,9 @@ class Pace:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._running = 0
         self._failures = 0
         self._rests_until = 0.0
-        self._first: deque[asyncio.Future[None]] = deque()
-        self._others: deque[asyncio.Future[None]] = deque()
+        self._turns = FairSemaphore(FairBounds(AT_ONCE), ranked=True)
 
     async def send(self, ask: Callable[[], Awaitable[Answer]], *, first: bool) -> Answer:
         """Carry out a request in its turn: before the others if `first`. Returns Throttled in place of a 429 or 5xx.
@@ -237,14 +237,11 @@ class Pace:
         """
         if (rest := self._rest()) is not None:
             return rest
-        if len(self._first) + len(self._others) >= MOST_WAITING:
+        if self._turns.waiting >= MOST_WAITING:
             return Throttled("unreachable", retry_after=math.ceil(FIRST_REST))
-        await self._enter(first=first)
-        try:
+        async with self._turns.place(NOBODY, first=first):
             rest = self._rest()
             return self._learn(await ask()) if rest is None else rest
-        finally:
-            self._leave()
 
     def _rest(self) -> Throttled | None:
         left = self._rests_until - self._clock()
@@ -266,32 +263,6 @@ class Pace:
         self._failures = min(self._failures + 1, int(LONGEST_REST))
         self._rests_until = max(self._rests_until, self._clock() + seconds)
         return Throttled(answer.cause, retry_after=math.ceil(seconds))
-
-    async def _enter(self, *, first: bool) -> None:
-        if self._running < AT_ONCE:
-            self._running += 1
-            return
-        line = self._first if first else self._others
-        turn = asyncio.get_running_loop().create_future()
-        line.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.cancelled():
-                line.remove(turn)
-            else:  # The turn came in the same moment.
-                self._leave()
-            raise
-
-    def _leave(self) -> None:
-        self._running -= 1
-        for line in (self._first, self._others):
-            while line:
-                turn = line.popleft()
-                if not turn.done():
-                    self._running += 1
-                    turn.set_result(None)
-                    return
 
 
 class Paces:
