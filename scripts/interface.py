@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from service.http.discovery.entry import schema_document
+from service.http.app import schema_documents
 
 Json = dict[str, Any]
 Side = Literal["request", "response"]
@@ -27,7 +27,7 @@ AS_IT_IS = ("pattern", "format", "uniqueItems", "propertyNames", "multipleOf")
 
 def promised() -> Json:
     """The schema document as it is now, without what is only told."""
-    document = schema_document("https://service.example")
+    document = schema_documents().at("https://service.example")
     operations = {
         f"{method.upper()} {path}": _operation(operation)
         for path, methods in document["paths"].items()

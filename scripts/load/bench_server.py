@@ -16,8 +16,8 @@ from litestar.types import ASGIApp
 
 from schemas.cases.log import LogEvent
 from service.eventstore.declare.commands import Answer
+from service.http.app import create_app
 from service.http.cases.intake.log import record_log
-from service.http.edge.app import create_app
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Endpoint
 from service.http.edge.routes import all_endpoints

@@ -15,10 +15,9 @@ from service.cli.shared.common import say
 @click.option("--base-url", default="http://127.0.0.1:8000", show_default=True, help="Server address in the document.")
 def openapi(out: Path | None, base_url: str) -> None:
     """Print the OpenAPI 3.1 document of the API. Needs no database."""
-    from service.http.document.openapi import build_document
-    from service.http.edge.routes import all_endpoints, bind
+    from service.http.app import schema_documents
 
-    text = json.dumps(build_document(bind(all_endpoints()), base_url), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(schema_documents().at(base_url), indent=2, ensure_ascii=False) + "\n"
     if out is None:
         say(text.removesuffix("\n"))
     else:

@@ -31,7 +31,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from service.console.door import ENDPOINTS
 from service.eventstore.connect.connection import COMMITTED, RESENT
-from service.http.edge.app import create_app
+from service.http.app import create_app
 from service.http.edge.routes import all_endpoints
 from service.http.measure.metrics import forget
 from service.jobs.declared import declared

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from service.http.edge.app import create_app
+from service.http.app import create_app
 from tests.service.http.edge.fakes import FakeStore, fake_services
 from tests.service.http.edge.toy_api import Toy, running
 

@@ -13,8 +13,7 @@ import pytest
 
 from schemas.kernel.errors import CATALOGUE
 from scripts.pages.reference import command_line
-from service.http.document.openapi import build_document
-from service.http.edge.routes import all_endpoints, bind
+from service.http.app import schema_documents
 from service.settings import settings_table
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +36,7 @@ WORST = re.compile(
 
 @cache
 def schema() -> dict[str, Any]:
-    return build_document(bind(all_endpoints()), "http://127.0.0.1")
+    return schema_documents().at("http://127.0.0.1")
 
 
 def said() -> Iterator[tuple[str, str]]:

@@ -10,11 +10,11 @@ import jsonschema_rs
 import pytest
 
 from schemas.kernel.errors import CATALOGUE
-from service.http.discovery.entry import schema_document
+from service.http.app import schema_documents
 from service.http.document.described import Examples
 from service.http.document.schema_filters import needed, operations
 
-DOCUMENT = schema_document("https://service.example")
+DOCUMENT = schema_documents().at("https://service.example")
 BUILT = {operation["operationId"]: operation for _, _, operation in operations(DOCUMENT)}
 
 

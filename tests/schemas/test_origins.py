@@ -11,7 +11,7 @@ from schemas.contracts.playbook import FunnelReviewOutput, SelfHealingOutput
 from schemas.kernel.origins import Origins, Told, declared_origins, faults_of, originated, origins, told
 from schemas.mcp import McpAnswer
 from schemas.runs.proof import RunProof
-from service.http.discovery.entry import schema_document
+from service.http.app import schema_documents
 from service.http.edge.declare.operations import RUNNER
 from service.http.edge.routes import all_endpoints
 from service.runs import shown as show_run
@@ -137,7 +137,7 @@ def test_what_a_product_sent_is_told_apart_and_the_closed_outputs_stay_closed() 
 
 
 def test_the_schema_document_shows_the_same_maps() -> None:
-    schemas: dict[str, Any] = schema_document("https://service.example")["components"]["schemas"]
+    schemas: dict[str, Any] = schema_documents().at("https://service.example")["components"]["schemas"]
     for name, kind in HANDED.items():
         shown = schemas[name]["properties"]["origins"]
         assert shown["x-origins"] == declared_origins(kind), name

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.http.discovery.entry import schema_document
+from service.http.app import schema_documents
 from service.http.document.described import area_of
 from service.http.document.schema_filters import operations
 from service.http.document.words import ORDER, PAGES, SHARED, TAGS, UNITS, Words, read_page
 from service.http.edge.routes import all_endpoints, bind
 
 ROOM = Path(__file__).parents[2] / "schemas"
-DOCUMENT = schema_document("https://service.example")
+DOCUMENT = schema_documents().at("https://service.example")
 WORDS = Words()
 BOUND = {bound.name: bound for bound in bind(all_endpoints())}
 MIN_WORDS = 8

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from service import release
 from service.cli import main
-from service.http.discovery.entry import schema_document
+from service.http.app import schema_documents
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +25,7 @@ def test_a_checkout_tells_its_commit() -> None:
     commit = git("rev-parse", "HEAD", at=ROOT)
     version = metadata.version("service")
     assert CliRunner().invoke(main, ["--version"]).stdout == f"{version} (commit {commit})\n"
-    info = schema_document("https://service.example")["info"]
+    info = schema_documents().at("https://service.example")["info"]
     assert (info["x-service-version"], info["x-service-commit"]) == (version, commit)
 
 

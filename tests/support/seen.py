@@ -15,9 +15,8 @@ import httpx2
 import jsonschema_rs
 import msgspec
 
-from service.http.document.openapi import build_document
+from service.http.app import ALIASES, schema_documents
 from service.http.document.schema_filters import needed
-from service.http.edge.app import ALIASES
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.routes import all_endpoints, bind
 from tests.support import refusals
@@ -95,7 +94,7 @@ def _is_judged(answer: httpx2.Response) -> bool:
 
 @cache
 def _document() -> Json:
-    served = msgspec.json.encode(build_document(bind(all_endpoints()), "http://localhost"))
+    served = msgspec.json.encode(schema_documents().at("http://localhost"))
     return msgspec.json.decode(served, type=Json)
 
 

@@ -5,18 +5,18 @@ All are public and without side effects. Pointers are given only to what is buil
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import msgspec
+from litestar import Litestar
 
 from schemas.discovery import Root, SchemaDocument, SchemaQuery
 from schemas.kernel.errors import CATALOGUE, ErrorCatalogue, ErrorCatalogueEntry
 from service.discovery.manifest import MARKDOWN, Text, as_text, root
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.discovery import facts
 from service.http.discovery.guides import CACHED, PUBLIC, VARY, serve, text_of, wants_markdown
-from service.http.document.openapi import build_document
+from service.http.document.openapi import SchemaDocuments
 from service.http.document.schema_filters import check_filters, index_of, select
 from service.http.edge.answer.reply import JSON
 from service.http.edge.declare import groups
@@ -25,10 +25,9 @@ from service.http.edge.declare.endpoint import Docs, Who
 from service.weighted import Weighted
 
 
-@lru_cache(maxsize=4)
-def schema_document(base_url: str) -> dict[str, Any]:
-    """The whole schema document of this version."""
-    return build_document(facts.bound(), base_url)
+def documents_of(call: Call[Any, Any]) -> SchemaDocuments:
+    """The schema documents of the application that a call came to."""
+    return Litestar.from_scope(call.scope).plugins.get(SchemaDocuments)
 
 
 async def _rendered(call: Call[None, SchemaQuery]) -> Text:
@@ -39,7 +38,7 @@ async def _rendered(call: Call[None, SchemaQuery]) -> Text:
     made = call.services.settings.base_url, call.query
     found = _selections.get(made)
     if found is None:
-        found = await call.work_once(("schema", *made), partial(_render, *made))
+        found = await call.work_once(("schema", *made), partial(_render, documents_of(call), *made))
         _selections.put(made, found)
     return found
 
@@ -49,8 +48,8 @@ _selections: Weighted[tuple[str, SchemaQuery], Text] = Weighted(
 )
 
 
-def _render(base_url: str, query: SchemaQuery) -> Text:
-    document = schema_document(base_url)
+def _render(documents: SchemaDocuments, base_url: str, query: SchemaQuery) -> Text:
+    document = documents.at(base_url)
     check_filters(document, query.tag, query.path, query.method)
     selected = select(
         document,

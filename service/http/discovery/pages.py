@@ -17,6 +17,7 @@ from service.discovery.pages import API, ENDING, GUIDES, ROOT, SEARCH, STYLE, Do
 from service.discovery.reads import Installation, installation
 from service.eventstore.declare.commands import Outcome
 from service.http.discovery import shelf
+from service.http.discovery.entry import documents_of
 from service.http.discovery.guides import PUBLIC, kept, serve
 from service.http.edge.answer.page import HTML, LINKED
 from service.http.edge.answer.reply import prefers
@@ -116,7 +117,7 @@ async def search_docs(call: Call[None, PagesQuery]) -> Outcome:
 @Docs({200: str, 304: None}, errors=("not_found",), extension=True, content_type=HTML, also_answers=(MARKDOWN,))
 async def get_docs_api(call: Call[None, None]) -> Outcome:
     """Serve the operations of a tag, or one operation, made of the schema document."""
-    return await _page(call, API, call.path["tag"], shelf.api_page)
+    return await _page(call, API, call.path["tag"], partial(shelf.api_page, documents_of(call)))
 
 
 @groups.DISCOVERY.get(f"{ROOT}/{{section}}/{{page}}", "Open a page of the documentation")

@@ -8,8 +8,8 @@ from service.discovery.manifest import Text, render
 from service.discovery.pages import DocPage, Library, Listed, Tag, page_of_operation, page_of_tag
 from service.discovery.reads import Installation
 from service.http.discovery import facts
-from service.http.discovery.entry import schema_document
 from service.http.document.described import area_of
+from service.http.document.openapi import SchemaDocuments
 from service.http.document.schema_filters import select
 from service.http.document.words import Words
 
@@ -41,7 +41,7 @@ def page(at: Installation, section: str, name: str) -> DocPage | None:
     return library(at).page(section, name)
 
 
-def api_page(at: Installation, name: str) -> DocPage | None:
+def api_page(documents: SchemaDocuments, at: Installation, name: str) -> DocPage | None:
     """The reference of a tag or an operation by its name. The first operation builds the schema document."""
     found = library(at)
     tag = found.tag(name)
@@ -51,7 +51,7 @@ def api_page(at: Installation, name: str) -> DocPage | None:
     if operation is None:
         return None
     one = facts.operations()[name]
-    document = select(schema_document(at.base_url), path=one.path, method=one.method)
+    document = select(documents.at(at.base_url), path=one.path, method=one.method)
     return page_of_operation(*operation, document, facts.form)
 
 

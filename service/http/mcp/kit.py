@@ -13,8 +13,8 @@ import msgspec
 
 from service.auth.authority import PrincipalKind
 from service.auth.refusals import InvalidPayload
-from service.http.discovery import facts
-from service.http.discovery.entry import schema_document
+from service.http.discovery.entry import documents_of
+from service.http.document.openapi import SchemaDocuments
 from service.http.edge.declare.call import Call
 from service.http.mcp.reach import READERS, Reached, describe, first_sentence, reached
 from service.http.mcp.tools import COMMANDS, listed, members_of
@@ -97,14 +97,14 @@ async def kit_for(call: Call[Any, Any]) -> Kit:
     base_url = call.services.settings.base_url
     kit = _kits.get(base_url)
     if kit is None:
-        kit = _kits[base_url] = await call.work_once(("mcp", base_url), partial(make, base_url))
+        kit = _kits[base_url] = await call.work_once(("mcp", base_url), partial(make, documents_of(call), base_url))
     return kit
 
 
-def make(base_url: str) -> Kit:
+def make(documents: SchemaDocuments, base_url: str) -> Kit:
     """Make a kit."""
-    document = schema_document(base_url)
-    found = reached(facts.bound(), document, COMMANDS)
+    document = documents.at(base_url)
+    found = reached(documents.operations, document, COMMANDS)
     reads = {name: one for name, one in found.items() if name not in COMMANDS}
     commands = {name: found[name] for name in COMMANDS}
     indexes = {kind: ReadIndex(one for one in reads.values() if one.is_open_to(kind)) for kind in READERS}

@@ -15,7 +15,7 @@ import pytest
 from service.cli.shared import copies
 from service.cli.shared.copies import CopyTally, back_up, bring_back, extent_of
 from service.history.audit import check_history, check_projection
-from service.http.edge.app import create_app
+from service.http.app import create_app
 from service.process.assembly import make_services
 from service.registry import read_models
 from service.settings import Settings, load_settings

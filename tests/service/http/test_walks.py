@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from service.http.edge.app import create_app
+from service.http.app import create_app
 from service.process.assembly import make_services
 from service.settings import load_settings
 from tests.support import seen
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[3]
 ROOMS = tuple(f"{ROOT / room}/" for room in ("service", "statemachines", "projections", "schemas"))
 PAGE = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
 SHARED = re.compile(
-    r"service/(http/(edge|measure)|eventstore|fairness|auth)/|service/[a-z_]+\.py"
+    r"service/(http/(edge|measure)|eventstore|fairness|auth)/|service/(http/)?[a-z_]+\.py"
     r"|service/(billing/usage|ingest/outcomes)\.py|(schemas|statemachines|projections)/kernel"
 )
 """What every request goes through: edge, metrics, credentials, the write path, what it counts, and the kernel."""

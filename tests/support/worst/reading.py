@@ -19,7 +19,7 @@ import msgspec
 
 from service.console import site
 from service.console.door import ENDPOINTS
-from service.http.edge.app import create_app
+from service.http.app import create_app
 from service.http.edge.routes import all_endpoints
 from service.process.assembly import make_services
 from service.settings import load_settings

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from service.http.edge.app import create_app
+from service.http.app import create_app
 from service.process.assembly import make_services
 from service.settings import load_settings
 from tests.service.http.edge.toy_api import running as app_running

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from schemas.contracts.contract import ContractInput, ErrorToDraftPrVersion, WeeklyFunnelReviewVersion
 from schemas.contracts.playbook import RenderRequest
-from service.http.discovery.entry import schema_document
+from service.http.app import schema_documents
 from service.http.document.schema_filters import operations, select
 from service.http.edge.routes import all_endpoints, bind
 from statemachines.contracts.documents import DUPLICATE, check_contract, contract_input
@@ -44,7 +44,7 @@ from tests.support.playbook_samples import (
     render_request,
 )
 
-DOCUMENT = schema_document("https://service.example")
+DOCUMENT = schema_documents().at("https://service.example")
 OPERATIONS = {operation["operationId"]: (path, method) for path, method, operation in operations(DOCUMENT)}
 RENDER, SAVE = "render_automation_playbook", "put_automation_contract"
 CONFIRMED = dict.fromkeys(("provider_auto_merge_access_confirmed", "branch_protection_required_checks_confirmed"), True)

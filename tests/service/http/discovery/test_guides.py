@@ -20,8 +20,8 @@ from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.published import documented_operations
 from service.analytics.blueprints.asking import CATALOGUE as BLUEPRINTS
 from service.discovery.manifest import ADAPTERS, APART, LANGUAGES, TITLES
+from service.http.app import Edge, create_app
 from service.http.discovery import facts
-from service.http.edge.app import Edge, create_app
 from service.onboarding.lifecycle import GUIDANCE
 from service.settings import CLIENT_VARIABLES, VARIABLES
 from service.settingvalues import plans

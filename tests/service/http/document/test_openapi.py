@@ -18,11 +18,10 @@ from schemas.discovery import FLOWS
 from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.published import documented_operations
 from service.auth.authority import PrincipalKind
+from service.http.app import ALIASES, create_app, schema_documents
 from service.http.cases.intake import posthog
-from service.http.discovery.entry import schema_document
 from service.http.document.schema_filters import operations, select
 from service.http.edge.answer.reply import JSON
-from service.http.edge.app import ALIASES, create_app
 from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.declare.headers import matches_tag
 from service.http.edge.routes import all_endpoints, bind
@@ -34,7 +33,7 @@ KEY = {PrincipalKind.KEY}
 ROOT = Path(__file__).parents[4]
 BASE = "https://service.example"
 SHA = "8198502"
-DOCUMENT = schema_document(BASE)
+DOCUMENT = schema_documents().at(BASE)
 OPERATIONS = {(method.upper(), path): operation for path, method, operation in operations(DOCUMENT)}
 
 

@@ -12,7 +12,8 @@ from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler
 from litestar.routes import ASGIRoute, HTTPRoute
 
 import service
-from service.http.edge.app import create_app
+from service.http.app import create_app, schema_documents
+from service.http.document.openapi import SchemaDocuments
 from service.http.edge.routes import all_endpoints
 from tests.service.http.edge.fakes import FakeStore, fake_services
 
@@ -57,6 +58,14 @@ def test_doors_of_the_intake_alone_are_asgi_handlers(handlers: dict[str, Handler
         and "{" not in endpoint.operation.path
     }
     assert "record_log" in doors
+
+
+def test_the_schema_document_is_made_of_the_routes() -> None:
+    """An application of three operations documents these three."""
+    few = all_endpoints()[:3]
+    documents = create_app(lambda: fake_services(FakeStore()), few).app.plugins.get(SchemaDocuments)
+    assert [one.operation for one in documents.operations] == [endpoint.operation for endpoint in few]
+    assert len(schema_documents().operations) == len(all_endpoints())
 
 
 def imported(tree: ast.Module) -> Iterator[str]:

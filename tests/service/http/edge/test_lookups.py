@@ -18,7 +18,7 @@ from psycopg.types.json import Jsonb
 from service.auth.authority import PrincipalKind
 from service.auth.secrets import SecretKind, make
 from service.billing.usage import Notices
-from service.http.edge.app import create_app
+from service.http.app import create_app
 from service.http.edge.declare.operations import Operation
 from service.http.edge.routes import all_endpoints
 from service.process.assembly import make_services

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from projections.kernel import Row, Table
 from service.auth.authority import PrincipalKind as Kind
 from service.eventstore.declare.commands import Answer, Intent, Outcome
-from service.http.edge.app import Edge, create_app
+from service.http.app import Edge, create_app
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Body, Docs, Endpoint, Fencing, Group, Who
 from service.http.edge.declare.operations import Method, Subject

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from service.auth.authority import PrincipalKind
+from service.http.app import schema_documents
 from service.http.mcp import kit
 from service.http.mcp.kit import MOST_WORDS, WEIGHTS, wanted
 from tests.service.test_wordindex import looked_through
@@ -15,7 +16,7 @@ QUESTIONS = ("", "usage of my account", "people that a case affects", "leases RU
 @pytest.mark.parametrize("kind", [PrincipalKind.KEY, PrincipalKind.RUNNER])
 def test_each_kind_of_caller_finds_what_is_open_to_it(kind: PrincipalKind) -> None:
     """The best reads for some words, each as it is described."""
-    made = kit.make("https://service.example")
+    made = kit.make(schema_documents(), "https://service.example")
     index = made.indexes[kind]
     among = [one for one in made.reads.values() if one.is_open_to(kind)]
     shown = [

@@ -15,6 +15,7 @@ import pytest_asyncio
 
 from service.discovery import manifest
 from service.http.discovery import entry, facts, guides, shelf
+from service.http.document import openapi
 from service.http.mcp import kit
 from service.http.mcp.kit import Kit
 from service.http.mcp.tools import MOST_FOUND
@@ -46,13 +47,13 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     for module in (manifest, facts):
         count(module, "render", lambda name, _: name)
-    count(kit, "make", lambda _: "kit")
-    count(entry, "build_document", lambda *_: "document")
-    count(entry, "_render", lambda _, query: f"schema {query}")
+    count(kit, "make", lambda *_: "kit")
+    count(openapi, "build_document", lambda *_: "document")
+    count(entry, "_render", lambda _, __, query: f"schema {query}")
     monkeypatch.setattr(kit, "_kits", dict[str, Kit]())
     monkeypatch.setattr(guides, "_rendered", Weighted(lambda _: 1, max_bytes=1000))
     monkeypatch.setattr(entry, "_selections", Weighted(lambda _: 1, max_bytes=1000))
-    for cached in (entry.schema_document, facts.bound, facts.operations, facts.text, facts.privacy, shelf.library):
+    for cached in (facts.bound, facts.operations, facts.text, facts.privacy, shelf.library):
         cached.cache_clear()
     manifest._environment.cache_clear()
     return counted

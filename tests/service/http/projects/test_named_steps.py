@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from service.accounts import membership as admin
 from service.contracts.contract import resume_installation, stop_installation
-from service.http.edge.app import create_app
+from service.http.app import create_app
 from service.process.assembly import make_services
 from service.settings import load_settings
 from statemachines.accounts.membership import Role

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from http import HTTPStatus
 from inspect import isawaitable
 from typing import Any, NamedTuple, cast
@@ -18,6 +18,7 @@ from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 from service.auth.refusals import InvalidPayload, NotFound
+from service.http.document.openapi import SchemaDocuments
 from service.http.edge.admission.in_flight import InFlight
 from service.http.edge.admission.rate_limit import RateLimiter
 from service.http.edge.answer.errors import MethodNotAllowed, encode_failure, failure_of, log_failure
@@ -176,11 +177,22 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
         lifespan=[lifespan],
         openapi_config=None,
         logging_config=None,
+        plugins=[SchemaDocuments()],
         exception_handlers={Exception: edge.translate},
     )
     edge.app.state.metrics = metrics
     edge.app.state.pipeline = pipeline
     return edge
+
+
+@cache
+def schema_documents() -> SchemaDocuments:
+    """The schema documents of the whole API, without a process that serves it."""
+    return create_app(_nothing_to_serve).app.plugins.get(SchemaDocuments)
+
+
+def _nothing_to_serve() -> Services:
+    raise NotImplementedError
 
 
 def _load_of(pipeline: Pipeline) -> Load:
