@@ -120,6 +120,17 @@ PLANNED: Mapping[str, Mapping[str, Any]] = {
         **dict.fromkeys(("environment", "release", "text", "order"), "w"),
         "ids": ["c"],
     },
+    **{
+        f"cases/listing/list_by_{name}": {
+            **LISTED,
+            **dict.fromkeys(("environment", "release", "text", "order"), "w"),
+            "rank": 9,
+            "rank_id": "x",
+            "exact": 256,
+            "walked": 500,
+        }
+        for name in ("errors", "people", "last_error")
+    },
     "cases/listing/list_walked": {**LISTED, "environment": "e", "release": "1", "text": "word", "walked": 300},
     "cases/logs": LOGS,
     "cases/logs_of_user": {**LOGS, "user": "u"},

@@ -5,13 +5,14 @@ or resolved: it would look through the whole list for a page. So a list that is 
 the newest first, where it finds what is frequent. Where that does not fill the page, the index of elements finds what
 is rare; unless nothing older is left, for then it would find what is frequent in vain.
 
-A list in another order than the newest first looks at the counters of all cases of the project. They change with every
-error, so no index has them in order. Words of few cases are taken apart there, too: the index finds a rare word, and
-the first cases in order have a frequent one.
+A list in another order than the newest first reads the first of an index by ranks: a counter changes with every error,
+and a rank seldom. Where these do not fill the page, it looks at the counters of all cases of the project. Words of few
+cases are taken apart there, too: the index finds a rare word, and the first cases in order have a frequent one.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, NamedTuple
 
 from projections.cases import Source
@@ -23,14 +24,23 @@ _LIST = load_query("cases/listing", "list")
 _LIST_WALKED = load_query("cases/listing", "list_walked")
 _LIST_FOUND = load_query("cases/listing", "list_found")
 _LIST_ORDERED = load_query("cases/listing", "list_ordered")
+_LIST_BY_ERRORS = load_query("cases/listing", "list_by_errors")
+_LIST_BY_PEOPLE = load_query("cases/listing", "list_by_people")
+_LIST_BY_LAST_ERROR = load_query("cases/listing", "list_by_last_error")
 _OF_WORDS = load_query("cases/listing", "of_words")
 _LIST_ONE = load_query("cases/listing", "list_one")
 _COUNT_AMONG = load_query("cases/listing", "count_among")
 _WALKED, _WALKED_FOR_WORDS = 300, 200  # of the newest; to take the words of a case apart costs as much as ten others
 _RARE = 2_000  # cases that have a word; beyond this it is frequent among whatever is put in order
 
+_WALKS = (500, 5_000)
+"""Of the first cases in order. A few fill most pages, and more find what is rare, or put many of one rank in order."""
+_EXACT = 256
+"""A counter below is its own rank. Above it a doubling has 128 ranks: see 0797_orders_of_cases.sql."""
+
 Counted = Literal["last_seen", "errors", "people"]
 """Orders by counters, the highest first."""
+_BY_INDEX = {"last_seen": _LIST_BY_LAST_ERROR, "errors": _LIST_BY_ERRORS, "people": _LIST_BY_PEOPLE}
 
 
 class CaseFilter(NamedTuple):
@@ -117,7 +127,21 @@ async def list_ordered(
         found = await store.fetch_planned(_OF_WORDS, project_id=project_id, text=text, most=_RARE + 1)
         if len(found) <= _RARE:
             text, ids = None, [case_id for (case_id,) in found]
-    return await _page(store, _LIST_ORDERED, **among, **counted, **named, text=text, ids=ids, order=order)
+    wanted_too = {**among, **counted, **named, "text": text, "order": order}
+    for walked in _WALKS if ids is None else ():
+        page = await _page(store, _BY_INDEX[order], **wanted_too, **_begin_of_walk(order, start), walked=walked)
+        if len(page) == limit:
+            return page
+    return await _page(store, _LIST_ORDERED, **wanted_too, ids=ids)
+
+
+def _begin_of_walk(order: Counted, start: PageEnd) -> dict[str, Any]:
+    """Where an index is read from: at a place, or a little before it where a rank stands for several values."""
+    if order == "last_seen":
+        return {"rank": start.at // 60 + 1, "rank_id": "", "exact": 0}
+    if start.at < _EXACT:
+        return {"rank": start.at, "rank_id": start.id, "exact": _EXACT}
+    return {"rank": _EXACT + int(128 * math.log2(start.at / _EXACT)) + 2, "rank_id": "", "exact": _EXACT}
 
 
 async def listed_case(store: EventStore, project_id: str, case_id: str) -> ListedCase | None:

@@ -138,9 +138,97 @@ from (
 \include merged
 order by c.opened_at desc, c.id desc
 
+-- part merged_value --
+-- What case `c` has counted with what was merged into it (merged.sql): the value that an order goes by.
+case %(order)s::text when 'errors' then c.event_count + g.events
+    when 'last_seen' then greatest(c.last_seen_at, g.last_at)
+    else
+    \include people
+    end
+
+-- list_by_errors --
+-- A page of cases by their errors, as far as it is found among the first of an index (of_walked).
+with walked as materialized (
+    select s.id, s.errors_rank as rank, s.event_count as value from case_stats s
+    where s.project_id = %(project_id)s and (s.errors_rank, s.id) < (%(rank)s, %(rank_id)s)
+    order by s.errors_rank desc, s.id desc limit %(walked)s
+)
+\include of_walked
+
+-- list_by_people --
+-- A page of cases by their people, as far as it is found among the first of an index (of_walked).
+with walked as materialized (
+    select s.id, s.people_rank as rank, s.users_affected as value from case_stats s
+    where s.project_id = %(project_id)s and (s.people_rank, s.id) < (%(rank)s, %(rank_id)s)
+    order by s.people_rank desc, s.id desc limit %(walked)s
+)
+\include of_walked
+
+-- list_by_last_error --
+-- A page of cases by their last error, as far as it is found among the first of an index (of_walked).
+with walked as materialized (
+    select s.id, s.last_seen_minute as rank, s.last_seen_at as value from case_stats s
+    where s.project_id = %(project_id)s and (s.last_seen_minute, s.id) < (%(rank)s, %(rank_id)s)
+    order by s.last_seen_minute desc, s.id desc limit %(walked)s
+)
+\include of_walked
+
+-- part of_walked --
+-- A page of the walked cases and of all that others were merged into. Ranks below `exact` are in the order of the list.
+-- Of any other rank all cases have to be there before they can be put in order, so the last rank is left out. A case
+-- with merged ones is shown where no unread case can come before it.
+, edge as materialized (select count(*) < %(walked)s as all_read, min(rank) as rank from walked),
+kept as materialized (
+    select w.id, w.value from walked w, edge e where e.all_read or w.rank > e.rank or w.rank < %(exact)s
+),
+joined as materialized (
+    select distinct m.merged_into as id from cases m where m.project_id = %(project_id)s and m.merged_into is not null
+)
+\include shown
+from (
+    \include page
+    , o.value
+    from (
+        select v.id, v.value
+        from (
+            select k.id, k.value from kept k where k.id not in (select id from joined)
+            union all
+            select j.id, (
+                select
+                \include merged_value
+                from (
+                    select s.project_id, s.id, s.event_count, s.last_seen_at, s.users_affected
+                    from case_stats s where s.project_id = %(project_id)s and s.id = j.id
+                ) c
+                \include merged
+            ) as value
+            from joined j
+        ) v
+        where (v.value, v.id) < (%(at)s, %(id)s)
+        and ((select all_read from edge)
+            or (v.value, v.id) >= (select k.value, k.id from kept k order by k.value, k.id limit 1))
+        order by v.value desc, v.id desc offset 0
+    ) o
+    cross join lateral (select * from cases c where c.project_id = %(project_id)s and c.id = o.id offset 0) c
+    cross join lateral (select * from case_stats s where s.project_id = %(project_id)s and s.id = o.id offset 0) s
+    where
+    \include of_status
+    and (%(environment)s::text is null or %(environment)s = any(s.environments))
+    and (%(release)s::text is null or %(release)s = any(s.releases))
+    and (%(text)s::text is null
+        or
+        \include has_words
+        )
+    and
+    \include counted
+    order by o.value desc, o.id desc limit %(limit)s
+) c
+\include merged
+order by c.value desc, c.id desc
+
 -- list_ordered --
 -- A page of cases in the order of what they have counted, with what was merged into them: the time of the last error,
--- errors, or people. No index has this order, which each error would have to write to. So the counters of all cases of
+-- errors, or people. It is read where the first of an index do not fill the page. So the counters of all cases of
 -- the project are put in order, and the rest is read of a page alone. What depends on merged cases asks by a subquery
 -- that is run once: a planner cannot tell how many there are, and a join of them might compare each case with each.
 \include shown
@@ -154,11 +242,8 @@ from (
                     when o.id in (select m.merged_into from cases m
                         where m.project_id = %(project_id)s and m.merged_into is not null)
                     then (
-                        select case %(order)s::text when 'errors' then c.event_count + g.events
-                            when 'last_seen' then greatest(c.last_seen_at, g.last_at)
-                            else
-                            \include people
-                            end
+                        select
+                        \include merged_value
                         from (select o.*) c
                         \include merged
                     )

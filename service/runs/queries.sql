@@ -269,11 +269,11 @@ from (values (%(project_id)s::text)) p(id)
 -- part picked --
 -- The open cases of project `p` that a look is about: the 500 most frequent ones. Which they are is told by counts
 -- alone; what is read beside these is read of the picked ones only, and what was read to pick a case is not looked up
--- again. Of up to 1,000 open cases all are compared. Of more the most frequent are walked through: `frequency` orders
--- them roughly, so all that are as frequent as the last one are compared, too. (`offset 0` and the question for one
--- status keep the planner, which knows little of a young database, from turning the order round.) Where errors by the
--- public DSN are not accepted, counts are those of the others, and a case without any of these is not looked at. What
--- the connected provider counted is one of the others (G-182).
+-- again. Of up to 1,000 open cases all are compared. Of more the most frequent are walked through: `frequent_rank`
+-- orders them nearly, so all that are as frequent as the last one are compared, too. (`offset 0` and the question for
+-- one status keep the planner, which knows little of a young database, from turning the order round.) Where errors by
+-- the public DSN are not accepted, counts are those of the others, and a case without any of these is not looked at.
+-- What the connected provider counted is one of the others (G-182).
 select o.project_id, o.id, o.case_revision, o.first_seen_at, o.event_count, o.last_seen_at, o.unmarked, o.environments,
     o.provider_count
 from (select count(*) > 1000 as many, not accepts_public(project => p.id) as strict
@@ -304,7 +304,7 @@ cross join lateral (
             where n.many and s.project_id = p.id
                 and (not n.strict or s.public_count < s.event_count or s.provider_count > 0)
                 and (select c.status = 'open' from cases c where c.project_id = s.project_id and c.id = s.id)
-            order by s.frequency desc fetch first 500 rows with ties) s)
+            order by s.frequent_rank desc fetch first 500 rows with ties) s)
     ) f
 ) o
 order by o.event_count desc, o.last_seen_at desc nulls last, o.id

@@ -102,7 +102,7 @@ BOTH_INDEXES = {
 """Filters of which the entries of both indexes are read, and no row that is not shown: 12,000 take two milliseconds,
 300,000 some 35."""
 WHOLE = {("order", "last_seen"), ("order", "errors"), ("order", "people")}
-"""What puts all rows in order by what each error changes, which no index may have. Their callers take turns."""
+"""What reads the counters of all cases when another filter leaves few of them. Their callers take turns."""
 UNBOUNDED = {"list_projects"}
 """Reads all memberships of a person to order them by their projects: their number is what one person has made."""
 
@@ -228,10 +228,10 @@ class Watched(EventStore):
 
 
 def _looked_at(node: dict[str, Any]) -> Iterator[int]:
-    """Rows that each scan of a plan looked at, those included that it left out."""
+    """Rows that each scan of a table looked at, those included that it left out."""
     for inner in node.get("Plans", ()):
         yield from _looked_at(inner)
-    if "Scan" in node["Node Type"] and node["Node Type"] != "Subquery Scan":
+    if "Scan" in node["Node Type"] and node["Node Type"] not in {"Subquery Scan", "CTE Scan"}:
         rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
         rows += node.get("Rows Removed by Index Recheck", 0)
         yield round(rows * node["Actual Loops"])
@@ -304,6 +304,17 @@ async def fill_all(url: str, rows: int) -> None:
             columns = connection.execute(_COLUMNS, (table,)).fetchall()
             if table not in _SPECIAL and {"project_id", "id"} <= {name for name, *_ in columns}:
                 fill(table, rows_of(table, columns, filters))
+
+
+@asynccontextmanager
+async def reading(url: str) -> AsyncIterator[EventStore]:
+    """A store that reads alone."""
+    store = EventStore(url, registry())
+    await store.reads.start()
+    try:
+        yield store
+    finally:
+        await store.reads.stop()
 
 
 @asynccontextmanager

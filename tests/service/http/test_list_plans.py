@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import get_args
 
 import psycopg
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from service.cases import listing
 from service.cases.listing import CaseFilter, Counted
 from service.eventstore.read.reader import END, PageEnd
+from service.eventstore.store import EventStore
 from tests.support import list_plans
 from tests.support.cluster import TestCluster
-from tests.support.list_plans import LIMIT, NEWEST, PROJECT
+from tests.support.list_plans import CASE, LIMIT, MOST_ROWS, NEWEST, PROJECT
 
 ROWS = 12_000  # `make torture` has 300,000
 
@@ -83,3 +85,63 @@ async def test_an_order_finds_rare_and_frequent_words_alike(many_url: str, order
                     place = first[-1].place_by(order)
                     second = await listing.list_ordered(store, PROJECT, wanted, order, place, LIMIT)
                     assert [case.id for case in second] == expected[LIMIT:], (word, environment)
+
+
+@pytest.mark.parametrize("status", [None, "open"])
+@pytest.mark.parametrize("order", get_args(Counted))
+async def test_an_order_alone_reads_its_index(many_url: str, order: Counted, status: str | None):
+    """The first page, and one far behind it."""
+    wanted = CaseFilter(status, None, None, None, None, "customer_provider" if status else None)
+    async with list_plans.watched(many_url) as store:
+        for place in (END, PageEnd({"last_seen": NEWEST - 40_000_000 + 6_000}.get(order, 1), CASE)):
+            page = await listing.list_ordered(store, PROJECT, wanted, order, place, LIMIT)
+            assert len(page) == LIMIT
+        assert max(rows for rows, _ in store.seen) <= MOST_ROWS
+        assert len(store.seen) == 2, store.seen
+
+
+_CASES = (
+    "insert into cases (project_id, id, revision, case_revision, status, fingerprint, grouping_version, opened_at, "
+    "merged_into) select %(p)s, 'case_' || n, 1, 1, case when n %% 40 = 1 then 'merged' else 'open' end, 'f', 1, 1, "
+    "case when n %% 40 = 1 then 'case_' || n * 7 %% 900 / 40 * 40 end from generate_series(0, 899) n"
+)
+_STATS = (
+    "insert into case_stats (project_id, id, title, message, level, environment, environments, releases, unmarked, "
+    "event_count, users_affected, first_seen_at, last_seen_at) select %(p)s, 'case_' || n, 't', 'm', 'error', 'e', "
+    "'{}', '{}', n %% 9 > 0, (1.01 ^ (n * 37 %% 1000))::bigint, n * 31 %% 700, 1, 100000 + n * 53 %% 5000 "
+    "from generate_series(0, 899) n"
+)
+"""Cases with few and many errors, of which some have equally many, and every 40th with merged ones."""
+
+
+@pytest.fixture(scope="module")
+def merged_url(cluster: TestCluster) -> Iterator[str]:
+    with cluster.database() as url, psycopg.connect(url, autocommit=True) as sql:
+        for statement in (_CASES, _STATS):
+            sql.execute(statement.encode(), {"p": PROJECT})
+        yield url
+
+
+async def paged(store: EventStore, wanted: CaseFilter, order: Counted, limit: int) -> list[str]:
+    """The cases of all pages of an order."""
+    place, found = END, []
+    while page := await listing.list_ordered(store, PROJECT, wanted, order, place, limit):
+        found += [case.id for case in page]
+        place = page[-1].place_by(order)
+    return found
+
+
+@pytest.mark.parametrize("walks", [(1,), (10, 30), (200, 2_000)])
+@pytest.mark.parametrize("status", [None, "open", "ignored"])
+@pytest.mark.parametrize("order", get_args(Counted))
+async def test_what_an_index_has_in_order_is_what_all_counters_have(
+    merged_url: str, monkeypatch: pytest.MonkeyPatch, order: Counted, status: str | None, walks: tuple[int, ...]
+):
+    """Page after page, also of cases that others were merged into, whatever part of the index fills a page."""
+    wanted = CaseFilter(status, None, None, None, None, None)
+    async with list_plans.reading(merged_url) as store:
+        monkeypatch.setattr(listing, "_WALKS", ())
+        expected = await paged(store, wanted, order, 300)
+        monkeypatch.setattr(listing, "_WALKS", walks)
+        assert await paged(store, wanted, order, 10) == expected
+        assert len(expected) == len(set(expected)) == {None: 900, "open": 877, "ignored": 23}[status]
