@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-release image clients foreign yardstick check bench torture examples pictures generated lock clean
+.PHONY: help setup run demo test test-release image clients foreign yardstick check bench bench-compare torture examples pictures generated lock clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -113,6 +113,9 @@ $(BUGSINK)/.installed: requirements/bugsink.txt
 
 bench: setup $(BUGSINK)/.installed  ## measure throughput, latency and rebuild as ratios, in one run
 	$(BIN)/python -m scripts.bench
+
+bench-compare: setup  ## measure rows of another revision and of this one in turns (REV=v3.0.0; default: the last tag)
+	$(BIN)/python -m scripts.bench.compare $(REV)
 
 torture: setup  ## the long storms: kills, lost answers, races at full size
 	$(BIN)/python -m scripts.torture
