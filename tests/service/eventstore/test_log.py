@@ -23,6 +23,7 @@ from service.eventstore.read import statements
 from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.store import EventStore
 from service.history.audit import check_history
+from tests.support import long_after
 from tests.support.cluster import TestCluster
 from tests.support.daemon import REACTIONS, Daemon
 from tests.support.rounds import Bench, Spy, count, entry_of, history, holding, wait_until
@@ -139,8 +140,9 @@ def tailer(url: str, start: int, *, restart: bool = False) -> Iterator[list[tupl
         thread.join()
 
 
+@pytest.mark.parametrize("kills", long_after(1, [3, 6]))
 async def test_readers_miss_nothing_while_sequencers_die(
-    toys_url: str, store: EventStore, peer_store: EventStore, sql: Sql, cluster: TestCluster
+    toys_url: str, store: EventStore, peer_store: EventStore, sql: Sql, cluster: TestCluster, kills: int
 ):
     """Two sequencers at once, killed again and again; writers in two processes, some of whose work is rolled back.
 
@@ -167,7 +169,7 @@ async def test_readers_miss_nothing_while_sequencers_die(
         writing.execute("create table something (id int)")
         writers = [asyncio.create_task(write(worker)) for worker in range(12)]
         grown = 0
-        for kill in range(6):
+        for kill in range(kills):
             for daemon in daemons:
                 daemon.start()
             before = await size_of(store)
@@ -185,8 +187,8 @@ async def test_readers_miss_nothing_while_sequencers_die(
         total = count(sql, "events")
         await until_size(store, total)
         await asyncio.to_thread(wait_until, lambda: len(first) == len(restarted) == total == len(middle) + 300)
-    assert sum(daemon.killed for daemon in daemons) == 12
-    assert grown == 6
+    assert sum(daemon.killed for daemon in daemons) == 2 * kills
+    assert grown == kills
     assert positions(sql) == list(range(1, total + 1))
     log = [(event.position, event.stream_id, event.revision) for event in FencedRecorder.over(sql).follow()]
     assert first == restarted == log
@@ -338,8 +340,9 @@ def test_two_reactors_do_not_react_twice(reacting: Bench, toys_url: str, sql: Sq
     assert react_once(reacting.connection, REACTIONS) == 2
 
 
+@pytest.mark.parametrize("kills", long_after(1, [2, 4]))
 async def test_jobs_are_exactly_those_of_committed_events_though_reactors_die(
-    toys_url: str, store: EventStore, sql: Sql, sequencer: Sequencer
+    toys_url: str, store: EventStore, sql: Sql, sequencer: Sequencer, kills: int
 ):
     """Two reactors and a sequencer, killed again and again under load."""
     stopped = asyncio.Event()
@@ -351,7 +354,7 @@ async def test_jobs_are_exactly_those_of_committed_events_though_reactors_die(
 
     writers = [asyncio.create_task(write(worker)) for worker in range(8)]
     daemons = [Daemon("reactor", toys_url) for _ in range(2)]
-    for _ in range(4):
+    for _ in range(kills):
         for daemon in daemons:
             daemon.start()
         before = len(jobs(sql, "bumped"))
@@ -371,5 +374,5 @@ async def test_jobs_are_exactly_those_of_committed_events_though_reactors_die(
     )
     await asyncio.to_thread(reactor.stop)
     assert Counter(job["event_id"] for job in jobs(sql, "bumped")) == expected_jobs(sql)
-    assert sum(expected_jobs(sql).values()) > 200
+    assert sum(expected_jobs(sql).values()) > 50 * kills
     assert {stream for stream, _, _ in history(sql)} == {f"toy_{n}" for n in range(8)}

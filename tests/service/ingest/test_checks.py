@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from service.billing.plans import Retention
 from service.ingest.kept import COUNTERS, USAGE_DAYS, check_counters, purge
+from tests.support.cluster import TestCluster
 from tests.support.ingest import (
     OWNER,
     PROJECT,
@@ -17,6 +19,7 @@ from tests.support.ingest import (
     analytics_item,
     check_books,
     log_item,
+    make_project,
     make_public,
     miscounted,
     one,
@@ -28,9 +31,32 @@ from tests.support.ingest import (
 DAY = 86400
 
 
+@pytest.fixture(scope="module")
+def counted_name(cluster: TestCluster) -> Iterator[str]:
+    """The name of a database with what is counted, which is cloned for each test."""
+    with cluster.database() as url:
+        with psycopg.connect(url, autocommit=True) as sql:
+            asyncio.run(_count(url, sql))
+        yield psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+
+
 @pytest.fixture
-async def counted(database_url: str, sql: Sql) -> Sql:
+def counted_url(cluster: TestCluster, counted_name: str) -> Iterator[str]:
+    """A clone of it."""
+    with cluster.database(counted_name) as url:
+        yield url
+
+
+@pytest.fixture
+def counted(counted_url: str) -> Iterator[Sql]:
+    """A session at the clone."""
+    with psycopg.connect(counted_url, autocommit=True) as sql:
+        yield sql
+
+
+async def _count(database_url: str, sql: Sql) -> None:
     """Three cases, one of them by a page, three people, records without a case, a deploy; from a day's beginning on."""
+    make_project(sql, PROJECT)
     sql.execute(
         "update service_clock set offset_seconds = 86400 + 60 - floor(extract(epoch from clock_timestamp()))::bigint "
         "% 86400"
@@ -53,7 +79,6 @@ async def counted(database_url: str, sql: Sql) -> Sql:
         "insert into usage_deploys (project_id, id, account_id, day, scrubbed) values (%s, 'dep_1', 'usr_1', %s, 0)",
         (PROJECT, moment - moment % DAY),
     )
-    return sql
 
 
 COUNTED_SINCE = """
@@ -103,15 +128,15 @@ async def test_a_counter_that_is_edited_is_found(counted: Sql, tampering: str, t
     assert [found for found, _ in miscounted(counted)[table]] == [what]
 
 
-async def test_what_retention_removes_is_no_difference(database_url: str, counted: Sql):
+async def test_what_retention_removes_is_no_difference(counted_url: str, counted: Sql):
     """Days later a part, then everything that was counted is gone: what is left is never more than was counted."""
     check_books(counted)
     counted.execute("select advance_service_clock(%s)", (3 * DAY,))
-    async with running(database_url) as intake:
+    async with running(counted_url) as intake:
         await send(intake, log_item("one", user={"id": "u1"}), analytics_item())
         await send(intake, log_item("three"), log_item("fine", level="info"))
     assert miscounted(counted) == {}
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+    async with await psycopg.AsyncConnection.connect(counted_url, autocommit=True) as connection:
         assert await purge(connection, Retention({PROJECT: 2}, {PROJECT: OWNER}, 400)) == 7
         assert miscounted(counted) == {}
         counted.execute("update case_stats set event_count = 1 where event_count = 4")

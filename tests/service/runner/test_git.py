@@ -16,6 +16,7 @@ from service.runner.git import Changed, GitFailed, GitRemote, LeftFile, Objects,
 from service.runner.repair import NoRepair, judge
 from service.runner.tree import WorkingCopy, read_change, working_copy
 from tests.service.runner.test_bounds import policy
+from tests.support import long_after
 from tests.support.runner.workplace import git
 
 RUN = "run_1"
@@ -41,7 +42,7 @@ class Shop(NamedTuple):
         return self.store.objects(self.remote, "main", base)
 
 
-@pytest.fixture(params=["sha1", "sha256"])
+@pytest.fixture(params=long_after(1, ["sha256", "sha1"]))
 def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Shop:
     """The shop, with each kind of object ids."""
     seed = tmp_path / "seed"

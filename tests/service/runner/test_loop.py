@@ -9,6 +9,7 @@ import pytest
 
 from service.runner.change import MAX_DIFF_BYTES, cut_diff
 from tests.service.runner.conftest import Open
+from tests.support import long_after
 from tests.support.runner.host import TOKEN
 from tests.support.runner.workplace import REPAIR, Workplace, git
 
@@ -98,7 +99,7 @@ def test_it_asks_an_owner_and_waits(opened: Open) -> None:
     assert "+++ b/tests/test_cart.py" in shown
 
 
-@pytest.mark.parametrize(("more", "code"), [("", 0), ("echo 'assert 2' > tests/test_more.py", 1)])
+@pytest.mark.parametrize(("more", "code"), long_after(1, [("", 0), ("echo 'assert 2' > tests/test_more.py", 1)]))
 def test_what_a_person_approved_is_what_is_delivered(opened: Open, more: str, code: int) -> None:
     """In a new checkout the repair is made anew. Another commit than the approved one goes to a person."""
     place = opened()
@@ -148,15 +149,18 @@ def test_a_long_diff_is_cut_at_a_line() -> None:
 
 @pytest.mark.parametrize(
     ("script", "reason"),
-    [
-        ("exit 3", "The repair ended with code 3."),
-        ("true", "The repair changed nothing."),
-        ("echo 1 > src/cart.py", "test command 1 of the contract fails"),
-        (f"{REPAIR}\necho 1 > README.md", "path_outside_scope (README.md)"),
-        (f"{REPAIR}\nmkdir src/.github; echo 1 > src/.github/x.yml", "path_protected (src/.github/x.yml)"),
-        (f"{REPAIR}\nln -s /etc/passwd src/link", "symbolic_link (src/link)"),
-        (f"{REPAIR}\nseq 500 > src/numbers.txt", "too_many_lines"),
-    ],
+    long_after(
+        3,
+        [
+            ("exit 3", "The repair ended with code 3."),
+            ("true", "The repair changed nothing."),
+            ("echo 1 > src/cart.py", "test command 1 of the contract fails"),
+            (f"{REPAIR}\necho 1 > README.md", "path_outside_scope (README.md)"),
+            (f"{REPAIR}\nmkdir src/.github; echo 1 > src/.github/x.yml", "path_protected (src/.github/x.yml)"),
+            (f"{REPAIR}\nln -s /etc/passwd src/link", "symbolic_link (src/link)"),
+            (f"{REPAIR}\nseq 500 > src/numbers.txt", "too_many_lines"),
+        ],
+    ),
 )
 def test_what_may_not_be_delivered_goes_to_a_person(opened: Open, script: str, reason: str) -> None:
     """Nothing leaves the machine. The run says why."""

@@ -14,6 +14,7 @@ from tests.service.http.analytics.test_connection import provider as provider  #
 from tests.service.http.analytics.test_connection import running as running  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import server as server  # noqa: PLC0414
 from tests.service.http.analytics.test_connection import world as world  # noqa: PLC0414
+from tests.support import long_after
 from tests.support.api import World, at_once, ok, refused
 from tests.support.connecting import connect, rested
 from tests.support.onboarding import Onboarding, onboard
@@ -88,7 +89,7 @@ def test_no_operation_that_asks_a_provider_is_forgotten() -> None:
     assert asking == QUESTIONS.keys() | ELSEWHERE
 
 
-@pytest.mark.parametrize("status", [429, 500, 502, 599])
+@pytest.mark.parametrize("status", long_after(1, [429, 500, 502, 599]))
 async def test_every_question_is_told_that_the_provider_rests(
     world: World, provider: FakeProvider, status: int
 ) -> None:

@@ -145,7 +145,7 @@ async def test_what_hangs_is_given_up_in_time_and_holds_up_nobody(world: World, 
         while any(not task.done() for task in hanging):
             answer = ok(await ask(modest, "errors-by-release", {}))
             assert answer["rows"] == []
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.4)
         await holder.rollback()
     done.set()
     told = sorted((task.result().status_code, task.result().json()["error"]["code"]) for task in hanging)

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from service.packing import unpack
-from tests.support import seen
+from tests.support import long_after, seen
 from tests.support.api import World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.cluster import TestCluster
@@ -284,7 +284,8 @@ async def test_secrets_are_hidden_and_counted(world: World, project):
     ]
 
 
-async def test_what_is_sent_after_the_clock_was_moved_has_the_new_time(world: World, project):
+@pytest.mark.parametrize("moves", long_after(1, [8, 20]))
+async def test_what_is_sent_after_the_clock_was_moved_has_the_new_time(world: World, project, moves: int):
     """Also while flushes are under way: each takes its time when all that is in it has been sent (G-120)."""
     _, _, dsn = project
     moved = asyncio.Event()
@@ -294,7 +295,7 @@ async def test_what_is_sent_after_the_clock_was_moved_has_the_new_time(world: Wo
             ok(await dsn.post("/v1/logs/", {**LOG, "message": f"kind {'abcd'[number % 4]}"}), 202)
 
     busy = [asyncio.create_task(keep_busy(number)) for number in range(8)]
-    for turn in range(20):
+    for turn in range(moves):
         told = ok(await world.test_operator.post("/v1/test-clock/advance", {"seconds": 1000}))
         known, new = {**LOG, "message": "kind a"}, {**LOG, "message": f"new kind {'efghijkl'[turn % 8]}"}
         for answer in await asyncio.gather(dsn.post("/v1/logs/", known), dsn.post("/v1/logs/", new)):
