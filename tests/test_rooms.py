@@ -62,7 +62,7 @@ MACHINERY = {
         "testing",
         "witness",
     },
-    "service/http": {"document", "edge", "measure"},
+    "service/http": {"body", "document", "edge", "measure", "waiting"},
 }
 BESIDE = {"browser", "clients", "foreign", "deploy", "support", "docs", "faults", "e2e", "torture", "golden", "scripts"}
 """The folders of tests that mirror no room."""

@@ -1,4 +1,4 @@
-"""The ASGI application: Litestar routes, the edge in front of it reads heads, the pipeline behind it does the rest."""
+"""The ASGI application: the edge in front reads heads, and Litestar does the rest."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ from service.http.edge.declare.bound import Bound
 from service.http.edge.declare.endpoint import Endpoint
 from service.http.edge.declare.headers import HEAD_KEY, head_of, is_plain_path, read_head
 from service.http.edge.declare.operations import RESTS
+from service.http.edge.exchange import HttpExchange
+from service.http.edge.framework import operation_handlers
 from service.http.edge.pipeline import Pipeline
 from service.http.edge.routes import all_endpoints, bind
+from service.http.edge.steps import answer_at_door
 from service.http.measure.gauges import Load, measure
 from service.http.measure.memory import give_back, suit_the_interpreter
 from service.http.measure.metrics import Metrics
@@ -268,29 +271,8 @@ def _handlers(pipeline: Pipeline, route: Route) -> list[HTTPRouteHandler | ASGIR
     """Make the route handlers of a path: one for each operation, and one for OPTIONS; or that of an intake door."""
     if route.is_door:
         return [_door(pipeline, route)]
-    return [_options_handler(pipeline, route), *(_handler(pipeline, bound) for bound in route.operations)]
-
-
-def _handler(pipeline: Pipeline, bound: Bound) -> HTTPRouteHandler:
-    """Make the route handler of an operation. A GET answers HEAD too (G-016).
-
-    It returns an ASGI application, which sends the answer as it is: a response of Litestar's would be written anew.
-    """
-    operation = bound.operation
-    methods = [HttpMethod(operation.method)]
-    if HttpMethod.GET in methods:
-        methods.append(HttpMethod.HEAD)
-
-    async def answer(request: Request[Any, Any, Any]) -> ASGIApp:
-        return await pipeline.run(bound, request.scope, request.receive)
-
-    return HTTPRouteHandler(
-        [_typed(path) for path in _paths(operation.path)],
-        http_method=methods,
-        name=operation.operation_id,
-        opt={"bound": bound},
-        status_code=HTTPStatus.OK,
-    )(answer)
+    paths = [_typed(path) for path in _paths(route.template)]
+    return [_options_handler(pipeline, route), *operation_handlers(pipeline, route.operations, paths)]
 
 
 def _door(pipeline: Pipeline, route: Route) -> ASGIRouteHandler:
@@ -302,7 +284,7 @@ def _door(pipeline: Pipeline, route: Route) -> ASGIRouteHandler:
 
     async def answer(scope: HTTPScope, receive: Receive, send: Send) -> None:
         if scope["method"] == bound.operation.method:
-            reply = await pipeline.run(bound, scope, receive)
+            reply = await answer_at_door(HttpExchange(pipeline, bound, scope, receive))
         elif scope["method"] == HttpMethod.OPTIONS:
             reply = _answer_options(pipeline, route, scope)
         else:

@@ -7,7 +7,7 @@ from itertools import islice
 from statistics import mean
 
 from scripts.bench.work import largeevents
-from service.http.edge.body.gate import check_body, check_values
+from service.http.body.gate import check_body, check_values
 
 
 def test_events_are_of_the_size_that_is_said() -> None:

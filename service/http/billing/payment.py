@@ -23,7 +23,7 @@ from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.eventstore.read.reader import read_as
 from service.fairness.turns import PAYMENTS
-from service.http.edge.body.gate import check_body, check_values
+from service.http.body.gate import check_body, check_values
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who

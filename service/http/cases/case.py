@@ -13,8 +13,8 @@ from service.cases import listing
 from service.cases.acting import AgentRunReport
 from service.cases.listing import CaseFilter, ListedCase
 from service.eventstore.declare.commands import Answer, Outcome
+from service.http.body.validation import text_of
 from service.http.edge.answer.paging import page, start_of
-from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Fencing, Who

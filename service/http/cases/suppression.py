@@ -14,7 +14,7 @@ from service.cases import suppression as show
 from service.cases import suppression as suppressing
 from service.cases.suppression import SuppressionWish
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.body.validation import text_of
+from service.http.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Fencing, Who

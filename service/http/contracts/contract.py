@@ -20,8 +20,8 @@ from service.contracts import contract as contracts
 from service.contracts.contract import Enabled, Saved
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.fairness.turns import ReadNotDone
+from service.http.body.validation import text_of
 from service.http.contracts.faults import read_document
-from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who

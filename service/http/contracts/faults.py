@@ -9,7 +9,7 @@ import msgspec
 
 from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload
-from service.http.edge.body.validation import MAX_FAULTS, refuse_all
+from service.http.body.validation import MAX_FAULTS, refuse_all
 from statemachines.contracts.documents import Document, check_contract, make_document
 from statemachines.kernel.shapes import Problem
 

@@ -14,8 +14,8 @@ from service.auth.refusals import InvalidPayload
 from service.credentials import NewCredential
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.eventstore.read.reader import PageEnd
+from service.http.body.validation import text_of
 from service.http.edge.answer.paging import page, start_of
-from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who

@@ -1,1 +1,1 @@
-"""What every request passes: the gate, the pipeline, the declarations and the schema document."""
+"""What every request passes: the application, its steps and the declarations."""

@@ -1,6 +1,6 @@
-"""A request that a handler makes to another operation in its caller's name.
+"""A request of a handler to another operation, in its caller's name.
 
-It passes the pipeline of that operation: credential, visibility, role, quota, fences, limits and checks of form are
+It passes the steps of that operation: credential, visibility, role, quota, fences, limits and checks of form are
 those of the API. Whoever makes one adds no rule and no right.
 """
 
@@ -19,7 +19,9 @@ from service.http.edge.answer.reply import JSON, Reply
 from service.http.edge.declare.bound import Bound
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.headers import HEAD_KEY, Head, is_plain_path
+from service.http.edge.exchange import InnerExchange
 from service.http.edge.pipeline import Pipeline
+from service.http.edge.steps import answer_inside
 
 
 class InnerRequest(NamedTuple):
@@ -32,7 +34,7 @@ class InnerRequest(NamedTuple):
 
 
 def pipeline_of(call: Call[Any, Any]) -> Pipeline:
-    """The pipeline that carries out a call."""
+    """The pipeline of the process of a call."""
     found = Litestar.from_scope(call.scope).state.pipeline
     assert isinstance(found, Pipeline)
     return found
@@ -60,7 +62,7 @@ async def ask(call: Call[Any, Any], bound: Bound, asked: InnerRequest) -> Reply:
         HEAD_KEY: head,
     }
     body = partial(_body, asked.body)
-    return await pipeline_of(call).run(bound, cast("HTTPScope", scope), body, inner=True)
+    return await answer_inside(InnerExchange(pipeline_of(call), bound, cast("HTTPScope", scope), body))
 
 
 async def _body(body: bytes) -> HTTPReceiveMessage:

@@ -24,26 +24,26 @@ from service.http.edge.declare.forms import BATCHES, form_of, media_of
 from service.http.edge.declare.headers import Head
 from service.http.edge.declare.operations import Operation
 
-Standing = list[Call[Any, Any]]
-"""The call of a request with a known caller. Empty before that."""
+Known = Call[Any, Any] | None
+"""The call of a request with a known caller. None before that."""
 _SCHEMA = "request_body_schema"
 
 
 def with_next_operations(
-    failure: Failure, operations: Mapping[str, Operation], path: Mapping[str, str], standing: Standing
+    failure: Failure, operations: Mapping[str, Operation], path: Mapping[str, str], call: Known
 ) -> Failure:
     """Say to a caller what it may call next, in the place of the events that a machine would take."""
     if "allowed_next" not in failure.details:
         return failure
     kind, ids = None, {}
-    for call in standing:
+    if call is not None:
         kind, ids = call.principal.kind, dict(path)
         if call.scope_id is not None:
             ids["project_id"] = call.scope_id
     return failure._replace(details=in_operations(failure.details, operations, kind, ids))
 
 
-def with_body_schema(failure: Failure, bound: Bound, standing: Standing) -> Failure:
+def with_body_schema(failure: Failure, bound: Bound, call: Known) -> Failure:
     """Add the schema of the body to its refusal (R-ERR-16).
 
     Parameters, headers and exports of OpenTelemetry have none. The schema of a batch is an array, and its items have
@@ -54,9 +54,9 @@ def with_body_schema(failure: Failure, bound: Bound, standing: Standing) -> Fail
     named = {fault["field"] for fault in failure.details.get("invalid_fields", ())}
     query = bound.operation.query
     of_query = bool(named) and query is not None and named <= set(query.__struct_encode_fields__)
-    if of_query or not standing or standing[0].reads_head:
+    if of_query or call is None or call.reads_head:
         return failure
-    schema, form = bound.body_schema, standing[0].form
+    schema, form = bound.body_schema, call.form
     if form in BATCHES:
         schema = {"type": "array", "minItems": 1, "maxItems": MAX_BATCH_ITEMS, "items": schema}
     elif form is not None:
@@ -64,20 +64,18 @@ def with_body_schema(failure: Failure, bound: Bound, standing: Standing) -> Fail
     return failure._replace(details={**failure.details, _SCHEMA: schema})
 
 
-def render_failure(
-    failure: Failure, operation: Operation, head: Head, standing: Standing, added: Mapping[str, str]
-) -> Reply:
+def render_failure(failure: Failure, operation: Operation, head: Head, call: Known, added: Mapping[str, str]) -> Reply:
     """Write an error, with the headers that were added so far and those that an SDK goes by."""
-    text, written_in = _write_failure(failure, operation, head, standing)
+    text, written_in = _write_failure(failure, operation, head, call)
     told = operation.protocol.told(failure) if operation.protocol is not None else {}
     return Reply(
         failure.status, text, {"content-type": written_in, **added, **told, **failure.headers}, head.request_id
     )
 
 
-def _write_failure(failure: Failure, operation: Operation, head: Head, standing: Standing) -> tuple[bytes, str]:
+def _write_failure(failure: Failure, operation: Operation, head: Head, call: Known) -> tuple[bytes, str]:
     """An error, and the content type it is written in: as the form of the request has it, where that is known."""
-    form = standing[0].form if standing else None
+    form = None if call is None else call.form
     if operation.forms and (form := form or form_of(operation.forms, head.headers, b"")) and form.write_failure:
         return form.write_failure(failure, media_of(head.headers))
     return encode_failure(failure, head.request_id, closed=operation.closed_errors), JSON

@@ -15,7 +15,7 @@ from service.auth.refusals import InvalidPayload, refusal
 from service.auth.secrets import digest, equal
 from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.turns import PUBLIC_QUERIES
-from service.http.edge.body.validation import text_of
+from service.http.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who

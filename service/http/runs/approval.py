@@ -13,8 +13,8 @@ from schemas.runs import approval as wire
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.eventstore.read.reader import PageEnd
+from service.http.body.validation import text_of
 from service.http.edge.answer.paging import read_page
-from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Fencing, Who

@@ -10,8 +10,8 @@ from schemas.kernel.published import body_schema
 from schemas.runs.receipt import Claim, CreateClaim, ReleaseClaim, RenewClaim
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
+from service.http.body.validation import text_of
 from service.http.cases.case import CASE_LOCATED
-from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Fencing, Who

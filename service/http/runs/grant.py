@@ -8,7 +8,7 @@ import msgspec
 
 from schemas.runs.approval import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGrant, ConsumeGrant, Grant
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
-from service.http.edge.body.validation import text_of
+from service.http.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Fencing, Who

@@ -16,8 +16,8 @@ from schemas.runs import run as wire
 from service.auth.refusals import IdempotencyKeyRequired, InvalidPayload
 from service.eventstore.declare.commands import Answer, Intent, Outcome, StoredAnswer, Unit
 from service.eventstore.read.reader import PageEnd
+from service.http.body.validation import text_of
 from service.http.edge.answer.paging import read_page
-from service.http.edge.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Fencing, Who

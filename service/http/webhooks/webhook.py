@@ -15,7 +15,7 @@ from service.auth.refusals import InvalidPayload, ServiceUnavailable
 from service.egress.exchange import take_apart
 from service.egress.guard import reach_of_webhooks
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.body.validation import text_of
+from service.http.body.validation import text_of
 from service.http.edge.declare import groups
 from service.http.edge.declare.call import Call
 from service.http.edge.declare.endpoint import Docs, Fencing, Who

@@ -14,7 +14,8 @@ import service.http
 from service.http.edge.routes import all_endpoints
 
 ROOM = Path(service.http.__file__).parent
-MODULES = [path for path in sorted(ROOM.glob("*/**/*.py")) if ROOM / "edge" not in path.parents]
+COMMON = [ROOM / name for name in ("body", "edge", "waiting")]
+MODULES = [path for path in sorted(ROOM.glob("*/**/*.py")) if not any(room in path.parents for room in COMMON)]
 HANDLERS = {endpoint.handler.__name__: endpoint.handler for endpoint in all_endpoints()}
 LONGEST = 20  # lines, without the docstring
 SQL = re.compile(r"\b(select|insert into|update|delete from)\s", re.IGNORECASE)

@@ -16,10 +16,10 @@ import pytest
 import service.cases
 import service.ingest
 from service import multipart
+from service.http.body import adjusting
+from service.http.body import gate as body_gate
 from service.http.cases.intake import otlp_form as otlp
 from service.http.cases.intake import several
-from service.http.edge.body import adjusting
-from service.http.edge.body import gate as body_gate
 from service.http.edge.declare import forms
 from service.ingest import scrubbing
 from service.ingest.foreign import common

@@ -24,7 +24,7 @@ from service.http.edge.declare.operations import Operation
 
 
 class InFlight:
-    """The counts of one process; each credential may have `most` requests in flight."""
+    """The counts of one process. Each credential may have `most` requests in flight."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -84,7 +84,7 @@ class Crowd:
 
 
 def shown_in(operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> Dsn | None:
-    """The secret that a request presents; None when there is none, or more than one."""
+    """The one secret of a request. None without any, or with more."""
     try:
         return presented(operation, headers, query)
     except Unauthenticated:

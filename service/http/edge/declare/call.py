@@ -1,4 +1,4 @@
-"""One request after the pipeline, as a handler sees it, and the one way from a handler to the event store."""
+"""One request after all checks, as a handler sees it, and the one way from a handler to the event store."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from service.history.as_of import Past, RowSource, parse_mark
 from service.http.edge.declare.forms import BodyReader, Form
 from service.http.edge.declare.headers import conditional, head_of
 from service.http.edge.declare.operations import Operation
-from service.http.edge.waiting.waits import RevisionWait
+from service.http.waiting.waits import RevisionWait
 from service.ingest.items import AS_SENT, Adjustments, Sender
 from service.services import Services
 from statemachines.kernel.machine import Moved, Rejection
@@ -57,7 +57,7 @@ class ReadUpload(Protocol):
 
 
 class Tools(NamedTuple):
-    """What the pipeline lends to requests that hold several records."""
+    """What the edge lends to requests that hold several records."""
 
     charge: Callable[[int], Mapping[str, str]]
     charge_in: Callable[[str], None]
@@ -70,7 +70,7 @@ class Tools(NamedTuple):
 
 @dataclass(slots=True)
 class Call(Generic[B, Q]):
-    """One request after the pipeline: authenticated, visible, not fenced, validated."""
+    """One request after all checks: authenticated, visible, not fenced, validated."""
 
     scope: HTTPScope  # of ASGI
     operation: Operation

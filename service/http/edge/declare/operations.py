@@ -1,6 +1,6 @@
 """What the edge needs to know of an operation: who may call it, what it reads and answers, its limits and fences.
 
-The pipeline carries it out, the schema document is generated from it, and a route without it cannot start.
+The edge carries it out, the schema document is generated from it, and a route without it cannot start.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FailurePage = Callable[[Failure, HTTPScope], Reply]
 
 
 class Subject(NamedTuple):
-    """The object a path names without its project: the pipeline finds its project, or answers `not_found`.
+    """The object a path names without its project: the edge finds its project, or answers `not_found`.
 
     `find` takes the place of the look-up in the table: of the store, the id and the principal it makes a row, or None.
 

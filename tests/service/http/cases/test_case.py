@@ -12,7 +12,7 @@ import pytest
 from service.auth.authenticator import CACHE_SECONDS
 from service.eventstore.declare.commands import Answer, Command, Origin
 from service.eventstore.store import READ_CONNECTIONS, READS_PER_TENANT
-from service.http.edge.pipeline import READING
+from service.http.edge.exchange import READING
 from service.ids import new_id
 from statemachines.cases import case
 from statemachines.cases import suppression as suppressions

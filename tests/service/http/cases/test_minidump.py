@@ -12,9 +12,9 @@ import httpx2
 import msgspec
 import pytest
 
+from tests.service.http.body.test_unpacking import PACKERS
 from tests.service.http.cases.test_kinds import Product
 from tests.service.http.cases.test_sentry import padding
-from tests.service.http.edge.test_unpacking import PACKERS
 from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.minidumps import APP, FORM, LINUX, Loaded, form, minidump

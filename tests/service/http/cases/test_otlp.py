@@ -19,9 +19,9 @@ from service.http.cases.intake.otlp import Scopes
 from service.ingest.foreign import otlp_protobuf
 from service.ingest.foreign.otlp import Unread
 from service.packing import zstd
+from tests.service.http.body.test_unpacking import PACKERS
 from tests.service.http.cases.test_ingest import LOG, figures, stored
 from tests.service.http.cases.test_ingest import project as project  # noqa: PLC0414 (a fixture is found by name)
-from tests.service.http.edge.test_unpacking import PACKERS
 from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414
 from tests.support.protobuf import field

@@ -17,12 +17,12 @@ import pytest
 
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import alias_of
+from service.http.body.adjusting import MOST_READ
+from service.http.body.gate import Odd
 from service.http.cases.intake import sentry
-from service.http.edge.body.adjusting import MOST_READ
-from service.http.edge.body.gate import Odd
 from service.ingest.foreign.envelope import MAX_ITEMS
 from service.packing import zstd
-from tests.service.http.edge.test_unpacking import PACKERS
+from tests.service.http.body.test_unpacking import PACKERS
 from tests.service.ingest.foreign.test_otlp_cut import memory_of
 from tests.support.api import World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

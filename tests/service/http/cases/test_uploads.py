@@ -15,9 +15,9 @@ from typing import Any
 import brotli
 import pytest
 
+from service.http.body.upload import Upload
 from service.http.cases.intake.sdks import PosthogEvents, PosthogKey
 from service.http.cases.intake.sentry import ArrivingEnvelope
-from service.http.edge.body.upload import Upload
 from service.http.edge.declare.operations import Operation
 from service.http.edge.routes import all_endpoints
 from service.packing import zstd

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from service.fairness.offload import LARGE, Apart
-from service.http.edge import pipeline
+from service.http.edge import steps
 from service.http.edge.pipeline import MOST_DOCUMENTS, MOST_TELEMETRY
 from tests.service.http.edge.toy_api import THING, Toy
 
@@ -21,13 +21,13 @@ MANY = [{"count": 1} for _ in range(4000)]
 def parsed_in(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The threads in which bodies were parsed."""
     names: list[str] = []
-    parse = pipeline.parse
+    parse = steps.parse
 
     def watched(*args: Any) -> None:
         names.append(threading.current_thread().name)
         parse(*args)
 
-    monkeypatch.setattr(pipeline, "parse", watched)
+    monkeypatch.setattr(steps, "parse", watched)
     return names
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,22 @@ from litestar.routes import ASGIRoute, HTTPRoute
 import service
 from service.http.app import create_app, schema_documents
 from service.http.document.openapi import SchemaDocuments
+from service.http.edge.framework import Admission, Authentication, may_ask_now, may_reach
 from service.http.edge.routes import all_endpoints
+from service.http.edge.steps import (
+    ADMISSION,
+    ADMISSION_ANEW,
+    ADMISSION_INSIDE,
+    CHECKS,
+    CHECKS_ANEW,
+    authenticate,
+    charge,
+    count_in,
+    find_project,
+    introduce,
+    name_ignored,
+    recall,
+)
 from tests.service.http.edge.fakes import FakeStore, fake_services
 
 ROOT = Path(service.__file__).parents[1]
@@ -66,6 +82,23 @@ def test_the_schema_document_is_made_of_the_routes() -> None:
     documents = create_app(lambda: fake_services(FakeStore()), few).app.plugins.get(SchemaDocuments)
     assert [one.operation for one in documents.operations] == [endpoint.operation for endpoint in few]
     assert len(schema_documents().operations) == len(all_endpoints())
+
+
+def test_the_steps_have_the_order_of_the_rules(handlers: dict[str, Handler]) -> None:
+    """In Litestar they are middleware, guards and a dependency; a request without the router passes the same list."""
+    for handler in handlers.values():
+        if isinstance(handler, ASGIRouteHandler):
+            continue
+        assert [getattr(one, "middleware", one) for one in handler.resolve_middleware()] == [Authentication, Admission]
+        assert handler.guards == [may_reach, may_ask_now]
+        assert set(handler.resolve_dependencies()) == {"call"}
+        assert copy(handler) is handler, "no guard pays for a copy"
+    assert (introduce, authenticate, find_project, charge) == CHECKS
+    assert CHECKS[:-1] == CHECKS_ANEW
+    assert set(ADMISSION_INSIDE) < set(ADMISSION)
+    assert [one for one in ADMISSION_ANEW if one is not recall] == [
+        one for one in ADMISSION if one not in {name_ignored, count_in}
+    ]
 
 
 def imported(tree: ast.Module) -> Iterator[str]:

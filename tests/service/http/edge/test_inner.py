@@ -9,7 +9,9 @@ import msgspec
 
 from service.http.edge.answer.reply import Reply
 from service.http.edge.declare.headers import HEAD_KEY, Head
+from service.http.edge.exchange import InnerExchange
 from service.http.edge.routes import bind
+from service.http.edge.steps import answer_inside
 from tests.service.http.edge.fakes import PROJECT
 from tests.service.http.edge.toy_api import ENDPOINTS, THING, Toy, serving
 
@@ -34,7 +36,7 @@ async def ask(toy: Toy, name: str, who: str, body: bytes = b"", **headers: str) 
         "client": ("192.0.2.1", 1),
         HEAD_KEY: Head("req_outer", head, frozenset()),
     }
-    return await toy.edge.pipeline.run(BOUND[name], scope, partial(_body, body), inner=True)
+    return await answer_inside(InnerExchange(toy.edge.pipeline, BOUND[name], scope, partial(_body, body)))
 
 
 async def test_it_takes_no_token_and_no_place_of_its_own() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from service.eventstore.declare.commands import Outcome
-from service.http.edge.body.parsing import MOST_VALUES, request_hash
+from service.http.body.parsing import MOST_VALUES, request_hash
 from service.http.edge.pipeline import MAX_READING, MAX_RUNNING
 from service.settingvalues import RATE_LIMITS
 from tests.service.http.edge.fakes import FENCED, MEMBER, OWNER, PRINCIPALS, PROJECT
@@ -483,9 +483,9 @@ async def test_bodies_in_flight_are_an_accounts(toy: Toy, monkeypatch: pytest.Mo
         monkeypatch.setitem(PRINCIPALS, name, replace(PRINCIPALS[name], account="usr_pays"))
     pipeline = toy.edge.pipeline
     holders, lines = [], []
-    of, take = pipeline.bodies.of, pipeline._turns.take
+    of, take = pipeline.bodies.of, pipeline.turns.take
     monkeypatch.setattr(pipeline.bodies, "of", lambda holder: holders.append(holder) or of(holder))
-    monkeypatch.setattr(pipeline._turns, "take", lambda line, size: lines.append(line) or take(line, size))
+    monkeypatch.setattr(pipeline.turns, "take", lambda line, size: lines.append(line) or take(line, size))
     for name in ("owner", "member"):
         assert (await toy.send_as(name, "POST", "/v1/things", json=THING)).status_code == 201
     assert holders == lines == ["usr_pays"] * 2

@@ -15,8 +15,9 @@ from service.auth.refusals import ServiceUnavailable
 from service.console import door
 from service.eventstore.read.reader import reads_for
 from service.fairness.turns import NOBODY, PUBLIC_QUERIES, SIGN_IN, STRANGERS, sharing
+from service.http.body.room import MEMBERS_PART, BodyRoom
+from service.http.edge import framework
 from service.http.edge.admission.in_flight import Crowd
-from service.http.edge.body.room import MEMBERS_PART, BodyRoom
 from service.http.edge.pipeline import MAX_RUNNING, MOST_OF_PLACE
 from service.http.edge.routes import all_endpoints
 from tests.service.http.edge.fakes import PRINCIPALS
@@ -67,7 +68,7 @@ async def test_a_stranger_takes_turns_by_address_in_the_shared_place(
 ) -> None:
     """Of reads, bodies and commands alike: the principal has the same name."""
     name = sharing(STRANGERS, counted)
-    [tenants, holders] = await _names_of(behind, monkeypatch, "GET", "/", {"x-forwarded-for": address})
+    [tenants, holders] = await _names_of(behind, monkeypatch, "POST", "/v1/raw", {"x-forwarded-for": address})
     assert (tenants, holders) == ([name], [name])
 
 
@@ -99,16 +100,16 @@ async def _names_of(
     pipeline = toy.edge.pipeline
     tenants: list[str | None] = []
     holders: list[str] = []
-    of, answer = pipeline.bodies.of, pipeline._answer
+    of, answer = pipeline.bodies.of, framework.handle
 
-    async def heard(call: Any, *rest: Any) -> Any:
+    async def heard(exchange: Any, call: Any) -> Any:
         tenants.append(reads_for())
         assert call.principal.tenant == reads_for()
-        return await answer(call, *rest)
+        return await answer(exchange, call)
 
     with monkeypatch.context() as patch:
         patch.setattr(pipeline.bodies, "of", lambda holder: holders.append(holder) or of(holder))
-        patch.setattr(pipeline, "_answer", heard)
+        patch.setattr(framework, "handle", heard)
         assert (await toy.request(method, path, headers=headers)).status_code == 200
     return tenants, holders
 

@@ -18,8 +18,8 @@ import brotli
 
 from service.auth.refusals import InvalidPayload
 from service.fairness.offload import LARGE, Apart
+from service.http.body.room import Room
 from service.http.edge.answer.errors import PayloadTooLarge, UnsupportedMediaType
-from service.http.edge.body.room import Room
 from service.http.edge.declare.headers import Head
 from service.http.edge.declare.operations import Operation
 from service.packing import zstd

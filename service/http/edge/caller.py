@@ -6,16 +6,16 @@ What is checked here from a read is checked again inside the command, under the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from service.auth.authority import DELETION_GROUP, Principal, PrincipalKind, anonymous
 from service.auth.refusals import Unauthenticated, refusal
-from service.auth.secrets import Dsn, names_project
+from service.auth.secrets import names_project
 from service.eventstore.read.reader import read_as
-from service.http.edge.body.parsing import Query
-from service.http.edge.declare.bound import AS_OF, Bound, is_id, is_project_id
-from service.http.edge.declare.headers import Head, check_credential_headers
+from service.http.edge.declare.bound import AS_OF, is_id, is_project_id
+from service.http.edge.declare.headers import check_credential_headers
 from service.http.edge.declare.operations import Operation, Subject
+from service.http.edge.exchange import HttpExchange
 from service.services import Services
 from statemachines.projects.project import ProjectNotFound
 
@@ -28,40 +28,30 @@ _OF_USER = (
 )
 
 
-class Admitted(NamedTuple):
-    """A caller who may: for which operation, on which project (None without one), with the row its path names."""
+async def identify(exchange: HttpExchange) -> tuple[Operation, Principal]:
+    """Find the caller, and the operation: to ask for the past is for owners.
 
-    operation: Operation
-    principal: Principal
-    project_id: str | None
-    subject: Any
+    Raises Unauthenticated, PrincipalNotAllowed, ScopeMissing and other refusals of the authenticator.
+    """
+    bound, query = exchange.bound, exchange.query
+    operation = bound.past if AS_OF in query else bound.operation
+    if bound.public:
+        return operation, anonymous(exchange.stranger)
+    check_credential_headers(exchange.head)
+    find = exchange.services.authenticator.authenticate
+    principal = await find(operation, exchange.head.headers, query, exchange.shown, inner=exchange.inner)
+    if principal.kind is PrincipalKind.ANONYMOUS:
+        principal = anonymous(exchange.stranger)
+    read_as(principal.tenant)
+    return operation, principal
 
 
-async def admit(
-    services: Services,
-    bound: Bound,
-    head: Head,
-    query: Query,
-    path: Mapping[str, str],
-    shown: Dsn | None,
-    *,
-    stranger: str,
-    inner: bool = False,
-) -> Admitted:
-    """Find out who asks, for which project, and whether it may. `shown` is the secret in the head, where it is one.
-
-    `stranger` names a caller without a credential in turns. `inner`: a handler asks, in the name of its caller.
+async def find_subject(exchange: HttpExchange, operation: Operation, principal: Principal) -> tuple[str | None, Any]:
+    """Find the project in scope (None without one) with the row named by the path, if the caller may reach them.
 
     Raises a Rejection of the first check that fails.
     """
-    operation = bound.past if AS_OF in query else bound.operation
-    principal = anonymous(stranger)
-    if not bound.public:
-        check_credential_headers(head)
-        found = await services.authenticator.authenticate(operation, head.headers, query, shown, inner=inner)
-        if found.kind is not PrincipalKind.ANONYMOUS:
-            principal = found
-        read_as(principal.tenant)
+    services, path = exchange.services, exchange.path
     subject, named = None, path.get("project_id")
     if operation.subject is not None:
         subject = await _find_subject(services, operation.subject, principal, path)
@@ -73,11 +63,11 @@ async def admit(
         await _check_standing(services, principal, project_id, operation)
     if path.get(ALIAS) and not names_project(path[ALIAS], project_id or ""):
         raise Unauthenticated  # The path of the DSN names another project (G-026).
-    return Admitted(operation, principal, project_id, subject)
+    return project_id, subject
 
 
 async def _find_subject(services: Services, subject: Subject, principal: Principal, path: Mapping[str, str]) -> Any:
-    """Find the row that a path names without its project. Raises the operation's `…_not_found`."""
+    """Find the row of a path without its project. Raises the operation's `…_not_found`."""
     value = path[subject.path_param]
     if subject.find is not None:
         found = await subject.find(services.store, value, principal) if is_id(value) else None

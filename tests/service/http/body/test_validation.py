@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec import Meta, inspect
 
 from schemas.kernel.patterns import form, words_for
-from service.http.edge.body import validation
-from service.http.edge.body.validation import MAX_FAULTS, MAX_LOOKED_AT, explain_body
+from service.http.body import validation
+from service.http.body.validation import MAX_FAULTS, MAX_LOOKED_AT, explain_body
 from service.http.edge.routes import all_endpoints, bind
 from tests.service.http.edge.toy_api import THING, Toy
 from tests.support import few_or_many

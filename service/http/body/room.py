@@ -82,10 +82,14 @@ class Room:
         self._room.add(self._holder, -size)
         self._size -= size
 
+    def close(self) -> None:
+        """Give all of it back."""
+        if self._size:
+            self._room.add(self._holder, -self._size)
+            self._size = 0
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
-        if self._size:
-            self._room.add(self._holder, -self._size)
-            self._size = 0
+        self.close()

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from service.http.edge.body.gate import (
+from service.http.body.gate import (
     MAX_DEPTH,
     MAX_VALUES,
     Members,

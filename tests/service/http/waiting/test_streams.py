@@ -11,8 +11,8 @@ import pytest
 from service.fairness.turns import ReadNotDone
 from service.http.edge.answer.errors import RateLimited
 from service.http.edge.answer.reply import Streamed
-from service.http.edge.waiting import streams as module
-from service.http.edge.waiting.streams import Streams
+from service.http.waiting import streams as module
+from service.http.waiting.streams import Streams
 
 PATIENCE = 10
 SCOPE: Any = {"type": "http", "method": "GET"}

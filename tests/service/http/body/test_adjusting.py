@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.auth.refusals import InvalidPayload
-from service.http.edge.body.adjusting import CUT, MAX_NAMED, adjust
-from service.http.edge.body.gate import MAX_VALUES, Odd, check_body, check_values
+from service.http.body.adjusting import CUT, MAX_NAMED, adjust
+from service.http.body.gate import MAX_VALUES, Odd, check_body, check_values
 
 
 def adjusted(text: str | bytes) -> tuple[Any, int, tuple[str, ...]]:

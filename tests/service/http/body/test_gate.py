@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from service.auth.refusals import InvalidPayload
-from service.http.edge.body import gate as body_gate
-from service.http.edge.body.gate import check_body, check_written
+from service.http.body import gate as body_gate
+from service.http.body.gate import check_body, check_written
 from tests.service.http.edge import slow_json
 from tests.support import few_or_many
 

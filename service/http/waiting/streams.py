@@ -20,7 +20,7 @@ from service.eventstore.read.reader import Caller, reading_for
 from service.fairness.turns import CommandNotDone
 from service.http.edge.answer.errors import RateLimited
 from service.http.edge.answer.reply import Reply, Streamed
-from service.http.edge.waiting.waits import until_gone, waiting_places
+from service.http.waiting.waits import until_gone, waiting_places
 
 log = structlog.get_logger(__name__)
 

@@ -15,9 +15,9 @@ from litestar.types import Receive
 
 from service.auth.refusals import InvalidPayload, Refusal
 from service.deadlines import Deadlines
+from service.http.body.room import Room
+from service.http.body.upload import WRITTEN_TOGETHER, Upload
 from service.http.edge.answer.errors import PayloadTooLarge
-from service.http.edge.body.room import Room
-from service.http.edge.body.upload import WRITTEN_TOGETHER, Upload
 from service.http.edge.declare.forms import TOLD_BY, most_of
 from service.http.edge.declare.operations import Operation
 

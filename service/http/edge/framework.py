@@ -1,0 +1,212 @@
+"""The steps as Litestar has them: admission and authentication are middleware, the checks of a known caller are guards.
+
+The call is a dependency, refusals are an exception handler, and each operation is a route handler whose `opt` holds its
+declaration. A guard runs before anything of the body is read: the order of G-007.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from http import HTTPStatus
+from typing import Annotated, Any, Self
+
+from litestar import HttpMethod, Request, Response
+from litestar.connection import ASGIConnection
+from litestar.di import Provide
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
+from litestar.middleware import DefineMiddleware
+from litestar.params import Dependency
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.auth.authority import Principal
+from service.auth.refusals import ServiceUnavailable
+from service.eventstore.read.reader import reading_for
+from service.http.edge.answer.errors import failure_of
+from service.http.edge.answer.reply import Reply
+from service.http.edge.declare.bound import Bound
+from service.http.edge.declare.call import Call
+from service.http.edge.exchange import SCOPE_KEY, HttpExchange, exchange_of
+from service.http.edge.pipeline import Pipeline
+from service.http.edge.rendering import render_failure
+from service.http.edge.steps import (
+    ADMISSION,
+    answer,
+    answer_anew,
+    authenticate,
+    charge,
+    find_project,
+    handle,
+    introduce,
+    read,
+    refuse,
+)
+from service.http.waiting.waits import once_more
+
+BOUND = "bound"  # of an operation, in the `opt` of its route handler
+
+
+class Admission:
+    """Middleware to let a request in, make its exchange, and let it wait for a later answer."""
+
+    def __init__(self, app: ASGIApp, pipeline: Pipeline) -> None:
+        self.app = app
+        self._pipeline = pipeline
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        asked: Any = scope
+        exchange = HttpExchange(self._pipeline, asked["route_handler"].opt[BOUND], asked, receive)
+        asked[SCOPE_KEY] = exchange
+        with reading_for(exchange.caller):
+            try:
+                for admit in ADMISSION:
+                    admit(exchange)
+                if exchange.waits:
+                    await self._answer_late(exchange, receive, send)
+                else:
+                    await self.app(scope, receive, send)
+            finally:
+                await exchange.release()
+
+    async def _answer_late(self, exchange: HttpExchange, receive: Receive, send: Send) -> None:
+        """Answer a request with a wait: anew after each change (G-167)."""
+        scope = exchange.scope
+        with self._pipeline.waits.begin() as wait:
+            exchange.wait = wait
+            await self.app(scope, receive, _unsent)
+            while exchange.goes_on:
+                body = exchange.forget()  # Nothing of an answer that does not count is kept meanwhile.
+                if not await wait.again(receive):
+                    exchange.reply = _unheard(exchange)
+                    break
+                exchange = HttpExchange(self._pipeline, exchange.bound, scope, once_more(body))
+                exchange.wait, exchange.headers = wait, wait.headers
+                await answer_anew(exchange)
+        assert exchange.reply is not None, "it is answered"
+        await exchange.reply(scope, receive, send)
+
+
+async def _unsent(_: Message) -> None:
+    """Send nothing: the exchange has the reply."""
+
+
+def _unheard(exchange: HttpExchange) -> Reply:
+    """Stand-in for the answer to a client gone away while it waited. It is noted, and not sent."""
+    reply = render_failure(failure_of(ServiceUnavailable()), exchange.bound.operation, exchange.head, None, {})
+    exchange.note(reply, None, 0.0)
+    return reply
+
+
+class Authentication:
+    """Middleware to find the caller, as `request.user`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let one request of a known caller through."""
+        exchange = exchange_of(scope)
+        await introduce(exchange)
+        await authenticate(exchange)
+        scope["user"] = exchange.principal
+        await self.app(scope, receive, send)
+
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+async def may_reach(connection: Connection, _: BaseRouteHandler) -> None:
+    """Guard of visibility, owner and fence, in this order: one look finds all three."""
+    await find_project(exchange_of(connection.scope))
+
+
+async def may_ask_now(connection: Connection, _: BaseRouteHandler) -> None:
+    """Guard of the rate."""
+    await charge(exchange_of(connection.scope))
+
+
+class OperationRequest(Request[Principal, Any, Any]):
+    """A request whose body is the checked one: within its limit, past the gate, as its operation takes it."""
+
+    @property
+    def exchange(self) -> HttpExchange:
+        """The request on its way through the steps."""
+        return exchange_of(self.scope)
+
+    async def body(self) -> bytes:
+        """The bytes of the body, once the call is made."""
+        call = self.exchange.call
+        return b"" if call is None else call.raw_body
+
+
+KnownCall = Annotated[Call[Any, Any], Dependency(skip_validation=True)]
+
+
+async def call_of(request: OperationRequest) -> Call[Any, Any]:
+    """Dependency: the call, with its body read and checked."""
+    return await read(request.exchange)
+
+
+class RefusalResponse(Response[None]):
+    """The answer to an error of a step or a handler."""
+
+    def __init__(self, exchange: HttpExchange, error: Exception) -> None:
+        super().__init__(None)
+        self._exchange = exchange
+        self._error = error
+
+    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
+        """Return the application to write and send it."""
+        return self._send
+
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        reply = await refuse(self._exchange, self._error)
+        await reply(scope, receive, send)
+
+
+def refused(request: Request[Any, Any, Any], error: Exception) -> RefusalResponse:
+    """Exception handler of operations: whatever it is, the client gets an envelope."""
+    return RefusalResponse(exchange_of(request.scope), error)
+
+
+class OperationHandler(HTTPRouteHandler):
+    """A route handler, unchanged after the start: a copy of it is itself.
+
+    Litestar hands a copy to each guard of each request. That would cost a quarter of a small request.
+    """
+
+    def __copy__(self) -> Self:
+        return self
+
+
+def operation_handlers(pipeline: Pipeline, bound: Iterable[Bound], paths: Sequence[str]) -> Iterator[HTTPRouteHandler]:
+    """Make the route handlers of the operations of a path, with its aliases. A GET answers HEAD too (G-016).
+
+    It returns an ASGI application to send the answer as it is: a response of Litestar's would be written anew.
+    """
+    layers: Any = {
+        "middleware": [DefineMiddleware(Admission, pipeline=pipeline), Authentication],
+        "guards": [may_reach, may_ask_now],
+        "dependencies": {"call": Provide(call_of)},
+        "exception_handlers": {Exception: refused},
+        "request_class": OperationRequest,
+    }
+    for one in bound:
+        operation = one.operation
+        yield OperationHandler(
+            paths,
+            http_method=[HttpMethod.GET, HttpMethod.HEAD]
+            if operation.method == "GET"
+            else HttpMethod(operation.method),
+            name=operation.operation_id,
+            opt={BOUND: one},
+            status_code=HTTPStatus.OK,
+            request_max_body_size=max(operation.max_body, operation.largest_form),
+            **layers,
+        )(_answering)
+
+
+async def _answering(request: OperationRequest, call: KnownCall) -> Reply:
+    """Answer an operation."""
+    exchange = request.exchange
+    return await answer(exchange, call, await handle(exchange, call))
