@@ -7,7 +7,7 @@ that somebody reads. `tests/service/auth/test_permissions.py` compares the lines
 from __future__ import annotations
 
 from service.auth.authority import PrincipalKind, permits
-from service.http.edge.declare.operations import Operation
+from service.http.declare.operations import Operation
 from service.http.edge.routes import all_endpoints
 from statemachines.accounts.membership import Role
 

@@ -62,7 +62,7 @@ MACHINERY = {
         "testing",
         "witness",
     },
-    "service/http": {"body", "document", "edge", "measure", "waiting"},
+    "service/http": {"answer", "body", "declare", "document", "edge", "measure", "waiting"},
 }
 BESIDE = {"browser", "clients", "foreign", "deploy", "support", "docs", "faults", "e2e", "torture", "golden", "scripts"}
 """The folders of tests that mirror no room."""

@@ -18,8 +18,8 @@ from schemas.cases.log import LogEvent
 from service.eventstore.declare.commands import Answer
 from service.http.app import create_app
 from service.http.cases.intake.log import record_log
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Endpoint
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Endpoint
 from service.http.edge.routes import all_endpoints
 from service.ingest.tally import NamesTally
 from service.logs import configure

@@ -19,13 +19,13 @@ from service.console import assets
 from service.console.kit.visit import FRAMELESS, HEADERS
 from service.eventstore.declare.commands import Outcome
 from service.fairness.turns import SIGN_IN
-from service.http.edge.answer.errors import Failure
-from service.http.edge.answer.page import HTML
-from service.http.edge.answer.reply import Reply, Streamed
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Group, Who
-from service.http.edge.declare.headers import head_of, matches_tag
-from service.http.edge.declare.operations import ANYONE, SESSION
+from service.http.answer.errors import Failure
+from service.http.answer.page import HTML
+from service.http.answer.reply import Reply, Streamed
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Group, Who
+from service.http.declare.headers import head_of, matches_tag
+from service.http.declare.operations import ANYONE, SESSION
 
 # Refusals of pages, for people.
 

@@ -23,11 +23,11 @@ from service.console.kit.page import first, read_form
 from service.console.kit.rendering import render
 from service.console.kit.visit import FRAMELESS, HEADERS, carry_out_unstored, local, way_to
 from service.eventstore.declare.commands import Answer, Intent, KeyInProgress, Outcome, retry_moved
+from service.http.answer.errors import failure_of
+from service.http.declare.call import Call
+from service.http.declare.headers import head_of
 from service.http.edge import inner
 from service.http.edge.admission.same_origin import with_session
-from service.http.edge.answer.errors import failure_of
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.headers import head_of
 from statemachines.accounts.identity import Vouched
 from statemachines.kernel.machine import Rejection
 

@@ -19,10 +19,10 @@ from service.console.kit.rendering import DONE, load, render
 from service.console.kit.texts import HERE, TooMuchHere
 from service.console.kit.visit import FRAMELESS, HEADERS, ReadRefused, Said, Visit, way_to
 from service.eventstore.declare.commands import Outcome
+from service.http.answer.errors import failure_of
+from service.http.answer.reply import Streamed
+from service.http.declare.call import Call
 from service.http.edge import inner
-from service.http.edge.answer.errors import failure_of
-from service.http.edge.answer.reply import Streamed
-from service.http.edge.declare.call import Call
 from service.registry import modules
 from statemachines.kernel.machine import Rejection
 

@@ -18,15 +18,15 @@ from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 from service.auth.refusals import InvalidPayload, NotFound
+from service.http.answer.errors import MethodNotAllowed, encode_failure, failure_of, log_failure
+from service.http.answer.reply import Reply
+from service.http.declare.bound import Bound
+from service.http.declare.endpoint import Endpoint
+from service.http.declare.headers import HEAD_KEY, head_of, is_plain_path, read_head
+from service.http.declare.operations import RESTS
 from service.http.document.openapi import SchemaDocuments
 from service.http.edge.admission.in_flight import InFlight
 from service.http.edge.admission.rate_limit import RateLimiter
-from service.http.edge.answer.errors import MethodNotAllowed, encode_failure, failure_of, log_failure
-from service.http.edge.answer.reply import Reply
-from service.http.edge.declare.bound import Bound
-from service.http.edge.declare.endpoint import Endpoint
-from service.http.edge.declare.headers import HEAD_KEY, head_of, is_plain_path, read_head
-from service.http.edge.declare.operations import RESTS
 from service.http.edge.exchange import HttpExchange
 from service.http.edge.framework import operation_handlers
 from service.http.edge.pipeline import Pipeline

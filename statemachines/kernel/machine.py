@@ -204,7 +204,7 @@ class Moved(Exception):
 
 
 # If-Match: the tag that a caller has read is compared with the present one here, byte for byte, and nowhere else.
-# The edge reads the header and checks its form (service/http/edge/declare/headers.py); a machine says what its
+# The edge reads the header and checks its form (service/http/declare/headers.py); a machine says what its
 # present tag is, and what a caller whose tag is another one may do.
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.auth.authority import PrincipalKind as Kind
 from service.auth.secrets import alias_of
-from service.http.edge.declare.operations import Operation
+from service.http.declare.operations import Operation
 from tests.support import seen
 from tests.support.accounts import create_credential, create_project, sign_in
 from tests.support.server import ServerHandle

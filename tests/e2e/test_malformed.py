@@ -15,7 +15,7 @@ import pytest
 
 from schemas.kernel.errors import ClosedErrorEnvelope, ErrorEnvelope
 from schemas.mcp import McpRefusal
-from service.http.edge.declare.bound import Bound
+from service.http.declare.bound import Bound
 from service.http.edge.routes import all_endpoints, bind
 from tests.e2e.callers import Callers, make_callers
 from tests.support.server import ServerHandle

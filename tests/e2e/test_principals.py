@@ -10,7 +10,7 @@ import pytest
 
 from service.auth.authority import PrincipalKind as Kind
 from service.http.cases.intake.sdks import POSTHOG
-from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
+from service.http.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.routes import all_endpoints, bind
 from tests.e2e.callers import STRONGEST, Callers, make_callers
 from tests.support.server import ServerHandle

@@ -12,7 +12,7 @@ from schemas.kernel.origins import Origins, Told, declared_origins, faults_of, o
 from schemas.mcp import McpAnswer
 from schemas.runs.proof import RunProof
 from service.http.app import schema_documents
-from service.http.edge.declare.operations import RUNNER
+from service.http.declare.operations import RUNNER
 from service.http.edge.routes import all_endpoints
 from service.runs import shown as show_run
 from statemachines.runs.events import FollowUp as FollowUpEvent

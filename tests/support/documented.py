@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.kernel.published import Auth, DocumentedOperation
 from service.auth.authority import PrincipalKind
-from service.http.edge.declare.operations import Operation, Presence
+from service.http.declare.operations import Operation, Presence
 
 INGEST_MAX_BODY = 262_144
 DEFAULT_MAX_BODY = 1_048_576

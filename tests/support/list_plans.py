@@ -24,7 +24,7 @@ from schemas.kernel.shape import PageQuery
 from service.auth.authority import Principal, PrincipalKind
 from service.auth.refusals import Refusal
 from service.eventstore.store import EventStore, Row
-from service.http.edge.declare.endpoint import Endpoint
+from service.http.declare.endpoint import Endpoint
 from service.http.edge.routes import all_endpoints
 from service.registry import registry
 from service.sql import Statement

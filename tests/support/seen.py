@@ -16,8 +16,8 @@ import jsonschema_rs
 import msgspec
 
 from service.http.app import ALIASES, schema_documents
+from service.http.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.document.schema_filters import needed
-from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.routes import all_endpoints, bind
 from tests.support import refusals
 

@@ -20,12 +20,12 @@ from service.auth.authority import streams_of
 from service.auth.refusals import InvalidPayload, NotFound
 from service.console.kit.rendering import LEADING_ON, SECRETS
 from service.console.kit.visit import FRAMELESS, Said, Visit, local
+from service.http.answer.errors import UnsupportedMediaType
+from service.http.answer.reply import Streamed
+from service.http.declare.call import Call
+from service.http.declare.headers import head_of
+from service.http.declare.operations import KEY, Operation
 from service.http.edge import inner
-from service.http.edge.answer.errors import UnsupportedMediaType
-from service.http.edge.answer.reply import Streamed
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.headers import head_of
-from service.http.edge.declare.operations import KEY, Operation
 from statemachines.kernel.machine import Rejection
 
 # The navigation of a project: its sections in groups, each with its first page.

@@ -21,10 +21,10 @@ from service.auth.refusals import Unauthenticated
 from service.auth.secrets import cookie_values, session_secret
 from service.console.kit.rendering import Permitted, ShownVisit
 from service.eventstore.declare.commands import Answer, Intent
+from service.http.answer.page import HTML
+from service.http.declare.call import Call
+from service.http.declare.headers import Head, head_of
 from service.http.edge import inner
-from service.http.edge.answer.page import HTML
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.headers import Head, head_of
 from service.http.edge.inner import InnerRequest
 from statemachines.accounts.membership import Role
 from statemachines.accounts.person import Identity, person_id

@@ -10,11 +10,11 @@ from service.accounts import person, show
 from service.accounts.person import Offered
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import PageEnd
-from service.http.edge.answer.paging import page, start_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY, OWNER
+from service.http.answer.paging import page, start_of
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY, OWNER
 from statemachines.accounts.invitation import no_invitation
 from statemachines.accounts.membership import Role
 

@@ -12,12 +12,12 @@ from service.auth.authority import PrincipalKind
 from service.auth.secrets import USER_CODE_ALPHABET
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import PageEnd
-from service.http.edge.answer.page import frame
-from service.http.edge.answer.paging import page, start_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.answer.page import frame
+from service.http.answer.paging import page, start_of
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY
 from statemachines.accounts.sign_in import normal_user_code
 
 

@@ -11,10 +11,10 @@ from service.auth.authority import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.turns import SIGN_IN
 from service.http.accounts import session
-from service.http.edge.answer.page import HEADERS, HTML
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
+from service.http.answer.page import HEADERS, HTML
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
 from statemachines.accounts.person import Identity, synthetic_identity, without_address
 from statemachines.accounts.sign_in import UserCodeTaken
 

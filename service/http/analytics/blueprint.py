@@ -14,10 +14,10 @@ from service.analytics.queries import QUERY_SECONDS, keep_receipt, unanswered
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import Caller, reading_for
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY
 from service.http.edge.reading import answer_read, server_timing
 from statemachines.kernel.machine import ReadFailed
 

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from service.analytics.returning import ALLOW, Compare, Ending, ProviderRests
-from service.http.edge.answer.page import frame
+from service.http.answer.page import frame
 
 TITLE = "Connect your analytics provider"
 

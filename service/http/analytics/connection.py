@@ -6,10 +6,10 @@ from projections.analytics import ConnectionRow
 from schemas.analytics import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest, ProviderDisconnected
 from service.analytics import connection
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import OWNER
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import OWNER
 from statemachines.analytics import PENDING, ConnectionNotFound, Status
 from statemachines.projects.project import ProjectNotFound
 

@@ -6,11 +6,11 @@ from schemas.analytics import AnalyticsAccepted, AnalyticsEvent, BrowserConfig
 from schemas.cases.log import MAX_INGEST_BYTES
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.cases.intake.several import record_several
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
-from service.http.edge.declare.forms import BATCHES
-from service.http.edge.declare.operations import SENDERS
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.forms import BATCHES
+from service.http.declare.operations import SENDERS
 from service.ingest.items import take_analytics
 from service.provider import sources, team
 

@@ -8,10 +8,10 @@ from schemas import analytics as wire
 from service.analytics.queries import unanswered
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
-from service.http.edge.declare.operations import KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
+from service.http.declare.operations import KEY
 from statemachines.kernel.machine import ReadFailed
 
 _AFTER_NAMES = "Read their keys with GET /v1/projects/{project_id}/event-property-keys?events=a,b."

@@ -9,10 +9,10 @@ from service.audit import tree
 from service.audit.tree import NotInTree
 from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
-from service.http.edge.declare.operations import ANYONE
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
+from service.http.declare.operations import ANYONE
 from service.tlog.hashing import parse_tile_path
 
 CHECKPOINT_TYPE = "text/plain; charset=utf-8"

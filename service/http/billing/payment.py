@@ -24,11 +24,11 @@ from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.eventstore.read.reader import read_as
 from service.fairness.turns import PAYMENTS
 from service.http.body.gate import check_body, check_values
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
-from service.http.edge.declare.headers import head_of
-from service.http.edge.declare.operations import ANYONE, KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.headers import head_of
+from service.http.declare.operations import ANYONE, KEY
 
 MOST_VALUES = 20_000
 """Of a notification: more than the provider's longest."""

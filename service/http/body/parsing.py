@@ -9,12 +9,12 @@ from urllib.parse import parse_qs
 import msgspec
 
 from service.auth.refusals import InvalidPayload
+from service.http.answer.reply import JSON
 from service.http.body.gate import MAX_VALUES, check_body, check_values
 from service.http.body.validation import decode_query, explain_body
-from service.http.edge.answer.reply import JSON
-from service.http.edge.declare.bound import AS_OF, STAND_IN, Bound
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.headers import Head, check_content, conditional, idempotency_key, require_key
+from service.http.declare.bound import AS_OF, STAND_IN, Bound
+from service.http.declare.call import Call
+from service.http.declare.headers import Head, check_content, conditional, idempotency_key, require_key
 from statemachines.kernel.canonical import canonical_sha256, with_whole_numbers
 
 MOST_VALUES = 50_000  # of a body that is no telemetry: more than the longest plan has, and a tenth of what fits in

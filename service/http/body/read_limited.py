@@ -15,11 +15,11 @@ from litestar.types import Receive
 
 from service.auth.refusals import InvalidPayload, Refusal
 from service.deadlines import Deadlines
+from service.http.answer.errors import PayloadTooLarge
 from service.http.body.room import Room
 from service.http.body.upload import WRITTEN_TOGETHER, Upload
-from service.http.edge.answer.errors import PayloadTooLarge
-from service.http.edge.declare.forms import TOLD_BY, most_of
-from service.http.edge.declare.operations import Operation
+from service.http.declare.forms import TOLD_BY, most_of
+from service.http.declare.operations import Operation
 
 BODY_SECONDS = 10.0
 PIECE = 512 * 1024  # bytes of a body that is worked on while it arrives

@@ -12,7 +12,7 @@ from typing import Self
 
 from service.auth.refusals import ServiceUnavailable
 from service.fairness.turns import place_of
-from service.http.edge.answer.errors import RateLimited
+from service.http.answer.errors import RateLimited
 
 TOTAL_BYTES = 64 * 1024 * 1024
 SHARE_BYTES = TOTAL_BYTES // 8

@@ -18,10 +18,10 @@ import brotli
 
 from service.auth.refusals import InvalidPayload
 from service.fairness.offload import LARGE, Apart
+from service.http.answer.errors import PayloadTooLarge, UnsupportedMediaType
 from service.http.body.room import Room
-from service.http.edge.answer.errors import PayloadTooLarge, UnsupportedMediaType
-from service.http.edge.declare.headers import Head
-from service.http.edge.declare.operations import Operation
+from service.http.declare.headers import Head
+from service.http.declare.operations import Operation
 from service.packing import zstd
 
 WINDOW_LOG = 23

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO, TypeVar
 
 from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable
 from service.fairness.offload import LARGE, Apart
+from service.http.answer.errors import PayloadTooLarge
 from service.http.body.unpacking import Unpacked, decompress
-from service.http.edge.answer.errors import PayloadTooLarge
-from service.http.edge.declare.forms import BodyReader
+from service.http.declare.forms import BodyReader
 
 T = TypeVar("T")
 

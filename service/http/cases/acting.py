@@ -11,10 +11,10 @@ from service.cases import case as show
 from service.cases.acting import Acted
 from service.eventstore.declare.commands import Answer, Outcome, retry_moved
 from service.http.cases.case import CASE_LOCATED
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Declare, Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Declare, Docs, Fencing, Who
+from service.http.declare.operations import KEY
 from statemachines.cases.case import Merge
 
 _ERRORS = ("case_not_found", "case_revision_stale", "case_not_actionable")

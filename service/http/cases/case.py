@@ -13,12 +13,12 @@ from service.cases import listing
 from service.cases.acting import AgentRunReport
 from service.cases.listing import CaseFilter, ListedCase
 from service.eventstore.declare.commands import Answer, Outcome
+from service.http.answer.paging import page, start_of
 from service.http.body.validation import text_of
-from service.http.edge.answer.paging import page, start_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY, KEY_OR_RUNNER, Subject
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY, KEY_OR_RUNNER, Subject
 from service.runs import decision
 from service.runs import decision as show_decision
 from statemachines.cases import agent_run

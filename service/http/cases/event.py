@@ -13,12 +13,12 @@ from service.cases import feedback
 from service.cases.event import EventRow, Held, common_of, held_in
 from service.cases.sourcemaps.frames import RecordedFrame, frames_of
 from service.eventstore.declare.commands import Answer
+from service.http.answer.paging import encode_cursor, start_of
 from service.http.cases.case import CASE_LOCATED
-from service.http.edge.answer.paging import encode_cursor, start_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
-from service.http.edge.declare.operations import KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
+from service.http.declare.operations import KEY
 
 
 @groups.CASES.get("/v1/cases/{case_id}/events", "List the stored errors of a case")

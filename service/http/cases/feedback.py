@@ -7,11 +7,11 @@ from service.cases import feedback as reads
 from service.cases import feedback as show
 from service.cases.event import family_of
 from service.eventstore.declare.commands import Answer
-from service.http.edge.answer.paging import page, start_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
-from service.http.edge.declare.operations import KEY
+from service.http.answer.paging import page, start_of
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
+from service.http.declare.operations import KEY
 
 
 @groups.CASES.get("/v1/projects/{project_id}/feedback-reports", "List feedback reports")

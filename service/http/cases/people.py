@@ -9,10 +9,10 @@ from service.auth.refusals import InvalidPayload
 from service.cases import people
 from service.eventstore.declare.commands import Answer
 from service.http.cases.case import CASE_LOCATED
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
-from service.http.edge.declare.operations import KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
+from service.http.declare.operations import KEY
 from service.provider.listing import PersonAtProvider, person_at_provider
 
 MAX_DISTINCT_ID = 200

@@ -12,11 +12,11 @@ from service.cases import logs as show
 from service.cases.logs import LogFilter
 from service.eventstore.declare.commands import Answer
 from service.eventstore.read.reader import PageEnd
-from service.http.edge.answer.paging import encode_cursor, start_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
-from service.http.edge.declare.operations import KEY
+from service.http.answer.paging import encode_cursor, start_of
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
+from service.http.declare.operations import KEY
 
 
 @groups.CASES.get("/v1/projects/{project_id}/logs", "List the stored records below error")

@@ -15,10 +15,10 @@ from service.cases import suppression as suppressing
 from service.cases.suppression import SuppressionWish
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.body.validation import text_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY
 from statemachines.cases.suppression import Action
 
 

@@ -17,12 +17,12 @@ from service.eventstore.read.reader import Caller, reading_for
 from service.fairness.bounds import FairBounds
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import ReadNotDone
+from service.http.answer.errors import RateLimited
 from service.http.contracts.faults import read_document
-from service.http.edge.answer.errors import RateLimited
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.operations import KEY
 from service.runs import backtesting
 from service.runs import shown as show_backtest
 from service.runs.backtesting import TooMuch

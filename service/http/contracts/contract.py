@@ -22,10 +22,10 @@ from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, U
 from service.fairness.turns import ReadNotDone
 from service.http.body.validation import text_of
 from service.http.contracts.faults import read_document
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY, OWNER
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.operations import KEY, OWNER
 from service.ids import new_id
 from service.runs import sweep
 from statemachines.contracts.contract import EnableWish, command_of

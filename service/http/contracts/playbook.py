@@ -11,10 +11,10 @@ from service.auth.authority import PrincipalKind
 from service.contracts import contract
 from service.eventstore.declare.commands import Answer
 from service.http.contracts.faults import refuse_document
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.operations import KEY
 from service.http.edge.routes import all_endpoints
 from statemachines.contracts import playbook
 from statemachines.contracts.documents import POLICY_VERSION, contract_input

@@ -14,12 +14,12 @@ from service.auth.refusals import InvalidPayload
 from service.credentials import NewCredential
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.eventstore.read.reader import PageEnd
+from service.http.answer.paging import page, start_of
 from service.http.body.validation import text_of
-from service.http.edge.answer.paging import page, start_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
-from service.http.edge.declare.operations import OWNER, Subject
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.operations import OWNER, Subject
 from statemachines.credentials import RUNNER, CredentialWish, credential_id
 
 

@@ -18,10 +18,10 @@ from service.deletion.advancing import ask
 from service.deletion.people import Eraser, round_of
 from service.deletion.removal import DeletionLeft
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY, OWNER
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY, OWNER
 from statemachines.deletion.erasure import request_sha256
 from statemachines.deletion.removal import AskForDeletion, command_key_sha256
 

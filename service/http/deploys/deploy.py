@@ -11,11 +11,11 @@ from schemas.onboarding import PROOF_HEADER
 from service import deploys
 from service.auth.authority import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome, retry_moved
-from service.http.edge.answer.paging import page, start_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.answer.paging import page, start_of
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.operations import KEY
 from service.ingest.scrubbing import hide_own
 
 DEFAULT_ENVIRONMENT = "production"

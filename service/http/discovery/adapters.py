@@ -10,11 +10,11 @@ from schemas.discovery import AdapterList
 from service.auth.refusals import refusal
 from service.discovery.manifest import ADAPTERS, Text, adapters, as_text
 from service.eventstore.declare.commands import Outcome
+from service.http.answer.reply import JSON
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
 from service.http.discovery.guides import PUBLIC, serve, text_of
-from service.http.edge.answer.reply import JSON
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
 
 
 @groups.DISCOVERY.get("/adapters", "List the documents for coding agents and editors")

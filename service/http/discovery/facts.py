@@ -23,8 +23,8 @@ from service.analytics.bounded import LONGEST_DAYS
 from service.analytics.queries import QUERY_SECONDS, WAIT_SECONDS
 from service.discovery.manifest import Text, render
 from service.discovery.reads import Installation
+from service.http.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.document.responses import error_codes
-from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.edge.routes import all_endpoints, bind
 from service.onboarding.lifecycle import GUIDANCE
 from service.webhooks.testing import TOPICS as WEBHOOK_EVENTS

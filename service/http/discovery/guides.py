@@ -10,12 +10,12 @@ from service.auth.authority import PrincipalKind
 from service.discovery.manifest import MARKDOWN, Text
 from service.discovery.reads import Installation, installation
 from service.eventstore.declare.commands import Outcome
+from service.http.answer.reply import prefers
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
+from service.http.declare.headers import matches_tag
 from service.http.discovery.facts import text
-from service.http.edge.answer.reply import prefers
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
-from service.http.edge.declare.headers import matches_tag
 from service.weighted import Weighted
 
 PUBLIC = frozenset({PrincipalKind.ANONYMOUS})

@@ -11,9 +11,9 @@ from service.auth.authority import PrincipalKind
 from service.discovery.reads import figures, readiness
 from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.turns import NOBODY
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
 
 PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"

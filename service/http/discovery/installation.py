@@ -10,12 +10,12 @@ from schemas.discovery import Capabilities, DisclosureQuery, PrivacyDisclosure, 
 from service.discovery.manifest import MARKDOWN, OfferedOperation, Text, as_text, capabilities, disclosure, manifest
 from service.discovery.reads import Installation, installation
 from service.eventstore.declare.commands import Outcome
+from service.http.answer.reply import JSON
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
 from service.http.discovery import facts
 from service.http.discovery.guides import PUBLIC, kept, serve, wants_markdown
-from service.http.edge.answer.reply import JSON
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
 
 
 @groups.DISCOVERY.get("/v1/capabilities", "List the capabilities of this installation")

@@ -16,14 +16,14 @@ from service.discovery.manifest import MARKDOWN, Text, as_text, render
 from service.discovery.pages import API, ENDING, GUIDES, ROOT, SEARCH, STYLE, DocPage, address_of
 from service.discovery.reads import Installation, installation
 from service.eventstore.declare.commands import Outcome
+from service.http.answer.page import HTML, LINKED
+from service.http.answer.reply import prefers
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
 from service.http.discovery import shelf
 from service.http.discovery.entry import documents_of
 from service.http.discovery.guides import PUBLIC, kept, serve
-from service.http.edge.answer.page import HTML, LINKED
-from service.http.edge.answer.reply import prefers
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
 
 CSS = "text/css; charset=utf-8"
 PLAIN = "text/plain; charset=utf-8"

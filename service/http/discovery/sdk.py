@@ -6,9 +6,9 @@ from schemas.discovery import SdkSnippet
 from service.auth.authority import PrincipalKind
 from service.discovery.sdk.facts import rendered
 from service.eventstore.declare.commands import Outcome
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
 
 PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
 CACHED = {"cache-control": "public, max-age=300"}

@@ -8,10 +8,10 @@ from schemas.discovery import AdvanceClock, ClockAdvanced
 from service.auth.authority import PrincipalKind
 from service.discovery.reads import advance
 from service.eventstore.declare.commands import Answer
-from service.http.edge.declare import groups
-from service.http.edge.declare.bound import TEST_CLOCK_PATH
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
+from service.http.declare import groups
+from service.http.declare.bound import TEST_CLOCK_PATH
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
 from service.jobs.declared import declared
 from service.services import scheduled_jobs
 

@@ -16,11 +16,11 @@ from typing import NamedTuple
 from service.discovery.manifest import Text, as_text
 from service.discovery.pages import ROOT
 from service.eventstore.declare.commands import Outcome
+from service.http.answer.page import HTML
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
 from service.http.discovery.guides import PUBLIC, serve
-from service.http.edge.answer.page import HTML
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
 
 VERIFY = f"{ROOT}/verify"
 

@@ -11,15 +11,15 @@ import msgspec
 
 import schemas
 from schemas.kernel.shape import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
+from service.http.answer.reply import JSON
 from service.http.body.unpacking import CODINGS
+from service.http.declare.bound import Bound
+from service.http.declare.forms import BATCHES
+from service.http.declare.operations import Operation
 from service.http.document.parameters import parameters_of
 from service.http.document.responses import error_codes, errors, exported, exports, success
 from service.http.document.security import callers, security
 from service.http.document.words import Words
-from service.http.edge.answer.reply import JSON
-from service.http.edge.declare.bound import Bound
-from service.http.edge.declare.forms import BATCHES
-from service.http.edge.declare.operations import Operation
 
 Json = dict[str, Any]
 

@@ -21,12 +21,12 @@ from schemas.kernel.published import publish, publish_request
 from schemas.kernel.shape import ALTERNATIVES, BatchAccepted
 from service import release
 from service.auth.authority import PrincipalKind
+from service.http.declare.bound import TEST_CLOCK_PATH, Bound
 from service.http.document.described import DocumentSources, Examples, area_of, describe_operation
 from service.http.document.responses import HEADERS, error_responses, exports
 from service.http.document.schema_filters import references, select
 from service.http.document.security import SECURITY_SCHEMES
 from service.http.document.words import Words, describe
-from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
 
 OPENAPI_VERSION = "3.1.0"
 SCHEMA_VERSION = "2026-05-20"

@@ -10,9 +10,9 @@ from http import HTTPStatus
 from typing import Any
 
 from schemas.discovery import LANGUAGES
+from service.http.declare.bound import STAND_IN, Bound
+from service.http.declare.operations import Operation
 from service.http.document.words import Words, with_sentence
-from service.http.edge.declare.bound import STAND_IN, Bound
-from service.http.edge.declare.operations import Operation
 
 Json = dict[str, Any]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from schemas.kernel.errors import CATALOGUE
 from service.auth.authority import PrincipalKind
-from service.http.edge.answer.reply import JSON, REQUEST_ID_HEADER
-from service.http.edge.declare.bound import Bound
-from service.http.edge.declare.forms import Export, Form
-from service.http.edge.declare.operations import Operation
+from service.http.answer.reply import JSON, REQUEST_ID_HEADER
+from service.http.declare.bound import Bound
+from service.http.declare.forms import Export, Form
+from service.http.declare.operations import Operation
 from service.http.edge.reading import MEDIA as CSV
 
 Json = dict[str, Any]

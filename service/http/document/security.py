@@ -7,7 +7,7 @@ from typing import Any
 
 from schemas.kernel.published import documented_operations
 from service.auth.authority import PrincipalKind, permits
-from service.http.edge.declare.operations import Operation
+from service.http.declare.operations import Operation
 from statemachines.accounts.membership import Role
 
 Json = dict[str, Any]

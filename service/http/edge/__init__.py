@@ -1,1 +1,1 @@
-"""What every request passes: the application, its steps and the declarations."""
+"""What every request passes: the application and its steps."""

@@ -12,9 +12,9 @@ from service.auth.authority import DELETION_GROUP, Principal, PrincipalKind, ano
 from service.auth.refusals import Unauthenticated, refusal
 from service.auth.secrets import names_project
 from service.eventstore.read.reader import read_as
-from service.http.edge.declare.bound import AS_OF, is_id, is_project_id
-from service.http.edge.declare.headers import check_credential_headers
-from service.http.edge.declare.operations import Operation, Subject
+from service.http.declare.bound import AS_OF, is_id, is_project_id
+from service.http.declare.headers import check_credential_headers
+from service.http.declare.operations import Operation, Subject
 from service.http.edge.exchange import HttpExchange
 from service.services import Services
 from statemachines.projects.project import ProjectNotFound

@@ -14,16 +14,16 @@ from service.auth.authority import Principal
 from service.auth.secrets import Dsn
 from service.eventstore.read.reader import Caller, reads_for
 from service.fairness.turns import NOBODY, sharing
+from service.http.answer.reply import Reply
 from service.http.body.parsing import Query, query_for_credential
 from service.http.body.read_limited import arriving
 from service.http.body.room import BodyRoom, Room
 from service.http.body.upload import Upload
+from service.http.declare.bound import Bound
+from service.http.declare.call import Call
+from service.http.declare.headers import head_of
 from service.http.edge.admission.client_address import client_address
 from service.http.edge.admission.rate_limit import BY_ADDRESS
-from service.http.edge.answer.reply import Reply
-from service.http.edge.declare.bound import Bound
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.headers import head_of
 from service.http.edge.pipeline import Pipeline
 from service.http.measure.metrics import UNKNOWN
 from service.http.waiting.waits import KEPT_BODY, RevisionWait

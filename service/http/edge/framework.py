@@ -21,10 +21,10 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from service.auth.authority import Principal
 from service.auth.refusals import ServiceUnavailable
 from service.eventstore.read.reader import reading_for
-from service.http.edge.answer.errors import failure_of
-from service.http.edge.answer.reply import Reply
-from service.http.edge.declare.bound import Bound
-from service.http.edge.declare.call import Call
+from service.http.answer.errors import failure_of
+from service.http.answer.reply import Reply
+from service.http.declare.bound import Bound
+from service.http.declare.call import Call
 from service.http.edge.exchange import SCOPE_KEY, HttpExchange, exchange_of
 from service.http.edge.pipeline import Pipeline
 from service.http.edge.rendering import render_failure

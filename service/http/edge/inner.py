@@ -15,10 +15,10 @@ from litestar import Litestar
 from litestar.types import HTTPReceiveMessage, HTTPScope
 
 from service.auth.refusals import NotFound
-from service.http.edge.answer.reply import JSON, Reply
-from service.http.edge.declare.bound import Bound
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.headers import HEAD_KEY, Head, is_plain_path
+from service.http.answer.reply import JSON, Reply
+from service.http.declare.bound import Bound
+from service.http.declare.call import Call
+from service.http.declare.headers import HEAD_KEY, Head, is_plain_path
 from service.http.edge.exchange import InnerExchange
 from service.http.edge.pipeline import Pipeline
 from service.http.edge.steps import answer_inside

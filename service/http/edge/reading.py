@@ -15,8 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
-from service.http.edge.answer.reply import prefers
-from service.http.edge.declare.call import Call
+from service.http.answer.reply import prefers
+from service.http.declare.call import Call
 from statemachines.kernel.machine import Moved
 
 MOST_STORED: Final = 64 * 1024

@@ -16,13 +16,13 @@ from service.auth.authority import PrincipalKind
 from service.auth.refusals import InvalidPayload
 from service.billing.usage import beside
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.answer.errors import Failure, encode_failure
-from service.http.edge.answer.reply import JSON, Reply
-from service.http.edge.declare.bound import Bound
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.forms import BATCHES, form_of, media_of
-from service.http.edge.declare.headers import Head
-from service.http.edge.declare.operations import Operation
+from service.http.answer.errors import Failure, encode_failure
+from service.http.answer.reply import JSON, Reply
+from service.http.declare.bound import Bound
+from service.http.declare.call import Call
+from service.http.declare.forms import BATCHES, form_of, media_of
+from service.http.declare.headers import Head
+from service.http.declare.operations import Operation
 
 Known = Call[Any, Any] | None
 """The call of a request with a known caller. None before that."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from functools import cache
 
 import service.http
-from service.http.edge.declare.bound import Bound
-from service.http.edge.declare.endpoint import Endpoint
+from service.http.declare.bound import Bound
+from service.http.declare.endpoint import Endpoint
 from service.registry import modules
 
 

@@ -22,6 +22,8 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import read_as, reading_for
 from service.eventstore.write.loop import CAPACITY
 from service.fairness.offload import LARGE
+from service.http.answer.errors import failure_of, let_go, log_failure
+from service.http.answer.reply import Reply, Streamed
 from service.http.body.adjusting import adjust
 from service.http.body.gate import Odd
 from service.http.body.parsing import decode_body, parse, parse_head
@@ -29,17 +31,15 @@ from service.http.body.read_limited import PIECE, ArrivingBody, too_large
 from service.http.body.room import BodyRoom
 from service.http.body.unpacking import coding_of, unpack
 from service.http.body.upload import Upload, read_pieces
+from service.http.declare.bound import IGNORED, TEST_CLOCK_PATH, find_ignored
+from service.http.declare.call import Call, Tools
+from service.http.declare.forms import TOLD_BY, BodyReader, form_of
+from service.http.declare.headers import check_content, check_repeated_headers, with_coding
 from service.http.edge.admission.in_flight import shown_in
 from service.http.edge.admission.rate_limit import behind_quota, notice_beside, take_token, take_token_of
 from service.http.edge.admission.same_origin import check_origin as check_origin_of
 from service.http.edge.admission.same_origin import with_session
-from service.http.edge.answer.errors import failure_of, let_go, log_failure
-from service.http.edge.answer.reply import Reply, Streamed
 from service.http.edge.caller import find_subject, identify
-from service.http.edge.declare.bound import IGNORED, TEST_CLOCK_PATH, find_ignored
-from service.http.edge.declare.call import Call, Tools
-from service.http.edge.declare.forms import TOLD_BY, BodyReader, form_of
-from service.http.edge.declare.headers import check_content, check_repeated_headers, with_coding
 from service.http.edge.exchange import HttpExchange
 from service.http.edge.pipeline import MAX_READING, MAX_RUNNING, Pipeline
 from service.http.edge.rendering import render_failure, render_success, with_body_schema, with_next_operations

@@ -26,12 +26,12 @@ from service.events import (
 )
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.store import EventStore
-from service.http.edge.answer.errors import RateLimited
-from service.http.edge.answer.reply import JSON, Streamed, prefers
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import ANYONE, OWNER, Subject
+from service.http.answer.errors import RateLimited
+from service.http.answer.reply import JSON, Streamed, prefers
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import ANYONE, OWNER, Subject
 
 LINES = "application/x-ndjson"
 SENT = "text/event-stream"

@@ -7,10 +7,10 @@ from http import HTTPStatus
 
 from schemas import install as wire
 from service.eventstore.declare.commands import Answer, Intent, Outcome
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import ANYONE, KEY, OWNER
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import ANYONE, KEY, OWNER
 from service.http.edge.reading import stored_answer
 from service.http.edge.routes import all_endpoints
 from service.install import flow

@@ -12,7 +12,7 @@ import msgspec
 
 from schemas.kernel.origins import SERVER, Origins
 from service.auth.refusals import InvalidPayload
-from service.http.edge.answer.reply import JSON
+from service.http.answer.reply import JSON
 from service.http.mcp.origins import least_trusted
 
 Json = dict[str, Any]

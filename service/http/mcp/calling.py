@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from service.auth.refusals import InvalidPayload
+from service.http.declare.call import Call
+from service.http.declare.headers import Head, head_of
 from service.http.edge import inner
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.headers import Head, head_of
 from service.http.edge.inner import InnerRequest
 from service.http.mcp.answers import Cursor, Found
 from service.http.mcp.reach import Reached

@@ -13,9 +13,9 @@ import msgspec
 
 from service.auth.authority import PrincipalKind
 from service.auth.refusals import InvalidPayload
+from service.http.declare.call import Call
 from service.http.discovery.entry import documents_of
 from service.http.document.openapi import SchemaDocuments
-from service.http.edge.declare.call import Call
 from service.http.mcp.reach import READERS, Reached, describe, first_sentence, reached
 from service.http.mcp.tools import COMMANDS, listed, members_of
 from service.wordindex import SHORTEST, WordIndex, words_of

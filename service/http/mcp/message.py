@@ -7,12 +7,12 @@ from typing import Any
 
 from schemas.mcp import BATCHED, MAX_MESSAGE_BYTES, McpAnswer, McpMessage, McpRefusal
 from service.eventstore.declare.commands import Answer
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.headers import head_of
+from service.http.declare.operations import KEY_OR_RUNNER
 from service.http.document.openapi import SCHEMA_VERSION, TITLE
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
-from service.http.edge.declare.headers import head_of
-from service.http.edge.declare.operations import KEY_OR_RUNNER
 from service.http.mcp.kit import kit_for
 from service.http.mcp.protocol import INVALID_PARAMS, Declared, Message, RpcFault, answer
 from service.http.mcp.tools import NAMES

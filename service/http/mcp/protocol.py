@@ -21,8 +21,8 @@ import msgspec
 
 from schemas import mcp as wire
 from service.auth.refusals import InvalidPayload
+from service.http.answer.reply import JSON
 from service.http.body.gate import check_body, check_values
-from service.http.edge.answer.reply import JSON
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

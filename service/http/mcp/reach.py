@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from schemas.kernel.origins import Origins
 from service.auth.authority import PrincipalKind
+from service.http.answer.reply import JSON
+from service.http.declare.bound import Bound
 from service.http.document.openapi import HIDDEN_PATHS
 from service.http.document.schema_filters import operations, select
-from service.http.edge.answer.reply import JSON
-from service.http.edge.declare.bound import Bound
 from service.http.mcp.origins import origins_of
 
 Json = dict[str, Any]

@@ -9,8 +9,8 @@ import msgspec
 
 from schemas.kernel.origins import SERVER
 from service.auth.refusals import InvalidPayload
-from service.http.edge.answer.errors import encode_failure, failure_of
-from service.http.edge.declare.call import Call
+from service.http.answer.errors import encode_failure, failure_of
+from service.http.declare.call import Call
 from service.http.mcp.answers import Cursor, Found, read_cursor, shown
 from service.http.mcp.calling import CURSOR, ask, asked_of
 from service.http.mcp.kit import Kit, ReadIndex, kit_for

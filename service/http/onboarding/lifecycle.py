@@ -10,11 +10,11 @@ from schemas import onboarding as wire
 from schemas.kernel.shape import AsOfQuery
 from service.auth.authority import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
-from service.http.edge.declare.headers import matches_tag
-from service.http.edge.declare.operations import KEY, OWNER
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.headers import matches_tag
+from service.http.declare.operations import KEY, OWNER
 from service.onboarding import helper as onboarding_helper
 from service.onboarding import lifecycle
 from service.onboarding.evidence import reshape

@@ -6,10 +6,10 @@ from functools import partial
 
 from schemas.projects import DsnBody, DsnRotatedBody, DsnVerified, PublicDsnRotatedBody, RotateDsn, VerifyDsn
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY, OWNER
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY, OWNER
 from service.projects import project as dsn_commands
 from service.projects import project as reads
 from service.projects import project as show

@@ -8,11 +8,11 @@ from schemas.kernel.shape import PageQuery
 from schemas.projects import CreateProject, HealthQuery, NextSteps, ProjectCreatedBody, ProjectHealth, ProjectList
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import PageEnd
-from service.http.edge.answer.paging import page, start_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.answer.paging import page, start_of
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY
 from service.http.edge.routes import all_endpoints
 from service.onboarding.evidence import ask_about
 from service.projects import project as project_commands

@@ -10,10 +10,10 @@ import msgspec
 from schemas.projects import ChangeSettings, ProjectSettings, ProjectSettingsChanged
 from service.auth.authenticator import CACHE_SECONDS
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY, OWNER
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY, OWNER
 from service.projects import project as settings_commands
 from service.projects import project as show
 from service.projects.project import ChangedSettings, settings_of

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from service.eventstore.declare.commands import Answer, Intent, Outcome
-from service.http.edge.declare.call import Call
+from service.http.declare.call import Call
 from service.ids import new_id
 from service.provider import sources
 from service.provider.team import AttemptBegun

@@ -13,11 +13,11 @@ from schemas.provider import ExperimentList, FeatureFlagList, SessionRecordingLi
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer
 from service.eventstore.read.reader import PageEnd
-from service.http.edge.answer.paging import encode_cursor, start_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.answer.paging import encode_cursor, start_of
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY
 from service.provider import listing, team
 from service.provider.listing import Listing, Scope, SurveyFindings, findings
 from service.provider.sources import Source, unread

@@ -10,10 +10,10 @@ from projections.provider import TeamRow
 from schemas.provider import ConfigureReplay, ProvisionTeam, ReplayConfigured, ReplayStanding, TeamProvisioned
 from service.analytics.queries import QueriesBusy
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY
 from service.http.edge.reading import stored_answer
 from service.http.provider.attempting import begin
 from service.provider import sources, team

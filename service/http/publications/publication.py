@@ -16,11 +16,11 @@ from service.auth.secrets import digest, equal
 from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.turns import PUBLIC_QUERIES
 from service.http.body.validation import text_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
-from service.http.edge.declare.headers import head_of, matches_tag
-from service.http.edge.declare.operations import ANYONE, KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.headers import head_of, matches_tag
+from service.http.declare.operations import ANYONE, KEY
 from service.publications import Published
 from statemachines.kernel.canonical import canonical
 from statemachines.publications import PublicationWish

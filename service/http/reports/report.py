@@ -7,10 +7,10 @@ from http import HTTPStatus
 from schemas.reports import ReadReportSource, RecordedReport, RecordReport, ReportSource
 from service import reports
 from service.eventstore.declare.commands import Answer, Outcome, Unit
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import RUNNER
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import RUNNER
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.reports import read_source
 from service.runs.scope import Ran

@@ -13,12 +13,12 @@ from schemas.runs import approval as wire
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.eventstore.read.reader import PageEnd
+from service.http.answer.paging import read_page
 from service.http.body.validation import text_of
-from service.http.edge.answer.paging import read_page
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY, OWNER, RUNNER, Subject
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY, OWNER, RUNNER, Subject
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.runs import acting
 from service.runs import control as reads

@@ -12,10 +12,10 @@ from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
 from service.http.body.validation import text_of
 from service.http.cases.case import CASE_LOCATED
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY_OR_RUNNER, RUNNER
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY_OR_RUNNER, RUNNER
 from service.http.runs.on_run import holder_of, require_visible
 from service.runs import acting
 from service.runs import control as reads

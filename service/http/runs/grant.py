@@ -9,10 +9,10 @@ import msgspec
 from schemas.runs.approval import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGrant, ConsumeGrant, Grant
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.http.body.validation import text_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import RUNNER
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import RUNNER
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
 from service.runs import acting
 from service.runs import shown as show

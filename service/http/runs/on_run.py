@@ -12,9 +12,9 @@ from schemas.kernel.shape import PageQuery
 from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
-from service.http.edge.answer.paging import read_page
-from service.http.edge.declare.call import Call, Replay
-from service.http.edge.declare.operations import Subject
+from service.http.answer.paging import read_page
+from service.http.declare.call import Call, Replay
+from service.http.declare.operations import Subject
 from service.runs import control as reads
 from service.runs.control import ReceiptNow
 from service.runs.scope import Ran

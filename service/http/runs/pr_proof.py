@@ -11,10 +11,10 @@ from projections.runs import RunRow
 from schemas.runs.proof import PrProof, RecordPrProof
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, Unit
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import CI
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import CI
 from service.http.runs.on_run import RUN_LOCATED, on_run
 from service.runs import acting
 from service.runs import shown as show_run

@@ -6,10 +6,10 @@ from projections.runs import RunRow
 from schemas.runs.proof import RunProof
 from service.auth.refusals import refusal
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Who
-from service.http.edge.declare.operations import KEY_OR_RUNNER
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Who
+from service.http.declare.operations import KEY_OR_RUNNER
 from service.http.runs.on_run import RUN_SUBJECT, require_visible
 from service.runs.verifying import as_tlog_proof, prove_run
 

@@ -11,11 +11,11 @@ from schemas.runs.control import AutomationControl
 from schemas.runs.decision import DecisionList, DecisionQuery
 from service.credentials import metadata_of
 from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
-from service.http.edge.answer.paging import page, start_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY, KEY_OR_RUNNER, Subject
+from service.http.answer.paging import page, start_of
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY, KEY_OR_RUNNER, Subject
 from service.http.runs.on_run import read_receipts, require_visible
 from service.runs import control as reads
 from service.runs import control as show_control

@@ -16,12 +16,12 @@ from schemas.runs import run as wire
 from service.auth.refusals import IdempotencyKeyRequired, InvalidPayload
 from service.eventstore.declare.commands import Answer, Intent, Outcome, StoredAnswer, Unit
 from service.eventstore.read.reader import PageEnd
+from service.http.answer.paging import read_page
 from service.http.body.validation import text_of
-from service.http.edge.answer.paging import read_page
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY_OR_RUNNER, RUNNER
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY_OR_RUNNER, RUNNER
 from service.http.runs.on_run import (
     RUN_LOCATED,
     TOKEN_ERRORS,

@@ -14,10 +14,10 @@ from schemas.runs.run import VERIFIED_ORIGINS, RunStatus, VerificationAnswer, Ve
 from service.analytics.queries import unanswered
 from service.auth.refusals import refusal
 from service.eventstore.declare.commands import Answer, Outcome, Unit
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY_OR_RUNNER
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY_OR_RUNNER
 from service.http.runs.on_run import RUN_SUBJECT, on_run
 from service.runs import shown as show_run
 from service.runs import verifying

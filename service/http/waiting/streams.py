@@ -18,8 +18,8 @@ from psycopg_pool import PoolTimeout
 
 from service.eventstore.read.reader import Caller, reading_for
 from service.fairness.turns import CommandNotDone
-from service.http.edge.answer.errors import RateLimited
-from service.http.edge.answer.reply import Reply, Streamed
+from service.http.answer.errors import RateLimited
+from service.http.answer.reply import Reply, Streamed
 from service.http.waiting.waits import until_gone, waiting_places
 
 log = structlog.get_logger(__name__)

@@ -23,7 +23,7 @@ from schemas.kernel.shape import WaitQuery
 from service.eventstore.log.follower import Listener
 from service.fairness.bounds import FairBounds, Full
 from service.fairness.semaphore import FairSemaphore
-from service.http.edge.answer.errors import RateLimited
+from service.http.answer.errors import RateLimited
 
 
 def waiting_places(total: int, per_account: int) -> FairSemaphore:

@@ -8,10 +8,10 @@ from schemas import webhooks as wire
 from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY
 from service.http.webhooks.webhook import NOT_FOUND, ONE, answered, find, mark
 from service.webhooks import testing
 from service.webhooks import webhook as webhooks

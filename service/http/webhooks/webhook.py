@@ -16,10 +16,10 @@ from service.egress.exchange import take_apart
 from service.egress.guard import reach_of_webhooks
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.body.validation import text_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY
 from service.ids import new_id
 from service.webhooks import webhook
 from service.webhooks import webhook as webhooks

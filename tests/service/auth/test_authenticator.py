@@ -17,7 +17,7 @@ from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, 
 from service.auth.secrets import Dsn, SecretKind
 from service.eventstore.declare.commands import Answer, Command, Origin
 from service.eventstore.store import EventStore
-from service.http.edge.declare.operations import Operation
+from service.http.declare.operations import Operation
 from service.ids import new_id
 from statemachines import credentials
 from statemachines.projects import project

@@ -22,7 +22,7 @@ from service.auth.refusals import (
 )
 from service.eventstore.declare.commands import Answer, Command, Origin
 from service.eventstore.store import EventStore
-from service.http.edge.declare.operations import Operation
+from service.http.declare.operations import Operation
 from service.http.edge.routes import all_endpoints
 from service.ids import new_id
 from statemachines import credentials

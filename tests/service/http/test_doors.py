@@ -14,7 +14,7 @@ import service.http
 from service.http.edge.routes import all_endpoints
 
 ROOM = Path(service.http.__file__).parent
-COMMON = [ROOM / name for name in ("body", "edge", "waiting")]
+COMMON = [ROOM / name for name in ("answer", "body", "declare", "edge", "waiting")]
 MODULES = [path for path in sorted(ROOM.glob("*/**/*.py")) if not any(room in path.parents for room in COMMON)]
 HANDLERS = {endpoint.handler.__name__: endpoint.handler for endpoint in all_endpoints()}
 LONGEST = 20  # lines, without the docstring

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[3]
 ROOMS = tuple(f"{ROOT / room}/" for room in ("service", "statemachines", "projections", "schemas"))
 PAGE = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
 SHARED = re.compile(
-    r"service/(http/(body|edge|measure|waiting)|eventstore|fairness|auth)/|service/(http/)?[a-z_]+\.py"
+    r"service/(http/(answer|body|declare|edge|measure|waiting)|eventstore|fairness|auth)/|service/(http/)?[a-z_]+\.py"
     r"|service/(billing/usage|ingest/outcomes)\.py|(schemas|statemachines|projections)/kernel"
 )
 """What every request goes through: edge, body, metrics, credentials, the write path, what it counts, and the kernel."""

@@ -20,7 +20,7 @@ from service.http.body import adjusting
 from service.http.body import gate as body_gate
 from service.http.cases.intake import otlp_form as otlp
 from service.http.cases.intake import several
-from service.http.edge.declare import forms
+from service.http.declare import forms
 from service.ingest import scrubbing
 from service.ingest.foreign import common
 from service.ingest.foreign.common import ForeignError, ForeignEvent, Frame

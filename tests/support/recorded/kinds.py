@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 import httpx2
 
 from service.auth.authority import PrincipalKind as Kind
-from service.http.edge.declare.bound import Bound
+from service.http.declare.bound import Bound
 
 JSON = "application/json"
 NOBODYS = "0" * 26

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from service.http.edge.declare.bound import Bound
+from service.http.declare.bound import Bound
 from service.http.edge.routes import all_endpoints, bind
 from tests.support import accounts
 from tests.support.cluster import TestCluster

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from scripts.load import worlds
-from service.http.edge.declare.operations import ANYONE
+from service.http.declare.operations import ANYONE
 from service.http.edge.routes import all_endpoints
 from service.http.events.event import list_events, list_stream_events
 from tests.support import accounts

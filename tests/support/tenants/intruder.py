@@ -21,7 +21,7 @@ import httpx2
 from service.auth import secrets as auth_secrets
 from service.auth.authority import PrincipalKind as Kind
 from service.auth.secrets import SecretKind
-from service.http.edge.declare.operations import Operation
+from service.http.declare.operations import Operation
 from tests.support import seen
 from tests.support.tenants.recording import ID, Exchange, Got, Place, Recorder, Sent
 

@@ -16,13 +16,13 @@ from schemas.cases.foreign import SentryUserReport, SentryUserText
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import SENTRY
 from service.eventstore.declare.commands import Answer
+from service.http.answer.errors import PayloadTooLarge, RateLimited
 from service.http.body.adjusting import adjust
 from service.http.body.gate import Odd, check_body, check_values
 from service.http.cases.intake import sdks
 from service.http.cases.intake.sdk_route import sdk_route
 from service.http.cases.intake.sdks import unacceptable
-from service.http.edge.answer.errors import PayloadTooLarge, RateLimited
-from service.http.edge.declare.call import Call
+from service.http.declare.call import Call
 from service.ingest.foreign.common import FRAMES
 from service.ingest.foreign.feedback import SOURCES, USER_REPORT, MalformedFeedback, to_row
 from service.ingest.kept import REFUSED, FeedbackRow, Kind

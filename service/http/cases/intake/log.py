@@ -7,11 +7,11 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.http.cases.intake.otlp import record_export
 from service.http.cases.intake.otlp_form import OTLP_JSON, OTLP_PROTOBUF
 from service.http.cases.intake.several import record_several
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
-from service.http.edge.declare.forms import BATCHES
-from service.http.edge.declare.operations import SENDERS
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.forms import BATCHES
+from service.http.declare.operations import SENDERS
 from service.ingest.items import take_log
 
 

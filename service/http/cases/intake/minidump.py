@@ -15,16 +15,16 @@ from schemas.cases.foreign import MAX_ENVELOPE_BYTES, MAX_EVENT_BYTES, MAX_UNPAC
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import SENTRY
 from service.eventstore.declare.commands import Outcome
+from service.http.answer.errors import TooManyItems, UnsupportedMediaType
 from service.http.body.adjusting import adjust
 from service.http.body.gate import Odd, check_body, check_values
 from service.http.cases.intake import sdks
 from service.http.cases.intake.sdk_route import sdk_route
 from service.http.cases.intake.sdks import unacceptable
 from service.http.cases.intake.sentry import ReadEvent, read_payload, store_event
-from service.http.edge.answer.errors import TooManyItems, UnsupportedMediaType
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.forms import media_of
-from service.http.edge.declare.headers import head_of
+from service.http.declare.call import Call
+from service.http.declare.forms import media_of
+from service.http.declare.headers import head_of
 from service.ingest.foreign import crash, envelope
 from service.ingest.foreign.common import FRAMES
 from service.ingest.foreign.envelope import MAX_DUMP, MINIDUMP, FormPart, FormReader

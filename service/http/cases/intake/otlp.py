@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Outcome
 from service.fairness.offload import LARGE
+from service.http.answer.errors import PayloadTooLarge, TooManyItems
 from service.http.body.gate import Odd, check_written
 from service.http.cases.intake.otlp_form import OTLP_PROTOBUF, export_answer
 from service.http.cases.intake.several import Parts, groups_of, settle
-from service.http.edge.answer.errors import PayloadTooLarge, TooManyItems
-from service.http.edge.declare.call import Call
+from service.http.declare.call import Call
 from service.ingest.foreign import otlp_json, otlp_protobuf
 from service.ingest.foreign.common import to_log
 from service.ingest.foreign.otlp import Cut, MalformedExport, OtlpRecord, Scope, TooManyRecords, Unread, to_event

@@ -10,8 +10,8 @@ import msgspec
 
 from schemas.cases.foreign import ExportLogsAnswer, ExportLogsPartialSuccess, ExportStatus
 from service.eventstore.declare.commands import Outcome
-from service.http.edge.answer.errors import Failure
-from service.http.edge.declare.forms import Export, Form
+from service.http.answer.errors import Failure
+from service.http.declare.forms import Export, Form
 
 MAX_BYTES = 4 * 1024 * 1024
 PROTOBUF = "application/x-protobuf"

@@ -19,13 +19,13 @@ from service.auth.refusals import InvalidPayload
 from service.auth.secrets import POSTHOG
 from service.eventstore.declare.commands import Answer
 from service.fairness.offload import LARGE
+from service.http.answer.errors import PayloadTooLarge, TooManyItems
 from service.http.body.adjusting import adjust
 from service.http.body.gate import Odd, check_body, check_values
 from service.http.cases.intake import sdks
 from service.http.cases.intake.sdk_route import sdk_route
 from service.http.cases.intake.several import Parts, groups_of, settle
-from service.http.edge.answer.errors import PayloadTooLarge, TooManyItems
-from service.http.edge.declare.call import Call
+from service.http.declare.call import Call
 from service.ingest.foreign import posthog
 from service.ingest.foreign.common import FRAMES
 from service.ingest.foreign.posthog import PostHogRecord, Sent

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.http.edge.declare import groups
-from service.http.edge.declare.endpoint import Body, Declare, Docs, Who
-from service.http.edge.declare.forms import Sdk
-from service.http.edge.declare.operations import SENDERS
+from service.http.declare import groups
+from service.http.declare.endpoint import Body, Declare, Docs, Who
+from service.http.declare.forms import Sdk
+from service.http.declare.operations import SENDERS
 
 
 def sdk_route(

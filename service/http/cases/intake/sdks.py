@@ -10,8 +10,8 @@ from schemas.cases.foreign import MAX_EVENT_BYTES, MAX_EVENTS
 from service.auth import secrets
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import key_of_dsn
-from service.http.edge.answer.errors import Failure
-from service.http.edge.declare.forms import Query, Sdk
+from service.http.answer.errors import Failure
+from service.http.declare.forms import Query, Sdk
 from service.ingest.foreign import envelope, posthog
 from service.ingest.foreign.event_cutter import EventCutter, FormText
 from service.ingest.foreign.posthog import Sent

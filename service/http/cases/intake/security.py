@@ -17,15 +17,15 @@ from service.auth.refusals import InvalidPayload
 from service.auth.secrets import SENTRY
 from service.eventstore.declare.commands import Answer
 from service.fairness.offload import LARGE
+from service.http.answer.errors import UnsupportedMediaType
 from service.http.body.adjusting import adjust
 from service.http.body.gate import Odd, check_body, check_values
 from service.http.cases.intake import sdks
 from service.http.cases.intake.sdk_route import sdk_route
 from service.http.cases.intake.several import Parts, cut, groups_of, settle
-from service.http.edge.answer.errors import UnsupportedMediaType
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.forms import ARRAY, media_of
-from service.http.edge.declare.headers import head_of
+from service.http.declare.call import Call
+from service.http.declare.forms import ARRAY, media_of
+from service.http.declare.headers import head_of
 from service.ingest.foreign.common import FRAMES, TakenLog, to_log
 from service.ingest.foreign.security import MalformedReport, ReportFacts, read_report
 from service.ingest.items import AS_SENT, Adjustments, Item

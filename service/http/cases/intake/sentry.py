@@ -19,14 +19,14 @@ from schemas.cases.foreign import MAX_ENVELOPE_BYTES, MAX_EVENT_BYTES, MAX_UNPAC
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import SENTRY
 from service.eventstore.declare.commands import Answer
+from service.http.answer.errors import PayloadTooLarge, TooManyItems
 from service.http.body.adjusting import adjust
 from service.http.body.gate import Odd, check_body, check_values
 from service.http.body.unpacking import decompress
 from service.http.cases.intake import feedback, sdks
 from service.http.cases.intake.sdk_route import sdk_route
 from service.http.cases.intake.sdks import unacceptable
-from service.http.edge.answer.errors import PayloadTooLarge, TooManyItems
-from service.http.edge.declare.call import Call
+from service.http.declare.call import Call
 from service.ingest.foreign import envelope, sentry_event
 from service.ingest.foreign.common import FRAMES, TakenLog, to_log
 from service.ingest.foreign.crash import with_dump

@@ -21,9 +21,9 @@ from schemas.kernel.shape import MAX_BATCH_ITEMS, BatchAccepted, ItemName, ItemR
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, KeyReused, Outcome
 from service.fairness.turns import CommandNotDone
-from service.http.edge.answer.errors import Failure, ItemIdReused, TooManyItems, failure_of, let_go, log_failure
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.forms import LINES
+from service.http.answer.errors import Failure, ItemIdReused, TooManyItems, failure_of, let_go, log_failure
+from service.http.declare.call import Call
+from service.http.declare.forms import LINES
 from service.ingest.foreign.common import first_items
 from service.ingest.intake import BATCH_BYTES
 from service.ingest.items import Adjustments, Item, Result, Sender

@@ -16,10 +16,10 @@ from service.auth.authority import PrincipalKind
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, retry_moved
 from service.http.cases.source_maps.sentry_upload import admit_to, carry_out_in, require_named
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.operations import KEY
 from service.ingest.scrubbing import hide_own
 
 _ORGANIZATION = "/api/0/organizations/{organization}"

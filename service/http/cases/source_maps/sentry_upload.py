@@ -15,11 +15,11 @@ from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import bundles
 from service.cases.sourcemaps.bundles import MOST_BUNDLE, BundleWish
 from service.eventstore.declare.commands import Answer, Intent, Outcome
-from service.http.edge.declare import groups
-from service.http.edge.declare.bound import is_project_id
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.declare import groups
+from service.http.declare.bound import is_project_id
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.operations import KEY
 from statemachines.projects.project import ProjectNotFound
 
 _CHUNKS = "/api/0/organizations/{organization}/chunk-upload/"

@@ -10,12 +10,12 @@ from service.cases.sourcemaps import blobs, keeping
 from service.cases.sourcemaps.keeping import File, Kept, Name, ProjectFull
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import PageEnd
-from service.http.edge.answer.errors import UnsupportedMediaType
-from service.http.edge.answer.paging import page, start_of
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.answer.errors import UnsupportedMediaType
+from service.http.answer.paging import page, start_of
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.operations import KEY
 
 _SPACE = b" \t\r\n"
 _BEGINNINGS = (b"{", b")]}'")

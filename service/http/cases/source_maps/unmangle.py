@@ -6,10 +6,10 @@ from schemas.cases.event import UnmangledCase
 from service.cases.sourcemaps import unmangling
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.cases.case import CASE_LOCATED
-from service.http.edge.declare import groups
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Docs, Fencing, Who
-from service.http.edge.declare.operations import KEY
+from service.http.declare import groups
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Docs, Fencing, Who
+from service.http.declare.operations import KEY
 
 
 @groups.CASES.post("/v1/cases/{case_id}/unmangle", "Resolve the frames of a case's latest error to their sources")

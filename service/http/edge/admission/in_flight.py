@@ -19,8 +19,8 @@ from service.auth.authenticator import presented
 from service.auth.refusals import ServiceUnavailable, Unauthenticated
 from service.auth.secrets import Dsn
 from service.fairness.turns import place_of
-from service.http.edge.answer.errors import RateLimited
-from service.http.edge.declare.operations import Operation
+from service.http.answer.errors import RateLimited
+from service.http.declare.operations import Operation
 
 
 class InFlight:

@@ -20,9 +20,9 @@ from service.auth.authority import Principal, PrincipalKind
 from service.auth.refusals import QuotaExceeded
 from service.billing.usage import Told
 from service.eventstore.declare.commands import Answer, Outcome
-from service.http.edge.answer.errors import RateLimited
-from service.http.edge.answer.reply import JSON, Streamed
-from service.http.edge.declare.call import Call
+from service.http.answer.errors import RateLimited
+from service.http.answer.reply import JSON, Streamed
+from service.http.declare.call import Call
 from service.settingvalues import RATE_LIMITS
 
 BY_ADDRESS = frozenset({"public_query", "log", "device_start", "device_poll"})

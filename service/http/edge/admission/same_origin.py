@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from service.auth.refusals import refusal
 from service.auth.secrets import session_secret
-from service.http.edge.declare.headers import Head
+from service.http.declare.headers import Head
 
 LOCAL = "localhost"
 FOREIGN_SITES = frozenset({"cross-site", "same-site"})

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from service.auth.refusals import InvalidPayload, ServiceUnavailable
+from service.http.answer.errors import PayloadTooLarge, RateLimited
 from service.http.body.read_limited import DISCARD_BYTES, ArrivingBody, Discarding
 from service.http.body.room import BodyRoom
-from service.http.edge.answer.errors import PayloadTooLarge, RateLimited
 from service.http.edge.routes import all_endpoints
 
 CHUNKED = {"transfer-encoding": "chunked"}

@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 
 from service.auth.refusals import InvalidPayload
 from service.fairness.offload import LARGE
+from service.http.answer.errors import PayloadTooLarge, UnsupportedMediaType
 from service.http.body import unpacking
 from service.http.body.room import BodyRoom
 from service.http.body.unpacking import MAX_MEMBERS, PIECE, WINDOW_LOG, Unpacked, decompress
 from service.http.body.upload import Upload, read_pieces
-from service.http.edge.answer.errors import PayloadTooLarge, UnsupportedMediaType
 from service.packing import zstd
 from tests.service.http.edge.toy_api import Toy
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import httpx2
 import pytest
 
-from service.http.edge.answer.errors import failure_of
+from service.http.answer.errors import failure_of
 from service.http.edge.routes import all_endpoints
 from tests.service.http.cases.test_backing_off import PADDING, held, without_room
 from tests.service.http.cases.test_otlp import AS_JSON, AS_PROTOBUF, export, written

@@ -18,7 +18,7 @@ import pytest
 from service.http.body.upload import Upload
 from service.http.cases.intake.sdks import PosthogEvents, PosthogKey
 from service.http.cases.intake.sentry import ArrivingEnvelope
-from service.http.edge.declare.operations import Operation
+from service.http.declare.operations import Operation
 from service.http.edge.routes import all_endpoints
 from service.packing import zstd
 from tests.service.http.cases.test_posthog import TAKEN, large

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from schemas.runs.decision import BacktestReceipt
+from service.http.answer.errors import RateLimited
 from service.http.contracts import backtest
 from service.http.contracts.backtest import _in_slices, _place
-from service.http.edge.answer.errors import RateLimited
 from service.runs.shown import _use
 from statemachines.contracts.policy import Limits
 from tests.support.automation_world import World, closed, open_world

@@ -18,12 +18,12 @@ from schemas.discovery import FLOWS
 from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.published import documented_operations
 from service.auth.authority import PrincipalKind
+from service.http.answer.reply import JSON
 from service.http.app import ALIASES, create_app, schema_documents
 from service.http.cases.intake import posthog
+from service.http.declare.bound import TEST_CLOCK_PATH, Bound
+from service.http.declare.headers import matches_tag
 from service.http.document.schema_filters import operations, select
-from service.http.edge.answer.reply import JSON
-from service.http.edge.declare.bound import TEST_CLOCK_PATH, Bound
-from service.http.edge.declare.headers import matches_tag
 from service.http.edge.routes import all_endpoints, bind
 from tests.service.http.edge.fakes import fake_services
 from tests.service.http.edge.toy_api import running

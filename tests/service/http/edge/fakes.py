@@ -18,7 +18,7 @@ from service.auth.secrets import Dsn
 from service.billing.usage import Told
 from service.eventstore.declare.commands import Answer, Command, Outcome
 from service.eventstore.store import COMMANDS, FENCES, READS
-from service.http.edge.declare.operations import Operation
+from service.http.declare.operations import Operation
 from service.services import Services
 from service.settingvalues import PLANS, Terms, plans
 from statemachines.accounts.membership import Role

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.auth.authority import PrincipalKind
-from service.http.edge.declare.bound import Bound
+from service.http.declare.bound import Bound
 from service.http.edge.rendering import OPERATIONS, in_operations
 from service.http.edge.routes import all_endpoints
 from statemachines.cases.case import CaseIgnoredByMember, CaseOverflowReopened

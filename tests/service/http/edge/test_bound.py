@@ -13,7 +13,7 @@ from schemas.analytics import AnalyticsEvent
 from schemas.cases.log import LogEvent
 from service.http.analytics import event
 from service.http.cases.intake import log
-from service.http.edge.declare.bound import Bound
+from service.http.declare.bound import Bound
 
 [LOGS], [ANALYTICS] = map(Bound, log.ENDPOINTS), (Bound(one) for one in event.ENDPOINTS if one.operation.adjusts)
 NAMES = sorted({*LogEvent.__struct_fields__, *AnalyticsEvent.__struct_fields__, "id", "email", "other"})

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.http.edge.answer.reply import prefers
+from service.http.answer.reply import prefers
 from service.http.edge.reading import FORMULA, MEDIA, write_csv
 
 

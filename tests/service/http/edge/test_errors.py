@@ -15,8 +15,8 @@ from service.auth.refusals import refusal
 from service.eventstore.declare.commands import CommandFailed, KeyInProgress, KeyReused, OutcomeUnknown
 from service.eventstore.declare.faults import StreamDamaged, StreamIsNewer
 from service.fairness.turns import CommandNotDone
-from service.http.edge.answer.errors import encode_failure, failure_of
-from service.http.edge.declare.call import Call
+from service.http.answer.errors import encode_failure, failure_of
+from service.http.declare.call import Call
 from statemachines.kernel.machine import PreconditionFailed, Rejection
 from tests.service.http.edge.toy_api import THING, Toy
 from tests.support.toy import toy_stream

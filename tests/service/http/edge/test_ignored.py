@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.http.edge.declare.bound import Bound, Ignored, find_ignored
+from service.http.declare.bound import Bound, Ignored, find_ignored
 from service.http.edge.routes import all_endpoints
 from tests.support.accounts import bearer, create_project, sign_in
 from tests.support.server import ServerHandle

@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from service.eventstore.declare.commands import Command, Outcome
+from service.http.answer.errors import RateLimited
 from service.http.edge.admission.in_flight import InFlight
-from service.http.edge.answer.errors import RateLimited
 from tests.service.http.edge.fakes import PROJECT
 from tests.service.http.edge.toy_api import THING, Toy, serving
 from tests.support import seen

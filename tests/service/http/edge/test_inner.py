@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from service.http.edge.answer.reply import Reply
-from service.http.edge.declare.headers import HEAD_KEY, Head
+from service.http.answer.reply import Reply
+from service.http.declare.headers import HEAD_KEY, Head
 from service.http.edge.exchange import InnerExchange
 from service.http.edge.routes import bind
 from service.http.edge.steps import answer_inside

@@ -19,7 +19,7 @@ from service.auth.authority import PrincipalKind
 from service.auth.secrets import SecretKind, make
 from service.billing.usage import Notices
 from service.http.app import create_app
-from service.http.edge.declare.operations import Operation
+from service.http.declare.operations import Operation
 from service.http.edge.routes import all_endpoints
 from service.process.assembly import make_services
 from service.settings import load_settings

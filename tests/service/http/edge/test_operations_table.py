@@ -12,10 +12,10 @@ import pytest
 
 from schemas.kernel.published import DocumentedOperation, documented_operations
 from service.auth.authority import PrincipalKind
+from service.http.declare.bound import Bound, Undeclared
+from service.http.declare.endpoint import Endpoint
+from service.http.declare.operations import Operation
 from service.http.document.responses import error_codes
-from service.http.edge.declare.bound import Bound, Undeclared
-from service.http.edge.declare.endpoint import Endpoint
-from service.http.edge.declare.operations import Operation
 from service.http.edge.routes import all_endpoints, bind
 from tests.support.documented import operation_of
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.auth.refusals import InvalidPayload
+from service.http.answer.errors import PayloadTooLarge
 from service.http.body.adjusting import adjust
 from service.http.body.gate import check_body
 from service.http.cases.intake.several import AT_ONCE, BESIDE, MOST_AT_ONCE, Parts, cut, groups_of, record_several
-from service.http.edge.answer.errors import PayloadTooLarge
-from service.http.edge.declare.forms import ARRAY, LINES
+from service.http.declare.forms import ARRAY, LINES
 from service.ingest.intake import BATCH_BYTES
 from tests.service.ingest.foreign.test_otlp_cut import memory_of
 

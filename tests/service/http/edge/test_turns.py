@@ -14,7 +14,7 @@ from service.fairness.bodies import REST, SMALL, UNTIRED, Shares
 from service.fairness.bounds import FairBounds
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import CommandNotDone, Company
-from service.http.edge.declare.call import Call
+from service.http.declare.call import Call
 from service.http.edge.pipeline import MAX_RUNNING
 
 

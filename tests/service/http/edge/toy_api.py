@@ -19,9 +19,9 @@ from projections.kernel import Row, Table
 from service.auth.authority import PrincipalKind as Kind
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.app import Edge, create_app
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.endpoint import Body, Docs, Endpoint, Fencing, Group, Who
-from service.http.edge.declare.operations import Method, Subject
+from service.http.declare.call import Call
+from service.http.declare.endpoint import Body, Docs, Endpoint, Fencing, Group, Who
+from service.http.declare.operations import Method, Subject
 from service.services import Services
 from statemachines.kernel.machine import PreconditionFailed, Rejection
 from tests.service.http.edge.fakes import FakeStore, fake_services

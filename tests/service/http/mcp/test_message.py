@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from schemas.mcp import BATCHED, LEGACY, MAX_MESSAGE_BYTES, SUPPORTED
-from service.http.edge.declare.bound import Bound
+from service.http.declare.bound import Bound
 from service.http.edge.routes import all_endpoints, bind
 from service.http.mcp.answers import MOST_CHARACTERS, ORIGINS_KEY
 from service.http.mcp.tools import COMMANDS, NAMES, READS

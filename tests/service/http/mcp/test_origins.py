@@ -9,7 +9,7 @@ import pytest
 
 from schemas.cases.event import CaseEventRecord, StoredLog
 from schemas.kernel.origins import PROVIDER, RUNNER, SERVER, TELEMETRY, declared_origins, options, provenance
-from service.http.edge.declare.operations import Operation
+from service.http.declare.operations import Operation
 from service.http.edge.routes import all_endpoints, bind
 from service.http.mcp.origins import TRUST, least_trusted, origins_of, undeclared
 from service.http.mcp.reach import READABLE, READERS, is_readable

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from service.fairness.turns import ReadNotDone
-from service.http.edge.answer.errors import RateLimited
-from service.http.edge.answer.reply import Streamed
+from service.http.answer.errors import RateLimited
+from service.http.answer.reply import Streamed
 from service.http.waiting import streams as module
 from service.http.waiting.streams import Streams
 

@@ -10,7 +10,7 @@ import pytest
 from schemas.kernel.shape import WaitQuery
 from service.eventstore.log.follower import Listener
 from service.fairness.turns import ReadNotDone
-from service.http.edge.answer.errors import RateLimited
+from service.http.answer.errors import RateLimited
 from service.http.waiting import waits as module
 from service.http.waiting.waits import RevisionWait, Waits, once_more, waiting_places
 

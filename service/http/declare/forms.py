@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from schemas.kernel.shape import MAX_BATCH_BYTES
-from service.http.edge.answer.errors import Failure
+from service.http.answer.errors import Failure
 
 TOLD_BY = 512
 """Bytes of a body that tell its form."""

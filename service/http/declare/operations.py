@@ -16,9 +16,9 @@ from litestar.types import HTTPScope
 from projections.kernel import Table
 from service.auth.authority import Access, PrincipalKind
 from service.fairness.turns import STRANGERS
-from service.http.edge.answer.errors import Failure
-from service.http.edge.answer.reply import Reply
-from service.http.edge.declare.forms import Form, Sdk
+from service.http.answer.errors import Failure
+from service.http.answer.reply import Reply
+from service.http.declare.forms import Form, Sdk
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Presence = Literal["required", "optional", "none"]

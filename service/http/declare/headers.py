@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from service.auth.refusals import IdempotencyKeyRequired, InvalidPayload, Unauthenticated
-from service.http.edge.answer.errors import InvalidIfMatch, UnsupportedMediaType
-from service.http.edge.answer.reply import REQUEST_ID_HEADER
-from service.http.edge.declare.forms import Query
-from service.http.edge.declare.operations import Operation, Presence
+from service.http.answer.errors import InvalidIfMatch, UnsupportedMediaType
+from service.http.answer.reply import REQUEST_ID_HEADER
+from service.http.declare.forms import Query
+from service.http.declare.operations import Operation, Presence
 from service.ids import new_id
 from statemachines.kernel.machine import IfMatchRequired, Rejection
 

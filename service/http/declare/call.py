@@ -29,9 +29,9 @@ from service.eventstore.declare.commands import (
 from service.fairness.bodies import FOREIGN, SMALL, Shares
 from service.fairness.offload import Apart, Offload
 from service.history.as_of import Past, RowSource, parse_mark
-from service.http.edge.declare.forms import BodyReader, Form
-from service.http.edge.declare.headers import conditional, head_of
-from service.http.edge.declare.operations import Operation
+from service.http.declare.forms import BodyReader, Form
+from service.http.declare.headers import conditional, head_of
+from service.http.declare.operations import Operation
 from service.http.waiting.waits import RevisionWait
 from service.ingest.items import AS_SENT, Adjustments, Sender
 from service.services import Services

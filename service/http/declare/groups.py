@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.http.edge.declare.endpoint import Group
+from service.http.declare.endpoint import Group
 
 ACCOUNT_DELETION = Group(name="deletion")
 ALERTS = Group(name="alerts")

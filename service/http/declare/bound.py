@@ -18,9 +18,9 @@ from schemas.kernel.published import body_schema
 from schemas.kernel.shape import WaitQuery
 from service.auth.authenticator import QUERY_DSN_PATHS
 from service.auth.authority import PrincipalKind
-from service.http.edge.answer.reply import JSON
-from service.http.edge.declare.endpoint import Endpoint
-from service.http.edge.declare.operations import OWNER, Operation
+from service.http.answer.reply import JSON
+from service.http.declare.endpoint import Endpoint
+from service.http.declare.operations import OWNER, Operation
 
 IGNORED = "x-service-ignored"
 MOST_NAMED = 10

@@ -18,10 +18,10 @@ from schemas.kernel.shape import AsOfQuery
 from service.auth.authority import PrincipalKind
 from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.turns import STRANGERS
-from service.http.edge.answer.reply import JSON, Streamed
-from service.http.edge.declare.call import Call
-from service.http.edge.declare.forms import Form, Sdk
-from service.http.edge.declare.operations import FailurePage, Method, Operation, Presence, Rate, Subject
+from service.http.answer.reply import JSON, Streamed
+from service.http.declare.call import Call
+from service.http.declare.forms import Form, Sdk
+from service.http.declare.operations import FailurePage, Method, Operation, Presence, Rate, Subject
 
 
 class Handler(Protocol):
