@@ -157,6 +157,9 @@ class PublicDsnRotatedBody(msgspec.Struct, frozen=True, kw_only=True):
 # Wire contract of the settings of a project (G-202).
 
 
+ErrorProbability = Annotated[float, Meta(ge=0.001, le=0.5)]
+
+
 class ChangeSettings(Closed, frozen=True, kw_only=True):
     """The settings to change. An absent member stays as it is."""
 
@@ -164,6 +167,7 @@ class ChangeSettings(Closed, frozen=True, kw_only=True):
     default_level: DefaultLevel | msgspec.UnsetType = msgspec.UNSET
     frame_variables: bool | msgspec.UnsetType = msgspec.UNSET
     required_evidence_source: RequiredEvidence | msgspec.UnsetType | None = msgspec.UNSET
+    maximum_error_probability: ErrorProbability | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +178,7 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
     default_level: DefaultLevel
     frame_variables: bool
     required_evidence_source: RequiredEvidence | None
+    maximum_error_probability: float | None
     etag: str | None
     changed_at: Epoch | None
     changed_by: str | None

@@ -91,13 +91,17 @@ class OnboardingTold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunTold(msgspec.Struct, frozen=True, kw_only=True):
-    """A run after an event: its status, or its phase before it has one."""
+    """A run after an event: its status, or its phase before it has one.
+
+    `error_probability` is there once a deploy was judged (G-173).
+    """
 
     run_id: str
     automation_id: str
     case_id: str | None
     status: RunStatus | RunPhase
     revision: Revision
+    error_probability: float | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class ApprovalTold(msgspec.Struct, frozen=True, kw_only=True):

@@ -242,6 +242,26 @@ class CountedIn(msgspec.Struct, frozen=True, kw_only=True):
     named: int
 
 
+class VerificationStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Errors and traffic before and after the deploy, and the probability of so few errors if nothing was fixed.
+
+    The rates are those of errors by sample event. A bound that no number can name is null.
+    """
+
+    errors_before: int
+    exposure_before: int
+    errors_after: int
+    exposure_after: int
+    before_from: int
+    error_probability: float | None
+    maximum_error_probability: float | None
+    rate_ratio_low: float | None
+    rate_ratio_high: float | None
+    exposure_missing_5_percent: int | None
+    exposure_missing_1_percent: int | None
+    sentence: str
+
+
 FOLLOW_UP_ORIGINS = origins(server="kind grant_id instruction", runner="reference")
 
 
@@ -277,7 +297,8 @@ _PARTS_ORIGINS: dict[str, Origins] = {
 RUN_ORIGINS = origins(
     server="run_id project_id automation_id playbook policy_sha256 trigger_receipt_id case_id case_revision claim_id "
     "runner_id phase status state_revision lease_epoch lease_expires_at started_at deadline_at resting updated_at "
-    "finished_at limits charges scope_checked counted_in evidence_source report_id idempotent_replay next_action",
+    "finished_at limits charges scope_checked counted_in evidence_source verification_statistics "
+    "report_id idempotent_replay next_action",
     runner="reason",
     below={
         "pull_request": origins(
@@ -307,7 +328,7 @@ RUNS_ORIGINS = origins(server="project_id count next_cursor next_action")
 USAGE_ORIGINS = origins(server="run_id charges remaining state_revision idempotent_replay next_action")
 CANCELLED_ORIGINS = origins(server="run_id phase status state_revision cancelled_at next_action")
 VERIFIED_ORIGINS = origins(
-    server="run_id status poll_after_seconds deadline_at reason next_action",
+    server="run_id status verification_statistics poll_after_seconds deadline_at reason next_action",
     below={"verification": _VERIFICATION_ORIGINS},
 )
 
@@ -356,6 +377,7 @@ class Run(Told, frozen=True, kw_only=True):
     verification: Verification | None
     counted_in: CountedIn | None
     evidence_source: EvidenceSource | None
+    verification_statistics: VerificationStatistics | None
     report_id: str | None
     output: Annotated[Any, one_of(playbooks.SelfHealingOutput, playbooks.FunnelReviewOutput, null=True)]
     output_parts: OutputParts | None
@@ -412,6 +434,7 @@ class VerificationAnswer(Told, frozen=True, kw_only=True):
     run_id: str
     status: RunStatus
     verification: Verification
+    verification_statistics: VerificationStatistics | None
     poll_after_seconds: int | UnsetType = UNSET
     deadline_at: int | None
     reason: Literal["provider_exceptions_unread"] | UnsetType = UNSET

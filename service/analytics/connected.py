@@ -42,6 +42,7 @@ _EXCEPTION = "$exception"
 
 _PROOF = load_query("analytics/connected", "proof_events").filled(proof=PROOF_PROPERTY, most=MAX_ROWS).text
 _COUNT = load_query("analytics/connected", "event_traffic").text
+_BY_HOUR = load_query("analytics/connected", "traffic_by_hour").text
 _USUAL = load_query("analytics/connected", "usual_environment").text
 _NEWEST = load_query("analytics/connected", "newest_event").text
 
@@ -56,6 +57,12 @@ class _Pair(msgspec.Struct):
     """The provider's answer to two counts."""
 
     results: Annotated[list[tuple[int, int]], msgspec.Meta(min_length=1, max_length=1)]
+
+
+class _ByHour(msgspec.Struct):
+    """The provider's answer to two counts by hour."""
+
+    results: list[tuple[int, int, int]]
 
 
 class _Total(msgspec.Struct):
@@ -156,6 +163,18 @@ class ConnectedAnalytics:
         [(in_environment, unnamed)], [(looked, named)] = counted.results, usual.results
         counted_in = CountedIn(probe.environment, looked, named)
         return metadata.CountedEvents(in_environment + (unnamed if counted_in.unnamed else 0), counted_in)
+
+    async def traffic_by_hour(
+        self, probe: metadata.TrafficProbe, *, unnamed: bool, public: bool
+    ) -> metadata.Hours | ReadFailed:
+        """Count the same events by hour. None of them came by a DSN."""
+        del public
+        period = {"since": probe.since, "until": probe.until, "earliest": max(0, probe.since - LATE_SECONDS)}
+        told = {"event": probe.event, "environment": probe.environment, "most": MAX_ROWS}
+        answer = await self._query(_BY_HOUR, {**told, **period}, _ByHour, first=True)
+        if isinstance(answer, ReadFailed):
+            return answer
+        return {hour: named + (bare if unnamed else 0) for hour, named, bare in answer.results}
 
     async def count_funnel(self, probe: metadata.FunnelProbe) -> list[int] | ReadFailed:
         """Count the people who reached each step of an ordered funnel."""

@@ -110,6 +110,20 @@ select countIf(named = {environment}), countIf(named = '') from (
 )
 limit 1
 
+-- traffic_by_hour --
+-- How many events of a name came in each hour of a period in an environment, and how many without one.
+select intDiv(toUnixTimestamp(created_at) - {since} - 1, 3600) as hour, countIf(named = {environment}),
+    countIf(named = '') from (
+    select created_at, coalesce(nullIf(JSONExtractString(properties, 'environment'), ''),
+        nullIf(JSONExtractString(properties, '$environment'), ''),
+        nullIf(JSONExtractString(properties, 'deployment.environment.name'), ''),
+        JSONExtractString(properties, 'deployment.environment')) as named
+    from events
+    where event = {event} and timestamp >= toDateTime({earliest})
+        and created_at > toDateTime({since}) and created_at <= toDateTime({until})
+)
+group by hour limit {most}
+
 -- usual_environment --
 -- Of the newest events of a name before a time: how many there are, and how many of them name an environment.
 select count(), countIf(named != '') from (

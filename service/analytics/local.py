@@ -33,6 +33,7 @@ _ERRORS = load_query("analytics", "proof_errors")
 
 _CONFINE = load_query("analytics", "confine")
 _COUNT = load_query("analytics", "event_count")
+_BY_HOUR = load_query("analytics/history", "traffic_by_hour")
 _NEWEST: Mapping[Source, Query] = {
     "events": load_query("analytics", "newest_event"),
     "errors": load_query("analytics", "newest_error"),
@@ -114,6 +115,15 @@ class LocalAnalytics:
         if server_sends or not by_public:
             return metadata.CountedEvents(by_server, counted_in)
         return metadata.CountedEvents(by_server + by_public, counted_in, "public")
+
+    async def traffic_by_hour(
+        self, probe: metadata.TrafficProbe, *, unnamed: bool, public: bool
+    ) -> metadata.Hours | ReadFailed:
+        """Count the same events by hour."""
+        period = {"since": probe.since, "until": probe.until}
+        told = {"event": probe.event, "environment": probe.environment, "unnamed": unnamed, "public": public}
+        rows = await self._read(_BY_HOUR, **period, **told)
+        return rows if isinstance(rows, ReadFailed) else dict(rows)
 
     async def count_funnel(self, probe: metadata.FunnelProbe) -> list[int] | ReadFailed:
         """Count the people at each step. Rows removed by retention are not guessed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -337,6 +337,10 @@ class CountedEvents(msgspec.Struct, frozen=True):
     counted_by: CountedBy | None = None
 
 
+Hours = Mapping[int, int]
+"""Events by hour of a period, the first of which is 0. An hour without any is left out."""
+
+
 class AnalyticsProvider(Protocol):
     """A source of a project's telemetry. A failed read is never returned as an empty one."""
 
@@ -352,6 +356,9 @@ class AnalyticsProvider(Protocol):
 
     async def count_events(self, probe: TrafficProbe) -> CountedEvents | ReadFailed:
         """Count events of an environment, and unnamed ones where usual."""
+
+    async def traffic_by_hour(self, probe: TrafficProbe, *, unnamed: bool, public: bool) -> Hours | ReadFailed:
+        """Count the same events by hour since `since`, `unnamed` ones and those by the public DSN if told so."""
 
     async def count_funnel(self, probe: FunnelProbe) -> list[int] | ReadFailed:
         """Count the people who reached each step of an ordered funnel: as many numbers as steps, none above the last.

@@ -14,6 +14,7 @@ from service.analytics.connected import ConnectedAnalytics
 from service.analytics.connecting.http import Paces, ProviderClient, Throttled
 from service.analytics.connecting.oauth import ProviderOAuth
 from service.analytics.connection import current_connection
+from service.analytics.history import History
 from service.analytics.local import LocalAnalytics
 from service.analytics.metadata import AnalyticsProvider
 from service.analytics.returning import TokenKeeper
@@ -96,7 +97,7 @@ def unanswered(failed: ReadFailed) -> Refusal:
 
 
 class AnalyticsProviders:
-    """The adapters of one process, over one client. `oauth` makes connections."""
+    """The adapters of one process, over one client. `oauth` makes connections, `history` reads times before deploys."""
 
     def __init__(self, settings: Settings, store: EventStore, guard: Guard) -> None:
         self._store = store
@@ -105,6 +106,7 @@ class AnalyticsProviders:
         self._terms = settings.terms
         self._tokens = TokenKeeper(store, self.oauth)
         self._paces = Paces()
+        self.history = History(store)
 
     async def for_project(self, project_id: str) -> AnalyticsProvider:
         """Return the adapter of a project now."""

@@ -38,6 +38,7 @@ from statemachines.runs.grant import Grant
 from statemachines.runs.ledger import WINDOW_SECONDS, Amounts, plain, remaining
 from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
+from statemachines.runs.statistics import LEVELS, missing_exposure, rate_ratio, say
 from statemachines.runs.steps.book import Book, is_resting, runner_may_act
 from statemachines.runs.verdict import Sample, Verdict
 
@@ -301,6 +302,7 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
         verification=verification(state),
         counted_in=_counted_in(state.verdict),
         evidence_source=None if state.verdict is None else state.verdict.source,
+        verification_statistics=statistics(state.verdict),
         report_id=book.report_id if book.report.status is reports.Status.RECORDED else None,
         output=_review(book) if parts is None else _output(parts, state),
         output_parts=parts,
@@ -409,6 +411,24 @@ def _counted_in(verdict: Verdict | None) -> run_wire.CountedIn | None:
     place = verdict.counted_in
     return run_wire.CountedIn(
         environment=place.environment, unnamed=place.unnamed, looked_at=place.looked, named=place.named
+    )
+
+
+def statistics(verdict: Verdict | None) -> run_wire.VerificationStatistics | None:
+    """Show how likely a verdict is wrong (G-173). None before one, and where the time before could not be read."""
+    if verdict is None or isinstance(verdict.statistics, msgspec.UnsetType):
+        return None
+    told, asked = verdict.statistics, verdict.maximum_error_probability
+    low, high = rate_ratio(told) or (None, None)
+    missing = [missing_exposure(told, level) for level in LEVELS]
+    return run_wire.VerificationStatistics(
+        **msgspec.structs.asdict(told),
+        maximum_error_probability=None if isinstance(asked, msgspec.UnsetType) else asked,
+        rate_ratio_low=low,
+        rate_ratio_high=high,
+        exposure_missing_5_percent=missing[0],
+        exposure_missing_1_percent=missing[1],
+        sentence=say(told),
     )
 
 

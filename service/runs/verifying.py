@@ -12,6 +12,7 @@ import msgspec
 from projections.cases import PROVIDER_LOOKS
 from projections.runs import RunRow
 from schemas.runs.proof import ProofInclusion, RunProof
+from service.analytics.history import BeforeDeploy
 from service.analytics.local import RepairedCase, count_recurrences
 from service.analytics.metadata import TrafficProbe
 from service.analytics.queries import AnalyticsProviders
@@ -27,7 +28,9 @@ from service.sql import Query, load_query
 from service.tlog.tree import PIN, ProvenPositions, prove
 from statemachines.cases import case as cases
 from statemachines.kernel.machine import LATE_SECONDS, ReadFailed
+from statemachines.projects import settings
 from statemachines.runs.run import Run, RunNotFound
+from statemachines.runs.statistics import compare
 from statemachines.runs.steps.end_run import telling_what_is_left
 from statemachines.runs.steps.results import Counts, observation_end, verify_run
 from statemachines.runs.verdict import Verdict
@@ -42,17 +45,18 @@ def verify(row: RunRow, counts: Counts | None) -> Intent[Ran[Verdict]]:
     """
     scope = RunScope.of(row)
     stream = None if row.case_id is None else cases.stream(row.project_id, row.case_id)
+    asked = settings.stream(row.project_id)
 
     def decide(unit: Unit) -> Ran[Verdict]:
         book = scope.open(unit)
         with telling_what_is_left(book, unit.now):
-            verdict, effects = verify_run(book, counts, unit.now)
+            verdict, effects = verify_run(book, counts, unit.now, unit.state(asked).maximum_error_probability)
         if verdict.passed and effects and stream is not None:
             deployed_at = verdict.sample.observed_from
             unit.append(stream, cases.decide_resolve(unit.state(stream), row.id, unit.now, deployed_at))
         return Ran(verdict, scope.carry_out(unit, effects), bool(effects))
 
-    return Intent([*scope.streams, *([] if stream is None else [stream])], decide, reads=scope.reads)
+    return Intent([*scope.streams, *([] if stream is None else [stream])], decide, reads=[*scope.reads, asked])
 
 
 # What verification counts: traffic as the project's analytics provider saw it, recurrence as this service did
@@ -106,7 +110,10 @@ async def count(store: EventStore, providers: AnalyticsProviders, project_id: st
         return traffic
     waiting_at = now if until < end else None
     told = traffic.count, recurrences, until, traffic.counted_by, traffic.counted_in, provider.source
-    return Counts(*told, waiting_at)
+    by = traffic.counted_in.unnamed, traffic.counted_by == "public"
+    compared = BeforeDeploy(project_id, run.case_id or "", place, terms.traffic_sample_event, deploy.recorded_at, *by)
+    before = await providers.history.before(provider, compared)
+    return Counts(*told, waiting_at, None if before is None else compare(before, recurrences, traffic.count))
 
 
 # The proof of a run: every event along its chain, for whoever wants to check it without the service. The streams are

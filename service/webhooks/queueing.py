@@ -12,13 +12,14 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 from eventsourcing.persistence import Tracking
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from projections.alerts import ALERTS
 from projections.cases import CASES
 from projections.deploys import DEPLOY_NOTES, DEPLOYS
 from projections.onboarding import ONBOARDING
-from projections.runs import APPROVALS, RUNS
+from projections.runs import APPROVALS, RUNS, RunRow
 from schemas import webhooks as wire
 from service import deploys as deploy_show
 from service.cases import case as case_show
@@ -118,7 +119,15 @@ async def _of_run(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
         case_id=row.case_id,
         status=cast("Any", row.outcome or row.phase),
         revision=row.revision,
+        error_probability=UNSET if told.event != "run.ended" else _error_probability(row),
     )
+
+
+def _error_probability(row: RunRow) -> float | UnsetType | None:
+    verdict = row.state.verdict
+    if verdict is None or isinstance(verdict.statistics, UnsetType):
+        return UNSET
+    return verdict.statistics.error_probability
 
 
 async def _of_approval(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:

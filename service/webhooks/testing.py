@@ -293,7 +293,8 @@ KINDS: Mapping[str, _Kind] = {
     ),
     "run.started": _Kind("A runner started a run.", _RUN),
     "run.ended": _Kind(
-        "A run ended: `status` is its outcome.", msgspec.structs.replace(_RUN, status="succeeded", revision=7)
+        "A run ended: `status` is its outcome.",
+        msgspec.structs.replace(_RUN, status="succeeded", revision=7, error_probability=0.02),
     ),
     "approval.requested": _Kind("A runner asks for an approval.", _APPROVAL),
     "approval.decided": _Kind(

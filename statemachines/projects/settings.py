@@ -50,6 +50,7 @@ class ProjectSettingsChanged(Event, frozen=True, omit_defaults=True):
     default_level: DefaultLevel | UnsetType = UNSET
     frame_variables: bool | UnsetType = UNSET
     required_evidence_source: RequiredEvidence | UnsetType | None = UNSET
+    maximum_error_probability: float | UnsetType | None = UNSET
 
 
 TABLE = transition_table(
@@ -72,6 +73,7 @@ class Settings(msgspec.Struct, frozen=True):
     default_level: DefaultLevel | None = None
     frame_variables: bool | None = None
     required_evidence_source: RequiredEvidence | None = None
+    maximum_error_probability: float | None = None
 
 
 class SettingsWish(msgspec.Struct, frozen=True):
@@ -81,19 +83,22 @@ class SettingsWish(msgspec.Struct, frozen=True):
     default_level: DefaultLevel | UnsetType = UNSET
     frame_variables: bool | UnsetType = UNSET
     required_evidence_source: RequiredEvidence | UnsetType | None = UNSET
+    maximum_error_probability: float | UnsetType | None = UNSET
 
 
 class InForce(msgspec.Struct, frozen=True):
     """The settings in force: changes of the owners, and the defaults of the project for the others.
 
     `frame_variables`: frames of errors keep the values of their variables. `required_evidence_source`: the source of
-    the proof without which no contract is enabled. None: any (G-183).
+    the proof without which no contract is enabled. None: any (G-183). `maximum_error_probability`: what the error
+    probability of a success must not exceed. None: any (G-173).
     """
 
     accept_public_events: bool
     default_level: DefaultLevel = "error"
     frame_variables: bool = False
     required_evidence_source: RequiredEvidence | None = None
+    maximum_error_probability: float | None = None
 
 
 class SettingsConflict(Rejection):
@@ -117,7 +122,9 @@ def in_force(state: Settings, project: Project) -> InForce:
 def loosens(before: InForce, after: InForce) -> bool:
     """Whether more automation may begin after a change. An enabled contract was reviewed under less."""
     evidence = before.required_evidence_source is not None and after.required_evidence_source is None
-    return evidence or (after.accept_public_events and not before.accept_public_events)
+    bound, lifted = before.maximum_error_probability, after.maximum_error_probability
+    probability = bound is not None and (lifted is None or lifted > bound)
+    return evidence or probability or (after.accept_public_events and not before.accept_public_events)
 
 
 def decide_change(
@@ -154,4 +161,4 @@ def changes_of(event: ProjectSettingsChanged) -> dict[str, Any]:
     return {name: value for name in InForce.__struct_fields__ if (value := getattr(event, name)) is not UNSET}
 
 
-MACHINE = StateMachine("sets", TABLE, Settings(), evolve, SettingsConflict, Settings, version=3)
+MACHINE = StateMachine("sets", TABLE, Settings(), evolve, SettingsConflict, Settings, version=4)

@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from schemas.kernel.shape import EvidenceSource
 from statemachines.kernel.machine import source_told
+from statemachines.runs.statistics import Statistics
 
 VerificationOutcome = Literal["pending", "no_recurrence", "recurred", "insufficient_traffic"]
 CountedBy = Literal["public"]
@@ -67,7 +68,8 @@ class CountedIn(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct, frozen=True):
     """An outcome with its evidence; `passed` is true for `no_recurrence` alone. Older ones do not tell `counted_in`.
 
-    `evidence_source` is where traffic was counted (G-183).
+    `evidence_source` is where traffic was counted (G-183). `statistics` compare the deploy with the time before, where
+    that could be read, and `maximum_error_probability` is the bound that was in force (G-173).
     """
 
     outcome: VerificationOutcome
@@ -75,6 +77,8 @@ class Verdict(msgspec.Struct, frozen=True):
     passed: bool
     counted_in: CountedIn | UnsetType = UNSET
     evidence_source: EvidenceSource | UnsetType = UNSET
+    statistics: Statistics | UnsetType = UNSET
+    maximum_error_probability: float | UnsetType = UNSET
 
     @property
     def source(self) -> EvidenceSource:

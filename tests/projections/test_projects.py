@@ -79,7 +79,12 @@ def test_a_project_from_before_gets_its_public_dsn_by_the_first_rotation():
 ON = ProjectSettingsChanged("usr_1", 5, accept_public_events=True)
 OFF = ProjectSettingsChanged("usr_2", 6, accept_public_events=False)
 NOTHING = ProjectSettingsChanged("usr_3", 7)
-OF_INTAKE = {"default_level": None, "frame_variables": None, "required_evidence_source": None}
+OF_INTAKE = {
+    "default_level": None,
+    "frame_variables": None,
+    "required_evidence_source": None,
+    "maximum_error_probability": None,
+}
 
 
 def test_the_row_of_a_settings_shows_its_stream():
@@ -95,7 +100,7 @@ def test_a_member_that_is_not_there_stays_as_it_is():
         check_row(PROJECT_SETTINGS, [first, NOTHING], {"accept_public_events": accepts, **latest, **OF_INTAKE})
     of_intake = ProjectSettingsChanged("usr_3", 7, default_level="info", frame_variables=True)
     intake = {"accept_public_events": True, "default_level": "info", "frame_variables": True}
-    check_row(PROJECT_SETTINGS, [ON, of_intake], latest | intake | {"required_evidence_source": None})
+    check_row(PROJECT_SETTINGS, [ON, of_intake], OF_INTAKE | latest | intake)
 
 
 def test_whose_evidence_is_required_and_taken_back():

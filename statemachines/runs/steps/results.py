@@ -19,6 +19,7 @@ from statemachines.reports import FunnelPlan, FunnelReading
 from statemachines.runs import events as e
 from statemachines.runs import run as runs
 from statemachines.runs.run import Run, RunNotFound, RunTerminal
+from statemachines.runs.statistics import Statistics
 from statemachines.runs.steps.advance_run import enter, not_allowed
 from statemachines.runs.steps.book import Book, Effects, FencingToken, is_open, merge
 from statemachines.runs.steps.end_run import end_run
@@ -31,6 +32,7 @@ class Counts(msgspec.Struct, frozen=True):
 
     `counted_by` as in Sample, `counted_in` and `evidence_source` as in Verdict. `waiting_at` is the present moment, in
     epoch seconds, if the exceptions of the connected provider were read no further than `observed_to` (G-182).
+    `statistics` are None where the time before the deploy could not be read.
     """
 
     sample: int
@@ -40,6 +42,7 @@ class Counts(msgspec.Struct, frozen=True):
     counted_in: CountedIn | None = None
     evidence_source: EvidenceSource = "local"
     waiting_at: int | None = None
+    statistics: Statistics | None = None
 
 
 class DeployNotBound(Rejection):
@@ -56,11 +59,14 @@ def observation_end(terms: VerificationTerms, deployed_at: int, settled: int) ->
     return max(deployed_at, min(settled, deployed_at + terms.max_wait_seconds))
 
 
-def decide_verification(terms: VerificationTerms, deployed_at: int, counts: Counts) -> Verdict:
+def decide_verification(
+    terms: VerificationTerms, deployed_at: int, counts: Counts, maximum: float | None = None
+) -> Verdict:
     """Judge the counts of a deploy made at `deployed_at`, by the moment up to which they were taken (G-134).
 
     The clock of the commit is later: what happened in between has not been looked at, so it may not count as quiet.
-    Exceptions of the connected provider are waited for until STALE_SECONDS after the deadline (G-182).
+    Exceptions of the connected provider are waited for until STALE_SECONDS after the deadline (G-182). With a
+    `maximum`, success also waits for the error probability to reach it (G-173, G-202).
     """
     waited = counts.observed_to - deployed_at
     in_vain = (counts.waiting_at or 0) - deployed_at >= terms.max_wait_seconds + STALE_SECONDS
@@ -76,12 +82,22 @@ def decide_verification(terms: VerificationTerms, deployed_at: int, counts: Coun
     outcome: VerificationOutcome = "pending"
     if counts.recurrences > 0:
         outcome = "recurred"
-    elif counts.sample >= max(1, terms.min_sample_size) and waited >= terms.observation_window_seconds:
+    elif (
+        counts.sample >= max(1, terms.min_sample_size)
+        and waited >= terms.observation_window_seconds
+        and _sure(counts.statistics, maximum)
+    ):
         outcome = "no_recurrence"
     elif waited >= terms.max_wait_seconds or in_vain:
         outcome = "insufficient_traffic"
     counted_in = counts.counted_in or msgspec.UNSET
-    return Verdict(outcome, sample, outcome == "no_recurrence", counted_in, counts.evidence_source)
+    statistics, bound = counts.statistics or msgspec.UNSET, msgspec.UNSET if maximum is None else maximum
+    passed = outcome == "no_recurrence"
+    return Verdict(outcome, sample, passed, counted_in, counts.evidence_source, statistics, bound)
+
+
+def _sure(statistics: Statistics | None, maximum: float | None) -> bool:
+    return maximum is None or (statistics is not None and statistics.reaches(maximum))
 
 
 def require_verifiable(run: Run) -> BoundDeploy | None:
@@ -116,10 +132,11 @@ def _over(run: Run) -> RunTerminal:
     return RunTerminal("The run is over.", next_action="Read the run for its outcome.", allowed_next=left)
 
 
-def verify_run(book: Book, counts: Counts | None, now: int) -> tuple[Verdict, Effects]:
+def verify_run(book: Book, counts: Counts | None, now: int, maximum: float | None = None) -> tuple[Verdict, Effects]:
     """Judge what was counted, and end the run when that decides it. A repeat after the end returns the verdict.
 
-    `counts` are None for a run whose outcome stood already: it stays. Raises what require_verifiable raises.
+    `counts` are None for a run whose outcome stood already: it stays. `maximum` is the project's bound of the error
+    probability (G-202). Raises what require_verifiable raises.
     """
     run = book.run
     deploy = require_verifiable(run)
@@ -127,7 +144,7 @@ def verify_run(book: Book, counts: Counts | None, now: int) -> tuple[Verdict, Ef
         assert run.verdict is not None
         return run.verdict, {}
     assert counts is not None, "an outcome that stood before the locks stands under them"
-    verdict = decide_verification(run.terms.verification, deploy.recorded_at, counts)
+    verdict = decide_verification(run.terms.verification, deploy.recorded_at, counts, maximum)
     if verdict.outcome == "pending":
         return verdict, {}
     ended = e.RunVerified(verdict, now) if verdict.passed else e.RunVerificationFailed(verdict, now)

@@ -74,6 +74,12 @@ def test_only_what_lets_more_start_loosens():
     strict = InForce(accept_public_events=False, required_evidence_source="provider_cloud")
     assert settings.loosens(strict, off)
     assert not any(settings.loosens(one, strict) for one in (on, off, strict))
+    none, tenth, half = (
+        InForce(accept_public_events=False, maximum_error_probability=maximum) for maximum in (None, 0.1, 0.5)
+    )
+    assert settings.loosens(tenth, half)
+    assert settings.loosens(half, none)
+    assert not any(settings.loosens(one, other) for one, other in ((none, tenth), (half, tenth), (tenth, tenth)))
 
 
 class SettingsMachine(RuleBasedStateMachine):
@@ -87,6 +93,7 @@ class SettingsMachine(RuleBasedStateMachine):
             "default_level": "error",
             "frame_variables": False,
             "required_evidence_source": None,
+            "maximum_error_probability": None,
         }
 
     @rule(
@@ -97,6 +104,7 @@ class SettingsMachine(RuleBasedStateMachine):
                 "default_level": st.sampled_from(["error", "info"]),
                 "frame_variables": st.booleans(),
                 "required_evidence_source": st.sampled_from([None, "provider_cloud"]),
+                "maximum_error_probability": st.sampled_from([None, 0.05, 0.5]),
             },
         )
     )

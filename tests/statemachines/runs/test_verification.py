@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from statemachines.contracts.documents import Document
 from statemachines.contracts.policy import Authority, VerificationTerms
 from statemachines.runs import run as runs
 from statemachines.runs.events import Terms
+from statemachines.runs.statistics import Before, compare
 from statemachines.runs.steps.book import Book
 from statemachines.runs.steps.results import Counts, decide_verification, observation_end, verify_run
 from statemachines.runs.verdict import BoundDeploy
@@ -46,6 +48,30 @@ def test_every_row_of_the_table(sample, recurrences, after, outcome):
     assert (verdict.outcome, verdict.passed) == (outcome, outcome == "no_recurrence")
     assert (verdict.sample.count, verdict.sample.minimum, verdict.sample.recurrence_count) == (sample, 3, recurrences)
     assert (verdict.sample.observed_from, verdict.sample.observed_to) == (T0, T0 + after)
+
+
+@pytest.mark.parametrize(
+    ("maximum", "errors", "exposure", "after", "outcome"),
+    [
+        (None, 1, 3, 100, "no_recurrence"),
+        (0.5, 1, 3, 100, "no_recurrence"),
+        (0.4, 1, 3, 100, "pending"),
+        (0.4, 1, 3, 499, "pending"),
+        (0.4, 1, 3, 500, "insufficient_traffic"),
+        (0.5, 1, 0, 100, "pending"),
+        (0.5, 1, 0, 500, "insufficient_traffic"),
+    ],
+)
+def test_a_project_may_ask_for_an_error_probability(maximum, errors, exposure, after, outcome):
+    """It is pending until then or the deadline. What nobody can say is never reached (G-173, G-202)."""
+    counts = Counts(3, 0, T0 + after, statistics=compare(Before(errors, exposure, 7), 0, 3))
+    verdict = decide_verification(TERMS, T0, counts, maximum)
+    assert (verdict.outcome, verdict.passed) == (outcome, outcome == "no_recurrence")
+    assert verdict.statistics == counts.statistics
+    assert verdict.maximum_error_probability == (msgspec.UNSET if maximum is None else maximum)
+    if maximum is not None:
+        unread = msgspec.structs.replace(counts, statistics=None)
+        assert not decide_verification(TERMS, T0, unread, maximum).passed
 
 
 @given(
