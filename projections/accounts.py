@@ -1,7 +1,5 @@
 """People as rows, with their identities, keys, sessions, sign-ins, memberships, invitations and feedback."""
 
-from __future__ import annotations
-
 import msgspec
 from msgspec.structs import replace
 

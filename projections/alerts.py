@@ -1,7 +1,5 @@
 """Alerts as rows, and the latest look at each. A deleted alert has no row (G-092)."""
 
-from __future__ import annotations
-
 import msgspec
 from msgspec.structs import replace
 

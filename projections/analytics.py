@@ -1,7 +1,5 @@
 """Connections to analytics providers, for polls and for choosing the provider of a read (G-022). No secret."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

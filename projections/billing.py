@@ -1,7 +1,5 @@
 """Subscriptions by account: what the plan follows from (R-BILL-10). Scoped by the account's user id."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from projections.kernel import Row, header, projection

@@ -1,7 +1,5 @@
 """The automation contract of a project: the current entries and their states (G-101)."""
 
-from __future__ import annotations
-
 import msgspec
 from msgspec.structs import replace
 

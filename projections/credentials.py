@@ -1,7 +1,5 @@
 """Project credentials: what authentication looks up and owners list (R-CRED-03). Never a secret."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from projections.kernel import Row, Table, UseRow, header, projection

@@ -1,7 +1,5 @@
 """Deletions of projects, and erasures of people, as rows."""
 
-from __future__ import annotations
-
 import msgspec
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """Deploys as recorded, and the facts beside them: the caller's note, and what counts toward usage (G-052)."""
 
-from __future__ import annotations
-
 import msgspec
 
 from projections.kernel import Row, Table, header, projection

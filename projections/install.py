@@ -1,7 +1,5 @@
 """The install of a project as a row (G-156)."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from projections.kernel import Row, projection

@@ -4,8 +4,6 @@ An inline row belongs to exactly one stream, whose lock protects it, and carries
 fold serves three callers: inline (in the commit's transaction), rebuild and verify.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypedDict, TypeVar

@@ -1,7 +1,5 @@
 """Onboardings and signal maps as rows."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from projections.kernel import Row, header, projection

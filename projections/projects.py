@@ -3,8 +3,6 @@
 The public DSN has a table of its own: the release before does not know it, so to it such a DSN is nobody's.
 """
 
-from __future__ import annotations
-
 import msgspec
 from msgspec.structs import replace
 

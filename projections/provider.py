@@ -1,7 +1,5 @@
 """A project's team at the provider as a row, and the provider's last word on it (R-PRV-01, G-094, G-165)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

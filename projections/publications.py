@@ -1,7 +1,5 @@
 """Publications as rows, revoked ones included: a repeated revocation tells the same time (G-093)."""
 
-from __future__ import annotations
-
 import msgspec
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """Reports as control and reads show them (G-112)."""
 
-from __future__ import annotations
-
 from projections.kernel import Row, header, projection
 from statemachines import reports
 from statemachines.kernel.machine import Recorded

@@ -1,7 +1,5 @@
 """Receipts, leases, claims, runs, approvals, grants, ledgers and decisions as rows."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

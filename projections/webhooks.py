@@ -1,7 +1,5 @@
 """Webhooks as rows, and the facts beside them. A deleted webhook has no row (G-090, G-159)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

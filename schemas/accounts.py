@@ -1,7 +1,5 @@
 """Wire contracts of people: keys, sessions, sign-ins, memberships, invitations, feedback."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """Wire contract of alerts: create, list, show, preview, evaluate, delete (G-092, G-162)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec

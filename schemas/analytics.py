@@ -1,7 +1,5 @@
 """Wire contracts of analytics: events and their names, questions and answers, blueprints, connections."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec

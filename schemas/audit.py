@@ -1,7 +1,5 @@
 """Wire contracts of the tree over the log: proofs with hashes alone (G-169)."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

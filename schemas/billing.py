@@ -1,7 +1,5 @@
 """Wire contracts of usage and payments."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

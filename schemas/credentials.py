@@ -1,7 +1,5 @@
 """Wire contracts of project credentials (R-CRED, G-040, G-041)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

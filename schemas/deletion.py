@@ -1,7 +1,5 @@
 """Wire contracts of deletions of projects and erasures of people."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

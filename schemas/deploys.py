@@ -1,7 +1,5 @@
 """Wire contract of deploys: recording one, and the record (R-ING-03, R-ING-09, G-030, G-052)."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """Wire contracts of discovery: entry, manifest, guides, snippets, search, health."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec

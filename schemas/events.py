@@ -1,7 +1,5 @@
 """Wire contracts of events of the log, with the hashes to check them by (G-169)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec

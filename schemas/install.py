@@ -1,7 +1,5 @@
 """Wire contracts of an install: contract, draft, report, verdict (G-061)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

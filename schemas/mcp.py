@@ -3,8 +3,6 @@
 The contents of `params` and `result` are the protocol's, in the revision of the message.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

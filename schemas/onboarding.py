@@ -5,8 +5,6 @@ also what the onboarding and signal map events hold; within `/v1` their bounds o
 plans stay readable.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Annotated, ClassVar, Final, Literal
 

@@ -1,7 +1,5 @@
 """Wire contracts of projects: DSN, settings, next steps, health."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """Wire contracts of the provider: team, flags, experiments, surveys, recordings."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 import msgspec

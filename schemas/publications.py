@@ -1,7 +1,5 @@
 """Wire contracts of publications: published by members, answered to anybody (R-PUB-01, R-PUB-02, G-093, G-163)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec

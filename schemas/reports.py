@@ -1,7 +1,5 @@
 """Wire contracts of a weekly run's report: its source, and what is recorded of it (G-112, R-AUT-47 to R-AUT-49)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

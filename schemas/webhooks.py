@@ -1,7 +1,5 @@
 """Wire contracts of webhooks: names of events, deliveries and their data, subscriptions."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec

@@ -4,8 +4,6 @@ The read of a look comes before the unit, as an argument. The definition of an a
 its stream, the unit checks that it still exists and has no later look.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence

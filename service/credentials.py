@@ -1,7 +1,5 @@
 """Project credentials: made once, ended, read and shown (R-CRED, G-040, G-041)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 

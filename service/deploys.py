@@ -1,7 +1,5 @@
 """Deploys: recorded once, read and shown (R-ING-03, R-ING-09, G-052, G-110)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

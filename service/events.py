@@ -1,7 +1,5 @@
 """Events of the log: pages of a project and of a stream, with what each says in a sentence."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence

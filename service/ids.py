@@ -1,7 +1,5 @@
 """Ids of things: a prefix and a lowercase ULID (G-002), or as many random digits where the id is a secret."""
 
-from __future__ import annotations
-
 import os
 import time
 from functools import lru_cache

@@ -5,8 +5,6 @@ that they hold such things are emptied, and an exception shows its type and wher
 which may quote what a client sent.
 """
 
-from __future__ import annotations
-
 import logging
 import logging.config
 import sys

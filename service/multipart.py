@@ -5,8 +5,6 @@
 bound, so a stranger to the form pays for no more (P25).
 """
 
-from __future__ import annotations
-
 from email.message import Message
 from typing import NamedTuple
 

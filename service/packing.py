@@ -5,8 +5,6 @@ long as all the rest of a record: parsing, laying out, compressing. Packed is JS
 tells the size of its content.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Mapping

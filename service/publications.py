@@ -1,7 +1,5 @@
 """Publications: made with a key, shown once, revoked, and listed (R-PUB-01, R-PUB-04, G-093, G-163)."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections import OrderedDict

@@ -3,8 +3,6 @@
 Modules in folders count like those beside them, at any depth.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Iterator

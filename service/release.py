@@ -4,8 +4,6 @@ A build writes the commit beside this module, because an installation has no rep
 Without either, the commit is unknown.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from functools import cache

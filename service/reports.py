@@ -1,7 +1,5 @@
 """Reports: asked for, their source stored, recorded, read and shown (G-112)."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Literal, cast

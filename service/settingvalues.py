@@ -1,7 +1,5 @@
 """How the text of each setting is read. Every reader takes text, and raises BadValue with a sentence for people."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -1,7 +1,5 @@
 """A map that is bounded by the weight of what it holds, least recently used out first (P26)."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar

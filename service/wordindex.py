@@ -4,8 +4,6 @@ Each entry is a few texts, such as a title and what stands below it, and each of
 where one of the two words begins with the other, so endings do not matter. A look reads no text.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections import Counter

@@ -4,8 +4,6 @@ One stream an alert. Only a changed verdict is an event. A look without a change
 hand and on schedule may race. Recording a look locks the stream, so of two that saw the same change one records it.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum

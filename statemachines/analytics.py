@@ -6,8 +6,6 @@ provider, which sends them back to us with a code. We exchange it only after the
 authority (R-AUTH-21).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import Enum
 from typing import Any

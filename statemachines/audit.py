@@ -1,7 +1,5 @@
 """The history of one read model's rebuilds: each leaves a receipt with the digests of the old and the new table."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Any
 

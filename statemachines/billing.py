@@ -7,8 +7,6 @@ second, and an end is final: whatever the order and the repetitions, the same st
 been paid stands only until something is told of the subscription itself.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Any
 

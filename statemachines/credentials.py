@@ -5,8 +5,6 @@ the wish finds the stream even after the idempotency record has aged out. Expiry
 the clock of the command.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 import msgspec

@@ -4,8 +4,6 @@
 free message is none of that and stays in a fact table.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from enum import Enum

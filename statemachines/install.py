@@ -4,8 +4,6 @@ One stream a project. `plan_approved` is not stored: it follows from a signal ma
 own. So a new map leaves former reports and verdicts behind. A map is named by the revision of its row, 0 for no map.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from enum import Enum

@@ -5,8 +5,6 @@ the end of its time. So two attempts never create two teams, and the provider ge
 creation without an answer is in doubt: for a while nobody creates another.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Literal
 

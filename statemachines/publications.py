@@ -4,8 +4,6 @@ One stream a publication, under an id with 130 random bits: whoever has the addr
 add, is stored as a hash alone.
 """
 
-from __future__ import annotations
-
 import re
 from enum import Enum
 

@@ -5,8 +5,6 @@ source for ever; until then the same wish reads again. A read that failed is tri
 the source says: a gap. Nothing here ends: when its run is over, nobody asks any more (runs.reporting).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from enum import Enum

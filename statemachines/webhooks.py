@@ -5,8 +5,6 @@ beside the stream, because either may open something. Events hold the origin of 
 the other.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Wire contracts of cases: lists, records, and members' actions."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """Wire contracts of stored errors and logs."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """Wire contracts of answers to the clients of Sentry, PostHog and OpenTelemetry (G-142)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """Wire contracts of logs and feedback as products send them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """Wire contract of who met errors: of a case, of a project, and what is known of one person (G-051, G-055)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec

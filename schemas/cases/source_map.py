@@ -1,7 +1,5 @@
 """Wire contract of source maps: storing, listing and removing them (G-141; extensions of the document)."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """Wire contract of suppression rules: list, create, preview, remove (R-CASE-08 to R-CASE-10, G-053)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

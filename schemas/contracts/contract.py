@@ -4,8 +4,6 @@ The entries of an input are decoded loosely and checked one by one, so that an a
 entry. `policy_version` is the integer 2 (G-011).
 """
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 

@@ -5,8 +5,6 @@ values all come from them. Every object is closed. They belong to a published ve
 bound is a new version with structs of its own.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

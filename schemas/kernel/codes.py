@@ -1,7 +1,5 @@
 """Error codes with their statuses and texts (G-006), and those that commands on automation are refused with."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import msgspec

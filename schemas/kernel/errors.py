@@ -4,8 +4,6 @@ A code settles its status, whether a repeat may succeed, and what to say when th
 precise. Nothing here is filled in from a request: caller text never reaches a message or a next action.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

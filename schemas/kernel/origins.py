@@ -12,8 +12,6 @@ When one member may come from two places, the less trusted one is told: a run's 
 an answer names only members that are in it; the one in the schema names all that there may be.
 """
 
-from __future__ import annotations
-
 import types
 from collections.abc import Iterable, Iterator
 from functools import cache

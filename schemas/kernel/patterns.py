@@ -1,7 +1,5 @@
 """The patterns that texts of requests have, each with words for it: a refusal shows words, no regular expression."""
 
-from __future__ import annotations
-
 # Python lets `$` match before a trailing newline and JSON Schema's dialect does not; the lookahead makes both agree.
 END = r"(?!\n)$"
 

@@ -1,7 +1,5 @@
 """Components as client generators read them: what msgspec writes for its own decoder, in words that all agree on."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

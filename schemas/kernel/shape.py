@@ -1,7 +1,5 @@
 """The shapes that bodies of every area are made of: a strict object, a whole number, a time, an identifier."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

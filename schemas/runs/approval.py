@@ -1,7 +1,5 @@
 """Wire contracts of approvals and grants (G-108, G-109)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

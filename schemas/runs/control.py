@@ -1,7 +1,5 @@
 """Wire contract of automation control: one consistent read of everything an operator needs (G-102, R-AUT-11)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

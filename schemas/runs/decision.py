@@ -4,8 +4,6 @@ A decision shows its inputs, its thresholds and each check, so that it can be re
 text of telemetry (R-AUT-23).
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

@@ -4,8 +4,6 @@ The document holds facts only; its reader draws the conclusions. scripts/verify_
 they are complete and as they were written.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec

@@ -3,8 +3,6 @@
 Nothing a runner sends takes part in a trigger: the body of issue names an automation and nothing else (R-AUT-21).
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

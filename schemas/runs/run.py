@@ -1,7 +1,5 @@
 """Wire contracts of runs and of their bounds (G-106, G-107, G-109, G-113)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

@@ -5,8 +5,6 @@ afterwards. The exclusive gate is also what makes "one owner stays" hold, a rule
 Whoever carries them out has read the project under the gate and refused a fenced one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """People: their accounts, keys and feedback, read and changed."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import msgspec

@@ -1,7 +1,5 @@
 """People, keys, sessions, sign-ins and memberships on the wire (R-AUTH-14 to R-AUTH-18, G-020, G-021, G-027)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Sign-ins, the sessions they lead to, and the identities that others vouch for (G-020, G-021)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

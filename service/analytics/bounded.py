@@ -4,8 +4,6 @@ Every question to telemetry, of blueprints, structured queries, alerts and publi
 read is a ReadFailed, which is no table and no empty one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 

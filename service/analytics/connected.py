@@ -4,8 +4,6 @@ The provider's server says when it received a row (`created_at`); the client's o
 Markers are compared here by their hash: the raw ones are known to nobody but the customer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Mapping, Sequence

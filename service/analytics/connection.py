@@ -4,8 +4,6 @@ The exchange with the provider stands between two units: one records its beginni
 crash in between the connection expires, and no code is exchanged twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 

@@ -3,8 +3,6 @@
 Ingest keeps of a marker only its hash, and these queries ask for the properties that a plan names and for no others.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import perf_counter

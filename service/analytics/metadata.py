@@ -1,7 +1,5 @@
 """What a source of telemetry is asked, and names and keys of a project's events without their values (G-155)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol

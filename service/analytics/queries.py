@@ -1,7 +1,5 @@
 """The one way to ask a bounded question: in turn, within a time, of whoever answers for the project (G-032, G-151)."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar

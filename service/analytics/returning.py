@@ -4,8 +4,6 @@ The state in the address is good for one visit, and the token in the page's form
 granting access sees a strange code, and no form of another site can answer in their place.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Sequence

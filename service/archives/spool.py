@@ -4,8 +4,6 @@ Nothing finds a file without a name, so nothing of an archive outlives its proce
 readable once it is whole: its header, which holds its length, is written last.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

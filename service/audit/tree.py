@@ -4,8 +4,6 @@ What lies below a signed size never changes, so it is read once and then served 
 edge grows: the widest that was read is kept, and a narrower one is its beginning.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable
 from typing import NamedTuple

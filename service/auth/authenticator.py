@@ -5,8 +5,6 @@ way in which a secret can be bad ends in the same 401: malformed, wrong checksum
 look-up is by the digest of what was presented, so its time tells nothing about what is stored (threat 5).
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

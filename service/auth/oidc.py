@@ -4,8 +4,6 @@ State, nonce and verifier are derived from the cookie, so nothing is stored befo
 browser: nobody else can compute it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

@@ -3,8 +3,6 @@
 Codes and default texts come from schemas/kernel/errors.py; a door renders them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any

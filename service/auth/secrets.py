@@ -5,8 +5,6 @@ precedes them. The checksum lets scanners and the edge drop garbage without a lo
 much entropy a fast hash is the right one to store: nobody can search the space.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """The plan of an account, its quota, and the usage against it (R-BILL-10, G-071)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, get_args

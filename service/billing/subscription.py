@@ -1,7 +1,5 @@
 """Subscriptions of an account: recorded, settled, and reconciled with the provider (R-BILL-10)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

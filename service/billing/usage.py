@@ -1,7 +1,5 @@
 """How an account stands in a month: what it has sent, by the plan that it has (R-BILL-01, G-071)."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -3,8 +3,6 @@
 Where a merge was decided from what was read before the locks, the decision compares it under them and raises Moved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Titles, messages, tags and users come from telemetry. They are handed on as evidence and decide nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 

@@ -4,8 +4,6 @@ A day is a partition, and only days that may have rows are opened: from when the
 first seen, a few at once, and ever more while a page is not full.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from itertools import groupby

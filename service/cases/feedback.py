@@ -1,7 +1,5 @@
 """Feedback reports: a page of them, those about one error, and both on the wire."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

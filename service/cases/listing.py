@@ -10,8 +10,6 @@ and a rank seldom. Where these do not fill the page, it looks at the counters of
 cases are taken apart there, too: the index finds a rare word, and the first cases in order have a frequent one.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal, NamedTuple
 

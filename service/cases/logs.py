@@ -4,8 +4,6 @@ No index tells them from errors: each record would pay for it, and few are ever 
 records of any level, newest first, up to a bound.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 

@@ -4,8 +4,6 @@ Who a person is, is what telemetry calls them: `user.id` of an error, `distinct_
 have several such names (G-197).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ Values of variables, the request, breadcrumbs, contexts and the user are for mem
 every text that telemetry brings. Pure functions.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address

@@ -4,8 +4,6 @@ A new rule counts at once for errors: intake reads the rules under its locks. Th
 through in the background, each under its own lock and by the rule that counts by then.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast

@@ -1,7 +1,5 @@
 """The command line, `service`: one module per command group, imported when it is used."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """`service conformance`: plays the service to a runner, and names the rule it breaks."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

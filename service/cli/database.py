@@ -1,7 +1,5 @@
 """`service db`: the schema, and copies of the data."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

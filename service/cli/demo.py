@@ -1,7 +1,5 @@
 """`service demo`: the whole flow with a small real product."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from pathlib import Path

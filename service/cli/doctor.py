@@ -1,7 +1,5 @@
 """`service doctor`: what is wrong with this installation, and what to do about it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`service jobs`: background work that waits or has failed, and trying it again."""
 
-from __future__ import annotations
-
 import click
 
 from service.cli.shared.common import connection, json_option, print_json, say, show

@@ -1,7 +1,5 @@
 """`service log`: show the signed log, and continue it after a restore."""
 
-from __future__ import annotations
-
 import click
 
 from service.cli.shared.common import connected, database, json_option, looking, print_json, say

@@ -1,7 +1,5 @@
 """`service openapi`: the schema document, from the code alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`service serve` and `service worker`: the processes that stay."""
 
-from __future__ import annotations
-
 import click
 
 import service.process  # noqa: F401 - first: it says what the logger does without

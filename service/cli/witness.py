@@ -1,7 +1,5 @@
 """`service witness`: a witness for the logs of other installations."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from pathlib import Path

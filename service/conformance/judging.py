@@ -1,7 +1,5 @@
 """Breaches of the rules of a runner, found in its requests, effects and files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

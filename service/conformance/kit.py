@@ -1,7 +1,5 @@
 """The kit: plays scenarios to a runner, several at a time, on one service, and reports."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed

@@ -1,7 +1,5 @@
 """A scenario, its parts for a runner, and the play of one."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The scenarios: answers, authority, hostile texts, merging, and their table."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import unicodedata

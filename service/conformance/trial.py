@@ -1,7 +1,5 @@
 """The stage of one scenario: a project, a proxy, a code host and the runner between them."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import sys

@@ -1,7 +1,5 @@
 """The world that a runner under test works in: service, project, policy and the runner itself."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal

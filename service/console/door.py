@@ -4,8 +4,6 @@ Nothing of the console is loaded before the first request to it. Pages read and 
 name of the person whose session a request presents, so each page has the access rules of what it calls.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from http import HTTPStatus
 from types import ModuleType

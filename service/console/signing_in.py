@@ -4,8 +4,6 @@ The link is used by POST, so no preview of a chat and no scanner of mail uses it
 ends the session that this browser had before. So nobody can plant a session of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus

@@ -1,7 +1,5 @@
 """All pages and forms of the console: found by address, answered, and put into their frame (C-3)."""
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress

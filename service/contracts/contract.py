@@ -4,8 +4,6 @@ Validate judges what one read shows. Enable looks the same rows up again under i
 revoked meanwhile; that an event was observed stays true, so it is read before and handed in.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Deletions move on: with each request, by the clock, and until nothing is left."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

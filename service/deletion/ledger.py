@@ -7,8 +7,6 @@ written and synced to the disk after the fence and before the first row goes. Se
 whole line under a lock. A line that a crash cut off is ignored, and ended before the next one.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -10,8 +10,6 @@ What an account used is kept for the account when a project goes, so that deleti
 goes with the account. Sign-ins are scoped by themselves: they know a person by the user id alone, and go by time.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -6,8 +6,6 @@ requests) is shown as ended from then on, and recorded as ended step by step bef
 could be open must not make the fence wait.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 from typing import Literal, NamedTuple

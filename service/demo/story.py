@@ -1,7 +1,5 @@
 """The chapters of the demo, in their order. Another chapter is another row here, and a module beside this one."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable

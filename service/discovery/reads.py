@@ -1,7 +1,5 @@
 """The figures of the installation: readiness, metrics, and its clock."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ h11 reads the bytes, and this module bounds them. Codings of the content stay as
 unpacked, so a small answer cannot become a large one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ A name is looked up once an attempt, every address found is judged, and the conn
 no redirect, proxy, netrc, cookie or content coding, and no connection is used twice.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import Callable, Iterable, Sequence

@@ -6,8 +6,6 @@ is done: an account has few of these, and most of them only for names that were 
 second thread for a name that is being looked up. The hosts in the operator's settings have threads of their own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

@@ -4,8 +4,6 @@ A process that needs it holds the `users` lock, shared. It finds the server runn
 that a killed process left behind. The last process to leave stops it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

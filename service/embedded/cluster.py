@@ -4,8 +4,6 @@ Whether a server runs is tested by connecting to its socket: a process number in
 another process by now.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import platform

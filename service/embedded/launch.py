@@ -8,8 +8,6 @@ ends the program when its parent ends.
 error output stands the first folder or file that is closed to it, with exit code 1.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

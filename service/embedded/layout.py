@@ -1,7 +1,5 @@
 """Where the embedded database has its files and secrets, and who owns them."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """The PostgreSQL programs of the wheel, and the user that they run as."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

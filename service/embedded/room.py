@@ -5,8 +5,6 @@ gives up a file that it holds for this, and below STOP_BYTES it lets the server 
 themselves. Nothing of this runs beside a database of your own.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Checking what is stored: history against its hashes, read models against history. Reads only."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar

@@ -4,8 +4,6 @@ A bundle shows each event as its hashes were made of it, each stream up to its h
 members of payloads that name another stream of the bundle. scripts/verify_proof.py checks all three on its own.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager

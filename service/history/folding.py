@@ -1,7 +1,5 @@
 """Folding history into rows, stream by stream, in constant memory: what rebuild and verify share."""
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import sys

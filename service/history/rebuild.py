@@ -8,8 +8,6 @@ A stream that holds an event of a later release is not folded (G-149). Its row i
 it in the table, in the swap at the latest: whoever writes it writes it there.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The ASGI application: the edge in front reads heads, and Litestar does the rest."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterable

@@ -3,8 +3,6 @@
 A member beyond its bound is cut, from its end, and named in `left_out` of the event.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """What becomes of each record of a flush that holds its locks: refused, repeated, held, or stored and in its case."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """One flush: one transaction that puts a batch of records into their tables, cases and counters."""
 
-from __future__ import annotations
-
 import asyncio
 import select
 import threading

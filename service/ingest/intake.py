@@ -6,8 +6,6 @@ told so. Flushes that only count run from the event loop; those that have to dec
 two of them run at once, and while one is in doubt nothing else is flushed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

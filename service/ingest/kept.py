@@ -9,8 +9,6 @@ Of a case's last error a sample stays. Names and properties of people go once no
 long, and none of their records is left.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -1,7 +1,5 @@
 """What a flush locks, knows and remembers before it decides: clock, projects of its senders, new cases of the hour."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -5,8 +5,6 @@ the operation takes, `refused` is everything else. Counted where answers leave t
 never reached the intake counts too.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

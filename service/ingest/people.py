@@ -4,8 +4,6 @@ They stand in events and properties with the names of PostHog's SDKs, by any doo
 people (G-184).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from itertools import islice

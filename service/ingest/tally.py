@@ -3,8 +3,6 @@
 Events of one name mostly have the same properties. Equal ones are counted as one first, and taken apart once (G-155).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Background work of authentication: forgetting sign-ins and sessions whose time is over (G-020)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

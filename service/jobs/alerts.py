@@ -1,7 +1,5 @@
 """Background work of alerts: the schedule, and forgetting deleted ones (G-162)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Background work of billing: what is surplus at the payment provider ends there, what it told in vain is read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

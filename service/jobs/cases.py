@@ -1,7 +1,5 @@
 """Background work of cases: a new rule is applied to those that are there already (G-053); uploads are forgotten."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

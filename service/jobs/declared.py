@@ -1,7 +1,5 @@
 """What the modules beside this one declare: every task, and every reaction to an event."""
 
-from __future__ import annotations
-
 import service.jobs
 from service.eventstore.log.reactor import Reaction
 from service.registry import modules

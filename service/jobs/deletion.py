@@ -1,7 +1,5 @@
 """Background work of deletions: moved on at once after the fence, and by the minute until they have ended (G-119)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

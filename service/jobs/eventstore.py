@@ -1,7 +1,5 @@
 """Background work of the event store: forgetting idempotency records whose time is over (G-008)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Background work of the intake: partitions, retention (design §7, G-071), errors of providers (G-182)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Background work of automation: the minute sweep (G-119)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Background work of webhooks: ending and forgetting deliveries (G-159, G-161). The outbox sends them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The evidence of a project: whose it is, what a proof saw, and how the history of its plan compares (G-183)."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import NamedTuple, Protocol, TypeVar
 

@@ -4,8 +4,6 @@
 raises: OnboardingNotStarted, IfMatchRequired, PreconditionFailed and OnboardingConflict.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Creates the parts of a process from its settings."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -7,8 +7,6 @@ nothing by keeping the interpreter to itself. A process that was stopped, waits 
 no processor is left alone. Only Linux tells processor time and states of other processes. Elsewhere nothing is ended.
 """
 
-from __future__ import annotations
-
 import asyncio
 import faulthandler
 import fcntl

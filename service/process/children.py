@@ -1,7 +1,5 @@
 """Child processes that end with their parent and are restarted when they die."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -3,8 +3,6 @@
 The supervisor loads this while its children load and the database starts: nothing of it is needed before.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -5,8 +5,6 @@ The process started here loads everything, makes the application, and then holds
 It has one thread, and opens nothing but the socket; the copies open what they need.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 

@@ -5,8 +5,6 @@ process running that the API and the worker are copies of. SIGTERM or SIGINT sto
 is killed instead, the kernel ends the others with it, and the next start adopts the database.
 """
 
-from __future__ import annotations
-
 import http.client
 import importlib
 import os

@@ -4,8 +4,6 @@ Any number may run: the sequencer, the notary and the reactor take turns, jobs a
 ones are deferred once. It may be killed at any time; what it had begun is done again by the next one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import time

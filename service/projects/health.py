@@ -1,7 +1,5 @@
 """Whether a project's data arrives, and what waits for attention in it (R-PROJ-12)."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, cast
 
 from schemas import projects as wire

@@ -1,7 +1,5 @@
 """The next steps of a project and their grounds (R-PROJ-09, G-062)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container
 from typing import NamedTuple
 

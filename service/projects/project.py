@@ -1,7 +1,5 @@
 """Projects and their DSNs: made, rotated, read and shown (R-PROJ-01, R-PROJ-02, G-023)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 

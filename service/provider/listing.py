@@ -4,8 +4,6 @@ The provider pages by offset. Its addresses of next pages are neither followed n
 the members that are shown, and nothing else of it goes on.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from datetime import UTC, datetime

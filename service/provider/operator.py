@@ -4,8 +4,6 @@ Every request carries the operator's own key, and goes to the address in the set
 those of the provider's published OpenAPI document.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from decimal import Decimal, InvalidOperation

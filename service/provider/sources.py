@@ -1,7 +1,5 @@
 """Where a project's provider data is read, in turn: at its connection, or its provisioned team (R-PRV-01, R-PRV-04)."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """A project's team at the provider: recorded, asked about its replay, and shown (R-PRV-01, G-094, G-165)."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple

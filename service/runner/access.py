@@ -3,8 +3,6 @@
 It is made once, before anything is asked. What the service says of a repository has to equal it, and moves nothing.
 """
 
-from __future__ import annotations
-
 import os
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """The service's answers, member by member: what becomes part of an address, a file or a ref has its pattern first."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ The service judges the same before it grants anything. Here it is judged first, 
 would be refused, and once more before the push, so that a change outside of the policy never leaves the machine.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 import unicodedata

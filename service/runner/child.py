@@ -1,7 +1,5 @@
 """The customer's programs, bounded in time and in output. Nothing of them stays behind."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -1,7 +1,5 @@
 """The command `service-runner`: its arguments, its environment, and its exit codes."""
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """What CI reads at the code host about a pull request: nothing is assumed, and what it may not read is null (G-189)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote, urlencode

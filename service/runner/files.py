@@ -1,7 +1,5 @@
 """Files that a program may have put anything in place of: read without links, without waiting, and within bounds."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator, Sequence

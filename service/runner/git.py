@@ -4,8 +4,6 @@ No store outlives its use, and none exists while a program of the customer runs.
 sealed files. Each command names the directory, the objects and the index, so that no file there sends git elsewhere.
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import re

@@ -1,7 +1,5 @@
 """GitHub and GitLab by their own interfaces: pull requests, the checks of a commit, and the host's own auto-merge."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import quote, urlencode
 

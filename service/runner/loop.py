@@ -4,8 +4,6 @@ Nothing here remembers a step. Every turn reads the run and takes the one missin
 rest: the commit, and the permission for the one call.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple

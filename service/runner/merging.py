@@ -3,8 +3,6 @@
 Each turn reads the run and looks at the pull request, and takes the one missing step. CI proves each of them.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import NamedTuple

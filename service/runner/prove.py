@@ -3,8 +3,6 @@
 It reads, and sends what it has read in the order that the service wants. Nothing here changes anything at the host.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

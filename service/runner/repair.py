@@ -1,7 +1,5 @@
 """One repair: the customer's program in a clean working copy, then the bounds, then the tests, then a commit."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Sequence

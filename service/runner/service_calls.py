@@ -1,7 +1,5 @@
 """The service for a runner. Each write has its fence, and a key for its retries. Each answer is held to its form."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from urllib.parse import quote
 

@@ -3,8 +3,6 @@
 Git is not asked about the copy. Its repository, index, attributes and filters belong to the repair by then.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

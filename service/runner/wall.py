@@ -4,8 +4,6 @@ The runner imports `Wall`. The same file is the script that goes behind the wall
 interpreter of its own: namespaces of a user are for processes with one thread.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

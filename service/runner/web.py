@@ -1,7 +1,5 @@
 """JSON over HTTP, for the service and the code host: no redirects, bounded answers, retries with growing pauses."""
 
-from __future__ import annotations
-
 import json
 import random
 import time

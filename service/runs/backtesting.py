@@ -8,8 +8,6 @@ A case is judged again when something happened to it, or when time may have chan
 (issue_receipt.steady_until): any other look would come to the same and leave no record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, nsmallest

@@ -4,8 +4,6 @@ Rows hold what was recorded. A bundle puts the parts together and lets `as_of` a
 time, a stop or a moved case has made of it since (G-119): no answer depends on the sweep having run.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import msgspec

@@ -4,8 +4,6 @@ Lists are newest first and begin after a place. They are filtered by what was re
 true until the next sweep; whoever asks keeps what is true.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple

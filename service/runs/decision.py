@@ -1,7 +1,5 @@
 """Decisions, and where a case stands with automation: read, and said in fixed sentences (G-137, R-GEN-13)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import msgspec

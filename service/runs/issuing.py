@@ -1,7 +1,5 @@
 """Receipts: issue them for cases that matter and for the slots of a schedule, and settle them (G-104, R-AUT-20)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from functools import partial
 from typing import NamedTuple

@@ -5,8 +5,6 @@ What older errors would have to tell, which retention has taken, is not guessed:
 missing of it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Collection, Sequence

@@ -4,8 +4,6 @@ Every `next_action` is one of the fixed sentences below. Nothing that telemetry,
 runner wrote is ever part of one (R-GEN-13, threat 14).
 """
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any, Literal, cast
 

@@ -1,7 +1,5 @@
 """The minute sweep, in turns of projects: what time has made of things, and the end of old looks (G-119, R-AUT-10)."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

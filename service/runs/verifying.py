@@ -1,7 +1,5 @@
 """What verification counts and how it judges it, and the proof of a run (G-111, R-AUT-44, R-AUT-45)."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence

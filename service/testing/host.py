@@ -4,8 +4,6 @@ Behind both stands a bare git repository. Its base branch is protected: by itsel
 that is no draft, and whose head has passed every required check.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

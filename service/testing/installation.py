@@ -1,7 +1,5 @@
 """The processes of a world: the service with a database of its own, and programs beside it. All end with the world."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shlex

@@ -1,7 +1,5 @@
 """A driver for a running service: a new owner with a new project, over HTTP alone."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The shop of every world: what its owner plans, and its repository with an error, and the record of pushes."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Random walks through onboarding: driver and model take the same steps, and agree after each."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 

@@ -7,8 +7,6 @@ after SLICE seconds, and its webhook's next one is patient and lasts as long as 
 attempts, so that a first attempt waits for moments and not for the end of a silence.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

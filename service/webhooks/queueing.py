@@ -4,8 +4,6 @@ Of a case, status and revision are those after the event, from its own history. 
 Further names carry ids, states and revisions alone: no text of telemetry, of reports or of people.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast

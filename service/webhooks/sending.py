@@ -3,8 +3,6 @@
 The outcome is a status and one of our own sentences. No byte of the receiver is kept (G-150).
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -8,8 +8,6 @@ minute after it, the twin is given its outcome. A request whose process died dur
 with the same delivery id: whether the receiver has taken the first one, nobody knows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any, NamedTuple, get_args

@@ -4,8 +4,6 @@ The address and the secret are sealed before the unit, and lie beside the stream
 one project take a gate of their own, one after the other, so that their number is exact.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 

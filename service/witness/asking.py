@@ -4,8 +4,6 @@ What a witness has cosigned is read from our own table, and corrected by its 409
 kept. It belongs to its checkpoint, which is kept from then on.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import Iterable

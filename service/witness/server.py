@@ -4,8 +4,6 @@ One process holds the directory by a lock of the kernel, which ends with the pro
 before its cosignature leaves, so a killed witness never cosigns two histories.
 """
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import hashlib

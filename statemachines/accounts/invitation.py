@@ -6,8 +6,6 @@ made it: `standing` is the revision of their membership then, so that it dies wi
 Nothing changes before it is accepted; then the membership moves with it, in one command under the project's gate.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 import msgspec

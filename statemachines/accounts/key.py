@@ -4,8 +4,6 @@ The stream is scoped by the user id. A sign-in mints its key in the commit of it
 makes belongs to no sign-in.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 import msgspec

@@ -4,8 +4,6 @@ The id is derived from project and person, so that rivals for one membership nam
 the project. Who joins is read with it: a person who is fenced, or made up by a test run, stays out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import Enum
 from typing import assert_never

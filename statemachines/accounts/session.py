@@ -5,8 +5,6 @@ also serve to sign in once more in an open session. Its own stream ends then. Th
 an event: it follows from the clock of the command. Secrets appear as SHA-256 only.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 import msgspec

@@ -5,8 +5,6 @@ whose time is over may be used again by a later sign-in of the same stream. That
 follows from the clock of the command. Codes appear as SHA-256 only.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 import msgspec

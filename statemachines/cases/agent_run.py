@@ -3,8 +3,6 @@
 It has nothing to do with the runs of an automation: it holds no claim, costs no budget and proves nothing.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 import msgspec

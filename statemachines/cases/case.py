@@ -9,8 +9,6 @@ Whoever takes in an error follows it under the locks of both. No case leads furt
 others were merged into leads those on as well. What members do to cases is decided in acting.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple

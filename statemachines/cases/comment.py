@@ -1,7 +1,5 @@
 """A comment of a member on a case: written once, never changed (G-145). It moves no case and raises no revision."""
 
-from __future__ import annotations
-
 from enum import Enum
 
 import msgspec

@@ -4,8 +4,6 @@ An error that would open a case reads this stream under its lock. A rule therefo
 commits after the case exists, and then finds it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import Enum
 

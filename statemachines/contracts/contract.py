@@ -5,8 +5,6 @@ clients send as If-Match (G-121). Each enable turns automations on under a *gene
 was issued under another generation is void, so one stop ends it all (R-AUT-08).
 """
 
-from __future__ import annotations
-
 import hashlib
 from enum import Enum
 from functools import lru_cache

@@ -12,8 +12,6 @@ changes by half an hour, it is given the name of each hour. Zones come from the 
 the host, so every process computes the same slots.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta

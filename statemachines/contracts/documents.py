@@ -5,8 +5,6 @@ whatever later versions of this program would render. Documents come as decoded 
 +-(2**53 - 1), which the body gate has made sure of.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 

@@ -4,8 +4,6 @@ A change is a new version beside the old one: contracts and runs name a version 
 here but the prose and the list of operations.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass

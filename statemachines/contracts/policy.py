@@ -5,8 +5,6 @@ the automation was last turned on: a receipt, grant or approval made under anoth
 pause ends all of them at once, before anything has touched their streams (G-103, G-104, G-114).
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

@@ -4,8 +4,6 @@ One stream an installation. While the stop is in force no contract can be enable
 paused one by one, each by an event of its own, and stay so when the stop is lifted until their owners enable them.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Any
 

@@ -8,8 +8,6 @@ The names to erase are facts beside the stream, put down with the fence and take
 fenced: the project goes on, and records after the fence stay.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 import msgspec

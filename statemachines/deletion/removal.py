@@ -9,8 +9,6 @@ erased. Everything that a person may want to know of what goes is in the stream 
 counted under the exclusive gate of the fence, so that every answer shows the same.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Literal
 

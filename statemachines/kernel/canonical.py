@@ -5,8 +5,6 @@ are fractions that neither writes with an exponent (amounts of money, say), msgs
 the same at a fiftieth of the cost; a property test holds the two together.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -5,8 +5,6 @@ outside world: time, ids and actors arrive in the command. And the table is law 
 never consults it, so that a stricter table cannot make old history unreadable.
 """
 
-from __future__ import annotations
-
 import hashlib
 import zlib
 from collections.abc import Callable, Iterable

@@ -5,8 +5,6 @@ changes, and an owner who binds fifty values wants every fault named. So both ar
 declarations.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache

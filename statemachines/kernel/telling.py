@@ -3,8 +3,6 @@
 Plans may not name such things, and telemetry that does is scrubbed (G-033): both by these lists.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -11,8 +11,6 @@ it lifts:
 Every reader of the log decodes here and nowhere else. Hashes and exports are made of what is stored, before this.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache

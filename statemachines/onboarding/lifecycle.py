@@ -5,8 +5,6 @@ counts the revision that clients see (G-121). Where If-Match is compared, existe
 rules of the state come after (G-007).
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Any
 

@@ -3,8 +3,6 @@
 Reasons name the rule and never repeat the text that breaks it: a refused secret must not come back in an error.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Sequence

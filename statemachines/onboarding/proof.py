@@ -5,8 +5,6 @@ read is not. Text in a sighting is compared and never obeyed, kept or shown. Nam
 byte (R-ONB-10).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum

@@ -5,8 +5,6 @@ event. A new start over an approved plan withdraws the map until the next approv
 put a map without proof (R-MAP-04).
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Any
 

@@ -4,8 +4,6 @@ The stream's id is the project id. A DSN appears as the SHA-256 of its key; the 
 the stream, encrypted. One DSN is for servers, the other, the public one, for pages whose source anybody can read.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 import msgspec

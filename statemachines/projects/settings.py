@@ -4,8 +4,6 @@ One stream a project, beside the stream of the project itself. Its revision is t
 change keeps the default of the project, and new projects begin with stricter defaults than older ones.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Any
 

@@ -4,8 +4,6 @@ It never widens scope, budgets or allowed actions. A request lapses with time, w
 under which it was made; that holds before anything is recorded here.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Literal
 

@@ -7,8 +7,6 @@ steer coding assistants, CI, hooks, editors, builds and dependency resolution wi
 them, so they are within scope only when the policy names the very file.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 import unicodedata

@@ -5,8 +5,6 @@ made from the case and the lease epoch. It ends here: by release, by time, with 
 over the moment its time is, or its case was offered anew, recorded or not.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Any, NamedTuple
 

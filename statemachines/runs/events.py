@@ -4,8 +4,6 @@ Nothing here holds telemetry or provider text: a reason is what a runner wrote a
 numbers, hashes, names from the policy, and what a trusted CI observed.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

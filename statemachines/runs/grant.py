@@ -4,8 +4,6 @@ Authorizing reserves; consuming is the call-start, and it happens once: whatever
 grant lapses with time, with its run, or with the authority under which it was made, recorded or not.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Literal
 

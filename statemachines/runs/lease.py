@@ -11,8 +11,6 @@ Attempts are counted here rather than in the automation's ledger because they ne
 rise, so the counts of the current one are all that can ever be asked for, and the lease stays small (G-107).
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 import msgspec

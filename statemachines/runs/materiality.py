@@ -4,8 +4,6 @@ No text of telemetry and no judgment of a model is an input (R-AUT-23). A decisi
 and the result of each check, so that anyone can decide it again and must come to the same answer.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

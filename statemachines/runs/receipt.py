@@ -5,8 +5,6 @@ race for one stream. Expiry, invalidation and closing hold from the moment their
 has become of a receipt, a read applies it without recording, the sweep records it.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Any, Literal
 

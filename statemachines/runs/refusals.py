@@ -3,8 +3,6 @@
 Messages are fixed sentences: nothing that a caller, a runner or telemetry wrote is ever part of one (threat 14).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from statemachines.kernel.machine import Rejection

@@ -6,8 +6,6 @@ except RunReviewLapsed and RunResumed, which are bookkeeping. Its events are in 
 is decided in starting, running, approving, granting, pr_proof, deploy_binding, verification, reporting and closing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any

@@ -3,8 +3,6 @@
 They are parts of the run's events. What a shape here takes only ever widens: what is stored stays readable.
 """
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """The blueprints by their ids, and a run of one: its reads in turn, within one deadline (G-065, G-151, G-152)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any, Final

@@ -5,8 +5,6 @@ where it asks for events, one of HogQL for a connected provider. Both return the
 function makes the shown rows of them: shares, conversions, the days on which nothing happened.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any

@@ -3,8 +3,6 @@
 Their time follows from the deploy; neither `from` nor `to` is taken.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Blueprints that count events, the people behind them, and errors beside them (G-032, G-153)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from msgspec import Meta

@@ -1,7 +1,5 @@
 """Blueprints of ordered funnels: over one period, or over two of the same length, as reports compare them (G-112)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, NamedTuple
 
 import msgspec

@@ -1,7 +1,5 @@
 """Bounded requests to a provider, through the guard of outbound calls, at the pace of their connection."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import OrderedDict

@@ -4,8 +4,6 @@ They exist in memory and sealed in `provider_grants`. No event, log line or answ
 the human who compares it.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import secrets

@@ -4,8 +4,6 @@ The provider takes the address of a metadata document as a client id (G-164), so
 needs no registration. One on a person's own machine registers itself there (G-180).
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from enum import Enum

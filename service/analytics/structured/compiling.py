@@ -1,7 +1,5 @@
 """From rows as read to rows as shown: values of JSON, and columns named by a provider."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

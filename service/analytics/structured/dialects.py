@@ -4,8 +4,6 @@ Both say the same. Callers' texts never stand in a statement: they are values of
 JSON value is compared with its type, so "1" and 1 differ. `gt` … `lte` compare numbers alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol
 

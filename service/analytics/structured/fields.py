@@ -1,7 +1,5 @@
 """The fields of structured queries and no others (G-154), and the refusal of a text. The text of an error is none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final, Literal
 

@@ -4,8 +4,6 @@ The dialect is ClickHouse's, but for names with a `$`, comments after `#`, and s
 these otherwise.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final

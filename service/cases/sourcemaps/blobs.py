@@ -4,8 +4,6 @@ Pieces are written before anything names them, each in a statement of its own: n
 MiB. What a command then names is kept; all else goes by time, also what the deletion of a project came before.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

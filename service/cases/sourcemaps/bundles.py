@@ -3,8 +3,6 @@
 They belong to the person whose key was used, whatever the path says: another can neither use nor find them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import struct

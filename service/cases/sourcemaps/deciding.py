@@ -6,8 +6,6 @@ in them, kept by the content of the map. The list of a project's maps is read ag
 counts for every process by then, and at once for the one with its answer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

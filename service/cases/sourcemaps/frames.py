@@ -5,8 +5,6 @@ Frames that came as objects count before the text of a stack: `extra.exception.f
 it. Whatever does not fit is as if absent: nothing here is trusted, and no pattern runs longer than a text is long.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ The lock is that of the project's stream, to which nothing is appended: a file i
 again change nothing, whoever sends them and however often.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit

@@ -4,8 +4,6 @@ Positions come from the map's own tokens: the compact form of the library, which
 around a place, drops a token that repeats the one before it, also where a line of the minified file begins with it.
 """
 
-from __future__ import annotations
-
 import re
 from array import array
 from collections.abc import Sequence

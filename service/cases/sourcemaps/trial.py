@@ -6,8 +6,6 @@ standard input, and looks at how it ended. It has half the stack and little memo
 parent survives. It reads and writes nothing else, and imports nothing of the service: it starts in a tenth of a second.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -5,8 +5,6 @@ one map after the other and tenants in turn; a look-up takes microseconds. Befor
 same bytes (see trial.py): what ends the parser ends that one, and the verdict stays with the map.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Mapping, Sequence

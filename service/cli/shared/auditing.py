@@ -1,7 +1,5 @@
 """What a role that only reads may see: what the reading commands look at, and nothing more."""
 
-from __future__ import annotations
-
 from service.eventstore.schema.roles import READABLE, ReadingRole
 from service.ingest.kept import COUNTERS
 from service.registry import read_models

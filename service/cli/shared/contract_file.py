@@ -1,7 +1,5 @@
 """A contract as a file, its difference from the saved one, and the requests that save it."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import re

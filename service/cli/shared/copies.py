@@ -4,8 +4,6 @@ A copy is brought back as the SQL that pg_restore makes of it, not by pg_restore
 newest server, and begin with a setting that older ones do not know.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

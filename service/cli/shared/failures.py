@@ -1,7 +1,5 @@
 """Messages for expected failures, which have causes outside of the program. Imported only after one."""
 
-from __future__ import annotations
-
 import psycopg
 from psycopg_pool import PoolTimeout
 

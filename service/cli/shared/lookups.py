@@ -1,7 +1,5 @@
 """Queries about a database that several commands share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -4,8 +4,6 @@ What waits for a server that has stopped, or for a host that is gone, waits in m
 in other programs. So one thread asks on a connection of its own, and ends the wait of all of them from outside.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

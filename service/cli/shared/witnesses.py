@@ -1,7 +1,5 @@
 """For the doctor: whether our witnesses answer, and how far a quorum of them has cosigned the log (G-169)."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Names are looked up and lead to no path.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The machine of a stream with the way that the stream has taken: lit states and arrows, and the same in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise

@@ -4,8 +4,6 @@ Everything on a page is escaped text. Only `markdown` makes HTML. What is comput
 that it happens where the page is rendered: in the event loop while it is little, else in another process (P25).
 """
 
-from __future__ import annotations
-
 import gc
 import re
 from collections.abc import Collection, Mapping, Sequence

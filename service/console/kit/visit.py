@@ -1,7 +1,5 @@
 """Places of the console, the headers of its answers, and preferences in a cookie."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

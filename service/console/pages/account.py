@@ -1,7 +1,5 @@
 """A person's own pages and those of a team: sign-ins, devices, sessions, settings, members and credentials."""
 
-from __future__ import annotations
-
 from urllib.parse import urlencode
 
 from service.accounts import person, sign_in

@@ -1,7 +1,5 @@
 """The automation of a project: its contract, the editor, and the playbooks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The stored errors of a case, with the context and the frames of each."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The log of a project and its streams: events, positions, checkpoints, and how to verify them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

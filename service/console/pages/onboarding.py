@@ -1,7 +1,5 @@
 """The onboarding of a project: its plan, the approval of it, and the proof."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 

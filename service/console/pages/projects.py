@@ -1,7 +1,5 @@
 """All projects of a person, and the overview, the usage and the end of one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple

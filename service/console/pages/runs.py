@@ -1,7 +1,5 @@
 """Runs with their timelines, approvals, receipts and reports."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Alerts, blueprints, public queries and webhooks of a project."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The playbook's bindings by the owner of the shop: runner, repository and bounds."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Part 4: a runner repairs the error, a person reviews and merges, and the service verifies."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The plan that the demo proposes for its shop, and the instrumentation it asks for."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from pathlib import Path

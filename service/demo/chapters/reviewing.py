@@ -1,7 +1,5 @@
 """The weekly review: a schedule's slot, one source of numbers, and a private report of these numbers alone."""
 
-from __future__ import annotations
-
 import secrets
 import sys
 import time

@@ -1,7 +1,5 @@
 """A webhook: a receiver of the product verifies each delivery, and catches up from the log."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

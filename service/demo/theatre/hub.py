@@ -7,8 +7,6 @@ A plain script: the standard library alone. HUB_URL and HUB_TOKEN say where the 
 the repository with its base branch, as `acme/shop@main`. Every command prints what it leaves, as JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -4,8 +4,6 @@ A plain script of the customer's. A table of repairs stands where a coding agent
 compared with the table, and nothing in it is ever run, opened or obeyed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

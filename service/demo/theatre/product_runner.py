@@ -7,8 +7,6 @@ SERVICE_RUNNER_API_KEY who asks; AUTOMATION is a file with the policy that the o
 The program `product_repair.py` stands where a coding agent thinks. Everything around it is the work of every runner.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """What all parts share: callers, ids and the clock."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The story goes to the terminal; with `verbose` every step and request does. A tr
 either way, and the bodies of the requests and answers too.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import IO, Any

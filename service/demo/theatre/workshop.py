@@ -1,7 +1,5 @@
 """The shop's development setup: its code host, the jobs of its CI, and the process of its repair agent."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

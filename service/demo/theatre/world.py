@@ -1,7 +1,5 @@
 """The shop of the demo: its git repository, its processes and its CI. All end with the world."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

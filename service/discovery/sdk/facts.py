@@ -1,7 +1,5 @@
 """Facts beside the text of each snippet: its title, its file, its package, and notes for the reader."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib import resources

@@ -1,7 +1,5 @@
 """A person's own API keys: listed, and ended by the person they belong to (G-027, extensions of the document)."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
 
 import msgspec

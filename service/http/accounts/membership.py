@@ -1,7 +1,5 @@
 """Members of a project: listed, invited and removed by owners. Invitations, accepted by the invited (G-177)."""
 
-from __future__ import annotations
-
 from schemas import accounts as wire
 from schemas.kernel.shape import PageQuery
 from service.accounts import membership as invitations

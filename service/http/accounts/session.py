@@ -1,7 +1,5 @@
 """A person's own sessions in the console: listed, and ended by the person they belong to (extensions)."""
 
-from __future__ import annotations
-
 import re
 
 from schemas.accounts import SessionEndedBody, SessionList

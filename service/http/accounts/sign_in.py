@@ -1,7 +1,5 @@
 """Signing in from a device, and resolving identities (R-AUTH-14 to R-AUTH-18, G-020, G-021)."""
 
-from __future__ import annotations
-
 import contextlib
 
 from schemas import accounts as wire

@@ -1,7 +1,5 @@
 """Alerts at the edge: create, list, show, preview, evaluate, delete (R-ALR, G-092, G-162)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from schemas import alerts as wire

@@ -1,7 +1,5 @@
 """Query blueprints at the edge: the catalogue, and runs (R-QRY-06, G-065, G-151 to G-153)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from msgspec import UNSET

@@ -1,7 +1,5 @@
 """Where the provider finds our OAuth client, and where it sends the human back to (G-164)."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
 from urllib.parse import parse_qs
 

@@ -3,8 +3,6 @@
 It holds the state and a token for its one form, no code of the provider and no script.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from html import escape
 from http import HTTPStatus

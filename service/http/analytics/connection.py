@@ -1,7 +1,5 @@
 """Connecting the customer's analytics provider with read-only OAuth (R-AUTH-21, R-AUTH-22, G-022)."""
 
-from __future__ import annotations
-
 from projections.analytics import ConnectionRow
 from schemas.analytics import ConnectionStarted, ConnectionStatus, ConnectRequest, PollRequest, ProviderDisconnected
 from service.analytics import connection

@@ -1,7 +1,5 @@
 """`POST /v1/analytics/` and what a browser asks before it captures (R-ING-02, R-ING-05, G-094)."""
 
-from __future__ import annotations
-
 from schemas.analytics import AnalyticsAccepted, AnalyticsEvent, BrowserConfig
 from schemas.cases.log import MAX_INGEST_BYTES
 from service.eventstore.declare.commands import Answer, Outcome

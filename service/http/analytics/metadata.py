@@ -1,7 +1,5 @@
 """Names of a project's events and keys of their properties, at the edge (R-QRY-05, G-064, G-155)."""
 
-from __future__ import annotations
-
 import msgspec
 
 from schemas import analytics as wire

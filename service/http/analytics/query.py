@@ -1,7 +1,5 @@
 """Analytics queries at the edge (R-QRY-06, G-066, G-151, G-152, G-154)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import msgspec

@@ -4,8 +4,6 @@ Codes and default texts come from schemas/kernel/errors.py. Whatever is not an e
 as `internal_error`: no exception text, SQL or stack ever leaves the process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple

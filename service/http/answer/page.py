@@ -1,7 +1,5 @@
 """Pages for people without a web app of ours: one frame, no script, and headers that let nobody put it into another."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Mapping

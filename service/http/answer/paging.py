@@ -5,8 +5,6 @@ than the newest first it holds the name of the order and a value in place of the
 trusted in nothing: every list adds its own condition on the project.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Sequence

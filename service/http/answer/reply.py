@@ -3,8 +3,6 @@
 An answer with a second form has it by Accept (RFC 9110, 12.5.1).
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The tree over the log at the edge: for anybody, and hashes alone (G-169)."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
 
 from schemas.audit import ConsistencyProof, ConsistencyQuery, InclusionProof, InclusionQuery

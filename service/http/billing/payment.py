@@ -4,8 +4,6 @@ The provider is asked before the unit of work, which stores the answer under the
 is the same request at the provider too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 from typing import Any

@@ -13,8 +13,6 @@ the field at fault is named where there is one. Pure: it runs in a thread.
   bytes.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -5,8 +5,6 @@ own ways on deep nesting and broken UTF-8. So the gate asks, over bytes, questio
 the usual one; only a body that looks unusual is taken apart. Tests hold it equal to a slow tokenizer.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import deque

@@ -1,7 +1,5 @@
 """What a request says, taken apart: key, precondition, parameters and body, with what G-007 calls form."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs

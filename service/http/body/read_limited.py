@@ -4,8 +4,6 @@ Nothing of it is read before its sender is known, nothing is kept beyond what th
 refused is let go of within bounds.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress

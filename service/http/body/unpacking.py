@@ -5,8 +5,6 @@ so a small body costs no more than a large one may, at any ratio. A body is unpa
 memory than a piece.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress

@@ -3,8 +3,6 @@
 While it arrives, a few kilobytes of it are held. Its file goes with the request, however that ends.
 """
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator

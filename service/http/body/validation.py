@@ -4,8 +4,6 @@ After a failure of the decoder, which stops at the first fault, the value is wal
 every missing, unknown and unacceptable member is named at once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache

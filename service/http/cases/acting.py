@@ -1,7 +1,5 @@
 """What members do to cases at the edge (G-145, extensions of the document)."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

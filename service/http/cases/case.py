@@ -1,7 +1,5 @@
 """Cases as members see them: the list and the record (R-CASE-11, G-050)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from projections.cases import CASES

@@ -1,7 +1,5 @@
 """The stored errors of a case, for its members: the list, and one with its sources (G-176, extensions)."""
 
-from __future__ import annotations
-
 from contextlib import aclosing
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Feedback reports of people about a product and its errors, for members of the project (an extension)."""
 
-from __future__ import annotations
-
 from schemas.cases.log import FeedbackReportList, FeedbackReportQuery
 from service.cases import feedback as reads
 from service.cases import feedback as show

@@ -1,7 +1,5 @@
 """Who met errors, at the edge: of a case, of a project, and one person (R-CASE-05 to R-CASE-07)."""
 
-from __future__ import annotations
-
 import msgspec
 
 from schemas.cases.people import CaseUsers, Person, PersonStats, PersonSummary, ProjectUsers, UsersQuery

@@ -1,7 +1,5 @@
 """The stored records below `error`, for members (G-196, an extension)."""
 
-from __future__ import annotations
-
 from contextlib import aclosing
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Suppression rules at the edge: list, create, preview, remove (R-CASE-08 to R-CASE-10, G-053)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import msgspec

@@ -1,7 +1,5 @@
 """The back-test at the edge: a candidate contract over the days that are over, beside everything else."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The automation contract: validate, save, read, enable, pause, disable (G-101, G-103)."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from functools import partial

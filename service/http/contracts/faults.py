@@ -1,7 +1,5 @@
 """The refusal of a rendered document or its bindings: every fault by its path, locked ones by name (R-ERR-16)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The playbook catalogue, and rendering a disabled candidate (R-PB, G-100). Nothing here writes anything."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 
 from schemas.contracts import playbook as wire

@@ -1,7 +1,5 @@
 """Project credentials: made, listed, ended by an owner (R-CRED, G-040, G-041)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import msgspec

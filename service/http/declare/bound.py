@@ -3,8 +3,6 @@
 Query parameters that it does not know are ignored, counted, and named to whoever sent them (G-005, G-178).
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """One request after all checks, as a handler sees it, and the one way from a handler to the event store."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace

@@ -6,8 +6,6 @@ says how many may follow.
 Sdk is what the edge has to know of somebody else's SDK: where its key is, and how it is told to wait (G-142).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache

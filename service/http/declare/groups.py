@@ -1,7 +1,5 @@
 """The documented groups of operations, with what the operations of each have in common."""
 
-from __future__ import annotations
-
 from service.http.declare.endpoint import Group
 
 ACCOUNT_DELETION = Group(name="deletion")

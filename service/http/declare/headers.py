@@ -4,8 +4,6 @@ A repeated If-Match, a tag list or an encoded slash are the ways in which two re
 different conclusions (threats 10 and 19). They are refused here before anything is decided.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 The edge carries it out, the schema document is generated from it, and a route without it cannot start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Deleting a project (R-DEL, G-130, G-131)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

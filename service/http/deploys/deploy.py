@@ -1,7 +1,5 @@
 """Deploys: one that really happened is recorded once, and members read what was (R-ING-03, R-ING-08, G-052)."""
 
-from __future__ import annotations
-
 import hashlib
 from functools import partial
 

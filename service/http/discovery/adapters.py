@@ -1,7 +1,5 @@
 """Documents for coding agents and editors, from a closed set of names (R-DISC-10, G-014)."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import msgspec

@@ -3,8 +3,6 @@
 All are public and without side effects. Pointers are given only to what is built, so each of them resolves.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -3,8 +3,6 @@
 A template names an operation by its id. An unknown id stops the rendering, and so the tests.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The guides to the service, to install, to questions and to automation, as Markdown (R-DISC-09, G-014, G-166)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

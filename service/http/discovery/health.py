@@ -1,7 +1,5 @@
 """Whether the process lives, whether it can serve, and its metrics (extensions of the document)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from litestar import Litestar

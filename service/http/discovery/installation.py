@@ -1,7 +1,5 @@
 """Capabilities, setup manifest and privacy disclosure of this installation (R-DISC-06 to R-DISC-08, R-DISC-12)."""
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 
 import msgspec

@@ -4,8 +4,6 @@ All is public and without side effects. Nothing is loaded before the first reque
 policy allows no request but to this host.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

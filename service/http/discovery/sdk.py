@@ -1,7 +1,5 @@
 """Snippets for reporting errors and events from a product, one for each language (R-DISC-11, G-015)."""
 
-from __future__ import annotations
-
 from schemas.discovery import SdkSnippet
 from service.auth.authority import PrincipalKind
 from service.discovery.sdk.facts import rendered

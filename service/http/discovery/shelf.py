@@ -1,7 +1,5 @@
 """The library of an installation, filled: the guides and the operations come from the code (G-166)."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from service.discovery.manifest import Text, render

@@ -1,7 +1,5 @@
 """Moving the clock of the service forward, for tests (G-120). Served only with a test clock; never documented."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from schemas.discovery import AdvanceClock, ClockAdvanced

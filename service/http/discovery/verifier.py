@@ -3,8 +3,6 @@
 It is the same file as `scripts/verify.html`. Nothing is filled in, so an auditor can compare the two.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """One operation of the schema document, made of its declaration and of the words about it."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ Components come from `msgspec.json.schema_components`, because that is what deco
 and what the edge enforces cannot drift apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 `Accept` is none of them: OpenAPI ignores a parameter of this name. The media types of the answers stand for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any

@@ -1,7 +1,5 @@
 """What an operation answers, in the schema document: successes, errors with their codes, and the headers of both."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any

@@ -1,7 +1,5 @@
 """The parts of the schema document that a client asks for (R-DISC-14, R-DISC-15)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

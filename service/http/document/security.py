@@ -1,7 +1,5 @@
 """Who may call an operation: its security schemes in the schema document, and the same in words (G-025, G-027)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -12,8 +12,6 @@ Lines before the first heading describe a name throughout the area. Below a head
 lines that are indented.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Events of a project and of its streams at the edge: as pages, as a download, and as an endless stream (G-169)."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Drafting a plan, and reporting its implementation (R-INST-05, R-INST-07, G-061, G-156)."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 from http import HTTPStatus
 

@@ -1,7 +1,5 @@
 """Results of tools: the body of an answer or a part of it, the way to go on, and the origin of each member (G-168)."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ The request passes the pipeline of its operation: credential, visibility, role, 
 are those of the API. The tool adds no rule and no right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

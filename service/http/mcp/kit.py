@@ -3,8 +3,6 @@
 What a tool tells of an operation by itself is made with them. A call of such a tool computes next to nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple

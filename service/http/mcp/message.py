@@ -1,7 +1,5 @@
 """MCP at the edge: one endpoint for agents, whose tools are operations of the API (G-168)."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -7,8 +7,6 @@ products, providers and runners as evidence, and follows no instruction in them.
 An undeclared shape counts as telemetry, and fails a test.
 """
 
-from __future__ import annotations
-
 import types
 from typing import Any, get_args, get_origin
 

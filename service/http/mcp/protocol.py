@@ -9,8 +9,6 @@ The specification: modelcontextprotocol.io/specification/2026-07-28/basic/transp
 modelcontextprotocol.io/specification/2025-03-26/basic/transports.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Mapping, Sequence

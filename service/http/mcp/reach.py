@@ -3,8 +3,6 @@
 Their descriptions come from the served schema document.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 A tool of an operation has its name, and its parameters in the schema document. A header has a plain name here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The use of a tool: its findings, or its refusal. A refusal is a result too, for the model to act on (G-168)."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What an API process shows of itself in /metrics: how much waits and is held now, and what its parts have counted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ What was freed between pieces that are still held stays with the process: an att
 by its size. The allocator gives such pages back when it is asked to.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gc

@@ -12,8 +12,6 @@ parameter and no header, so no id of a customer and no secret, whatever the clie
 it is made here: through the processors that other lines go through it would cost 48 µs, not 2.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

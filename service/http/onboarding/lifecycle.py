@@ -1,7 +1,5 @@
 """Onboarding up to its approval: read, start, review (R-ONB-40 to R-ONB-50)."""
 
-from __future__ import annotations
-
 from functools import partial
 from http import HTTPStatus
 

@@ -1,7 +1,5 @@
 """The DSN of a project: read, verified, rotated (R-PROJ-03 to R-PROJ-06, G-026)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from schemas.projects import DsnBody, DsnRotatedBody, DsnVerified, PublicDsnRotatedBody, RotateDsn, VerifyDsn

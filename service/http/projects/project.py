@@ -1,7 +1,5 @@
 """Projects: the list, and a new one (R-PROJ-01, R-PROJ-02, R-PROJ-15, G-023)."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 
 from schemas.kernel.shape import PageQuery

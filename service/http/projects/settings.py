@@ -1,7 +1,5 @@
 """The settings of a project at the edge: read, and changed by its owners (G-202)."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 

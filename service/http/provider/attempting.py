@@ -1,7 +1,5 @@
 """An attempt at the provider in the name of a caller: its intent, and the wait for another's (G-165)."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Lists of the provider, at the edge: recordings, flags, surveys, experiments (R-PRV-03, G-072, G-095)."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, Generic, NamedTuple, TypeVar

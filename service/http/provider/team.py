@@ -1,7 +1,5 @@
 """A project's team at the provider, and its session replay, at the edge (R-PROJ-14, R-PRV-01, G-094, G-165)."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from decimal import ROUND_HALF_UP, Decimal
 from http import HTTPStatus

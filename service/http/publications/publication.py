@@ -1,7 +1,5 @@
 """Public queries at the edge: publish, list, revoke, and the open address (R-PUB-01 to R-PUB-04, G-093, G-163)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from http import HTTPStatus

@@ -1,7 +1,5 @@
 """Reports at the edge: the one saved aggregate of a weekly run, and the one typed report of it (G-112, R-AUT-37)."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
 
 from schemas.reports import ReadReportSource, RecordedReport, RecordReport, ReportSource

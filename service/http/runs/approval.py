@@ -1,7 +1,5 @@
 """Approvals at the edge: a runner asks, members see, an owner decides (G-108)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import msgspec

@@ -1,7 +1,5 @@
 """Claims at the edge: the active one of a case, creating, renewing, releasing (G-105, R-AUT-25, R-AUT-26)."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

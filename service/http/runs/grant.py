@@ -1,7 +1,5 @@
 """Grants at the edge: authorize one bounded effect, consume it once (G-109, R-AUT-31, R-AUT-32, R-AUT-38..41)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import msgspec

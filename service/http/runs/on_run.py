@@ -1,7 +1,5 @@
 """What the operations on a run share, of whichever area: the run that is named, who asks, and how it is acted on."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Proof of pull requests at the edge: from a trusted CI credential only, and open after every stop (G-110)."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """The proof of a run at the edge: an extension of the documented API."""
 
-from __future__ import annotations
-
 from projections.runs import RunRow
 from schemas.runs.proof import RunProof
 from service.auth.refusals import refusal

@@ -1,7 +1,5 @@
 """Trigger receipts at the edge: issue, list, detail (G-104, R-AUT-20 to R-AUT-24)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from projections.runs import RECEIPTS, TRIGGER_EVIDENCE, TriggerReceiptRow

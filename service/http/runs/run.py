@@ -1,7 +1,5 @@
 """Runs at the edge: start, list, read, progress, usage, cancel (G-106, G-107, G-113)."""
 
-from __future__ import annotations
-
 import hashlib
 from decimal import Decimal
 from functools import partial

@@ -1,7 +1,5 @@
 """Verification at the edge: the server counts, decides, and answers 202 until it has (G-111, R-AUT-44, R-AUT-45)."""
 
-from __future__ import annotations
-
 from functools import partial
 from http import HTTPStatus
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The log of deliveries at the edge: read, resent, replayed (G-161)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from schemas import webhooks as wire

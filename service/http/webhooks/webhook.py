@@ -1,7 +1,5 @@
 """Webhooks at the edge: registered, listed, changed, tested, deleted (R-WEB, G-090)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

@@ -17,8 +17,6 @@ What is stored in `extra`:
 - Whatever else the protocol's own module keeps. `left_out` names what found no room.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache

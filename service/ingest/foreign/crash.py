@@ -6,8 +6,6 @@ unreadable stream is left out, and the others count. Layouts are those of Micros
 systems, of Breakpad's `minidump_format.h`.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar

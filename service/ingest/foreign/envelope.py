@@ -6,8 +6,6 @@ read while its bytes arrive, and those that nobody wants are passed over, so tha
 memory than the items that are kept. Pure.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import suppress

@@ -4,8 +4,6 @@ Brackets and strings alone tell the end of an event. Its reader finds out if it 
 Beside the events only the key and the time of sending are read, wherever they stand.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -4,8 +4,6 @@ An item `user_report` has the text as `comments`, and the id of the error. An it
 with the text in its context `feedback`. Each member counts where it is of the documented type.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ environment and tags; what an exception's attributes say becomes the exception, 
 is in when any other SDK reports it. Its time is that of the event, else that at which a collector observed it.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from array import array

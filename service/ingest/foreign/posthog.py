@@ -8,8 +8,6 @@ An `$exception` becomes a log event: of its exceptions the first was reported, t
 of frames the last is the latest call. Everything else is an analytics event, but for recordings, which are not taken.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ kind, known by the directive and the blocked origin, or by the host. An address 
 and its credentials. Certificates are counted, not kept. Each member counts where it is of the documented type.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ not. Of exceptions the last one listed was reported, those before it are what it
 is the latest call. Values of local variables are not kept.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple

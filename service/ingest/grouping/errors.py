@@ -3,8 +3,6 @@
 A container stands for the errors inside: a group, an aggregate, the wrapper of a runner of tasks.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

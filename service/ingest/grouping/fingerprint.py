@@ -1,7 +1,5 @@
 """Which case an error belongs to, and why: evidence, fingerprints of SDKs, versions (G-031, G-174, G-198). Pure."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

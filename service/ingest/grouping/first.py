@@ -5,8 +5,6 @@ fingerprint a trace is read as it was then, however much more is read of it now.
 is read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache

@@ -4,8 +4,6 @@ A frame counts by its function and the owner of that. The file stands in for the
 not tell it alike. A function without a name counts by its line of source, and a minified one by its place in the file.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache

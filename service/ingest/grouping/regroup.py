@@ -3,8 +3,6 @@
 Errors are seen as they are stored: secrets are hidden by now, and minified frames count as they came.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 

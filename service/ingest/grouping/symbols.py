@@ -5,8 +5,6 @@ where that stands apart. Arguments and type arguments go with all stops in them.
 build. A function without a name counts as the one around it.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import NamedTuple

@@ -5,8 +5,6 @@ of two looks at the same only one is stored: a process after a kill, or without 
 COMMIT, looks again and finds out by the uuids. What is held is waited for, a moment at a time.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence

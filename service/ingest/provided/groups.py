@@ -4,8 +4,6 @@ Each question is bounded, and its answer is decoded and checked in a thread. Tim
 clock.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re

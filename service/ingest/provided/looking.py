@@ -5,8 +5,6 @@ knows the counted ones by their uuids. It never reaches back further than REACH.
 with the last one. A provider at rest, or without an answer, is looked at again in the next minute.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

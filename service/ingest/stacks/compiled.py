@@ -3,8 +3,6 @@
 They name no file that tells the product's code from a library's, but packages do.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import islice
 

@@ -4,8 +4,6 @@ Each language has a reader, `find_python` and so on. The first that finds calls 
 its forms is passed over. Work is linear in the text, of which a bounded part is read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The source snapshot helper that clients run, and its bytes as this service serves them (R-ONB-64)."""
 
-from __future__ import annotations
-
 import hashlib
 from importlib import resources
 from typing import NamedTuple

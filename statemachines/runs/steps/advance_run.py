@@ -4,8 +4,6 @@ Every runner command passes the same gates in the same order: the run is open, t
 switches are off (unless the command only reduces authority), and the fencing token is that of now.
 """
 
-from __future__ import annotations
-
 from typing import Literal, NoReturn
 
 import msgspec

@@ -4,8 +4,6 @@ A book is a plain value. Whoever builds one holds the locks of the streams in it
 decision returns: all of them, in one transaction, or none.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import NamedTuple, TypeVar
 

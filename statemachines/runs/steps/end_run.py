@@ -8,8 +8,6 @@ The `settle_*` functions say what has become of a thing by now without anybody h
 events without recording them, the sweep records them, and so no answer depends on the sweep having run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import get_args

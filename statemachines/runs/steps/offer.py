@@ -4,8 +4,6 @@ Each function takes plain states and `now`, and returns the events that follow, 
 itself: whoever calls it holds the locks of every stream whose state it passed, and appends all of the events or none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 

@@ -4,8 +4,6 @@ Proof stays open when authority is gone (G-114): it settles what a provider effe
 cancelled or failed run any part of its future back (R-AUT-33).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import msgspec

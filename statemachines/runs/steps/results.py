@@ -3,8 +3,6 @@
 Zero traffic is never success: it is pending until the deadline and a failure from then on.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import msgspec

@@ -5,8 +5,6 @@ consume after the first may only reconcile. Nothing here merges: the second gran
 auto-merge, after a CI proved readiness of the exact head.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import msgspec

@@ -5,8 +5,6 @@ An item beyond the limit, or without a text, is refused and counted. The SDK hea
 it drops further ones meanwhile, and sends errors on.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial

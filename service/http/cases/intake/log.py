@@ -1,7 +1,5 @@
 """`POST /v1/logs/`: one log or error event, stored and in its case before the answer (R-ING-01, R-ING-07)."""
 
-from __future__ import annotations
-
 from schemas.cases.log import MAX_INGEST_BYTES, LogAccepted, LogEvent
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.cases.intake.otlp import record_export

@@ -4,8 +4,6 @@ The facts of the dump become an error. The dump itself is not kept, and an unrea
 is read a piece at a time: of its parts the dump and the annotations are in memory.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """`POST /v1/logs` as OpenTelemetry's exporters send it: log records that land where every log event does (G-142)."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping

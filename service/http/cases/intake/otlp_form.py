@@ -1,7 +1,5 @@
 """The forms and answers of OTLP over HTTP: in the encoding of the request, and errors as its Status (G-142)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from http import HTTPStatus

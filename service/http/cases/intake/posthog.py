@@ -5,8 +5,6 @@ be taken is stored; an event with a uuid is stored once, however often it is sen
 (no room, no database) is answered as such for the whole body, also when a part of it is stored.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial

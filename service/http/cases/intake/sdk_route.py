@@ -1,7 +1,5 @@
 """What the routes that foreign SDKs send to have in common (G-142)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from service.http.declare import groups

@@ -1,7 +1,5 @@
 """SDKs of others as the edge has to know them: where a body has the key, and how they are told to wait (G-142)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus

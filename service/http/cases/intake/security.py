@@ -4,8 +4,6 @@ A body is one report, or several as the Reporting API sends them, each taken as 
 extensions of the browser and of other kinds are answered like stored ones, and counted by name.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 from http import HTTPStatus

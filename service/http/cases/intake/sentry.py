@@ -5,8 +5,6 @@ that is stored already: SDKs, and what stands between, may repeat what they sent
 other kinds are answered like those that are taken, and counted, so that no SDK repeats or reports them.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections import Counter

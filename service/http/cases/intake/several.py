@@ -5,8 +5,6 @@ of that item. Items are read in the event loop a few at a time, as large bodies 
 of a record go into the intake together, as many as a flush may hold.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -5,8 +5,6 @@ answered as sentry-cli expects and change nothing, and `deploys new` records a d
 trusted, with the key of a person no more than with a DSN. It names no commit, so it binds no run (G-110).
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from functools import partial
 

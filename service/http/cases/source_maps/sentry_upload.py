@@ -4,8 +4,6 @@ It asks how to send, says which bundle it has, sends the parts that are missing,
 whatever the caller calls it: who may do what hangs on the key and the project alone, which goes by its id.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

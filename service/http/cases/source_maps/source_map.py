@@ -1,7 +1,5 @@
 """Source maps at the edge: stored while they arrive, listed, removed (G-141; extensions of the document)."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 from schemas.cases import source_map as wire

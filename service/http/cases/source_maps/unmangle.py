@@ -1,7 +1,5 @@
 """`POST /v1/cases/{case_id}/unmangle` at the edge (R-CASE-03, R-CASE-04, G-054)."""
 
-from __future__ import annotations
-
 from schemas.cases.event import UnmangledCase
 from service.cases.sourcemaps import unmangling
 from service.eventstore.declare.commands import Answer, Intent, Outcome
