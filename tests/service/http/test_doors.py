@@ -43,6 +43,21 @@ def test_a_handler_is_short(path: Path) -> None:
     assert not long
 
 
+MOST_DECLARED = 1000
+
+
+def test_declarations_are_few_lines() -> None:
+    """All decorators above all handlers."""
+    declared = sum(
+        (decorator.end_lineno or 0) - decorator.lineno + 1
+        for path in MODULES
+        for function in functions(path)
+        if function.name in HANDLERS
+        for decorator in function.decorator_list
+    )
+    assert 0 < declared <= MOST_DECLARED
+
+
 @pytest.mark.parametrize("path", MODULES, ids=named)
 def test_a_door_decides_nothing(path: Path) -> None:
     """No function within a function: what runs under the locks belongs to an area's commands."""
