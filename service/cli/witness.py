@@ -46,6 +46,7 @@ def serve(directory: Path, name: str, logs: tuple[str, ...], host: str, port: in
     one, also after a kill.
     """
     from service.logs import configure
+    from service.process.children import leave
     from service.tlog.notes import MalformedNote, parse_vkey
     from service.witness.server import StateInUse, Witness, WitnessState
 
@@ -68,11 +69,12 @@ def serve(directory: Path, name: str, logs: tuple[str, ...], host: str, port: in
         raise click.ClickException(f"{host}:{port} cannot be listened on: {error.strerror}") from error
     finally:
         state.close()
+    leave()  # granian's thread may not meet the end of an interpreter that is taken apart
 
 
 async def _run(running: Any, host: str, port: int) -> None:
     """Serve until a signal."""
-    from service.witness.server import WitnessServer
+    from service.witness.serving import WitnessServer
 
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

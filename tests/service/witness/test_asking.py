@@ -18,7 +18,8 @@ from service.eventstore.store import EventStore
 from service.tlog.notes import TlogPolicy, VerifierKey, parse_note, parse_policy, verify_note
 from service.tlog.tree import checkpoint_for, latest_checkpoint
 from service.witness.asking import Asker, verified_lines, witnesses_of
-from service.witness.server import Witness, WitnessServer, WitnessState
+from service.witness.server import Witness, WitnessState
+from service.witness.serving import WitnessServer
 from tests.support import toy
 from tests.support.trees import fill, sign_all, signer_at
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 import signal
 import subprocess
 import sys
@@ -24,7 +25,9 @@ from service.tlog.notes import (
     parse_signatures,
     verify_note,
 )
-from service.witness.server import SIZE, StateInUse, Witness, WitnessAnswer, WitnessServer, WitnessState, origin_hash
+from service.witness import serving
+from service.witness.server import SIZE, StateInUse, Witness, WitnessAnswer, WitnessState, origin_hash
+from service.witness.serving import WitnessServer
 from tests.support.trees import naive_leaves, naive_root
 
 ORIGIN, NAME = "log.example/1", "w1.example"
@@ -154,6 +157,41 @@ async def test_of_two_requests_at_once_one_wins(witness: Witness) -> None:
             kept = await client.get(f"/{origin_hash(ORIGIN)}/checkpoint")
             assert parse_checkpoint(parse_note(kept.content).text).size > 30
             assert (await ask(b"x" * 400_000)).status_code == 413
+    finally:
+        await server.stop()
+
+
+async def answered(port: int, sent: bytes) -> tuple[int, str]:
+    """Status and text of the answer to some bytes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    async with asyncio.timeout(20):
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head)
+        body = b"" if length is None or sent.startswith(b"HEAD") else await reader.readexactly(int(length[1]))
+    writer.close()
+    return int(head.split()[1]), body.decode()
+
+
+async def test_requests_are_bounded_and_answered_in_words(witness: Witness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a wrong method, address, size or form; a body that stays away ends the request."""
+    monkeypatch.setattr(serving, "REQUEST_SECONDS", 0.2)
+    server = WitnessServer(witness)
+    port = await server.start("127.0.0.1", 0)
+    host, add_to = b"host: w\r\n", b"/add-checkpoint HTTP/1.1\r\nhost: w\r\n"
+    monitored = b"/%s/checkpoint HTTP/1.1\r\n" % origin_hash(ORIGIN).encode() + host
+    try:
+        for sent, answer in (
+            (b"GET / HTTP/1.1\r\n" + host, (404, "no such address\n")),
+            (b"GET " + add_to, (405, "POST only\n")),
+            (b"PUT " + monitored, (405, "GET only\n")),
+            (b"HEAD " + monitored, (404, "")),
+            (b"POST " + add_to + b"content-length: 400000\r\n", (413, "the body is too long\n")),
+            (b"POST " + add_to + b"content-length: 10\r\n", (408, "the body came too slowly\n")),
+            (b"nonsense\r\n", (400, "")),
+            (b"GET / HTTP/1.1\r\nx: " + b"y" * serving.MOST_HEAD * 2 + b"\r\n", (431, "")),
+        ):
+            assert await answered(port, sent + b"\r\n") == answer, sent[:80]
     finally:
         await server.stop()
 

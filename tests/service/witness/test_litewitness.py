@@ -11,7 +11,8 @@ from pathlib import Path
 import httpx2
 
 from service.tlog.notes import ED25519, SignedNote, VerifierKey, parse_note, parse_signatures, verify_note
-from service.witness.server import Witness, WitnessServer, WitnessState
+from service.witness.server import Witness, WitnessState
+from service.witness.serving import WitnessServer
 
 FILE = Path(__file__).parents[2] / "foreign" / "transparency" / "litewitness.txt"
 ORIGIN = "sigsum.org/v1/tree/4d6d8825a6bb689d459628312889dfbb0bcd41b5211d9e1ce768b0ff0309e562"
