@@ -10,14 +10,16 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
+
+from service.embedded.layout import temporary_directory
 
 ROOT = Path(__file__).parents[2]
 LEAST = 0.85
@@ -78,15 +80,16 @@ def run(tree: Path, rows: Sequence[str], seconds: float) -> dict[str, RowValue]:
 @contextmanager
 def built(root: Path, revision: str) -> Iterator[Path]:
     """A worktree of a revision with its environment, for a block. Raises CalledProcessError."""
-    with tempfile.TemporaryDirectory(prefix="bench-compare-") as directory:
-        tree = Path(directory) / "tree"
+    directory = temporary_directory("bench-compare-")  # PostgreSQL's user has to pass through it
+    tree = directory / "tree"
+    try:
         _git(root, "worktree", "add", "--quiet", "--detach", str(tree), revision)
-        try:
-            command = ["make", "--silent", "setup", f"PYTHON={sys.executable}"]
-            subprocess.run(command, cwd=tree, env=_environment(), check=True, stdout=sys.stderr)
-            yield tree
-        finally:
-            _git(root, "worktree", "remove", "--force", str(tree))
+        command = ["make", "--silent", "setup", f"PYTHON={sys.executable}"]
+        subprocess.run(command, cwd=tree, env=_environment(), check=True, stdout=sys.stderr)
+        yield tree
+    finally:
+        shutil.rmtree(directory)
+        _git(root, "worktree", "prune")
 
 
 def compared(

@@ -42,7 +42,7 @@ def measure_lists(figures: Figures, world: worlds.World, share: float) -> None:
     for timed in found:
         console.print(f"  {timed.name}: p95 {timed.p95:.1f} ms, most {timed.most:.1f} ms")
     size = f"{int(caselists.CASES * share):,} cases and {int(caselists.EVENTS * share):,} errors"
-    for promised in (caselists.PROMISED, caselists.PROMISED_ORDERED):
+    for promised in (caselists.PROMISED, caselists.PROMISED_ORDERED, caselists.PROMISED_FILTERED):
         slowest = max((timed for timed in found if timed.promised == promised), key=lambda timed: timed.p95)
         name = f"p95 of a page of {size} ({slowest.name})"
         figures.add(name, slowest.p95, "ms", yardstick=promised, promised=1, most=True)
