@@ -47,13 +47,15 @@ ROWS = {
     "tail": ComparedRow("transitions", "p99 against p50, 16 clients"),
     "errors": ComparedRow("ingest", "errors of 300 B, durable and in their cases"),
     "large-errors": ComparedRow("large", "errors of 15 kB, durable and in their cases"),
+    "batches": ComparedRow("batches", "batched records, durable and in their cases"),
+    "otlp": ComparedRow("batches", "OpenTelemetry records, durable and in their cases"),
     "chains": ComparedRow("chains", "self-healing chains"),
     "rebuild": ComparedRow("rebuild", "rebuild"),
     "start": ComparedRow("start", "start to first 2xx"),
     "memory": ComparedRow("start", "idle API process"),
 }
-FEW = ("transitions-16", "transitions-64", "errors", "large-errors")
-"""What is compared when no row is named. A turn of both sides at one second a load takes a minute."""
+FEW = ("transitions-16", "transitions-64", "batches", "otlp")
+"""What is compared when no row is named: whole loads. A turn of both sides at two seconds a load takes a minute."""
 
 
 def read(output: str, rows: Sequence[str]) -> dict[str, RowValue]:
