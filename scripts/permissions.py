@@ -7,7 +7,7 @@ that somebody reads. `tests/service/auth/test_permissions.py` compares the lines
 from __future__ import annotations
 
 from service.auth.authority import PrincipalKind, permits
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Operation
 from service.http.edge.routes import all_endpoints
 from statemachines.accounts.membership import Role
 
@@ -17,14 +17,14 @@ PERSON = "person"
 
 def in_project(operation: Operation) -> bool:
     """Whether the path names a project, or an object of one."""
-    return "{project_id}" in operation.path or operation.subject is not None
+    return "{project_id}" in operation.path or operation.who.subject is not None
 
 
 def callers(operation: Operation) -> list[str]:
     """Who may call an operation, in a fixed order."""
     found = []
     for kind in PrincipalKind:
-        if kind in operation.principals:
+        if kind in operation.who.principals:
             if kind is not PrincipalKind.KEY:
                 found.append(kind.value)
             elif in_project(operation):
@@ -43,10 +43,10 @@ def lines() -> set[str]:
 def freshness() -> set[str]:
     """A line for each operation of people: when a session asks its person to sign in again before it."""
     declared = (endpoint.operation for endpoint in all_endpoints())
-    return {f"{one.operation_id}: {_fresh(one)}" for one in declared if PrincipalKind.KEY in one.principals}
+    return {f"{one.operation_id}: {_fresh(one)}" for one in declared if PrincipalKind.KEY in one.who.principals}
 
 
 def _fresh(operation: Operation) -> str:
-    if operation.fresh:
+    if operation.who.fresh:
         return "always"
-    return f"when {operation.fresh_when}" if operation.fresh_when else "never"
+    return f"when {operation.who.fresh_when}" if operation.who.fresh_when else "never"

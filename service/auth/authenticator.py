@@ -192,7 +192,7 @@ class Authenticator:
         Raises Unauthenticated, PrincipalNotAllowed, ScopeMissing, ReauthenticationRequired, and NotFound for a test
         route without a test token.
         """
-        allowed = access.principals
+        allowed = access.who.principals
         if PrincipalKind.ANONYMOUS in allowed:
             visits = PrincipalKind.SESSION in allowed
             return await self._visitor(access, headers, query, shown) if visits else ANONYMOUS
@@ -431,18 +431,18 @@ def is_session(text: str) -> bool:
 
 def _check_session(access: Access, shown: Dsn, *, inner: bool) -> None:
     """Raise Unauthenticated for a session from outside, but at the pages."""
-    if not inner and PrincipalKind.SESSION not in access.principals and is_session(shown.key):
+    if not inner and PrincipalKind.SESSION not in access.who.principals and is_session(shown.key):
         raise refusals.Unauthenticated
 
 
 def _refusal(access: Access, principal: Principal, *, inner: bool) -> Rejection | None:
     """Say why an operation is not for a principal; None when it is."""
     kind = principal.kind
-    if kind not in access.principals and not (inner and kind.inside in access.principals):
+    if kind not in access.who.principals and not (inner and kind.inside in access.who.principals):
         return refusals.PrincipalNotAllowed()
-    if access.scope is not None and principal.kind in _SCOPED and access.scope not in principal.scopes:
-        return refusals.ScopeMissing(required_scope=access.scope)
-    if access.fresh and kind is PrincipalKind.SESSION and not principal.fresh:
+    if access.who.scope is not None and principal.kind in _SCOPED and access.who.scope not in principal.scopes:
+        return refusals.ScopeMissing(required_scope=access.who.scope)
+    if access.who.fresh and kind is PrincipalKind.SESSION and not principal.fresh:
         return refusals.ReauthenticationRequired()
     return None
 
@@ -468,11 +468,11 @@ def how_to_present(access: Access) -> str:
     """Say which credentials a route takes, and where."""
     if access.sdk:
         return f"Set up the SDK with the project's `{_OF_SDK[access.sdk]}`, as its DSN shows it under `sdks`."
-    if PrincipalKind.SESSION in access.principals:
+    if PrincipalKind.SESSION in access.who.principals:
         return "Sign in at /console/enter."
-    names = [name for kind, name in _NAMES.items() if kind in access.principals]
+    names = [name for kind, name in _NAMES.items() if kind in access.who.principals]
     ways = [f"{' or '.join(names)} as Authorization: Bearer"] if names else []
-    if PrincipalKind.DSN in access.principals:
+    if PrincipalKind.DSN in access.who.principals:
         ways.append("the DSN as x-service-dsn" if len(names) > 1 else "as x-service-dsn")
     return f"Send {', or '.join(ways)}; one value only."
 
@@ -486,7 +486,7 @@ def presented(access: Access, headers: Mapping[str, str], query: Mapping[str, st
     authorization = headers.get("authorization", "")
     if authorization[: len(_BEARER)].lower() == _BEARER:
         sent.append(authorization[len(_BEARER) :].strip())
-    if "x-service-dsn" in headers and (not sent or PrincipalKind.DSN in access.principals):
+    if "x-service-dsn" in headers and (not sent or PrincipalKind.DSN in access.who.principals):
         sent.append(headers["x-service-dsn"].strip())
     if access.path in QUERY_DSN_PATHS:
         values = query.get("dsn", ())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
-from typing import NamedTuple, TypeVar, assert_never
+from typing import NamedTuple, Protocol, TypeVar, assert_never
 
 from projections.accounts import AUDITORS, KEYS, MEMBERSHIPS, PEOPLE, SESSIONS
 from projections.credentials import CREDENTIALS
@@ -103,27 +103,49 @@ def anonymous(tenant: str) -> Principal:
 DELETION_GROUP = "deletion"  # its operations decide by the state of the deletion, not by the fence
 
 
-@dataclass(frozen=True, kw_only=True)
-class Access:
-    """The part of an operation's declaration that authentication and authority read.
+@dataclass(frozen=True)
+class Callers:
+    """The part of a declaration that says who may call an operation.
 
-    `path` is the documented template, `method` that of HTTP. `scope` is asked of CI and runner credentials, `owner` of
-    human callers. `mutation` false leaves the operation open on a fenced project for people (G-131). `sdk`: whose SDKs
-    call it, which present the DSN in their own way (G-142); "": nobody's. `reveals`: its answer shows a secret, so
+    `scope` is asked of CI and runner credentials, `owner` of human callers. `reveals`: its answer shows a secret, so
     auditors may not read it. `fresh`: a session asks its person to sign in again when the last time is over 15 minutes
     ago. Nothing that stops or takes away has it.
     """
 
-    path: str
-    method: str
-    group: str
     principals: frozenset[PrincipalKind]
+    _: KW_ONLY
     scope: str | None = None
     owner: bool = False
-    mutation: bool = True
-    sdk: str = ""
     reveals: bool = False
     fresh: bool = False
+
+
+class Access(Protocol):
+    """An operation, as far as authentication and authority read its declaration."""
+
+    @property
+    def method(self) -> str:
+        """That of HTTP."""
+
+    @property
+    def path(self) -> str:
+        """The documented template."""
+
+    @property
+    def group(self) -> str:
+        """The name of its documented group."""
+
+    @property
+    def who(self) -> Callers:
+        """Who may call it."""
+
+    @property
+    def mutation(self) -> bool:
+        """Whether it changes anything. What changes nothing is open on a fenced project for people (G-131)."""
+
+    @property
+    def sdk(self) -> str:
+        """Whose SDKs call it, and present the DSN in their own way (G-142). Empty for nobody's."""
 
 
 def permits(access: Access, role: Role) -> bool:
@@ -132,9 +154,9 @@ def permits(access: Access, role: Role) -> bool:
         case Role.OWNER:
             return True
         case Role.MEMBER:
-            return not access.owner
+            return not access.who.owner
         case Role.AUDITOR:
-            return access.method == "GET" and not access.reveals
+            return access.method == "GET" and not access.who.reveals
         case _:
             assert_never(role)
 
@@ -221,7 +243,7 @@ def _session(principal: Principal, access: Access) -> _Proof:
         session = unit.row(SESSIONS, principal.scope_id, principal.id)
         if session is None or not session.open(unit.now) or not equal(session.secret_hash, principal.secret_hash):
             raise Unauthenticated
-        if access.fresh and unit.now - session.authenticated_at > FRESH:
+        if access.who.fresh and unit.now - session.authenticated_at > FRESH:
             raise ReauthenticationRequired
 
     return _Proof(Lookup(SESSIONS, principal.scope_id, principal.id), check)

@@ -109,7 +109,7 @@ class Edge:
         self.metrics.answered(UNROUTED, failure.status, failure.code, 0.0)
         template = UNROUTED if route is None else route.template
         self.pipeline.access.answered(request_id, scope["method"], template, failure.status, 0.0)
-        page = None if route is None else route.operations[0].operation.failure_page
+        page = None if route is None else route.operations[0].operation.docs.failure_page
         if page is not None:
             return page(failure, scope)
         body = encode_failure(failure, request_id, closed=route is not None and route.closed)
@@ -233,7 +233,7 @@ def _routes(bound: list[Bound]) -> list[Route]:
 
 
 def _route(template: str, group: list[Bound]) -> Route:
-    methods = {b.operation.method for b in group}
+    methods: set[str] = {b.operation.method for b in group}
     if "GET" in methods:
         methods.add("HEAD")
     cors = group[0].cors
@@ -243,7 +243,7 @@ def _route(template: str, group: list[Bound]) -> Route:
         template,
         re.compile(_matching(template)),
         tuple(sorted(methods)),
-        any(b.operation.closed_errors for b in group),
+        any(b.operation.common.closed_errors for b in group),
         cors,
         group,
     )

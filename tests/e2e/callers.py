@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.auth.authority import PrincipalKind as Kind
 from service.auth.secrets import alias_of
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Operation
 from tests.support import seen
 from tests.support.accounts import create_credential, create_project, sign_in
 from tests.support.server import ServerHandle
@@ -34,7 +34,7 @@ class Callers:
     def for_operation(self, operation: Operation) -> str | None:
         """The secret of a caller that the operation admits, the strongest of them."""
         for kind, name in STRONGEST:
-            if kind in operation.principals:
+            if kind in operation.who.principals:
                 return self.secrets[name]
         return None
 

@@ -18,7 +18,7 @@ from service.http.edge.routes import all_endpoints
 FORM_REFUSED = "The body does not have the form of this operation."
 WIDEST = 2**53 - 1
 BATCHED = {"/v1/logs/", "/v1/analytics/"}
-KEYED_IN_BODY = {bound.operation.path for bound in all_endpoints() if bound.operation.protocol is POSTHOG}
+KEYED_IN_BODY = {bound.operation.path for bound in all_endpoints() if bound.operation.body.sdk is POSTHOG}
 WELL_FORMED_KEY = re.compile(r"[!-~]{1,255}")
 ONE_IN = int(os.environ.get("COVERAGE_ONE_IN", "1"))
 """Of how many cases that the coverage phase lists for an operation one is sent. Each operation begins at another."""

@@ -128,7 +128,7 @@ def test_malformed_bodies(server: ServerHandle, callers: Callers, bound: Bound) 
     operation = bound.operation
     path = callers.path_of(operation)
     headers = {"idempotency-key": "malformed", "if-match": '"none"'}
-    envelope = ClosedErrorEnvelope if operation.closed_errors else ErrorEnvelope
+    envelope = ClosedErrorEnvelope if operation.common.closed_errors else ErrorEnvelope
     shown = msgspec.json.decode(msgspec.json.encode(bound.body_schema))
     with server.client(callers.for_operation(operation)) as client:
         for number, body in enumerate(BODIES):
@@ -137,12 +137,12 @@ def test_malformed_bodies(server: ServerHandle, callers: Callers, bound: Bound) 
             context = (body[:60], answer.status_code, answer.text[:200])
             assert 400 <= answer.status_code < 500, context
             assert answer.headers["x-service-request-id"], context
-            if operation.refuses:
+            if operation.docs.refuses:
                 assert msgspec.json.decode(answer.content, type=McpRefusal).error.code < 0, context
                 continue
             error = msgspec.json.decode(answer.content, type=envelope).error
             if sendable(bound) and answer.status_code == 400:
-                batch = operation.forms and body.startswith(b"[")
+                batch = operation.body.forms and body.startswith(b"[")
                 assert error.code == "invalid_payload", context
                 assert isinstance(error.details, dict)
                 schema = error.details["request_body_schema"]
@@ -160,7 +160,7 @@ def test_media_types(server: ServerHandle, callers: Callers, bound: Bound) -> No
                 operation.method, path, content=body, headers={"idempotency-key": "media", **headers}
             )
             # Where a content coding is taken, what is wrong is what comes out.
-            refused = 400 if operation.unpacked and "content-encoding" in headers else 415
+            refused = 400 if operation.body.unpacked and "content-encoding" in headers else 415
             assert answer.status_code in {403, 404, refused}, (headers, answer.text)
 
 
@@ -168,9 +168,9 @@ def test_media_types(server: ServerHandle, callers: Callers, bound: Bound) -> No
 def test_one_byte_too_many(server: ServerHandle, callers: Callers, bound: Bound) -> None:
     """One byte over the limit is 413: announced, without a credential too; in chunks, for who has one (R-LIM-02)."""
     operation = bound.operation
-    body = b" " * (operation.max_body + 1)
+    body = b" " * (operation.body.max_body + 1)
     # Of what may be a batch, the first bytes tell, which are not read of who has no credential.
-    most = max(operation.max_body, *(form.max_body for form in operation.forms), 0)
+    most = max(operation.body.max_body, *(form.max_body for form in operation.body.forms), 0)
     for content, secret in ((b" " * (most + 1), None), (iter([body[:1], body[1:]]), callers.for_operation(operation))):
         with server.client(secret) as client:
             answer = client.request(
@@ -179,10 +179,10 @@ def test_one_byte_too_many(server: ServerHandle, callers: Callers, bound: Bound)
                 content=content,
                 headers={"content-type": "application/x-dmp" if bound.name == "record_minidump" else JSON},
             )
-        if secret is not None and answer.status_code in {403, 404, *([400] if operation.streams else [])}:
+        if secret is not None and answer.status_code in {403, 404, *([400] if operation.body.streams else [])}:
             continue  # an object that is not there comes before the body, which is not read then
         assert answer.status_code == 413, answer.text
-        assert answer.json()["error"]["details"] == {"max_bytes": operation.max_body}
+        assert answer.json()["error"]["details"] == {"max_bytes": operation.body.max_body}
 
 
 def exchange(server: ServerHandle, raw: bytes, *more: bytes, ended: bool = False, pause: float = 0.1) -> bytes:

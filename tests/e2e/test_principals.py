@@ -49,7 +49,7 @@ def send(client: httpx2.Client, bound: Bound, path: str, secret: str | None) -> 
     if secret is not None:
         headers["authorization"] = f"Bearer {secret}".strip()
     # A body that may hold the key has to be read for it: one that cannot be is 400 (G-175), and this one holds none.
-    keyed = bound.operation.protocol is POSTHOG
+    keyed = bound.operation.body.sdk is POSTHOG
     content = (b"{}" if keyed else b"[") if bound.takes_body else None
     return client.request(bound.operation.method, path, content=content, headers=headers)
 
@@ -67,7 +67,7 @@ def test_only_declared_kinds_come_in(client: httpx2.Client, callers: Callers, bo
     for kind, who in STRONGEST:
         answer = send(client, bound, callers.path_of(operation), callers.secrets[who])
         refused = answer.status_code == 403 and answer.json()["error"]["code"] == "principal_not_allowed"
-        assert refused == (kind not in operation.principals), (who, answer.text)
+        assert refused == (kind not in operation.who.principals), (who, answer.text)
         assert answer.status_code != 401
 
 
@@ -95,7 +95,7 @@ def test_a_foreign_project_is_an_absent_one(client: httpx2.Client, callers: Call
     assert absent.status_code == 404
     assert meaning(absent) == meaning(foreign)
     assert absent.json()["error"]["code"] == "project_not_found"
-    if Kind.KEY in operation.principals:
+    if Kind.KEY in operation.who.principals:
         stranger = send(client, bound, callers.path_of(operation), callers.secrets["stranger"])
         assert meaning(stranger) == meaning(absent)
 

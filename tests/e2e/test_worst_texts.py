@@ -203,7 +203,7 @@ def test_no_read_is_dear_for_the_loop(filled: Filled, reader: Reader) -> None:
             if (
                 sent.operation.mutation
                 or exchange.got.status >= 300
-                or sent.operation.content_type == "application/x-tar"
+                or sent.operation.docs.content_type == "application/x-tar"
             ):
                 continue
             request = sent.build(builder)

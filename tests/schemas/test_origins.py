@@ -26,7 +26,7 @@ FOLLOW_UPS = get_args(FollowUpKind)
 HANDED = {
     kind.__name__: kind
     for endpoint in all_endpoints()
-    if endpoint.operation.principals & RUNNER
+    if endpoint.operation.who.principals & RUNNER
     for kind in endpoint.operation.responses.values()
     # A proof, also as text, shows events as they are stored, to be hashed again; who wrote one is in its envelope.
     # A message of MCP tells it in `_meta` of its result.

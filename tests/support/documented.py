@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from schemas.kernel.published import Auth, DocumentedOperation
 from service.auth.authority import PrincipalKind
-from service.http.declare.operations import Operation, Presence
+from service.http.declare.endpoint import Body, Docs, Fencing, Group, Operation, Who
+from service.http.declare.operations import Presence
 
 INGEST_MAX_BODY = 262_144
 DEFAULT_MAX_BODY = 1_048_576
@@ -33,20 +34,18 @@ def operation_of(row: DocumentedOperation) -> Operation:
         method=row.method,
         path=row.path,
         operation_id="",
-        group=row.group,
         summary="",
-        principals=PRINCIPALS[row.auth],
-        responses=dict.fromkeys(row.success_status),
-        owner=row.auth in {"owner", "owner_or_runner"},
-        mutation=row.method != "GET",
-        body=None if row.method == "GET" else bytes,
-        max_body=default_max_body(row),
-        strict=row.strict_body is not False,
-        if_match=IF_MATCH[row.if_match],
-        idempotency=row.idempotency_key or "none",
-        rate="ingest" if row.group == "ingest" else "key",
-        closed_errors=row.closed_errors,
-        flows=frozenset({row.group} & FLOW_GROUPS),
+        common=Group(
+            name=row.group,
+            closed_errors=row.closed_errors,
+            flows=frozenset({row.group} & FLOW_GROUPS),
+            rate="ingest" if row.group == "ingest" else "key",
+        ),
+        who=Who(PRINCIPALS[row.auth], owner=row.auth in {"owner", "owner_or_runner"}),
+        docs=Docs(dict.fromkeys(row.success_status)),
+        body=Body(max_body=default_max_body(row), strict=row.strict_body is not False),
+        fencing=Fencing(if_match=IF_MATCH[row.if_match], idempotency=row.idempotency_key or "none"),
+        takes=None if row.method == "GET" else bytes,
     )
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import httpx2
 
 from scripts.permissions import PERSON, callers
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Operation
 from service.http.edge.routes import all_endpoints
 from tests.support.console import COOKIE
 from tests.support.fullscene import AUDITOR, GUEST, STATES, FullScene

@@ -75,7 +75,7 @@ def judge(answer: httpx2.Response) -> None:
 def _see_refused_body(answer: httpx2.Response, template: str, body: Any) -> None:
     """Fail on a refused body without its schema. Protocols of others have none of ours."""
     bound = _bound().get((answer.request.method, template))
-    if answer.status_code != 400 or bound is None or not bound.takes_body or bound.operation.protocol is not None:
+    if answer.status_code != 400 or bound is None or not bound.takes_body or bound.operation.body.sdk is not None:
         return
     error = body.get("error", {})
     if error.get("code") != "invalid_payload" or answer.request.url.query:

@@ -23,8 +23,9 @@ from service.console.kit.visit import FRAMELESS, Said, Visit, local
 from service.http.answer.errors import UnsupportedMediaType
 from service.http.answer.reply import Streamed
 from service.http.declare.call import Call
+from service.http.declare.endpoint import Operation
 from service.http.declare.headers import head_of
-from service.http.declare.operations import KEY, Operation
+from service.http.declare.operations import KEY
 from service.http.edge import inner
 from statemachines.kernel.machine import Rejection
 
@@ -355,7 +356,7 @@ def takes(operation: Operation) -> bool:
 
     Files, and the messages of MCP, are for programs.
     """
-    return operation.method != "GET" and bool(operation.principals & KEY) and operation.body is not bytes
+    return operation.method != "GET" and bool(operation.who.principals & KEY) and operation.takes is not bytes
 
 
 @form("do/{operation_id}")

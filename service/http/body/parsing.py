@@ -56,8 +56,8 @@ def parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
     parse_head(call, head)
     value: Any = {}
     if bound.takes_body:
-        if raw and operation.media_type == JSON:
-            check_content(head, text_plain=operation.text_plain, packed=operation.unpacked > 0)
+        if raw and operation.body.media_type == JSON:
+            check_content(head, text_plain=operation.body.text_plain, packed=operation.body.unpacked > 0)
         if bound.raw_body:
             call.body = raw
         else:
@@ -65,7 +65,7 @@ def parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
     stand_in = getattr(call.body, STAND_IN, None)
     if stand_in is not None:
         call.key = _reconcile(call.key, stand_in)
-    require_key(call.key, operation.idempotency)
+    require_key(call.key, operation.fencing.idempotency)
     if call.key is not None:
         call.request_hash = request_hash(value)
 
@@ -74,10 +74,10 @@ def parse_head(call: Call[Any, Any], head: Head) -> None:
     """Fill the call with the key, the precondition and the parameters. Raises what G-007 calls form."""
     operation = call.operation
     call.reads_head = True
-    call.key = idempotency_key(head, operation.idempotency)
-    call.if_match, _ = conditional(head, operation.if_match)  # what is wrong with it comes after existence
-    if not operation.reads_query:
-        if not operation.as_of and AS_OF in query_for_credential(call.scope["query_string"]):
+    call.key = idempotency_key(head, operation.fencing.idempotency)
+    call.if_match, _ = conditional(head, operation.fencing.if_match)  # what is wrong with it comes after existence
+    if not operation.body.reads_query:
+        if not operation.who.as_of and AS_OF in query_for_credential(call.scope["query_string"]):
             raise InvalidPayload("A parameter is not acceptable.", invalid=[(AS_OF, "is not taken by this operation")])
         if operation.query is not None:
             call.query = _checked_query(call.scope["query_string"], operation.query)
@@ -91,10 +91,10 @@ def decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:
     time that a large record costs. Any other body is decoded apart, and may be kept while the value is changed.
     """
     raw = raw or b"{}"
-    check_values(raw, MAX_VALUES if bound.operation.adjusts else MOST_VALUES)  # first, for a text of many is dear
+    check_values(raw, MAX_VALUES if bound.operation.body.adjusts else MOST_VALUES)  # first, for a text of many is dear
     value = check_body(raw)
     try:
-        return bound.convert(value) if bound.operation.adjusts else bound.decode(raw), value
+        return bound.convert(value) if bound.operation.body.adjusts else bound.decode(raw), value
     except msgspec.ValidationError:
         # 7.0 is an integer to JSON Schema and to RFC 8785, but not to the decoder.
         value = with_whole_numbers(value)

@@ -16,8 +16,8 @@ from service.deadlines import Deadlines
 from service.http.answer.errors import PayloadTooLarge
 from service.http.body.room import Room
 from service.http.body.upload import WRITTEN_TOGETHER, Upload
+from service.http.declare.endpoint import Operation
 from service.http.declare.forms import TOLD_BY, most_of
-from service.http.declare.operations import Operation
 
 BODY_SECONDS = 10.0
 PIECE = 512 * 1024  # bytes of a body that is worked on while it arrives
@@ -218,10 +218,10 @@ def arriving(operation: Operation, receive: Receive, headers: Mapping[str, str],
     """The body of a request, with the limit of the form that its first bytes tell; `deadlines` are the process's."""
 
     def limit_of(begin: bytes) -> int:
-        return most_of(operation.forms, headers, begin, operation.max_body)
+        return most_of(operation.body.forms, headers, begin, operation.body.max_body)
 
-    tell = limit_of if operation.forms else None
-    return ArrivingBody(receive, headers, operation.max_body, operation.largest_form, tell, deadlines)
+    tell = limit_of if operation.body.forms else None
+    return ArrivingBody(receive, headers, operation.body.max_body, operation.body.largest_form, tell, deadlines)
 
 
 def _too_slow(reason: str) -> InvalidPayload:

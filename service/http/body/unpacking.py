@@ -18,8 +18,8 @@ from service.auth.refusals import InvalidPayload
 from service.fairness.offload import LARGE, Apart
 from service.http.answer.errors import PayloadTooLarge, UnsupportedMediaType
 from service.http.body.room import Room
+from service.http.declare.endpoint import Operation
 from service.http.declare.headers import Head
-from service.http.declare.operations import Operation
 from service.packing import zstd
 
 WINDOW_LOG = 23
@@ -125,7 +125,7 @@ async def unpack(operation: Operation, tenant: str, head: Head, raw: bytes, room
     one body has a place that is not counted yet. Raises as `decompress` and `room`.
     """
     encoding = head.headers.get("content-encoding")
-    most = max(operation.unpacked, operation.largest_form)
+    most = max(operation.body.unpacked, operation.body.largest_form)
     if not raw or not encoding or not most:
         return raw
     unpacked = _small(raw, encoding, min(most, LARGE))

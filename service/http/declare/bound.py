@@ -17,8 +17,8 @@ from schemas.kernel.shape import WaitQuery
 from service.auth.authenticator import QUERY_DSN_PATHS
 from service.auth.authority import PrincipalKind
 from service.http.answer.reply import JSON
-from service.http.declare.endpoint import Endpoint
-from service.http.declare.operations import OWNER, Operation
+from service.http.declare.endpoint import Endpoint, Operation
+from service.http.declare.operations import OWNER
 
 IGNORED = "x-service-ignored"
 MOST_NAMED = 10
@@ -41,15 +41,15 @@ class Ignored(NamedTuple):
 
 def known_parameters(operation: Operation) -> frozenset[bytes] | None:
     """The parameters that an operation reads or refuses, as they are spelt. None: its handler alone knows them."""
-    if operation.reads_query and operation.query is None:
+    if operation.body.reads_query and operation.query is None:
         return None
     known = {*(() if operation.query is None else operation.query.__struct_encode_fields__)}
-    if not operation.reads_query:
+    if not operation.body.reads_query:
         known.add(AS_OF)
     if operation.path in QUERY_DSN_PATHS:
         known.add("dsn")
-    if operation.protocol is not None:
-        known.update(operation.protocol.parameters)
+    if operation.body.sdk is not None:
+        known.update(operation.body.sdk.parameters)
     return frozenset(name.encode() for name in known)
 
 
@@ -115,19 +115,19 @@ class Bound:
 
     def __init__(self, endpoint: Endpoint) -> None:
         operation = endpoint.operation
-        if not operation.principals:
+        if not operation.who.principals:
             raise Undeclared(f"{operation.method} {operation.path} does not say who may call it")
-        if operation.as_of and operation.principals != OWNER:
+        if operation.who.as_of and operation.who.principals != OWNER:
             raise Undeclared(f"{operation.method} {operation.path} shows the past to others than people")
         self.operation = operation
-        self.past = replace(operation, owner=True)
+        self.past = replace(operation, who=replace(operation.who, owner=True))
         self.handler = endpoint.handler
-        self.takes_cookie = PrincipalKind.SESSION in operation.principals
-        self.public = operation.principals == {PrincipalKind.ANONYMOUS}
+        self.takes_cookie = PrincipalKind.SESSION in operation.who.principals
+        self.public = operation.who.principals == {PrincipalKind.ANONYMOUS}
         self.reads_body = operation.method not in {"GET", "HEAD"}
-        self.raw_body = operation.body is bytes
-        self.body_type: Any = NoMembers if operation.body is None else operation.body
-        self.takes_body = self.reads_body and operation.max_body > 0
+        self.raw_body = operation.takes is bytes
+        self.body_type: Any = NoMembers if operation.takes is None else operation.takes
+        self.takes_body = self.reads_body and operation.body.max_body > 0
         self.cors: dict[str, str] = CORS if operation.path in CORS_PATHS else {}
         self.waits = operation.query is not None and issubclass(operation.query, WaitQuery)
         self.known_parameters = known_parameters(operation)
@@ -165,14 +165,14 @@ class Bound:
     @cached_property
     def body_schema(self) -> dict[str, Any]:
         """JSON Schema of the body, shown with every refused one."""
-        if self.operation.media_type != JSON:
+        if self.operation.body.media_type != JSON:
             return {"type": "string", "format": "binary"}
         return {"type": "object"} if self.shown_body is None else body_schema(self.shown_body)
 
     @property
     def shown_body(self) -> Any:
         """The described type of the body, None without one."""
-        return self.operation.shown_body or (None if self.raw_body else self.body_type)
+        return self.operation.body.shown_body or (None if self.raw_body else self.body_type)
 
 
 def is_id(value: str) -> bool:

@@ -27,9 +27,9 @@ from service.eventstore.declare.commands import (
 from service.fairness.bodies import FOREIGN, SMALL, Shares
 from service.fairness.offload import Apart, Offload
 from service.history.as_of import Past, RowSource, parse_mark
+from service.http.declare.endpoint import Operation
 from service.http.declare.forms import BodyReader, Form
 from service.http.declare.headers import conditional, head_of
-from service.http.declare.operations import Operation
 from service.http.waiting.waits import RevisionWait
 from service.ingest.items import AS_SENT, Adjustments, Sender
 from service.services import Services
@@ -120,7 +120,7 @@ class Call(Generic[B, Q]):
 
         Raises ReauthenticationRequired for a session without it.
         """
-        self.operation = replace(self.operation, fresh=True)
+        self.operation = replace(self.operation, who=replace(self.operation.who, fresh=True))
         if self.principal.kind is PrincipalKind.SESSION and not self.principal.fresh:
             raise ReauthenticationRequired
 
@@ -284,7 +284,7 @@ class Call(Generic[B, Q]):
         """Put the intent under its gates and its principal's authority."""
         shown = authority(self.principal, self.scope_id, self.operation)
         exclusive = (self._gate(intent.fence), *intent.drains) if intent.fence else ()
-        _, malformed = conditional(head_of(self.scope), self.operation.if_match)
+        _, malformed = conditional(head_of(self.scope), self.operation.fencing.if_match)
         fault = malformed or self.locked
         origin = Origin(
             actor_kind=self.principal.kind.value,

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from types import NoneType
 from typing import Any, Protocol, get_args, get_type_hints
 
+import msgspec
+
 from schemas.kernel.shape import AsOfQuery
-from service.auth.authority import PrincipalKind
+from service.auth.authority import Callers
 from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.turns import STRANGERS
 from service.http.answer.reply import JSON, Streamed
-from service.http.declare.call import Call
 from service.http.declare.forms import Form, Sdk
-from service.http.declare.operations import FailurePage, Method, Operation, Presence, Rate, Subject
+from service.http.declare.operations import FailurePage, Method, Presence, Rate, Subject
 
 
 class Handler(Protocol):
@@ -29,8 +30,8 @@ class Handler(Protocol):
 
     __name__: str
 
-    def __call__(self, call: Call[Any, Any], /) -> Awaitable[Outcome | Answer | Streamed]:
-        """Answer."""
+    def __call__(self, call: Any, /) -> Awaitable[Outcome | Answer | Streamed]:
+        """Answer a Call."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +60,19 @@ class Declaration:
 
 
 @dataclass(frozen=True)
-class Who(DeclaredPart):
-    """Callers, from which places, and the object they name. Operation and Access explain the members."""
+class Who(Callers, DeclaredPart):
+    """Callers, from which places, and the object they name. Callers explains the first members.
 
-    principals: frozenset[PrincipalKind]
+    `subject` is an object named without its project. `fresh_when`: the bodies for which the handler asks for a fresh
+    sign-in, in words. `as_of`: the one object that it reads belongs to one stream, and owners may ask for it as it was
+    (the parameters are AsOfQuery then). `same_origin`: a page of another origin is refused. `place` is the place of its
+    callers without a credential, against tenants (G-204). NOBODY waits in no turn. `inside`: for the operator's own
+    machines. The shipped proxy closes it, and no tool of MCP reaches it.
+    """
+
     _: KW_ONLY
-    scope: str | None = None
-    owner: bool = False
     subject: Subject | None = None
-    fresh: bool = False
     fresh_when: str = ""
-    reveals: bool = False
     as_of: bool = False
     same_origin: bool = False
     place: str = STRANGERS
@@ -78,7 +81,17 @@ class Who(DeclaredPart):
 
 @dataclass(frozen=True, kw_only=True)
 class Body(DeclaredPart):
-    """Bodies, beside the type in the annotation of the handler. Operation explains the members."""
+    """Bodies and parameters, beside the types in the annotation of the handler.
+
+    `text_plain`: ingest also takes text/plain holding JSON (browser beacons). `adjusts`: what is odd in a body is
+    adjusted, not refused (G-133). `forms` are those that a body may have beside its declared one, each with a limit of
+    its own. `unpacked`: bytes that a body may be once its content coding is taken off. With 0 no coding is taken.
+    `piecewise`: the handler reads the body a piece at a time, from a file if it is large. `sdk`: what the edge has to
+    know of the SDK that calls it. `streams`: the body is not read before the handler does so, in pieces, however it
+    calls itself. `media_type` is that of a body that is bytes. `shown_body` describes a body for the handler to decode.
+    With `reads_query` the handler takes the parameters from the request itself, and no query string is refused for its
+    form. `headers`: further request headers.
+    """
 
     max_body: int = 1048576
     strict: bool = True
@@ -94,10 +107,19 @@ class Body(DeclaredPart):
     reads_query: bool = False
     headers: Sequence[str] = ()
 
+    @cached_property
+    def largest_form(self) -> int:
+        """Bytes that a body of one of its forms may have; 0 without any."""
+        return max((form.max_body for form in self.forms), default=0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fencing(DeclaredPart):
-    """Changes, with their conditions and limits. Operation explains the members. A GET is no mutation."""
+    """Changes, with their conditions and limits. Without `mutation` all but a GET is one.
+
+    `rate` is that of the group without one. `quota_locked`: closed with 402 while the project's account is over its
+    quota (G-072).
+    """
 
     mutation: bool | None = None
     if_match: Presence = "none"
@@ -108,9 +130,16 @@ class Fencing(DeclaredPart):
 
 @dataclass(frozen=True)
 class Docs(DeclaredPart):
-    """Answers: the type of the body with 200, or a type for each status. Operation explains the members."""
+    """Answers: the type of the body with 200, or a type for each status (None: no body).
 
-    responses: Any
+    `errors` are codes particular to the operation, for the document, which adds the common ones. `flows` are those of
+    the group without any. `content_type` is that of the success answer, and `also_answers` are its further types.
+    `sealed`: what is answered proves itself as it is, so nothing is said beside it. `tables`: its answer has rows and
+    columns, and callers may ask for these as CSV. `refuses` maps statuses to the refusals of its protocol beside our
+    envelope.
+    """
+
+    answers: Any
     _: KW_ONLY
     errors: Sequence[str] = ()
     extension: bool = False
@@ -123,12 +152,68 @@ class Docs(DeclaredPart):
     failure_page: FailurePage | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One operation of the API: who may call it, what it reads and answers, its limits and fences.
+
+    The edge carries it out, the schema document is generated from it, and a route without it cannot start. `path` is
+    the documented template (`/v1/projects/{project_id}/onboarding`). `takes` is the type of the request's body (None:
+    it takes none; bytes: as it came), and `query` a struct of the known query parameters, all with defaults.
+    """
+
+    method: Method
+    path: str
+    operation_id: str
+    summary: str
+    common: Group
+    who: Who
+    docs: Docs
+    body: Body = field(default_factory=Body)
+    fencing: Fencing = field(default_factory=Fencing)
+    takes: Any = None
+    query: type[msgspec.Struct] | None = None
+
+    @property
+    def group(self) -> str:
+        """The name of its documented group."""
+        return self.common.name
+
+    @property
+    def sdk(self) -> str:
+        """Whose SDKs call it, and present the DSN in their own way (G-142). Empty for nobody's."""
+        return "" if self.body.sdk is None else self.body.sdk.name
+
+    @cached_property
+    def mutation(self) -> bool:
+        """Whether it changes anything."""
+        return self.method != "GET" if self.fencing.mutation is None else self.fencing.mutation
+
+    @cached_property
+    def rate(self) -> Rate:
+        """The class of its limit."""
+        return self.fencing.rate or self.common.rate
+
+    @cached_property
+    def responses(self) -> Mapping[int, Any]:
+        """The type of the body of each success status (None: no body)."""
+        answers = self.docs.answers
+        return answers if isinstance(answers, Mapping) else {200: answers}
+
+    @property
+    def flows(self) -> frozenset[str]:
+        """The flows that it is part of."""
+        return self.common.flows if self.docs.flows is None else self.docs.flows
+
+
 Declare = Callable[[Handler | Declaration], Endpoint]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """A documented group of operations, with what they have in common."""
+    """A documented group of operations, with what they have in common.
+
+    `closed_errors` picks the closed error variant (R-ERR-02, G-018).
+    """
 
     name: str
     closed_errors: bool = False
@@ -168,30 +253,24 @@ class Group:
         declared: Handler | Declaration,
     ) -> Endpoint:
         below = declared if isinstance(declared, Declaration) else Declaration(declared)
-        said = {name: value for part in (*parts, *below.parts) for name, value in vars(part).items()}
-        body, query = _reads(below.handler)
-        if said.get("as_of", False) != (query is AsOfQuery):
-            raise TypeError(f"{below.handler!r} does not read what is declared of as_of")
-        sdk, answers = said.pop("sdk", None), said.pop("responses")
-        mutation, rate, flows = (said.pop(name, None) for name in ("mutation", "rate", "flows"))
+        said: dict[str, Any] = {_PARTS[type(part)]: part for part in (*parts, *below.parts)}
+        takes, query = _reads(below.handler)
         operation = Operation(
             **said,
             method=method,
             path=path,
             operation_id=operation_id or below.handler.__name__,
-            group=self.name,
             summary=summary,
-            responses=answers if isinstance(answers, Mapping) else {200: answers},
-            mutation=method != "GET" if mutation is None else mutation,
-            body=body,
+            common=self,
+            takes=takes,
             query=query,
-            rate=rate or self.rate,
-            closed_errors=self.closed_errors,
-            flows=self.flows if flows is None else flows,
-            sdk="" if sdk is None else sdk.name,
-            protocol=sdk,
         )
+        if operation.who.as_of != (query is AsOfQuery):
+            raise TypeError(f"{below.handler!r} does not read what is declared of as_of")
         return Endpoint(operation, below.handler)
+
+
+_PARTS: Mapping[type[DeclaredPart], str] = {Who: "who", Body: "body", Fencing: "fencing", Docs: "docs"}
 
 
 def _reads(handler: Handler) -> tuple[Any, Any]:

@@ -12,8 +12,9 @@ from urllib.parse import unquote_to_bytes
 from service.auth.refusals import IdempotencyKeyRequired, InvalidPayload, Unauthenticated
 from service.http.answer.errors import InvalidIfMatch, UnsupportedMediaType
 from service.http.answer.reply import REQUEST_ID_HEADER
+from service.http.declare.endpoint import Operation
 from service.http.declare.forms import Query
-from service.http.declare.operations import Operation, Presence
+from service.http.declare.operations import Presence
 from service.ids import new_id
 from statemachines.kernel.machine import IfMatchRequired, Rejection
 
@@ -206,6 +207,6 @@ def _is_plain_segment(segment: bytes) -> bool:
 
 def with_coding(operation: Operation, head: Head, query: Query) -> Head:
     """The head with the content coding that an SDK's query names, unless a header does."""
-    protocol = operation.protocol
+    protocol = operation.body.sdk
     coding = protocol.coding(query) if protocol is not None and "content-encoding" not in head.headers else ""
     return head._replace(headers={**head.headers, "content-encoding": coding}) if coding else head

@@ -92,8 +92,8 @@ def operations() -> Mapping[str, Described]:
             one.operation.summary,
             one.operation.group,
             one.operation.flows,
-            one.operation.extension,
-            one.operation.closed_errors,
+            one.operation.docs.extension,
+            one.operation.common.closed_errors,
         )
         for one in bound()
         if one.operation.path != TEST_CLOCK_PATH

@@ -12,8 +12,8 @@ from schemas.kernel.shape import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
 from service.http.answer.reply import JSON
 from service.http.body.unpacking import CODINGS
 from service.http.declare.bound import Bound
+from service.http.declare.endpoint import Operation
 from service.http.declare.forms import BATCHES
-from service.http.declare.operations import Operation
 from service.http.document.parameters import parameters_of
 from service.http.document.responses import error_codes, errors, exported, exports, success
 from service.http.document.security import callers, security
@@ -77,16 +77,16 @@ def describe_operation(bound: Bound, sources: DocumentSources) -> Json:
         "operationId": operation.operation_id,
         "summary": operation.summary,
         "description": _description(bound, sources.words),
-        "tags": [operation.group, EXTENSION_TAG] if operation.extension else [operation.group],
+        "tags": [operation.group, EXTENSION_TAG] if operation.docs.extension else [operation.group],
         "security": security(operation),
         "parameters": parameters_of(bound, area_of(bound), sources.words, _queries(operation, sources)),
         "responses": {**_successes(operation, sources), **errors(operation, codes, sources.schema_of)},
         "x-error-codes": codes,
-        "x-max-body-bytes": operation.max_body if bound.reads_body else 0,
+        "x-max-body-bytes": operation.body.max_body if bound.reads_body else 0,
     }
     if bound.takes_body:
         described["requestBody"] = _request_body(bound, sources)
-        described["x-strict-body"] = operation.strict
+        described["x-strict-body"] = operation.body.strict
     _show_examples(described, sources.examples)
     return {**described, **_extensions(operation)}
 
@@ -104,7 +104,7 @@ def _show_examples(described: Json, examples: Examples) -> None:
 def _description(bound: Bound, words: Words) -> str:
     """The paragraphs of the operation's page, else its handler's docstring, and what follows from its declaration."""
     facts = [callers(bound.operation)]
-    if bound.operation.quota_locked:
+    if bound.operation.fencing.quota_locked:
         facts.append("Answers 402 while the account is over its quota.")
     paragraphs = words.paragraphs(bound.name) or [inspect.getdoc(bound.handler) or ""]
     return "\n\n".join([*paragraphs, " ".join(facts)])
@@ -135,9 +135,9 @@ def _name_of(schema: Json) -> str:
 def _extensions(operation: Operation) -> Json:
     """Members of our own, beside those of the standard."""
     described: Json = {}
-    if operation.text_plain:
+    if operation.body.text_plain:
         described["x-also-takes"] = ["text/plain"]  # JSON all the same; generators refuse to send it by that name
-    if operation.forms:
+    if operation.body.forms:
         described["x-batch"] = _batch()
     for form, export in exports(operation):
         described["x-otlp"] = {
@@ -147,19 +147,19 @@ def _extensions(operation: Operation) -> Json:
             "answer": {"$ref": f"#/components/schemas/{export.answer.__name__}"},
             "error": {"$ref": f"#/components/schemas/{export.error.__name__}"},
         }
-    if operation.unpacked:
+    if operation.body.unpacked:
         described["x-content-codings"] = list(CODINGS)
-        described["x-max-unpacked-bytes"] = operation.unpacked
-    if operation.owner:
+        described["x-max-unpacked-bytes"] = operation.body.unpacked
+    if operation.who.owner:
         described["x-owner-only"] = True
-    if operation.scope is not None:
-        described["x-credential-scope"] = operation.scope
+    if operation.who.scope is not None:
+        described["x-credential-scope"] = operation.who.scope
     if operation.flows:
         described["x-flows"] = sorted(operation.flows)
-        described["x-error-envelope"] = "closed" if operation.closed_errors else "standard"
-    if operation.as_of:
+        described["x-error-envelope"] = "closed" if operation.common.closed_errors else "standard"
+    if operation.who.as_of:
         described["x-as-of"] = "owner"
-    if operation.extension:
+    if operation.docs.extension:
         described["x-extension"] = True
     return described
 
@@ -178,7 +178,7 @@ def _batch() -> Json:
 
 def _request_body(bound: Bound, sources: DocumentSources) -> Json:
     """The body as JSON, optional if an empty object is acceptable (G-003)."""
-    media_type = bound.operation.media_type
+    media_type = bound.operation.body.media_type
     if media_type != JSON:
         return {"required": True, "content": {media_type: {"schema": {"type": "string", "format": "binary"}}}}
     schema = {} if bound.shown_body is None else sources.schema_of[id(bound.shown_body)]

@@ -179,7 +179,7 @@ def _answers_of(shown: Sequence[Bound]) -> list[Any]:
     """Every type of an answer, of a refusal, and of the notice beside an answer."""
     types: list[Any] = [ErrorEnvelope, ClosedErrorEnvelope, BillingNotice, BatchAccepted]
     for bound in shown:
-        types += bound.operation.refuses.values()
+        types += bound.operation.docs.refuses.values()
         types += [body for body in bound.operation.responses.values() if body is not None]
     types += ALTERNATIVES
     return list({id(found): found for found in types}.values())
@@ -203,7 +203,7 @@ def _said_to_people(shown: Sequence[Bound], schema_of: Mapping[int, Json], compo
     Of an answer in several shapes, each. A larger shape of such an object promises all of the object.
     """
     answers = [(bound.operation, body) for bound in shown for body in bound.operation.responses.values()]
-    said = [body for one, body in answers if PrincipalKind.KEY in one.principals and not one.sealed]
+    said = [body for one, body in answers if PrincipalKind.KEY in one.who.principals and not one.docs.sealed]
     kinds = tuple(body for body in said if isinstance(body, type))
     said += [body for _, body in answers if isinstance(body, type) and issubclass(body, kinds)]
     found: set[str] = set()
@@ -231,11 +231,11 @@ def _types_of(shown: Sequence[Bound]) -> list[Any]:
     for bound in shown:
         operation = bound.operation
         types += [bound.body_type] if bound.takes_body else []
-        types += [operation.shown_body] if operation.shown_body is not None else []
-        types += operation.refuses.values()
+        types += [operation.body.shown_body] if operation.body.shown_body is not None else []
+        types += operation.docs.refuses.values()
         types += [body for body in operation.responses.values() if body is not None]
         types += [operation.query] if operation.query is not None else []
     types += ALTERNATIVES
-    types += [BatchAccepted] * any(bound.operation.forms for bound in shown)
+    types += [BatchAccepted] * any(bound.operation.body.forms for bound in shown)
     types += [shape for bound in shown for _, export in exports(bound.operation) for shape in export[1:]]
     return list({id(found): found for found in types}.values())

@@ -9,7 +9,7 @@ from typing import Any
 
 from schemas.discovery import LANGUAGES
 from service.http.declare.bound import STAND_IN, Bound
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Operation
 from service.http.document.words import Words, with_sentence
 
 Json = dict[str, Any]
@@ -73,17 +73,17 @@ def _without_null(schema: Json) -> Json:
 def _headers(bound: Bound) -> list[Json]:
     operation = bound.operation
     found = []
-    if operation.idempotency != "none":
-        header = _header("Idempotency-Key", _KEY, required=operation.idempotency == "required")
+    if operation.fencing.idempotency != "none":
+        header = _header("Idempotency-Key", _KEY, required=operation.fencing.idempotency == "required")
         if STAND_IN in getattr(bound.body_type, "__struct_fields__", ()):
             said = f"Required unless the body has a {STAND_IN}. If you send both, they must be equal."
             header |= {"required": False, "description": said}
         found.append(header)
-    if operation.if_match != "none":
-        found.append(_header("If-Match", _TAG, required=operation.if_match == "required"))
+    if operation.fencing.if_match != "none":
+        found.append(_header("If-Match", _TAG, required=operation.fencing.if_match == "required"))
     if HTTPStatus.NOT_MODIFIED in operation.responses:
         found.append(_header("If-None-Match", _TAGS, required=False))
-    return found + [_header(name, _PLAIN, required=False) for name in operation.headers]
+    return found + [_header(name, _PLAIN, required=False) for name in operation.body.headers]
 
 
 def _header(name: str, schema: Json, *, required: bool) -> Json:

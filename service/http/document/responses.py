@@ -8,8 +8,8 @@ from schemas.kernel.errors import CATALOGUE
 from service.auth.authority import PrincipalKind
 from service.http.answer.reply import JSON, REQUEST_ID_HEADER
 from service.http.declare.bound import Bound
+from service.http.declare.endpoint import Operation
 from service.http.declare.forms import Export, Form
-from service.http.declare.operations import Operation
 from service.http.edge.reading import MEDIA as CSV
 
 Json = dict[str, Any]
@@ -51,7 +51,7 @@ def _refer(**headers: str) -> Json:
 
 def exports(operation: Operation) -> list[tuple[Form, Export]]:
     """The forms of an operation that are answered as a protocol of others has it."""
-    return [(form, form.export) for form in operation.forms if form.export is not None]
+    return [(form, form.export) for form in operation.body.forms if form.export is not None]
 
 
 def exported(export: Export) -> Json:
@@ -73,20 +73,20 @@ def exported(export: Export) -> Json:
 def success(operation: Operation, status: int, schema: Json | None, said: str) -> Json:
     """A success answer: its body by its published schema, and in words."""
     headers = _refer(x_service_request_id="RequestId", x_service_ignored="Ignored")
-    if operation.idempotency != "none":
+    if operation.fencing.idempotency != "none":
         headers |= _refer(idempotent_replayed="Replayed")
-    if operation.tables:
+    if operation.docs.tables:
         headers |= _refer(Server_Timing="ServerTiming")
-    if operation.if_match != "none" or HTTPStatus.NOT_MODIFIED in operation.responses:
+    if operation.fencing.if_match != "none" or HTTPStatus.NOT_MODIFIED in operation.responses:
         headers |= _refer(ETag="ETag")
     described: Json = {"description": said or HTTPStatus(status).phrase, "headers": headers}
     if schema is not None:
-        if operation.forms:
+        if operation.body.forms:
             schema = {"anyOf": [schema, {"$ref": "#/components/schemas/BatchAccepted"}]}
-        described["content"] = {operation.content_type: {"schema": schema}}
-        for media in operation.also_answers:
+        described["content"] = {operation.docs.content_type: {"schema": schema}}
+        for media in operation.docs.also_answers:
             described["content"][media] = {"schema": _also(media)}
-        if operation.tables:
+        if operation.docs.tables:
             described["content"][CSV] = {"schema": {"type": "string"}}
     return described
 
@@ -102,39 +102,42 @@ def error_codes(bound: Bound) -> list[str]:
     """The codes an operation answers with: what follows from its declaration, and what it names itself."""
     operation = bound.operation
     public = bound.public
-    reads_form = operation.query is not None and not operation.reads_query
-    in_project = "{project_id}" in operation.path or operation.subject is not None
+    reads_form = operation.query is not None and not operation.body.reads_query
+    in_project = "{project_id}" in operation.path or operation.who.subject is not None
     rules: list[tuple[bool, tuple[str, ...]]] = [
         (True, ("rate_limited", "internal_error", "service_unavailable")),
-        (bound.takes_body or reads_form or operation.idempotency != "none", ("invalid_payload",)),
-        (operation.method == "GET" and not operation.reads_query, ("invalid_payload",)),  # for a past that it lacks
+        (bound.takes_body or reads_form or operation.fencing.idempotency != "none", ("invalid_payload",)),
+        (
+            operation.method == "GET" and not operation.body.reads_query,
+            ("invalid_payload",),
+        ),  # for a past that it lacks
         (not public, ("unauthenticated", "principal_not_allowed")),
         (operation.mutation, ("stream_is_newer", "stream_damaged")),
-        (operation.scope is not None, ("scope_missing",)),
-        (operation.owner, ("owner_required",)),
+        (operation.who.scope is not None, ("scope_missing",)),
+        (operation.who.owner, ("owner_required",)),
         ("{project_id}" in operation.path, ("project_not_found",)),
         ("{alias}" in operation.path or "{organization}" in operation.path, ("not_found",)),
         (in_project and operation.mutation, ("project_deletion_in_progress",)),
-        (bool(operation.principals & MACHINES), ("project_deletion_in_progress",)),
+        (bool(operation.who.principals & MACHINES), ("project_deletion_in_progress",)),
         (bound.reads_body, ("payload_too_large",)),
         (bound.takes_body, ("unsupported_media_type",)),
-        (operation.idempotency != "none", ("idempotency_key_reused", "idempotency_in_progress")),
-        (operation.idempotency == "required", ("idempotency_key_required",)),
-        (operation.if_match != "none", ("invalid_if_match", "if_match_required", "precondition_failed")),
-        (operation.quota_locked, ("quota_exceeded",)),
+        (operation.fencing.idempotency != "none", ("idempotency_key_reused", "idempotency_in_progress")),
+        (operation.fencing.idempotency == "required", ("idempotency_key_required",)),
+        (operation.fencing.if_match != "none", ("invalid_if_match", "if_match_required", "precondition_failed")),
+        (operation.fencing.quota_locked, ("quota_exceeded",)),
     ]
-    found = {code for holds, codes in rules if holds for code in codes} | set(operation.errors)
-    if operation.subject is not None:
-        found.add(operation.subject.not_found)
+    found = {code for holds, codes in rules if holds for code in codes} | set(operation.docs.errors)
+    if operation.who.subject is not None:
+        found.add(operation.who.subject.not_found)
     return sorted(found, key=lambda code: (CATALOGUE[code].status, code))
 
 
 def errors(operation: Operation, codes: Sequence[str], schema_of: Mapping[int, Json]) -> Json:
     """The shared response of each error status, beside the form that the protocol of the operation has for it."""
-    variant = "Closed" if operation.closed_errors else ""
+    variant = "Closed" if operation.common.closed_errors else ""
     statuses = sorted({CATALOGUE[code].status for code in codes})
     shared = {str(status): {"$ref": f"#/components/responses/{variant}Error{status}"} for status in statuses}
-    own = {str(status): _in_both_forms(status, schema_of[id(form)]) for status, form in operation.refuses.items()}
+    own = {str(status): _in_both_forms(status, schema_of[id(form)]) for status, form in operation.docs.refuses.items()}
     return {**shared, **own}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from schemas.kernel.published import documented_operations
 from service.auth.authority import PrincipalKind, permits
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Operation
 from statemachines.accounts.membership import Role
 
 Json = dict[str, Any]
@@ -78,9 +78,9 @@ def security(operation: Operation) -> list[dict[str, list[str]]]:
     """One alternative for each kind of principal; none for public routes, the empty one where both are welcome."""
     if (operation.method, operation.path) in _SIGNED:
         return [{"PaymentSignatureAuth": []}]
-    names = sorted({_SCHEME_OF_KIND[kind] for kind in operation.principals & _SCHEME_OF_KIND.keys()})
+    names = sorted({_SCHEME_OF_KIND[kind] for kind in operation.who.principals & _SCHEME_OF_KIND.keys()})
     alternatives: list[dict[str, list[str]]] = [{name: []} for name in names]
-    if PrincipalKind.ANONYMOUS in operation.principals and alternatives:
+    if PrincipalKind.ANONYMOUS in operation.who.principals and alternatives:
         alternatives.append({})
     return alternatives
 
@@ -89,15 +89,15 @@ def callers(operation: Operation) -> str:
     """The same as a sentence, with the role that people need and the scope that credentials need."""
     if (operation.method, operation.path) in _SIGNED:
         return "For the payment provider, which signs the body."
-    kinds = [kind for kind in _CALLER if kind in operation.principals]
+    kinds = [kind for kind in _CALLER if kind in operation.who.principals]
     return f"For {' or '.join(_caller(operation, kind) for kind in kinds)}."
 
 
 def _caller(operation: Operation, kind: PrincipalKind) -> str:
     if kind is PrincipalKind.KEY:
-        role = "an owner" if operation.owner else "a member"
+        role = "an owner" if operation.who.owner else "a member"
         role = f"{role} or an auditor" if permits(operation, Role.AUDITOR) else role
-        in_project = "{project_id}" in operation.path or operation.subject is not None or operation.owner
+        in_project = "{project_id}" in operation.path or operation.who.subject is not None or operation.who.owner
         return f"{_CALLER[kind]} of {role}" if in_project else _CALLER[kind]
-    scoped = operation.scope is not None and kind in {PrincipalKind.CI, PrincipalKind.RUNNER}
-    return f"{_CALLER[kind]} with the scope {operation.scope}" if scoped else _CALLER[kind]
+    scoped = operation.who.scope is not None and kind in {PrincipalKind.CI, PrincipalKind.RUNNER}
+    return f"{_CALLER[kind]} with the scope {operation.who.scope}" if scoped else _CALLER[kind]

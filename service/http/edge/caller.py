@@ -13,8 +13,9 @@ from service.auth.refusals import Unauthenticated, refusal
 from service.auth.secrets import names_project
 from service.eventstore.read.reader import read_as
 from service.http.declare.bound import AS_OF, is_id, is_project_id
+from service.http.declare.endpoint import Operation
 from service.http.declare.headers import check_credential_headers
-from service.http.declare.operations import Operation, Subject
+from service.http.declare.operations import Subject
 from service.http.edge.exchange import HttpExchange
 from service.services import Services
 from statemachines.projects.project import ProjectNotFound
@@ -53,8 +54,8 @@ async def find_subject(exchange: HttpExchange, operation: Operation, principal: 
     """
     services, path = exchange.services, exchange.path
     subject, named = None, path.get("project_id")
-    if operation.subject is not None:
-        subject = await _find_subject(services, operation.subject, principal, path)
+    if operation.who.subject is not None:
+        subject = await _find_subject(services, operation.who.subject, principal, path)
         named = subject.project_id
     elif named is not None and not is_project_id(named):
         raise ProjectNotFound("There is no such project.")
@@ -95,6 +96,6 @@ async def _check_standing(services: Services, principal: Principal, project_id: 
         remembered = operation.mutation and operation.group != DELETION_GROUP
         await services.authenticator.admit(principal, project_id, operation, remembered=remembered, as_found=True)
     except ProjectNotFound:
-        if operation.subject is not None:
-            raise refusal(operation.subject.not_found) from None
+        if operation.who.subject is not None:
+            raise refusal(operation.who.subject.not_found) from None
         raise

@@ -78,7 +78,7 @@ class HttpExchange:
         self._places: AsyncExitStack | None = None
 
     def _stranger(self) -> str:
-        return sharing(self.bound.operation.place, self.address)
+        return sharing(self.bound.operation.who.place, self.address)
 
     @property
     def waits(self) -> bool:

@@ -201,7 +201,7 @@ def operation_handlers(pipeline: Pipeline, bound: Iterable[Bound], paths: Sequen
             name=operation.operation_id,
             opt={BOUND: one},
             status_code=HTTPStatus.OK,
-            request_max_body_size=max(operation.max_body, operation.largest_form),
+            request_max_body_size=max(operation.body.max_body, operation.body.largest_form),
             **layers,
         )(_answering)
 

@@ -15,7 +15,7 @@ from service.http.body.read_limited import Discarding
 from service.http.body.room import BodyRoom
 from service.http.body.upload import SPOOLED_BYTES, SPOOLED_SHARE
 from service.http.declare.bound import Bound
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Operation
 from service.http.edge.admission.client_address import Networks
 from service.http.edge.admission.in_flight import Crowd, InFlight, RefusalPace
 from service.http.edge.admission.rate_limit import RateLimiter

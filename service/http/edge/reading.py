@@ -78,7 +78,7 @@ def _as_it_is(answer: Answer) -> Answer:
 
 
 async def _in_form(call: Call[Any, Any], answer: Answer | Outcome) -> Answer | Outcome:
-    if not call.operation.tables or not prefers(call.header("accept"), MEDIA):
+    if not call.operation.docs.tables or not prefers(call.header("accept"), MEDIA):
         return answer
     body = answer.body if isinstance(answer, Outcome) else msgspec.json.encode(answer.body)
     text = await call.work_on(len(body), partial(_as_csv, body))

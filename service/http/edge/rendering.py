@@ -20,9 +20,9 @@ from service.http.answer.errors import Failure, encode_failure
 from service.http.answer.reply import JSON, Reply
 from service.http.declare.bound import Bound
 from service.http.declare.call import Call
+from service.http.declare.endpoint import Operation
 from service.http.declare.forms import BATCHES, form_of, media_of
 from service.http.declare.headers import Head
-from service.http.declare.operations import Operation
 
 Known = Call[Any, Any] | None
 """The call of a request with a known caller. None before that."""
@@ -67,7 +67,7 @@ def with_body_schema(failure: Failure, bound: Bound, call: Known) -> Failure:
 def render_failure(failure: Failure, operation: Operation, head: Head, call: Known, added: Mapping[str, str]) -> Reply:
     """Write an error, with the headers that were added so far and those that an SDK goes by."""
     text, written_in = _write_failure(failure, operation, head, call)
-    told = operation.protocol.told(failure) if operation.protocol is not None else {}
+    told = operation.body.sdk.told(failure) if operation.body.sdk is not None else {}
     return Reply(
         failure.status, text, {"content-type": written_in, **added, **told, **failure.headers}, head.request_id
     )
@@ -76,16 +76,20 @@ def render_failure(failure: Failure, operation: Operation, head: Head, call: Kno
 def _write_failure(failure: Failure, operation: Operation, head: Head, call: Known) -> tuple[bytes, str]:
     """An error, and the content type it is written in: as the form of the request has it, where that is known."""
     form = None if call is None else call.form
-    if operation.forms and (form := form or form_of(operation.forms, head.headers, b"")) and form.write_failure:
+    if (
+        operation.body.forms
+        and (form := form or form_of(operation.body.forms, head.headers, b""))
+        and form.write_failure
+    ):
         return form.write_failure(failure, media_of(head.headers))
-    return encode_failure(failure, head.request_id, closed=operation.closed_errors), JSON
+    return encode_failure(failure, head.request_id, closed=operation.common.closed_errors), JSON
 
 
 def render_success(
     outcome: Outcome | Answer, operation: Operation, added: Mapping[str, str], request_id: str, notice: bytes
 ) -> Reply:
     """Write what a handler answered, with a notice (JSON, empty for none) beside its members."""
-    headers = {"content-type": operation.content_type, **added, **outcome.headers}
+    headers = {"content-type": operation.docs.content_type, **added, **outcome.headers}
     if isinstance(outcome, Outcome):
         body = outcome.body
         if outcome.replayed:
@@ -166,7 +170,7 @@ def in_operations(
     """
     named = {name for topic in details["allowed_next"] for name in OPERATIONS.get(topic, ())}
     asks = None if kind is None else kind.inside
-    open_to_caller = [known[name] for name in sorted(named) if name in known and asks in known[name].principals]
+    open_to_caller = [known[name] for name in sorted(named) if name in known and asks in known[name].who.principals]
     shown = [
         {"operation_id": operation.operation_id, "method": operation.method, "path": operation.path.format_map(ids)}
         for operation in open_to_caller

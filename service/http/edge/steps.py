@@ -65,7 +65,7 @@ def name_ignored(exchange: HttpExchange) -> None:
 def check_room(exchange: HttpExchange) -> None:
     """Raise ServiceUnavailable in a full process."""
     pipeline = exchange.pipeline
-    if exchange.operation.place and (pipeline.running >= MAX_RUNNING or pipeline.reading >= MAX_READING):
+    if exchange.operation.who.place and (pipeline.running >= MAX_RUNNING or pipeline.reading >= MAX_READING):
         raise ServiceUnavailable
 
 
@@ -83,7 +83,7 @@ def find_services(exchange: HttpExchange) -> None:
 
 def check_head(exchange: HttpExchange) -> None:
     """Refuse other origins, repeated headers and a size. Raises InvalidPayload and PayloadTooLarge."""
-    if exchange.operation.same_origin:
+    if exchange.operation.who.same_origin:
         check_origin_of(exchange.head.headers, exchange.services.settings.base_url)
     if exchange.body is not None:
         check_repeated_headers(exchange.head)
@@ -142,7 +142,7 @@ async def introduce(exchange: HttpExchange) -> None:
     Until then the body has its place in a room for strangers, so they take none of known callers. Raises
     InvalidPayload for a body in another encoding, where the key can be nowhere else (G-175).
     """
-    protocol, body, pipeline = exchange.operation.protocol, exchange.body, exchange.pipeline
+    protocol, body, pipeline = exchange.operation.body.sdk, exchange.body, exchange.pipeline
     if protocol is None:
         return
     exchange.head = with_coding(exchange.operation, exchange.head, exchange.query)
@@ -196,7 +196,7 @@ async def read(exchange: HttpExchange) -> Call[Any, Any]:
         await _understand(exchange, call, b"")
         return call
     holder = exchange.principal.account or exchange.address
-    if operation.streams:
+    if operation.body.streams:
         await exchange.take_place(pipeline.uploads.place(tenant))
         call.arriving = body.pieces(exchange.room(pipeline.bodies, holder), PIECE)
         sent: bytes | Upload = b""
@@ -211,7 +211,7 @@ async def read(exchange: HttpExchange) -> Call[Any, Any]:
             await pipeline.turns.take(tenant, sent.size)
         sent = b""
     elif len(sent) > LARGE:
-        places = pipeline.telemetry if operation.adjusts else pipeline.documents
+        places = pipeline.telemetry if operation.body.adjusts else pipeline.documents
         await exchange.take_place(places.place(tenant))
     await _understand(exchange, call, sent)
     return call
@@ -219,7 +219,7 @@ async def read(exchange: HttpExchange) -> Call[Any, Any]:
 
 def _call_of(exchange: HttpExchange) -> Call[Any, Any]:
     pipeline, principal = exchange.pipeline, exchange.principal
-    if exchange.operation.place:
+    if exchange.operation.who.place:
         pipeline.apart.note(principal.tenant)
     return Call(
         scope=exchange.scope,
@@ -270,14 +270,14 @@ async def _receive(
     ArrivingBody.upload.
     """
     operation, headers, room = exchange.operation, exchange.head.headers, exchange.room(rooms, holder)
-    if not operation.piecewise:
+    if not operation.body.piecewise:
         raw: bytes = await _arrived(exchange, body.read(room))
         return await unpack(operation, tenant, exchange.head, raw, room, exchange.pipeline.apart)
     encoding = coding_of(headers.get("content-encoding"))
     upload: Upload = await _arrived(exchange, body.upload(room, exchange.room(exchange.pipeline.files, holder)))
     exchange.keep(upload.close)
     upload.take_coding(encoding)
-    upload.most = operation.unpacked
+    upload.most = operation.body.unpacked
     upload.unpack_small()
     return upload
 
@@ -315,24 +315,24 @@ async def _understand(exchange: HttpExchange, call: Call[Any, Any], raw: bytes) 
     """
     bound, head, pipeline, tenant = exchange.bound, exchange.head, exchange.pipeline, call.principal.tenant
     operation = bound.operation
-    call.form = form_of(operation.forms, head.headers, raw[:TOLD_BY])
-    most = operation.unpacked if call.form is None else call.form.max_body
+    call.form = form_of(operation.body.forms, head.headers, raw[:TOLD_BY])
+    most = operation.body.unpacked if call.form is None else call.form.max_body
     if most and len(raw) > most:
         raise too_large(most)  # It came packed.
     if call.form is not None:
         if call.form.begins is not None:
-            check_content(head, text_plain=operation.text_plain, packed=True)
+            check_content(head, text_plain=operation.body.text_plain, packed=True)
         call.raw_body = raw
         parse_head(call, head)  # What is in it is read by who knows the form.
         return
-    if len(raw) > LARGE and not operation.adjusts:
+    if len(raw) > LARGE and not operation.body.adjusts:
         await pipeline.apart.run(tenant, partial(parse, call, bound, head, raw))
         return
     await pipeline.turns.take(tenant, len(raw))
     try:
         parse(call, bound, head, raw)
     except Odd:
-        if not operation.adjusts:
+        if not operation.body.adjusts:
             raise
         raw, call.adjustments = await pipeline.apart.run(tenant, partial(adjust, raw))
         parse(call, bound, head, raw)
@@ -353,7 +353,7 @@ async def _decode_one(exchange: HttpExchange, tenant: str, raw: bytes) -> tuple[
 async def handle(exchange: HttpExchange, call: Call[Any, Any]) -> Answered:
     """Have the handler answer."""
     handler = exchange.bound.handler
-    return await (behind_quota(call, handler) if exchange.bound.operation.quota_locked else handler(call))
+    return await (behind_quota(call, handler) if exchange.bound.operation.fencing.quota_locked else handler(call))
 
 
 async def answer(exchange: HttpExchange, call: Call[Any, Any], made: Answered) -> Reply:
@@ -369,7 +369,7 @@ async def answer(exchange: HttpExchange, call: Call[Any, Any], made: Answered) -
     if exchange.inner:
         made.let_go()
         raise NotFound
-    headers = {"content-type": operation.content_type, **exchange.headers}
+    headers = {"content-type": operation.docs.content_type, **exchange.headers}
     reply: StreamedReply = exchange.pipeline.streams.reply(made, headers, request_id, call.principal.tenant)
     await reply.begin(exchange.scope, exchange.receive)
     return await exchange.finish(reply)
@@ -387,7 +387,7 @@ async def refuse(exchange: HttpExchange, error: Exception) -> Reply:
         await exchange.body.discard(pipeline.discarding)
     if exchange.wait is not None:
         exchange.wait.end()
-    page = bound.operation.failure_page
+    page = bound.operation.docs.failure_page
     if page is None:
         reply = render_failure(failure, bound.operation, exchange.head, call, exchange.headers)
     else:

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from schemas.kernel import origins as wire
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Operation
 
 TRUST: tuple[wire.Origin, ...] = (wire.SERVER, wire.PROVIDER, wire.RUNNER, wire.TELEMETRY)
 """From the most to the least trusted."""

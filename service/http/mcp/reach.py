@@ -41,18 +41,18 @@ class Reached(NamedTuple):
 
     def is_open_to(self, kind: PrincipalKind) -> bool:
         """Whether a caller of this kind may call it."""
-        principals = self.bound.operation.principals
+        principals = self.bound.operation.who.principals
         return kind in principals or PrincipalKind.ANONYMOUS in principals
 
 
 def is_readable(bound: Bound) -> bool:
     """Whether `read` reaches an operation."""
     operation = bound.operation
-    if operation.method != "GET" or operation.path in HIDDEN_PATHS or operation.inside:
+    if operation.method != "GET" or operation.path in HIDDEN_PATHS or operation.who.inside:
         return False
-    if not operation.content_type.startswith(READABLE):
+    if not operation.docs.content_type.startswith(READABLE):
         return False
-    return bool(operation.principals & (READERS | {PrincipalKind.ANONYMOUS}))
+    return bool(operation.who.principals & (READERS | {PrincipalKind.ANONYMOUS}))
 
 
 def reached(bound: Iterable[Bound], document: Json, names: Collection[str] = ()) -> dict[str, Reached]:

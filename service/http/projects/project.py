@@ -89,7 +89,7 @@ def _built() -> frozenset[str]:
 @cache
 def _of_owners() -> frozenset[str]:
     """The operations that only an owner may call."""
-    return frozenset(f"{e.operation.method} {e.operation.path}" for e in all_endpoints() if e.operation.owner)
+    return frozenset(f"{e.operation.method} {e.operation.path}" for e in all_endpoints() if e.operation.who.owner)
 
 
 ENDPOINTS = [list_projects, create_project, get_project_health, get_next_steps]

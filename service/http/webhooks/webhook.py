@@ -218,7 +218,7 @@ async def _address(call: Call[Any, Any], url: str) -> AddressChange:
         raise InvalidPayload(
             "The address cannot be called.",
             invalid=[("url", reason)],
-            schema=body_schema(call.operation.body),
+            schema=body_schema(call.operation.takes),
         )
     target = take_apart(url)
     return AddressChange(url, f"{'https' if target.secure else 'http'}://{target.authority}")
@@ -233,7 +233,7 @@ def _names(call: Call[Any, Any], events: Sequence[str]) -> tuple[str, ...]:
     else:
         return tuple(events)
     raise InvalidPayload(
-        "The events cannot be subscribed to.", invalid=[("events", reason)], schema=body_schema(call.operation.body)
+        "The events cannot be subscribed to.", invalid=[("events", reason)], schema=body_schema(call.operation.takes)
     )
 
 

@@ -17,7 +17,7 @@ from service.auth.refusals import NotFound, OwnerRequired, PrincipalNotAllowed, 
 from service.auth.secrets import Dsn, SecretKind
 from service.eventstore.declare.commands import Answer, Command, Origin
 from service.eventstore.store import EventStore
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Docs, Fencing, Group, Operation, Who
 from service.ids import new_id
 from statemachines import credentials
 from statemachines.projects import project
@@ -28,16 +28,16 @@ INTERNAL, TEST = "internal-" + "i" * 40, "test-" + "t" * 40
 KIND = PrincipalKind
 
 
-def operation(*kinds: PrincipalKind, path: str = "/v1/x", **more: Any) -> Operation:
+def operation(*kinds: PrincipalKind, path: str = "/v1/x", mutation: bool = True, **more: Any) -> Operation:
     return Operation(
         method="POST",
         path=path,
         operation_id="x",
-        group="x",
         summary="x",
-        principals=frozenset(kinds),
-        responses={200: None},
-        **more,
+        common=Group(name="x"),
+        who=Who(frozenset(kinds), **more),
+        docs=Docs(None),
+        fencing=Fencing(mutation=mutation),
     )
 
 

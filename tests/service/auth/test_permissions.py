@@ -22,7 +22,7 @@ from service.auth.refusals import (
 )
 from service.eventstore.declare.commands import Answer, Command, Origin
 from service.eventstore.store import EventStore
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Docs, Group, Operation, Who
 from service.http.edge.routes import all_endpoints
 from service.ids import new_id
 from statemachines import credentials
@@ -77,10 +77,10 @@ class Callers:
             method="GET",
             path="/",
             operation_id="x",
-            group="x",
             summary="x",
-            responses={},
-            principals=frozenset(PrincipalKind) - {PrincipalKind.ANONYMOUS},
+            common=Group(name="x"),
+            who=Who(frozenset(PrincipalKind) - {PrincipalKind.ANONYMOUS}),
+            docs=Docs({}),
         )
         secrets = self.sessions if session else self.secrets
         found = await self.door.authenticate(everybody, bearer(secrets[caller]), {})
@@ -149,7 +149,7 @@ async def test_every_caller_is_let_in_where_the_table_says_so(everyone: Callers)
             where = f"{caller} at {operation.operation_id}: {refusal}"
             if "anonymous" in may or caller in may or (person and PERSON in may):
                 assert refusal is None, where
-            elif person and PrincipalKind.KEY in operation.principals:
+            elif person and PrincipalKind.KEY in operation.who.principals:
                 assert refusal == ("project_not_found" if caller == OUTSIDER else "owner_required"), where
             else:
                 assert refusal in {"principal_not_allowed", "scope_missing"}, where
@@ -168,7 +168,7 @@ async def test_a_role_of_a_later_release_gives_no_right(everyone: Callers, datab
 async def test_the_gates_refuse_the_same_people(everyone: Callers) -> None:
     """Should the door have been passed a moment before, the second check has the same answer."""
     for operation in OPERATIONS:
-        if PrincipalKind.KEY in operation.principals and in_project(operation):
+        if PrincipalKind.KEY in operation.who.principals and in_project(operation):
             for caller in (*ROLES, OUTSIDER):
                 told = await everyone.gates_say(operation, caller)
                 assert told == await everyone.door_says(operation, caller), (operation.operation_id, caller)
@@ -177,14 +177,14 @@ async def test_the_gates_refuse_the_same_people(everyone: Callers) -> None:
 async def test_a_session_is_a_key_inside_and_nobody_outside(everyone: Callers) -> None:
     """No program and no page of another origin has a use for its secret: it opens nothing of the API by itself."""
     for operation in OPERATIONS:
-        public = PrincipalKind.ANONYMOUS in operation.principals
+        public = PrincipalKind.ANONYMOUS in operation.who.principals
         for caller in (*ROLES, OUTSIDER):
             where = (operation.operation_id, caller)
             outside = await everyone.door_says(operation, caller, session=True)
             assert outside == (None if public else "unauthenticated"), where
             inside = await everyone.door_says(operation, caller, session=True, inner=True)
             assert inside == await everyone.door_says(operation, caller), where
-            if PrincipalKind.KEY in operation.principals and in_project(operation):
+            if PrincipalKind.KEY in operation.who.principals and in_project(operation):
                 assert await everyone.gates_say(operation, caller, session=True) == inside, where
 
 
@@ -193,11 +193,11 @@ async def test_a_session_of_an_hour_asks_its_person_to_sign_in_again(everyone: C
     with psycopg.connect(database_url, autocommit=True) as sql:
         sql.execute("update service_clock set offset_seconds = offset_seconds + 901")
     for operation in OPERATIONS:
-        if PrincipalKind.KEY in operation.principals:
+        if PrincipalKind.KEY in operation.who.principals:
             for caller in ROLES:
                 where = (operation.operation_id, caller)
                 of_key = await everyone.door_says(operation, caller)
-                expected = "reauthentication_required" if operation.fresh else of_key
+                expected = "reauthentication_required" if operation.who.fresh else of_key
                 assert await everyone.door_says(operation, caller, session=True, inner=True) == expected, where
                 if in_project(operation):
                     told = await everyone.gates_say(operation, caller, session=True)
@@ -207,7 +207,7 @@ async def test_a_session_of_an_hour_asks_its_person_to_sign_in_again(everyone: C
 def test_the_table_says_which_operations_need_a_fresh_sign_in() -> None:
     """Whoever stops, cancels, revokes, takes away or reads is not asked: a stop must not wait for a password."""
     told = dict(line.split(": ", 1) for line in kept("freshness"))
-    assert told.keys() == {one.operation_id for one in OPERATIONS if PrincipalKind.KEY in one.principals}
+    assert told.keys() == {one.operation_id for one in OPERATIONS if PrincipalKind.KEY in one.who.principals}
     assert told == dict(line.split(": ", 1) for line in freshness())
     asked = {name for name, when in told.items() if when != "never"}
     stops = ("pause_", "disable_", "cancel_", "revoke_", "end_", "remove_", "release_", "ignore_", "get_", "list_")

@@ -93,7 +93,7 @@ class Scene:
 
 
 def routes() -> list[str]:
-    return [endpoint.operation.path for endpoint in all_endpoints() if endpoint.operation.as_of]
+    return [endpoint.operation.path for endpoint in all_endpoints() if endpoint.operation.who.as_of]
 
 
 def test_the_routes_with_a_past_are_declared_and_documented(world: World) -> None:
@@ -174,7 +174,7 @@ def test_before_creation_there_is_nothing_and_the_future_is_refused(world: World
 def others() -> list[str]:
     """The paths of every other read."""
     operations = [endpoint.operation for endpoint in all_endpoints()]
-    return [one.path for one in operations if one.method == "GET" and not one.as_of]
+    return [one.path for one in operations if one.method == "GET" and not one.who.as_of]
 
 
 def test_nothing_else_has_a_past(world: World) -> None:

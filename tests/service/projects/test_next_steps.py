@@ -122,7 +122,7 @@ def test_automation_is_saved_then_enabled_then_kept_manned(bits):
 def test_suggestions_name_documented_operations_and_members_of_the_state():
     """Or extensions of the document, which are built."""
     documented = {f"{operation.method} {operation.path}" for operation in documented_operations()}
-    extensions = {f"{e.operation.method} {e.operation.path}" for e in all_endpoints() if e.operation.extension}
+    extensions = {f"{e.operation.method} {e.operation.path}" for e in all_endpoints() if e.operation.docs.extension}
     for step in STEPS:
         assert set(step.uses) <= documented | extensions, step.id
         assert set(step.requires) <= set(ProjectState.__struct_fields__), step.id

@@ -179,7 +179,7 @@ def _callers(bound: Bound, good: Ask, secrets: Secrets) -> Iterator[tuple[str, A
     yield "key of a member", broken.by(secrets.member)
     kinds = {Kind.KEY: secrets.owner, Kind.RUNNER: secrets.runner, Kind.CI: secrets.ci, Kind.DSN: secrets.dsn}
     for kind, secret in kinds.items():
-        if kind not in bound.operation.principals:
+        if kind not in bound.operation.who.principals:
             yield f"credential of a {kind.value}", broken.by(secret)
     yield "secret in the query", _nobody(broken).asking(f"dsn={secrets.dsn}")
 
@@ -188,9 +188,9 @@ def _headers(bound: Bound, good: Ask) -> Iterator[tuple[str, Ask]]:
     operation = bound.operation
     broken = _broken(bound, good)
     tag = good.header("if-match") or '"thing:thing_1:7"'
-    if operation.if_match != "none":
-        good = good.having("idempotency-key", "for-a-tag") if operation.idempotency != "none" else good
-        if operation.if_match == "required":
+    if operation.fencing.if_match != "none":
+        good = good.having("idempotency-key", "for-a-tag") if operation.fencing.idempotency != "none" else good
+        if operation.fencing.if_match == "required":
             yield "no If-Match", good.without("if-match")
         yield "stale If-Match", good.having("if-match", re.sub(r"\d+(?=\"$)", PAST, tag))
         yield "future If-Match", good.having("if-match", re.sub(r"\d+(?=\"$)", FUTURE, tag))
@@ -199,9 +199,9 @@ def _headers(bound: Bound, good: Ask) -> Iterator[tuple[str, Ask]]:
         yield "If-Match without quotes", good.having("if-match", "7")
         yield "two If-Match", good.having("if-match", tag, tag)
         yield "If-Match of something else", good.having("if-match", '"thing:thing_1:7"')
-    if operation.idempotency == "required":
+    if operation.fencing.idempotency == "required":
         yield "no Idempotency-Key", good.without("idempotency-key")
-    if operation.idempotency != "none":
+    if operation.fencing.idempotency != "none":
         yield "odd Idempotency-Key", good.having("idempotency-key", "a b")
         yield "long Idempotency-Key", good.having("idempotency-key", "a" * 256)
         yield "empty Idempotency-Key", good.having("idempotency-key", "")
@@ -268,7 +268,7 @@ def _bodies(bound: Bound, good: Ask) -> Iterator[tuple[str, Ask]]:
     yield "an integer of 30 digits", _with(good, f'"number":{"9" * 30}')
     yield "a number without bounds", _with(good, '"number":1e999')
     yield "a long name", _with(good, f'"{"n" * 3000}":1e999')
-    if bound.operation.strict or bound.operation.rate == "ingest":
+    if bound.operation.body.strict or bound.operation.rate == "ingest":
         yield "an unknown member", _with(good, '"unknown_member":1')
     if bound.needs_body:
         yield "no body", good.saying(b"")
@@ -281,15 +281,15 @@ def _bodies(bound: Bound, good: Ask) -> Iterator[tuple[str, Ask]]:
         wrong = {name: _other_kind(value) for name, value in members.items()}
         yield "members of other kinds", good.saying(json.dumps(wrong).encode())
     texts = {name for name, value in members.items() if isinstance(value, str)}
-    if texts and bound.operation.strict:
+    if texts and bound.operation.body.strict:
         long = members | dict.fromkeys(texts, "a" * LONG)
         yield "texts too long", good.saying(json.dumps(long).encode())
         yield (
             "texts that are empty",
             _with(good.saying(json.dumps(members | dict.fromkeys(texts, "")).encode()), '"e":1'),
         )
-    if bound.operation.media_type == JSON and bound.operation.max_body:
-        most = max(bound.operation.max_body, bound.operation.largest_form, bound.operation.unpacked)
+    if bound.operation.body.media_type == JSON and bound.operation.body.max_body:
+        most = max(bound.operation.body.max_body, bound.operation.body.largest_form, bound.operation.body.unpacked)
         if most <= 262_144:
             yield "a body too large", good.saying(b'{"a":"' + b"a" * most + b'"}')
 

@@ -105,8 +105,10 @@ def successes(camera: Camera, host: str, secrets: frozenset[str]) -> Iterator[Se
     for request, response in camera.seen:
         if response.is_success:
             operation, _ = operation_of(request.method, request.url.path)
-            empty = {} if operation.method != "GET" and operation.max_body else None  # an absent body counts as this
-            sent = body_of(request.read(), operation.media_type, empty)
+            empty = (
+                {} if operation.method != "GET" and operation.body.max_body else None
+            )  # an absent body counts as this
+            sent = body_of(request.read(), operation.body.media_type, empty)
             media = _media_of(response)
             got = body_of(response.content, media, None)
             plain = Plain(host, secrets)

@@ -63,8 +63,8 @@ def read_all(tenant: Tenant) -> None:
     for path in ASKED:
         assert tenant.client.get(path).is_success, path
     for operation in (endpoint.operation for endpoint in all_endpoints()):
-        if operation.method == "GET" and operation.principals == ANYONE and operation.path not in NOT_BY_THEMSELVES:
-            for media in (operation.content_type, *operation.also_answers):
+        if operation.method == "GET" and operation.who.principals == ANYONE and operation.path not in NOT_BY_THEMSELVES:
+            for media in (operation.docs.content_type, *operation.docs.also_answers):
                 if "{" not in operation.path:
                     answer = tenant.client.get(operation.path, headers={"accept": media.partition(";")[0]})
                     assert answer.is_success, f"{operation.path}: {answer.status_code} {answer.text}"
@@ -125,7 +125,7 @@ def follow_events(tenant: Tenant) -> None:
         while not tenant.call("GET", path, None, tenant.owner_key)["events"]:
             assert time.monotonic() < give_up, "its first event has no position"
             time.sleep(0.2)
-        for media in operation.also_answers:
+        for media in operation.docs.also_answers:
             headers = {**accounts.bearer(tenant.owner_key), "accept": media}
             assert tenant.client.get(path, headers=headers).is_success
 

@@ -21,7 +21,7 @@ import httpx2
 from service.auth import secrets as auth_secrets
 from service.auth.authority import PrincipalKind as Kind
 from service.auth.secrets import SecretKind
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Operation
 from tests.support import seen
 from tests.support.tenants.recording import ID, Exchange, Got, Place, Recorder, Sent
 
@@ -113,7 +113,7 @@ def scrambled(value: str) -> str:
 
 def asks_as_tenant(operation: Operation) -> bool:
     """Whether the secret of a tenant decides what the operation shows: not where anybody or the operator calls."""
-    return bool(operation.principals & TENANT_KINDS)
+    return bool(operation.who.principals & TENANT_KINDS)
 
 
 class Intruder(Recorder):

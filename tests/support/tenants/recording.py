@@ -13,7 +13,8 @@ from urllib.parse import parse_qsl, urlencode
 import httpx2
 
 from schemas.onboarding import PROOF_HEADER
-from service.http.declare.operations import RESTS, Operation
+from service.http.declare.endpoint import Operation
+from service.http.declare.operations import RESTS
 from service.http.edge.routes import all_endpoints
 
 Place = tuple[str | int, ...]

@@ -400,7 +400,7 @@ def reads_of_projects() -> list[str]:
     return [
         operation.path
         for operation in (endpoint.operation for endpoint in all_endpoints())
-        if operation.method == "GET" and PrincipalKind.KEY in operation.principals
+        if operation.method == "GET" and PrincipalKind.KEY in operation.who.principals
         if operation.path.startswith(PROJECT) and operation.path.count("{") == 1
         if operation.query is None or not any(field.required for field in msgspec.structs.fields(operation.query))
     ]

@@ -107,9 +107,9 @@ def limits() -> Mapping[str, int]:
     """Every free text of every body, as "operation member", with its longest length."""
     found: dict[str, int] = {}
     for operation in (endpoint.operation for endpoint in all_endpoints()):
-        if operation.body is None or operation.body is bytes:
+        if operation.takes is None or operation.takes is bytes:
             continue
-        for member, most in _texts_of(inspect.type_info(operation.body), (), ()):
+        for member, most in _texts_of(inspect.type_info(operation.takes), (), ()):
             name = f"{operation.operation_id} {'.'.join(member)}"
             if most >= SHORTEST and name not in NAMED:
                 found[name] = min(most, MOST)
@@ -187,10 +187,10 @@ def _with_every_text(request: httpx2.Request) -> httpx2.Request:
     if not content or "json" not in request.headers.get("content-type", ""):
         return request
     operation = operation_of(request.method, request.url.path)[0]
-    if operation.body is None or operation.body is bytes:
+    if operation.takes is None or operation.takes is bytes:
         return request
     body = json.loads(content)
-    _add(inspect.type_info(operation.body), body, operation.operation_id, ())
+    _add(inspect.type_info(operation.takes), body, operation.operation_id, ())
     headers = [(name, value) for name, value in request.headers.multi_items() if name != "content-length"]
     return httpx2.Request(request.method, request.url, headers=headers, content=json.dumps(body).encode())
 

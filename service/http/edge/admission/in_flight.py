@@ -20,7 +20,7 @@ from service.auth.refusals import ServiceUnavailable, Unauthenticated
 from service.auth.secrets import Dsn
 from service.fairness.turns import place_of
 from service.http.answer.errors import RateLimited
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Operation
 
 
 class InFlight:

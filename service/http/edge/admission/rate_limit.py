@@ -143,7 +143,7 @@ def take_token(
 async def notice_beside(call: Call[Any, Any]) -> bytes:
     """What to say to a person about the quota, as JSON; empty for anybody else (R-BILL-16)."""
     operation = call.operation
-    if not call.principal.kind.is_person or operation.sealed or operation.content_type != JSON:
+    if not call.principal.kind.is_person or operation.docs.sealed or operation.docs.content_type != JSON:
         return b""
     return (await _standing(call)).notice
 

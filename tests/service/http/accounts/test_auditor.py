@@ -35,9 +35,9 @@ async def test_an_auditor_reads_each_thing_of_a_project_and_changes_none(world: 
     for operation in OPERATIONS:
         path = operation.path.replace("{project_id}", project_id).replace("{case_id}", case_id)
         of_project = project_id in path or case_id in path
-        if not of_project or "key" not in {kind.value for kind in operation.principals}:
+        if not of_project or "key" not in {kind.value for kind in operation.who.principals}:
             continue
-        body = {} if operation.method != "GET" and operation.max_body else None
+        body = {} if operation.method != "GET" and operation.body.max_body else None
         answer = await auditor.call(operation.method, re.sub(r"\{\w+\}", "thing_1", path), body)
         where = f"{operation.operation_id}: {answer.text}"
         if operation.method == "GET" and operation.operation_id != SECRET:

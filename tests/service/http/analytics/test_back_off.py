@@ -85,7 +85,7 @@ ELSEWHERE = {
 
 
 def test_no_operation_that_asks_a_provider_is_forgotten() -> None:
-    asking = {one.operation.operation_id for one in all_endpoints() if "upstream_error" in one.operation.errors}
+    asking = {one.operation.operation_id for one in all_endpoints() if "upstream_error" in one.operation.docs.errors}
     assert asking == QUESTIONS.keys() | ELSEWHERE
 
 

@@ -60,8 +60,8 @@ async def test_the_first_bytes_tell_the_limit() -> None:
 async def test_a_body_within_its_operations_limit_is_not_asked_for_its_form() -> None:
     """No form of any operation has a lower limit than the operation, so it may be as large whatever it is."""
     operations = [endpoint.operation for endpoint in all_endpoints()]
-    assert sum(len(one.forms) for one in operations) > 4
-    assert all(form.max_body >= one.max_body for one in operations for form in one.forms)
+    assert sum(len(one.body.forms) for one in operations) > 4
+    assert all(form.max_body >= one.body.max_body for one in operations for form in one.body.forms)
 
     def asked(_: bytes) -> int:
         raise AssertionError

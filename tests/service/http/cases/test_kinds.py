@@ -197,7 +197,9 @@ async def test_every_kind_is_shown_refused_or_named(world: World) -> None:
             reached.add(operation_of("POST", one.path.partition("?")[0])[0].operation_id)
         else:
             refused.add(kind)
-    taking = {one.operation.operation_id for one in all_endpoints() if one.operation.principals & {PrincipalKind.DSN}}
+    taking = {
+        one.operation.operation_id for one in all_endpoints() if one.operation.who.principals & {PrincipalKind.DSN}
+    }
     assert taking - reached == {"read_browser_config", "read_posthog_flags", "decide_posthog"}, "which store nothing"
     assert refused == ONLY_REFUSED
 

@@ -18,7 +18,7 @@ import pytest
 from service.http.body.upload import Upload
 from service.http.cases.intake.sdks import PosthogEvents, PosthogKey
 from service.http.cases.intake.sentry import ArrivingEnvelope
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Operation
 from service.http.edge.routes import all_endpoints
 from service.packing import zstd
 from tests.service.http.cases.test_posthog import TAKEN, large
@@ -119,7 +119,7 @@ async def test_many_bombs_at_once(world: World, coding: str) -> None:
     assert watch.grown < GROWTH, watch.grown
 
 
-DOORS = [one.operation for one in all_endpoints() if one.operation.unpacked]
+DOORS = [one.operation for one in all_endpoints() if one.operation.body.unpacked]
 ONE_DOOR = "record_sentry_envelope"
 """Where `make test` tries bombs. `make test-release` tries every other door."""
 CODINGS: dict[str, Callable[[bytes], bytes]] = {
@@ -151,7 +151,7 @@ async def test_no_door_unpacks_a_bomb(world: World, operation: Operation) -> Non
     made = await owner.create_project()
     path = operation.path.replace("{alias}", str(made["alias"]))
     begin = b'{}\n{"type":"attachment"}\n' if path.endswith("/envelope/") else b""
-    media = "application/x-dmp" if operation.operation_id == "record_minidump" else operation.media_type
+    media = "application/x-dmp" if operation.operation_id == "record_minidump" else operation.body.media_type
     headers = {"authorization": f"Bearer {made['dsn']}", "content-type": media}
     for coding, pack in CODINGS.items():
         headers["content-encoding"] = coding

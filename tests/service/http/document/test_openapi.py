@@ -310,12 +310,12 @@ def alternatives(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    "bound", [bound for bound in BOUND if bound.operation.principals >= KEY], ids=lambda one: one.name
+    "bound", [bound for bound in BOUND if bound.operation.who.principals >= KEY], ids=lambda one: one.name
 )
 def test_each_shape_of_an_answer_to_people_has_room_for_the_notice(bound: Bound) -> None:
     """One in several shapes too, and above all a closed one (R-BILL-11)."""
     operation = OPERATIONS.get((bound.operation.method, bound.operation.path))
-    if operation is None or bound.operation.sealed:
+    if operation is None or bound.operation.docs.sealed:
         return
     for status, response in operation["responses"].items():
         for schema in alternatives(response.get("content", {}).get(JSON, {}).get("schema", {})) if status < "4" else ():

@@ -18,7 +18,7 @@ from service.auth.secrets import Dsn
 from service.billing.usage import Told
 from service.eventstore.declare.commands import Answer, Command, Outcome
 from service.eventstore.store import COMMANDS, FENCES, READS
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Operation
 from service.services import Services
 from service.settingvalues import PLANS, Terms, plans
 from statemachines.accounts.membership import Role
@@ -74,15 +74,21 @@ class FakeAuthenticator:
         *,
         inner: bool = False,
     ) -> Principal:
-        if PrincipalKind.ANONYMOUS in operation.principals:
+        if PrincipalKind.ANONYMOUS in operation.who.principals:
             return ANONYMOUS
         principal = PRINCIPALS.get(headers.get("authorization", "").removeprefix("Bearer "))
         if principal is None:
             raise Unauthenticated
-        if principal.kind not in operation.principals and not (inner and principal.kind.inside in operation.principals):
+        if principal.kind not in operation.who.principals and not (
+            inner and principal.kind.inside in operation.who.principals
+        ):
             raise PrincipalNotAllowed
-        if operation.scope and principal.kind is not PrincipalKind.KEY and operation.scope not in principal.scopes:
-            raise ScopeMissing(required_scope=operation.scope)
+        if (
+            operation.who.scope
+            and principal.kind is not PrincipalKind.KEY
+            and operation.who.scope not in principal.scopes
+        ):
+            raise ScopeMissing(required_scope=operation.who.scope)
         return principal
 
     async def standing(

@@ -15,7 +15,7 @@ from service.http.analytics import event
 from service.http.cases.intake import log
 from service.http.declare.bound import Bound
 
-[LOGS], [ANALYTICS] = map(Bound, log.ENDPOINTS), (Bound(one) for one in event.ENDPOINTS if one.operation.adjusts)
+[LOGS], [ANALYTICS] = map(Bound, log.ENDPOINTS), (Bound(one) for one in event.ENDPOINTS if one.operation.body.adjusts)
 NAMES = sorted({*LogEvent.__struct_fields__, *AnalyticsEvent.__struct_fields__, "id", "email", "other"})
 VALUES = st.recursive(
     st.none()

@@ -63,7 +63,7 @@ def test_every_parameter_that_an_operation_reads_is_known() -> None:
         if bound.known_parameters is None:
             assert query is None
             continue
-        assert (b"as_of" in bound.known_parameters) != bound.operation.reads_query
+        assert (b"as_of" in bound.known_parameters) != bound.operation.body.reads_query
         assert {name.encode() for name in (() if query is None else query.__struct_encode_fields__)} <= (
             bound.known_parameters
         )

@@ -19,7 +19,7 @@ from service.auth.authority import PrincipalKind
 from service.auth.secrets import SecretKind, make
 from service.billing.usage import Notices
 from service.http.app import create_app
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Operation
 from service.http.edge.routes import all_endpoints
 from service.process.assembly import make_services
 from service.settings import load_settings
@@ -58,9 +58,9 @@ class Asked:
 
         What finds the credential comes before, and is remembered for a while.
         """
-        assert operation.subject is not None
-        path = operation.path.replace(f"{{{operation.subject.path_param}}}", subject_id)
-        kind = next(kind for kind in self.callers if kind in operation.principals)
+        assert operation.who.subject is not None
+        path = operation.path.replace(f"{{{operation.who.subject.path_param}}}", subject_id)
+        kind = next(kind for kind in self.callers if kind in operation.who.principals)
         self.reads.clear()
         answer = await self.callers[kind].call(operation.method, path, key="k")
         return without_request_id(answer), [read for read in self.reads if "_hash = %" not in read[0]]
@@ -86,7 +86,7 @@ async def asked(database_url: str) -> AsyncIterator[Asked]:
         mine = await person.create_project()
         callers: dict[PrincipalKind, Api] = {PrincipalKind.KEY: person}
         with psycopg.connect(database_url, autocommit=True) as sql:
-            scopes = Jsonb(sorted({op.scope for op in OPERATIONS if op.scope}))
+            scopes = Jsonb(sorted({op.who.scope for op in OPERATIONS if op.who.scope}))
             for kind, of, name in (
                 (PrincipalKind.RUNNER, SecretKind.RUNNER, RUNNER),
                 (PrincipalKind.CI, SecretKind.CI, "ci_deploy"),
@@ -104,7 +104,7 @@ async def asked(database_url: str) -> AsyncIterator[Asked]:
                     expires_at=2**40,
                     revoked_at=None,
                 )
-            for table in {op.subject.table.name for op in OPERATIONS if op.subject}:
+            for table in {op.who.subject.table.name for op in OPERATIONS if op.who.subject}:
                 fill(sql, table, project_id="proj_theirs0", id=THEIRS)
         yield Asked(world, services, callers)
 
@@ -121,7 +121,11 @@ def fill(sql: psycopg.Connection[Any], table: str, **values: Any) -> None:
 
 
 async def test_every_object_reached_by_its_id(asked: Asked) -> None:
-    assert {op.subject.table.name for op in OPERATIONS if op.subject} >= {"cases", "credentials", "automation_runs"}
+    assert {op.who.subject.table.name for op in OPERATIONS if op.who.subject} >= {
+        "cases",
+        "credentials",
+        "automation_runs",
+    }
     for operation in OPERATIONS:
         theirs, theirs_read = await asked.ask(operation, THEIRS)
         nobodys, nobodys_read = await asked.ask(operation, ABSENT)
@@ -129,8 +133,8 @@ async def test_every_object_reached_by_its_id(asked: Asked) -> None:
         assert theirs[0] == 404
         assert theirs_read == nobodys_read, operation.operation_id
         [(statement, rows)] = theirs_read
-        assert operation.subject is not None
-        assert f"from {operation.subject.table.name} t" in statement
+        assert operation.who.subject is not None
+        assert f"from {operation.who.subject.table.name} t" in statement
         assert rows == 0
 
 

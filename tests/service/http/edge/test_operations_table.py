@@ -13,8 +13,7 @@ import pytest
 from schemas.kernel.published import DocumentedOperation, documented_operations
 from service.auth.authority import PrincipalKind
 from service.http.declare.bound import Bound, Undeclared
-from service.http.declare.endpoint import Endpoint
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Docs, Endpoint, Group, Operation, Who
 from service.http.document.responses import error_codes
 from service.http.edge.routes import all_endpoints, bind
 from tests.support.documented import operation_of
@@ -43,15 +42,15 @@ def facts(operation: Operation) -> dict[str, Any]:
     """What an operation declares, in the terms of the table."""
     return {
         "group": operation.group,
-        "principals": operation.principals,
-        "owner": operation.owner,
-        "max_body": operation.max_body,
-        "strict": operation.strict,
-        "if_match": operation.if_match,
-        "idempotency": operation.idempotency,
+        "principals": operation.who.principals,
+        "owner": operation.who.owner,
+        "max_body": operation.body.max_body,
+        "strict": operation.body.strict,
+        "if_match": operation.fencing.if_match,
+        "idempotency": operation.fencing.idempotency,
         "statuses": set(operation.responses),
-        "closed": operation.closed_errors,
-        "extension": operation.extension,
+        "closed": operation.common.closed_errors,
+        "extension": operation.docs.extension,
     }
 
 
@@ -75,7 +74,7 @@ def test_where_no_limit_is_given_a_body_has_a_mebibyte(row: DocumentedOperation)
     general = 262_144 if row.group == "ingest" else 1_048_576
     if row.method not in {"GET", "DELETE"}:
         limit = general if row.max_body_bytes is None else row.max_body_bytes
-        assert DECLARED[row.method, row.path].operation.max_body == limit
+        assert DECLARED[row.method, row.path].operation.body.max_body == limit
 
 
 def strict_faults(kind: Any, seen: set[Any]) -> list[str]:
@@ -96,7 +95,7 @@ def strict_faults(kind: Any, seen: set[Any]) -> list[str]:
 @pytest.mark.parametrize("bound", DECLARED.values(), ids=lambda bound: bound.name)
 def test_strict_bodies_are_strict_at_every_level(bound: Bound) -> None:
     """Where the operation is strict, each struct of its body refuses unknown members (R-GEN-11, G-003)."""
-    if bound.takes_body and not bound.raw_body and bound.operation.strict:
+    if bound.takes_body and not bound.raw_body and bound.operation.body.strict:
         assert strict_faults(bound.body_type, set()) == []
 
 
@@ -105,18 +104,18 @@ def test_declarations_are_complete(bound: Bound) -> None:
     """Known codes, known subjects, extensions marked, queries with defaults, project routes with real principals."""
     operation = bound.operation
     assert error_codes(bound)
-    if operation.subject is not None:
-        assert "{" + operation.subject.path_param + "}" in operation.path
+    if operation.who.subject is not None:
+        assert "{" + operation.who.subject.path_param + "}" in operation.path
     if operation.query is not None:
         operation.query()
     if "{project_id}" in operation.path:
-        assert PrincipalKind.ANONYMOUS not in operation.principals
-    assert operation.extension == ((operation.method, operation.path) not in TABLE)
+        assert PrincipalKind.ANONYMOUS not in operation.who.principals
+    assert operation.docs.extension == ((operation.method, operation.path) not in TABLE)
     assert re.fullmatch(r"[a-z][a-z0-9_]*", operation.operation_id)
     # The provider sends people back by GET, and its `state` is used once (G-164).
     assert operation.method != "GET" or not operation.mutation or operation.operation_id == "return_from_provider"
-    if operation.method != "GET" and operation.idempotency == "none":
-        assert operation.extension or TABLE[operation.method, operation.path].idempotency_key is None
+    if operation.method != "GET" and operation.fencing.idempotency == "none":
+        assert operation.docs.extension or TABLE[operation.method, operation.path].idempotency_key is None
 
 
 def test_a_route_without_principals_stops_the_start() -> None:
@@ -127,10 +126,10 @@ def test_a_route_without_principals_stops_the_start() -> None:
             method="GET",
             path="/v1/forgotten",
             operation_id="forgotten",
-            group="toy",
             summary="",
-            principals=frozenset(),
-            responses={200: None},
+            common=Group(name="toy"),
+            who=Who(frozenset()),
+            docs=Docs(None),
         ),
         endpoint.handler,
     )

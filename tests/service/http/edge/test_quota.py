@@ -23,7 +23,7 @@ LOCKED = {
 def test_what_is_locked_is_what_the_document_locks() -> None:
     """Of all operations, those two and no other one."""
     for operation in (bound.operation for bound in bind(all_endpoints())):
-        assert operation.quota_locked == ((operation.method, operation.path) in LOCKED), operation.path
+        assert operation.fencing.quota_locked == ((operation.method, operation.path) in LOCKED), operation.path
 
 
 def locked(toy: Toy) -> None:

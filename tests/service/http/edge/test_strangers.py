@@ -48,9 +48,9 @@ async def behind() -> AsyncIterator[Toy]:
 def test_each_open_operation_has_its_place() -> None:
     """Whatever is added is a stranger's unless it is named here."""
     found = {
-        endpoint.operation.operation_id: endpoint.operation.place
+        endpoint.operation.operation_id: endpoint.operation.who.place
         for endpoint in (*all_endpoints(), *door.ENDPOINTS)
-        if PrincipalKind.ANONYMOUS in endpoint.operation.principals and endpoint.operation.place != STRANGERS
+        if PrincipalKind.ANONYMOUS in endpoint.operation.who.principals and endpoint.operation.who.place != STRANGERS
     }
     assert found == PLACES
 

@@ -70,7 +70,7 @@ def _as_it_is(answer: Answer) -> Answer:
 
 def declare(method: Method, path: str, name: str, *, closed_errors: bool = False, **more: Any) -> Any:
     group = Group(name="toy", closed_errors=closed_errors)
-    said = {"principals": KEY, "responses": {200: None}, **more}
+    said = {"principals": KEY, "answers": {200: None}, **more}
     parts = [
         part(**{one.name: said[one.name] for one in fields(part) if one.name in said})
         for part in (Who, Body, Fencing, Docs)

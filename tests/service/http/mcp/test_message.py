@@ -161,7 +161,7 @@ async def test_what_is_inside_and_what_is_a_file_is_no_read(agent: Agent, owner:
     """Of all operations: neither found nor described nor read, although the caller may call most of them."""
     bound = bind(all_endpoints())
     inside = {one.name for one in bound if closed_by_nginx(one.operation.path)}
-    assert inside == {one.name for one in bound if one.operation.inside} == {"get_metrics"}
+    assert inside == {one.name for one in bound if one.operation.who.inside} == {"get_metrics"}
     refused_ones = [one for one in bound if one.name in inside or is_file(one)]
     assert {"get_metrics", "get_project_archive", "get_automation_run_tlog_proof"} < {one.name for one in refused_ones}
     for one in refused_ones:

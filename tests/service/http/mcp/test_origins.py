@@ -9,7 +9,7 @@ import pytest
 
 from schemas.cases.event import CaseEventRecord, StoredLog
 from schemas.kernel.origins import PROVIDER, RUNNER, SERVER, TELEMETRY, declared_origins, options, provenance
-from service.http.declare.operations import Operation
+from service.http.declare.endpoint import Operation
 from service.http.edge.routes import all_endpoints, bind
 from service.http.mcp.origins import TRUST, least_trusted, origins_of, undeclared
 from service.http.mcp.reach import READABLE, READERS, is_readable
@@ -129,8 +129,8 @@ def test_every_get_of_people_and_runners_is_reached() -> None:
         bound.name
         for bound in bind(all_endpoints())
         if bound.operation.method == "GET"
-        and bound.operation.principals & READERS
-        and bound.operation.content_type.startswith(READABLE)
+        and bound.operation.who.principals & READERS
+        and bound.operation.docs.content_type.startswith(READABLE)
         and not is_readable(bound)
     ]
     assert missing == []

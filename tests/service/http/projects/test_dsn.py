@@ -156,7 +156,7 @@ async def test_every_operation_that_takes_a_dsn_is_among_the_doors(world: World,
     knocked = [(await knock(world, door, made["dsn"], made["alias"])).request for door in others]
     reached = {operation_of(one.method, one.url.path)[0].operation_id for one in knocked}
     takes = {PrincipalKind.DSN, PrincipalKind.PUBLIC_DSN}
-    named = {one.operation.operation_id for one in all_endpoints() if one.operation.principals & takes}
+    named = {one.operation.operation_id for one in all_endpoints() if one.operation.who.principals & takes}
     assert reached == named
 
 
