@@ -41,10 +41,8 @@ ECHO = Endpoint(
         record_log.operation,
         path="/v1/bench-echo",
         operation_id="benchEcho",
-        group="extension",
         summary="Answer a validated log event without storing it.",
-        responses={202: None},
-        extension=True,
+        docs=replace(record_log.operation.docs, answers={202: None}, extension=True),
     ),
     echo,
 )

@@ -105,7 +105,7 @@ DELETION_GROUP = "deletion"  # its operations decide by the state of the deletio
 
 @dataclass(frozen=True)
 class Callers:
-    """The part of a declaration that says who may call an operation.
+    """The part of a declaration about callers.
 
     `scope` is asked of CI and runner credentials, `owner` of human callers. `reveals`: its answer shows a secret, so
     auditors may not read it. `fresh`: a session asks its person to sign in again when the last time is over 15 minutes
@@ -137,15 +137,15 @@ class Access(Protocol):
 
     @property
     def who(self) -> Callers:
-        """Who may call it."""
+        """Its callers."""
 
     @property
     def mutation(self) -> bool:
-        """Whether it changes anything. What changes nothing is open on a fenced project for people (G-131)."""
+        """Whether it changes anything. Reads are open on a fenced project for people (G-131)."""
 
     @property
     def sdk(self) -> str:
-        """Whose SDKs call it, and present the DSN in their own way (G-142). Empty for nobody's."""
+        """The SDK to call it, with its own way to present the DSN (G-142). Empty for none."""
 
 
 def permits(access: Access, role: Role) -> bool:

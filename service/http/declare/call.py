@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from litestar.types import HTTPScope
 
@@ -54,16 +54,27 @@ class ReadUpload(Protocol):
         """Whether it is worked on in the event loop."""
 
 
-class Tools(NamedTuple):
-    """What the edge lends to requests that hold several records."""
+class Tools(Protocol):
+    """What the edge lends to a call."""
 
-    charge: Callable[[int], Mapping[str, str]]
-    charge_in: Callable[[str], None]
-    decode_one: Callable[[str, bytes], Awaitable[tuple[Any, Any, bytes, Adjustments]]]
+    apart: Apart
     turns: Shares
-    readmit: Callable[[], Awaitable[Any]]
-    read_pieces: Callable[[Any, str, BodyReader[Any]], AsyncIterator[Any]]
     offload: Offload
+
+    def charge(self, records: int) -> Mapping[str, str]:
+        """Charge further records of the request. Returns headers, or raises RateLimited."""
+
+    def charge_in(self, name: str) -> None:
+        """Charge one to another class of limits. Raises RateLimited."""
+
+    async def decode_one(self, raw: bytes) -> tuple[Any, Any, bytes, Adjustments]:
+        """Read one record out of several. Raises InvalidPayload."""
+
+    async def readmit(self) -> None:
+        """Admit the caller once more. Raises as admission."""
+
+    def read_pieces(self, upload: ReadUpload, reader: BodyReader[T]) -> AsyncIterator[T]:
+        """Read an upload a piece at a time."""
 
 
 @dataclass(slots=True)
@@ -73,7 +84,6 @@ class Call(Generic[B, Q]):
     scope: HTTPScope  # of ASGI
     operation: Operation
     services: Services
-    _apart: Apart
     _tools: Tools
     principal: Principal
     request_id: str
@@ -190,7 +200,7 @@ class Call(Generic[B, Q]):
         Returns the declared type, the plain value, and the text as it is taken with what was adjusted in it (G-133).
         Raises InvalidPayload.
         """
-        return await self._tools.decode_one(self.principal.tenant, raw)
+        return await self._tools.decode_one(raw)
 
     @property
     def rests(self) -> bool:
@@ -203,7 +213,7 @@ class Call(Generic[B, Q]):
         Raises CommandNotDone when the caller has too much of that.
         """
         cost = FOREIGN * size if foreign and size > SMALL else size
-        await self._tools.turns.take_part(self.principal.tenant, cost, self._apart.company)
+        await self._tools.turns.take_part(self.principal.tenant, cost, self._tools.apart.company)
 
     def work_on_pieces(self, reader: BodyReader[T]) -> AsyncIterator[T]:
         """Have the body of a piecewise operation read, a piece at a time, and an empty one at its end.
@@ -212,7 +222,7 @@ class Call(Generic[B, Q]):
         PayloadTooLarge, and the reader's own errors.
         """
         assert self.upload is not None, "the operation is piecewise"
-        return self._tools.read_pieces(self.upload, self.principal.tenant, reader)
+        return self._tools.read_pieces(self.upload, reader)
 
     async def work_on_body(self, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work on the body: apart when the body is large (P25). Raises what it raises."""
@@ -220,22 +230,22 @@ class Call(Generic[B, Q]):
 
     async def work_on(self, size: int, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work on so many bytes: apart when they are many (P25). Raises what it raises."""
-        return await self._apart.run_if_large(self.principal.tenant, size, work)
+        return await self._tools.apart.run_if_large(self.principal.tenant, size, work)
 
     async def work_apart(self, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work that is dear for its size apart. Raises what it raises."""
-        return await self._apart.run(self.principal.tenant, work)
+        return await self._tools.apart.run(self.principal.tenant, work)
 
     async def work_once(self, name: Hashable, work: Callable[[], T]) -> T:
         """Carry out a pure piece of work apart, once for all its callers of the same time. Raises its errors.
 
         `name` says the result, which is the same for all callers. They keep it.
         """
-        return await self._apart.run_once(self.principal.tenant, name, work)
+        return await self._tools.apart.run_once(self.principal.tenant, name, work)
 
     async def once(self, function: Callable[..., T], *args: Hashable) -> T:
         """The result of a function with a cache and few arguments. The first call is made apart."""
-        return await self._apart.call_once(self.principal.tenant, function, *args)
+        return await self._tools.apart.call_once(self.principal.tenant, function, *args)
 
     async def offload(self, function: Callable[..., bytes], *args: Any) -> bytes:
         """Call a function of a module in another process: it holds the interpreter. Raises as Offload.call."""

@@ -65,8 +65,9 @@ class Admission:
                     await self._answer_late(exchange, receive, send)
                 else:
                     await self.app(scope, receive, send)
-            finally:
+            except BaseException:
                 await exchange.release()
+                raise
 
     async def _answer_late(self, exchange: HttpExchange, receive: Receive, send: Send) -> None:
         """Answer a request with a wait: anew after each change (G-167)."""

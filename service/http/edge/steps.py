@@ -12,7 +12,7 @@ its own list of the same steps, and so does one after its wait.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ from service.http.body.room import BodyRoom
 from service.http.body.unpacking import coding_of, unpack
 from service.http.body.upload import Upload, read_pieces
 from service.http.declare.bound import IGNORED, TEST_CLOCK_PATH, find_ignored
-from service.http.declare.call import Call, Tools
+from service.http.declare.call import Call
 from service.http.declare.forms import TOLD_BY, BodyReader, form_of
 from service.http.declare.headers import check_content, check_repeated_headers, with_coding
 from service.http.edge.admission.in_flight import shown_in
@@ -225,16 +225,7 @@ def _call_of(exchange: HttpExchange) -> Call[Any, Any]:
         scope=exchange.scope,
         operation=exchange.operation,
         services=exchange.services,
-        _apart=pipeline.apart,
-        _tools=Tools(
-            partial(_charge, exchange),
-            partial(take_token_of, pipeline.limiter, principal),
-            partial(_decode_one, exchange),
-            pipeline.turns,
-            partial(_readmit, exchange),
-            partial(_read_pieces, pipeline),
-            pipeline.offload,
-        ),
+        _tools=LentTools(exchange),
         principal=principal,
         request_id=exchange.head.request_id,
         scope_id=exchange.project_id,
@@ -249,16 +240,6 @@ def _call_of(exchange: HttpExchange) -> Call[Any, Any]:
         headers=exchange.headers,
         waiting=exchange.wait,
     )
-
-
-async def _readmit(exchange: HttpExchange) -> None:
-    """Admit a caller once more, as `Call.readmit` does."""
-    await find_subject(exchange, *await identify(exchange))
-
-
-def _read_pieces(pipeline: Pipeline, upload: Upload, tenant: str, reader: BodyReader[Any]) -> AsyncIterator[Any]:
-    """Read an upload as `Call.work_on_pieces` does."""
-    return read_pieces(upload, pipeline.apart, tenant, reader)
 
 
 async def _receive(
@@ -338,13 +319,40 @@ async def _understand(exchange: HttpExchange, call: Call[Any, Any], raw: bytes) 
         parse(call, bound, head, raw)
 
 
-async def _decode_one(exchange: HttpExchange, tenant: str, raw: bytes) -> tuple[Any, Any, bytes, Adjustments]:
-    """Read a record out of several; see `Call.decode_one`."""
-    try:
-        return *decode_body(exchange.bound, raw), raw, AS_SENT
-    except Odd:
-        raw, adjustments = await exchange.pipeline.apart.run(tenant, partial(adjust, raw))
-        return *decode_body(exchange.bound, raw), raw, adjustments
+class LentTools:
+    """What the edge lends to the call of an exchange."""
+
+    __slots__ = ("_exchange", "apart", "offload", "turns")
+
+    def __init__(self, exchange: HttpExchange) -> None:
+        pipeline = exchange.pipeline
+        self._exchange = exchange
+        self.apart, self.turns, self.offload = pipeline.apart, pipeline.turns, pipeline.offload
+
+    def charge(self, records: int) -> Mapping[str, str]:
+        """Charge further records of the request. Returns headers, or raises RateLimited (G-143)."""
+        return _charge(self._exchange, records)
+
+    def charge_in(self, name: str) -> None:
+        """Charge one to another class of limits. Raises RateLimited."""
+        take_token_of(self._exchange.pipeline.limiter, self._exchange.principal, name)
+
+    async def readmit(self) -> None:
+        """Admit the caller once more. Raises as `authenticate` and `find_project`."""
+        await find_subject(self._exchange, *await identify(self._exchange))
+
+    def read_pieces(self, upload: Any, reader: BodyReader[T]) -> AsyncIterator[T]:
+        """Read an upload a piece at a time, as `Call.work_on_pieces` does."""
+        return read_pieces(upload, self.apart, self._exchange.principal.tenant, reader)
+
+    async def decode_one(self, raw: bytes) -> tuple[Any, Any, bytes, Adjustments]:
+        """Read a record out of several; see `Call.decode_one`."""
+        bound = self._exchange.bound
+        try:
+            return *decode_body(bound, raw), raw, AS_SENT
+        except Odd:
+            raw, adjustments = await self.apart.run(self._exchange.principal.tenant, partial(adjust, raw))
+            return *decode_body(bound, raw), raw, adjustments
 
 
 # The answer.
@@ -424,8 +432,9 @@ async def _answer_by(exchange: HttpExchange, carried_out: Awaitable[Answered]) -
             return await answer(exchange, exchange.call, made)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an envelope
             return await refuse(exchange, error)
-        finally:
+        except BaseException:
             await exchange.release()
+            raise
 
 
 async def _carried_out(exchange: HttpExchange, admission: Sequence[Admit], checks: Sequence[Check]) -> Answered:

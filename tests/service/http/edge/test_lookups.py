@@ -28,9 +28,7 @@ from tests.service.http.edge.toy_api import running
 from tests.support import seen
 from tests.support.api import Api, World, ok, without_request_id
 
-OPERATIONS = [
-    endpoint.operation for endpoint in all_endpoints() if getattr(endpoint.operation, "subject", None) is not None
-]
+OPERATIONS = [endpoint.operation for endpoint in all_endpoints() if endpoint.operation.who.subject is not None]
 THEIRS, ABSENT = "case_theirs0", "case_nobody0"
 FILLED = {"text": "'x'", "bigint": "1", "integer": "1", "boolean": "false", "jsonb": "'{}'", "ARRAY": "'{}'"}
 

@@ -157,8 +157,7 @@ async def test_what_is_dear_to_read_takes_more_of_a_turn(size: int, foreign: boo
         taken.append((tenant, size))
 
     call: Any = SimpleNamespace(
-        _tools=SimpleNamespace(turns=SimpleNamespace(take_part=take)),
-        _apart=SimpleNamespace(company=Company()),
+        _tools=SimpleNamespace(turns=SimpleNamespace(take_part=take), apart=SimpleNamespace(company=Company())),
         principal=SimpleNamespace(tenant="t"),
     )
     await Call.turn(call, size, foreign=foreign)

@@ -154,7 +154,9 @@ def closed_by_nginx(path: str) -> bool:
 def is_file(bound: Bound) -> bool:
     """Whether an operation answers with bytes for a program: a file, an archive or a stream."""
     one = bound.operation
-    return bytes in one.responses.values() or not one.content_type.startswith(("application/json", "text/markdown"))
+    return bytes in one.responses.values() or not one.docs.content_type.startswith(
+        ("application/json", "text/markdown")
+    )
 
 
 async def test_what_is_inside_and_what_is_a_file_is_no_read(agent: Agent, owner: Any) -> None:
