@@ -81,7 +81,7 @@ class Admission:
                     exchange.reply = _unheard(exchange)
                     break
                 exchange = HttpExchange(self._pipeline, exchange.bound, scope, once_more(body))
-                exchange.wait, exchange.headers = wait, wait.headers
+                exchange.wait, exchange.headers = wait, {}
                 await answer_anew(exchange)
         assert exchange.reply is not None, "it is answered"
         await exchange.reply(scope, receive, send)

@@ -109,7 +109,6 @@ class RevisionWait:
         self._equal = False
         self._gone: asyncio.Task[None] | None = None
         self.readings = 0
-        self.headers: dict[str, str] = {}  # of the answer, from the first time
 
     async def listen(self, followed: Followed, account: str, stream: str, query: WaitQuery) -> None:
         """Begin to hear of a stream, unless that has begun or nobody waits any more.
