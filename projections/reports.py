@@ -3,7 +3,6 @@
 from projections.kernel import Row, header, projection
 from statemachines import reports
 from statemachines.kernel.machine import Recorded
-from statemachines.reports import Report, ReportRecorded
 
 
 class ReportRow(Row, frozen=True, kw_only=True):
@@ -16,14 +15,14 @@ class ReportRow(Row, frozen=True, kw_only=True):
     period_end: int
     recorded_at: int | None
     report_json: str | None
-    state: Report
+    state: reports.Report
 
 
 def fold_report(row: ReportRow | None, recorded: Recorded) -> ReportRow:
     """Fold an event of a report into its row."""
     state = reports.MACHINE.evolve(reports.MACHINE.initial if row is None else row.state, recorded.event)
     text = None if row is None else row.report_json
-    if isinstance(recorded.event, ReportRecorded):
+    if isinstance(recorded.event, reports.ReportRecorded):
         text = recorded.event.report_json
     return ReportRow(
         **header(recorded),

@@ -8,13 +8,7 @@ from projections.kernel import Row, Table, header, projection
 from statemachines.contracts.policy import Thresholds
 from statemachines.kernel.machine import Recorded
 from statemachines.runs import approval, claim, grant, lease, ledger, receipt, run
-from statemachines.runs.approval import Approval
-from statemachines.runs.claim import Claim
-from statemachines.runs.grant import Grant
-from statemachines.runs.lease import Lease
-from statemachines.runs.ledger import Ledger, Reservation, RunAccount, Status
 from statemachines.runs.materiality import CaseFacts, Check
-from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
 from statemachines.runs.steps.offer import SkipCode
 
@@ -32,7 +26,7 @@ class TriggerReceiptRow(Row, frozen=True, kw_only=True):
     run_id: str | None
     issued_at: int
     expires_at: int
-    state: ReceiptState
+    state: receipt.ReceiptState
 
 
 class TriggerEvidenceRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +68,7 @@ class LeaseRow(Row, frozen=True, kw_only=True):
     receipt_id: str | None
     claim_id: str | None
     run_id: str | None
-    state: Lease
+    state: lease.Lease
 
 
 def fold_lease(row: LeaseRow | None, recorded: Recorded) -> LeaseRow:
@@ -107,7 +101,7 @@ class ClaimRow(Row, frozen=True, kw_only=True):
     status: str
     claimed_at: int
     lease_expires_at: int
-    state: Claim
+    state: claim.Claim
 
 
 def fold_claim(row: ClaimRow | None, recorded: Recorded) -> ClaimRow:
@@ -187,7 +181,7 @@ class ApprovalRow(Row, frozen=True, kw_only=True):
     status: str
     requested_at: int
     expires_at: int
-    state: Approval
+    state: approval.Approval
 
 
 def fold_approval(row: ApprovalRow | None, recorded: Recorded) -> ApprovalRow:
@@ -219,7 +213,7 @@ class GrantRow(Row, frozen=True, kw_only=True):
     status: str
     authorized_at: int
     expires_at: int
-    state: Grant
+    state: grant.Grant
 
 
 def fold_grant(row: GrantRow | None, recorded: Recorded) -> GrantRow:
@@ -251,12 +245,14 @@ class LedgerRow(Row, frozen=True, kw_only=True):
 
     clock: int
     runs: list[int]
-    prs: list[Reservation]
+    prs: list[ledger.Reservation]
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> ledger.Ledger:
         """The ledger, without what single runs have used."""
-        return Ledger(Status.OPEN, self.clock, [RunAccount("", charged_at) for charged_at in self.runs], self.prs)
+        return ledger.Ledger(
+            ledger.Status.OPEN, self.clock, [ledger.RunAccount("", charged_at) for charged_at in self.runs], self.prs
+        )
 
 
 def fold_ledger(row: LedgerRow | None, recorded: Recorded) -> LedgerRow:

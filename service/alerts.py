@@ -27,7 +27,6 @@ from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.ids import new_id
 from service.runs import sweep
-from service.runs.sweep import Name, Turn
 from service.sql import load_query
 from statemachines import alerts
 from statemachines.alerts import (
@@ -461,18 +460,18 @@ class AlertSchedule:
     async def run(self) -> Counter[str]:
         """Evaluate due alerts until RUN_SECONDS are over. Raises psycopg.Error if the due ones cannot be read."""
         began = await sweep.moment(self._store)
-        due = await sweep.waiting(self._store, Turn.ALERTS, AT_MOST)
+        due = await sweep.waiting(self._store, sweep.Turn.ALERTS, AT_MOST)
         until = asyncio.get_running_loop().time() + RUN_SECONDS
         coming = iter(due)
         await asyncio.gather(*(self._work(coming, began, until) for _ in range(AT_ONCE)))
         return +self.done
 
-    async def _work(self, coming: Iterable[Name], began: datetime, until: float) -> None:
+    async def _work(self, coming: Iterable[sweep.Name], began: datetime, until: float) -> None:
         for name in coming:
             if asyncio.get_running_loop().time() >= until:
                 return
             try:
-                if await sweep.take(self._store.facts, Turn.ALERTS, [name], began):
+                if await sweep.take(self._store.facts, sweep.Turn.ALERTS, [name], began):
                     await self._project(name[0])
             except _LATER as error:
                 log.info("alerts_left_to_the_next_turn", project=name[0], error=type(error).__name__)

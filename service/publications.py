@@ -24,7 +24,6 @@ from service.ids import random_id
 from service.sql import load_query
 from statemachines import publications
 from statemachines.kernel.machine import ReadFailed
-from statemachines.publications import PUBLICATIONS_LIMIT, KeyMade, PublicationWish, is_publication_id, no_publication
 
 # Publications: made with a key, shown once, and revoked (R-PUB-01, R-PUB-04, G-093, G-163).
 
@@ -36,7 +35,7 @@ class Published(NamedTuple):
     key: str
 
 
-def publish(project_id: str, wish: PublicationWish) -> Intent[Published]:
+def publish(project_id: str, wish: publications.PublicationWish) -> Intent[Published]:
     """Publish a query under a new id, with a new key. Raises TooManyPublications.
 
     It has the gate of its project to itself: of members who publish at once each counts what the others have published.
@@ -46,7 +45,7 @@ def publish(project_id: str, wish: PublicationWish) -> Intent[Published]:
 
     def decide(unit: Unit) -> Published:
         counted = unit.row(PUBLICATION_COUNTS, project_id, project_id)
-        made = KeyMade(key.hash, key.prefix)
+        made = publications.KeyMade(key.hash, key.prefix)
         events = publications.decide_publish(
             unit.state(stream), wish, made, unit.now, published=counted.published if counted else 0
         )
@@ -101,7 +100,7 @@ class PublishedQuestion(NamedTuple):
 
 async def published_in(store: EventStore, project_id: str) -> list[PublicationRow]:
     """List the published queries of a project, newest first."""
-    rows = await store.fetch(_PUBLISHED, project_id=project_id, most=PUBLICATIONS_LIMIT)
+    rows = await store.fetch(_PUBLISHED, project_id=project_id, most=publications.PUBLICATIONS_LIMIT)
     return [msgspec.json.decode(text, type=PublicationRow) for (text,) in rows]
 
 
@@ -288,15 +287,15 @@ class PublicAnswers:
 
     async def find(self, publication_id: str) -> PublicationStanding:
         """Find a publication in force. Raises PublicationNotFound."""
-        if not is_publication_id(publication_id):
-            raise no_publication()
+        if not publications.is_publication_id(publication_id):
+            raise publications.no_publication()
         if publication_id in self._known:
             read_as(sharing(publication_id, member_of(self._store.reads.tenant)))
         standing = await self._standings.look(publication_id)
         if standing is None:
             self.kept.drop(publication_id)
             self._known.pop(publication_id, None)
-            raise no_publication()
+            raise publications.no_publication()
         self._know(publication_id)
         return standing
 
@@ -332,7 +331,7 @@ class PublicAnswers:
         with reading_for(Caller(standing.project_id, QUERY_SECONDS)):
             question = await find_question(self._store, standing.project_id, publication_id)
             if question is None:
-                raise no_publication()
+                raise publications.no_publication()
             read_as(question.payer)
             try:
                 params = msgspec.json.decode(question.params)

@@ -22,7 +22,6 @@ from statemachines import reports as machine
 from statemachines.kernel.machine import Cause, ReadFailed
 from statemachines.runs.steps import results
 from statemachines.runs.steps.book import Book, FencingToken
-from statemachines.runs.steps.results import SourceRead
 
 # Reports: want the source, store what was read of it, record the report (G-112).
 
@@ -32,7 +31,7 @@ def want_source(row: RunRow, token: FencingToken) -> Intent[Ran[None]]:
     return _scope(row).intent(lambda book, now: (None, results.want_source(book, token, now)))
 
 
-def store_source(row: RunRow, token: FencingToken, read: SourceRead) -> Intent[Ran[None]]:
+def store_source(row: RunRow, token: FencingToken, read: results.SourceRead) -> Intent[Ran[None]]:
     """Store what was read; the first that is stored is the source."""
     return _scope(row).intent(lambda book, now: (None, results.store_source(book, token, read, now)))
 
@@ -66,14 +65,14 @@ _GAPS: dict[Cause, machine.GapCode] = {
 }
 
 
-async def read_source(store: EventStore, providers: AnalyticsProviders, row: RunRow) -> SourceRead:
+async def read_source(store: EventStore, providers: AnalyticsProviders, row: RunRow) -> results.SourceRead:
     """Read both periods of what a run's report is about, which never changes once the run has begun."""
     plan = row.state.terms.review
     assert isinstance(plan, machine.FunnelPlan), "a source is wanted only of a run that makes a report"
     provider = await providers.for_project(row.project_id)
     if not await _is_settled(store, row.project_id, plan.period_end):
-        return SourceRead(provider.source, machine.FunnelGap("period_not_settled"))
-    return SourceRead(provider.source, await _compare(provider, plan))
+        return results.SourceRead(provider.source, machine.FunnelGap("period_not_settled"))
+    return results.SourceRead(provider.source, await _compare(provider, plan))
 
 
 async def _compare(provider: AnalyticsProvider, plan: machine.FunnelPlan) -> machine.FunnelReading:

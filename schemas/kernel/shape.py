@@ -7,7 +7,6 @@ from msgspec import Meta
 
 from schemas.kernel import patterns
 from schemas.kernel.errors import ErrorBody
-from schemas.kernel.patterns import form
 
 SAFE_INTEGER = 9007199254740991
 
@@ -83,7 +82,9 @@ class WaitQuery(msgspec.Struct, frozen=True):
 
 # Parameter of reads of one object that is also shown as it was.
 
-AS_OF = form("[rpt]:(0|[1-9][0-9]{0,14})", "such as r:12 (a revision), p:345 (a position in the log) or t:1700000000")
+AS_OF = patterns.form(
+    "[rpt]:(0|[1-9][0-9]{0,14})", "such as r:12 (a revision), p:345 (a position in the log) or t:1700000000"
+)
 
 
 class AsOfQuery(msgspec.Struct, frozen=True):

@@ -14,17 +14,13 @@ from service.accounts import person as keys
 from service.accounts import person as persons
 from service.accounts import sign_in as sessions
 from service.accounts import sign_in as sign_ins
-from service.accounts.person import NewKey
-from service.accounts.sign_in import NewLink
 from service.auth.authority import carry_out
 from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.store import EventStore
 from statemachines.accounts import invitation as invitations
 from statemachines.accounts import membership as memberships
 from statemachines.accounts import person as people
-from statemachines.accounts.invitation import Offer
 from statemachines.accounts.membership import Membership, Role
-from statemachines.accounts.person import Identity, person_id
 from statemachines.kernel.machine import Stream
 
 # Memberships: a person's role in a project, given, changed and ended (R-PROJ-07, G-025, G-177).
@@ -172,7 +168,7 @@ async def invite(store: EventStore, project_id: str, email: str, role: Role, *, 
         assert inviter is not None, "the authority check has read the membership"
         stands, total = _standing(unit, stream), unit.row(STANDINGS, project_id, project_id)
         others_open = (total.open_count if total else 0) - stands
-        offer = Offer(email, role, invited_by, inviter.revision)
+        offer = invitations.Offer(email, role, invited_by, inviter.revision)
         state = unit.state(stream)
         state = unit.append(
             stream, invitations.decide_make(state, offer, unit.now, stands=stands, others_open=others_open)
@@ -246,16 +242,16 @@ def _standing(unit: Unit, stream: Stream) -> bool:
 ACTOR = "operator"
 
 
-def email_identity(email: str, name: str | None = None) -> Identity:
+def email_identity(email: str, name: str | None = None) -> people.Identity:
     """Identity of a person whom the operator knows by mail address."""
-    return Identity("email", email, email, name=name)
+    return people.Identity("email", email, email, name=name)
 
 
-async def create_key(store: EventStore, identity: Identity) -> NewKey:
+async def create_key(store: EventStore, identity: people.Identity) -> persons.NewKey:
     """Make a key for the person of an identity, and the person if need be. Raises AccountDeletionInProgress."""
     salt = store.installation_salt
     intent = keys.create(salt, identity)
-    return await carry_out(store, ACTOR, "keys create", intent, gates=[person_id(salt, identity)])
+    return await carry_out(store, ACTOR, "keys create", intent, gates=[people.person_id(salt, identity)])
 
 
 async def revoke_key(store: EventStore, key_id: str) -> None:
@@ -263,16 +259,16 @@ async def revoke_key(store: EventStore, key_id: str) -> None:
     await carry_out(store, ACTOR, "keys revoke", await keys.revoke_anyones(store, key_id))
 
 
-async def offer_session(store: EventStore, user_id: str) -> NewLink:
+async def offer_session(store: EventStore, user_id: str) -> sign_ins.NewLink:
     """Make a link that signs a person in to the console. Raises PersonNotFound and AccountDeletionInProgress."""
     return await carry_out(store, ACTOR, "console open", sessions.offer_to(user_id), gates=[user_id])
 
 
-async def offer_first_session(store: EventStore, identity: Identity) -> NewLink:
+async def offer_first_session(store: EventStore, identity: people.Identity) -> sign_ins.NewLink:
     """Make such a link for the person of an identity, and the person if need be. Raises AccountDeletionInProgress."""
     salt = store.installation_salt
     intent = sessions.offer(salt, identity)
-    return await carry_out(store, ACTOR, "console open", intent, gates=[person_id(salt, identity)])
+    return await carry_out(store, ACTOR, "console open", intent, gates=[people.person_id(salt, identity)])
 
 
 async def set_member(store: EventStore, project_id: str, user_id: str, role: Role) -> None:
@@ -293,11 +289,11 @@ async def remove_member(store: EventStore, project_id: str, user_id: str) -> Non
     await carry_out(store, ACTOR, "members remove", intent, project=project_id)
 
 
-async def authorize_sign_in(store: EventStore, user_code: str, identity: Identity) -> str:
+async def authorize_sign_in(store: EventStore, user_code: str, identity: people.Identity) -> str:
     """Authorize a user code as an identity; returns the user id. Raises UserCodeNotFound."""
     salt = store.installation_salt
     intent = sign_ins.authorize(salt, user_code, identity)
-    known = await carry_out(store, ACTOR, "keys authorize", intent, gates=[person_id(salt, identity)])
+    known = await carry_out(store, ACTOR, "keys authorize", intent, gates=[people.person_id(salt, identity)])
     return known.user_id
 
 

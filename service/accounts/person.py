@@ -20,7 +20,6 @@ from statemachines.accounts import key as keys
 from statemachines.accounts import person as people
 from statemachines.accounts import person as persons
 from statemachines.accounts.invitation import normalized, proves
-from statemachines.accounts.key import KeyMinted, KeyNotFound
 from statemachines.accounts.sign_in import LIFETIME, sign_in_id
 from statemachines.kernel.machine import Stream
 from statemachines.kernel.telling import holds_own_secret
@@ -346,7 +345,7 @@ def create(salt: str, identity: persons.Identity) -> Intent[NewKey]:
 
 def mint(unit: Unit, key: Stream, secret: Secret, *, sign_in_id: str | None, is_new: bool) -> NewKey:
     """Make a key, as a step of a command that writes its stream; `sign_in_id` is None when an operator makes it."""
-    unit.append(key, [KeyMinted(key.project_id, secret.hash, secret.prefix, sign_in_id, unit.now)])
+    unit.append(key, [keys.KeyMinted(key.project_id, secret.hash, secret.prefix, sign_in_id, unit.now)])
     return NewKey(key.project_id, key.id, secret.text, secret.prefix, is_new)
 
 
@@ -370,7 +369,7 @@ async def revoke_anyones(store: EventStore, key_id: str) -> Intent[UsedKey]:
     """End a key, whoever's it is. Raises KeyNotFound."""
     row = await find_key(store, key_id)
     if row is None:
-        raise KeyNotFound("There is no such key.", next_action="List the keys.")
+        raise keys.KeyNotFound("There is no such key.", next_action="List the keys.")
     return revoke(row.user_id, key_id)
 
 

@@ -15,10 +15,6 @@ from statemachines.accounts import key as keys
 from statemachines.accounts import person as people
 from statemachines.accounts import session as sessions
 from statemachines.accounts import sign_in as sign_ins
-from statemachines.accounts.identity import Vouched
-from statemachines.accounts.person import Identity
-from statemachines.accounts.session import link_over
-from statemachines.accounts.sign_in import AccessDenied, AuthorizationPending, DeviceCodeOver, Pace, SlowDown, next_pace
 from statemachines.kernel.machine import Moved, Stream
 
 # Signing in from a device: started, authorised or refused by its user code, redeemed by a poll (G-020, G-021).
@@ -43,7 +39,7 @@ def start(salt: str, client_name: str | None) -> Intent[Codes]:
     return Intent([stream], decide)
 
 
-def authorize(salt: str, user_code: str, identity: Identity) -> Intent[KnownPerson]:
+def authorize(salt: str, user_code: str, identity: people.Identity) -> Intent[KnownPerson]:
     """Authorize a user code as an identity, however it was typed; a repeat by the same person records nothing.
 
     Raises UserCodeNotFound, AccountDeletionInProgress.
@@ -90,7 +86,9 @@ async def redeem(store: EventStore, device_code: str) -> Intent[NewKey]:
     code_hash = digest(device_code)
     row = await persons.find_sign_in(store, code_hash)
     if row is None:
-        raise DeviceCodeOver("The device code has expired or was used.", next_action="Start the sign-in again.")
+        raise sign_ins.DeviceCodeOver(
+            "The device code has expired or was used.", next_action="Start the sign-in again."
+        )
     sign_in = sign_ins.stream(row.id)
     # Whose key it becomes is known here, or it is still pending: an authorisation never changes its person.
     user_id = row.user_id
@@ -102,7 +100,7 @@ async def redeem(store: EventStore, device_code: str) -> Intent[NewKey]:
         if not events or user_id is None:
             return _wait(unit, sign_in, code_hash)
         if unit.state(person).status is not people.Status.ACTIVE:
-            raise AccessDenied("The account is being deleted.")
+            raise sign_ins.AccessDenied("The account is being deleted.")
         state = unit.append(sign_in, events)
         return mint(unit, key, secret, sign_in_id=sign_in.id, is_new=state.is_new)
 
@@ -122,8 +120,10 @@ def _wait(unit: Unit, sign_in: Stream, code_hash: str) -> Refused:
     """Note a poll of a pending sign-in, and tell its device how many seconds to wait."""
     row = unit.row(SIGN_IN_POLLS, *sign_in.name)
     # The note of an earlier sign-in under the same user code says nothing of this device.
-    before = Pace(row.last_polled_at, row.interval_seconds) if row and row.device_code_hash == code_hash else None
-    pace, early = next_pace(before, unit.now)
+    before = (
+        sign_ins.Pace(row.last_polled_at, row.interval_seconds) if row and row.device_code_hash == code_hash else None
+    )
+    pace, early = sign_ins.next_pace(before, unit.now)
     noted = PollRow(
         project_id=sign_in.project_id,
         id=sign_in.id,
@@ -134,14 +134,14 @@ def _wait(unit: Unit, sign_in: Stream, code_hash: str) -> Refused:
     unit.put(sign_in, SIGN_IN_POLLS, noted)
     if early:
         return Refused(
-            SlowDown(
+            sign_ins.SlowDown(
                 "You poll faster than the interval allows.",
                 next_action="Wait for the seconds in details.interval between polls.",
                 interval=pace.interval,
             )
         )
     return Refused(
-        AuthorizationPending(
+        sign_ins.AuthorizationPending(
             "Nobody has authorized the code yet.",
             next_action="Poll again after the seconds in details.interval.",
             interval=pace.interval,
@@ -170,7 +170,7 @@ class NewSession(NamedTuple):
     secret: str
 
 
-def offer(salt: str, identity: Identity) -> Intent[NewLink]:
+def offer(salt: str, identity: people.Identity) -> Intent[NewLink]:
     """Make a link for the person of an identity, and the person if need be. Raises AccountDeletionInProgress."""
     person = people.stream(people.person_id(salt, identity))
     session, secret = sessions.stream(person.id, new_id("ses")), make(SecretKind.LINK)
@@ -198,7 +198,7 @@ async def enter(store: EventStore, link: str) -> Intent[NewSession]:
     link_hash = digest(link)
     row = await persons.find_link(store, link_hash)
     if row is None:
-        raise link_over()
+        raise sessions.link_over()
     secret, session, person = make(SecretKind.SESSION), sessions.stream(row.user_id, row.id), people.stream(row.user_id)
 
     def decide(unit: Unit) -> NewSession:
@@ -233,7 +233,7 @@ async def authenticate_by_link(store: EventStore, user_id: str, session_id: str,
     link_hash = digest(link)
     row = await persons.find_link(store, link_hash)
     if row is None or row.user_id != user_id:
-        raise link_over()
+        raise sessions.link_over()
     session, spent = sessions.stream(user_id, session_id), sessions.stream(user_id, row.id)
     secret = make(SecretKind.SESSION)
 
@@ -277,7 +277,7 @@ def _renew(unit: Unit, session: Stream, secret: Secret, by: str) -> NewSession:
 # one. Else it is a new person.
 
 
-async def enter_as(store: EventStore, vouched: Vouched) -> Intent[NewSession]:
+async def enter_as(store: EventStore, vouched: identities.Vouched) -> Intent[NewSession]:
     """Open a session for the person of an identity, and bind the two at the first sign-in.
 
     Raises AccountDeletionInProgress; and Moved when somebody else has bound it meanwhile.
@@ -310,7 +310,9 @@ async def enter_as(store: EventStore, vouched: Vouched) -> Intent[NewSession]:
     return replace(opening, decide=decide, streams=[bond, *opening.streams])
 
 
-def authenticate_as(store: EventStore, vouched: Vouched, user_id: str, session_id: str) -> Intent[NewSession]:
+def authenticate_as(
+    store: EventStore, vouched: identities.Vouched, user_id: str, session_id: str
+) -> Intent[NewSession]:
     """Note another sign-in of the person of a session. Raises SessionNotFound, and OtherPerson for anybody else's."""
     bond = identities.stream(identities.identity_id(store.installation_salt, vouched))
     renewing = authenticate(user_id, session_id)

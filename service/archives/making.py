@@ -32,7 +32,6 @@ from service.runs import verifying
 from service.sql import Query, load_query
 from service.tlog import tree
 from service.tlog.hashing import Span, spans_beside
-from service.tlog.tree import KeptCheckpoint
 
 # What an archive says of itself: its parts with their hashes, its place in the log, and what it leaves out.
 
@@ -67,7 +66,7 @@ class Contents:
     stored: int = 0
     positions: array[int] = field(default_factory=lambda: array("q"))
     withheld: int = 0
-    checkpoint: KeptCheckpoint | None = None
+    checkpoint: tree.KeptCheckpoint | None = None
     cut_short: list[str] = field(default_factory=list)
 
 
@@ -109,7 +108,7 @@ Row = tuple[Any, ...]
 Connection = psycopg.AsyncConnection[Row]
 Work = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Carries a piece of work out apart from the event loop."""
-Pin = Callable[[KeptCheckpoint], Awaitable[Any]]
+Pin = Callable[[tree.KeptCheckpoint], Awaitable[Any]]
 """Keeps a checkpoint for ever."""
 Turn = Callable[[], AbstractAsyncContextManager[Any]]
 """A turn to read some rows."""

@@ -15,13 +15,14 @@ from service.eventstore.store import EventStore
 from service.settingvalues import Plan
 from service.sql import load_query
 from statemachines import billing as subscriptions
-from statemachines.billing import BEFORE_ALL, Notification, Standing, decide_tell
 from statemachines.kernel.machine import Event
 
 # What is recorded of an account's subscriptions (R-BILL-10).
 
 
-def tell(user_id: str, said: Notification, deletion_id: str | None = None) -> Intent[Sequence[Event] | None]:
+def tell(
+    user_id: str, said: subscriptions.Notification, deletion_id: str | None = None
+) -> Intent[Sequence[Event] | None]:
     """Record what the provider tells of a subscription; returns what is recorded, None when the account takes nothing.
 
     Carried out under the account's gate. Of an account that goes nothing is recorded but what its deletion, while it
@@ -35,7 +36,7 @@ def tell(user_id: str, said: Notification, deletion_id: str | None = None) -> In
         waits = deletion is not None and deletion.scope_id == user_id and deletion.phase == "fenced"
         if person is None or (person.status != "active" and not waits):
             return None
-        recorded = decide_tell(unit.state(stream), said, unit.now)
+        recorded = subscriptions.decide_tell(unit.state(stream), said, unit.now)
         unit.append(stream, recorded)
         return recorded
 
@@ -75,7 +76,9 @@ async def settle(store: EventStore, payments: Payments) -> int:
             if failed == MOST_FAILURES:
                 break
             continue
-        said = Notification(row.subscription_id, row.customer_id, Standing.CANCELED, "", None, BEFORE_ALL)
+        said = subscriptions.Notification(
+            row.subscription_id, row.customer_id, subscriptions.Standing.CANCELED, "", None, subscriptions.BEFORE_ALL
+        )
         going = await store.find(DELETIONS, _GOING, row.project_id, limit=1)
         intent = tell(row.project_id, said, going[0].id if going else None)
         await carry_out(store, "billing", "end subscription", intent)
@@ -151,9 +154,9 @@ async def _compare(store: EventStore, seen: SeenSubscriptions, plans: Mapping[st
     return corrected
 
 
-def _differs(row: SubscriptionRow | None, said: Notification) -> bool:
+def _differs(row: SubscriptionRow | None, said: subscriptions.Notification) -> bool:
     """Whether something is to be recorded; of what began and ended unheard there is nothing."""
-    if said.standing is Standing.CANCELED:
+    if said.standing is subscriptions.Standing.CANCELED:
         return row is not None and row.status != said.standing.value
     if row is None:
         return True

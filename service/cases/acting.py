@@ -21,8 +21,6 @@ from service.sql import load_query
 from statemachines.accounts.membership import membership_id
 from statemachines.cases import agent_run, comment
 from statemachines.cases import case as cases
-from statemachines.cases.agent_run import Outcome
-from statemachines.cases.case import Case, CaseNotActionable, Merge, Status
 from statemachines.kernel.machine import Event, Stream
 from statemachines.runs.claim import lease_live
 from statemachines.runs.lease import CaseAlreadyClaimed
@@ -30,7 +28,7 @@ from statemachines.runs.steps.book import overdue
 
 _AROUND = load_query("cases", "around")
 
-Decision = Callable[[Case, int], list[Event]]
+Decision = Callable[[cases.Case, int], list[Event]]
 
 
 class Acted(NamedTuple):
@@ -38,7 +36,7 @@ class Acted(NamedTuple):
 
     case_id: str
     project_id: str
-    state: Case
+    state: cases.Case
     split_case_id: str | None = None
 
 
@@ -57,7 +55,7 @@ class Written(NamedTuple):
 class AgentRunReport(NamedTuple):
     """What an agent did about a case, as a member tells it."""
 
-    outcome: Outcome
+    outcome: agent_run.Outcome
     summary_md: str | None
     pr_url: str | None
 
@@ -69,7 +67,7 @@ class RecordedAgentRun(NamedTuple):
     case_id: str
     project_id: str
     report: AgentRunReport
-    case: Case
+    case: cases.Case
     at: int
 
 
@@ -151,14 +149,14 @@ async def record_run(
         )
         unit.append(made, events)
         unit.put(case, CASE_NOTES, msgspec.structs.replace(notes, agent_runs=notes.agent_runs + 1))
-        if outcome is Outcome.MARKED_SPURIOUS:
+        if outcome is agent_run.Outcome.MARKED_SPURIOUS:
             state = unit.append(case, cases.decide_mark_spurious(state, made.id, unit.now))
         return RecordedAgentRun(made.id, case_id, project_id, report, state, unit.now)
 
     return Intent([made, case], decide, lookups=[Lookup(CASE_NOTES, project_id, case_id)])
 
 
-async def merge(store: EventStore, project_id: str, wish: Merge, case_revision: int) -> Intent[Acted]:
+async def merge(store: EventStore, project_id: str, wish: cases.Merge, case_revision: int) -> Intent[Acted]:
     """Let what comes for a case go into another from now on (G-145).
 
     Raises CaseConflict, CaseAlreadyClaimed, CaseNotActionable, and Moved when somebody has merged or begun to work
@@ -174,7 +172,7 @@ async def merge(store: EventStore, project_id: str, wish: Merge, case_revision: 
         state = _seen(unit, stream, case_revision)
         try:
             events = cases.merge_cases(wish, {name: unit.state(streams[name]) for name in streams}, unit.now)
-        except CaseNotActionable:
+        except cases.CaseNotActionable:
             _require_unclaimed(unit, around)  # is told first (G-178)
             raise
         if events:
@@ -227,21 +225,21 @@ def _act(project_id: str, case_id: str, case_revision: int, decision: Decision) 
     return Intent([stream], decide)
 
 
-def _existing(unit: Unit, stream: Stream) -> Case:
-    state: Case = unit.state(stream)
-    if state.status is Status.ABSENT:
+def _existing(unit: Unit, stream: Stream) -> cases.Case:
+    state: cases.Case = unit.state(stream)
+    if state.status is cases.Status.ABSENT:
         raise refusal("case_not_found")
     return state
 
 
-def _seen(unit: Unit, stream: Stream, case_revision: int) -> Case:
+def _seen(unit: Unit, stream: Stream, case_revision: int) -> cases.Case:
     """The case, if it is as whoever asks has seen it."""
     state = _existing(unit, stream)
     cases.require_revision(state, case_revision)
     return state
 
 
-def _acted(stream: Stream, state: Case) -> Acted:
+def _acted(stream: Stream, state: cases.Case) -> Acted:
     return Acted(stream.id, stream.project_id, state)
 
 

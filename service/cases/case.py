@@ -15,7 +15,6 @@ from schemas.cases import case as wire
 from service.auth.refusals import refusal
 from service.cases import event, runners
 from service.cases.acting import Acted, RecordedAgentRun, Written
-from service.cases.event import EventRow
 from service.cases.listing import ListedCase
 from service.eventstore.connect.facts import DAY
 from service.eventstore.read.reader import PageEnd
@@ -24,7 +23,6 @@ from service.eventstore.store import EventStore
 from service.sql import Query, load_query
 from statemachines.cases import suppression as suppressions
 from statemachines.cases.case import is_overflow
-from statemachines.cases.suppression import Action, matches
 from statemachines.runs.claim import ClaimRequired, Holder, lease_live
 
 TREND_DAYS = 14
@@ -97,7 +95,7 @@ class CaseBundle(msgspec.Struct, frozen=True):
     comments: list[CommentRow]
     runs: list[AgentRunRow]
     evidence: CaseEvidence = CaseEvidence()
-    latest_stored: EventRow | None = None
+    latest_stored: event.EventRow | None = None
     for_runner: bool = False
 
     @property
@@ -321,7 +319,8 @@ def hints(bundle: CaseBundle) -> list[wire.CaseHint]:
     return [
         wire.CaseHint(suppression_id=rule.id, hint_text=rule.hint_text or "")
         for rule in (bundle.rules.rules if bundle.rules else ())
-        if rule.action == Action.PROMPT_HINT.value and matches(rule.fingerprint_pattern, bundle.case.fingerprint)
+        if rule.action == suppressions.Action.PROMPT_HINT.value
+        and suppressions.matches(rule.fingerprint_pattern, bundle.case.fingerprint)
     ]
 
 

@@ -18,10 +18,8 @@ from schemas.cases.case import CaseLatestEvent
 from schemas.onboarding import PROOF_PROPERTY
 from service.auth.refusals import refusal
 from service.cases import feedback
-from service.cases.feedback import WrittenRow
 from service.cases.sourcemaps import unmangling
 from service.cases.sourcemaps.frames import RecordedFrame, listed_frames, stack_of
-from service.cases.sourcemaps.unmangling import Unmangled
 from service.eventstore.connect.facts import DAY
 from service.eventstore.read.reader import END, PageEnd
 from service.eventstore.store import EventStore
@@ -453,9 +451,9 @@ def record(
     family: Family,
     shown: wire.CaseEvent,
     held: Held,
-    found: Unmangled,
+    found: unmangling.Unmangled,
     beside: Beside,
-    written: Sequence[WrittenRow],
+    written: Sequence[feedback.WrittenRow],
 ) -> wire.CaseEventRecord:
     """Show one error with all that is stored of it, its frames resolved, its neighbours and its feedback."""
     case_id = family.case_ids[0]

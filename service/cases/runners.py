@@ -14,7 +14,6 @@ import msgspec
 from schemas.cases.case import CASE_ORIGINS, CaseLatestEvent, CaseRecord
 from schemas.cases.event import EventError, EventException
 from service.cases import event
-from service.cases.event import EventRow
 
 HIDDEN = "[address]"
 _OF_FRAME = (
@@ -27,7 +26,7 @@ _SHORTEST = 4
 _EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]++@(?:\w[\w-]{0,62}\.){1,8}[^\W\d_]{2,24}(?![\w-])")
 
 
-def record(shown: CaseRecord, stored: EventRow | None) -> CaseRecord:
+def record(shown: CaseRecord, stored: event.EventRow | None) -> CaseRecord:
     """A case without the addresses of people in its texts, and with the stack of its latest error."""
     known = _addresses(stored)
     culprit, told = shown.culprit, shown.latest_event
@@ -42,7 +41,7 @@ def record(shown: CaseRecord, stored: EventRow | None) -> CaseRecord:
     )
 
 
-def _latest(told: CaseLatestEvent, stored: EventRow | None, known: Iterable[str]) -> CaseLatestEvent:
+def _latest(told: CaseLatestEvent, stored: event.EventRow | None, known: Iterable[str]) -> CaseLatestEvent:
     user_id = told.user_id
     exception = told.exception
     if isinstance(exception, EventException):
@@ -83,7 +82,7 @@ def _tags(tags: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:
     return {name: _hidden(value, known) for name, value in tags.items()}
 
 
-def _addresses(stored: EventRow | None) -> list[str]:
+def _addresses(stored: event.EventRow | None) -> list[str]:
     """How the person of an error may be reached, as the error says."""
     user = msgspec.json.decode(stored.user) if stored is not None and stored.user else None
     told = [user.get(name) for name in (*_OF_PERSON, "id")] if isinstance(user, dict) else []

@@ -20,7 +20,6 @@ from service.ids import new_id
 from service.sql import load_query
 from statemachines.cases import case as cases
 from statemachines.cases import suppression as suppressions
-from statemachines.cases.suppression import Action
 
 PAGE = 500
 AT_ONCE = 8
@@ -32,7 +31,7 @@ class SuppressionWish(NamedTuple):
     """A rule to make."""
 
     fingerprint_pattern: str
-    action: Action
+    action: suppressions.Action
     reason: str | None
     hint_text: str | None
 
@@ -93,7 +92,7 @@ async def apply_rules(store: EventStore, project_id: str) -> int:
             stream = suppressions.stream(project_id)
             row = await store.get(SUPPRESSIONS, project_id, stream.id)
             rules = [
-                suppressions.Rule(rule.id, rule.fingerprint_pattern, Action(rule.action))
+                suppressions.Rule(rule.id, rule.fingerprint_pattern, suppressions.Action(rule.action))
                 for rule in (row.rules if row else ())
             ]
             found = await store.fetch(

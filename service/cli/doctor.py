@@ -25,7 +25,6 @@ from service.embedded.room import STOP_BYTES, ballast_of
 from service.eventstore.connect.connection import CONNECT_SECONDS, answering_within
 from service.eventstore.schema import migrations
 from service.eventstore.schema.guards import serving_role
-from service.eventstore.schema.migrations import MigrationError, MigrationStanding, server_problems
 from service.eventstore.schema.roles import check_parted
 from service.history import rebuild
 from service.history.audit import damaged_streams
@@ -150,7 +149,7 @@ def _files(settings: Settings) -> Iterator[Finding]:
 def _server(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
     """The database server."""
     version = connection.info.parameter_status("server_version") or "unknown"
-    problems = server_problems(connection)
+    problems = migrations.server_problems(connection)
     yield Finding(
         "server", WRONG if problems else OK, " ".join(problems) or f"PostgreSQL {version}, commits are durable"
     )
@@ -210,7 +209,7 @@ def _start(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[
         try:
             check_parted(settings.database_url, settings.migration_database_url)
             yield Finding("owner", OK, "SERVICE_MIGRATION_DATABASE_URL names the owner of these tables")
-        except (MigrationError, psycopg.Error) as error:
+        except (migrations.MigrationError, psycopg.Error) as error:
             yield Finding("owner", WRONG, explain(error) or str(error))
     try:
         try_to_write(settings.erasure_ledger)
@@ -260,13 +259,15 @@ def _schema(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
     """The migrations."""
     standings = migrations.status(connection)
     wrong = [found for found in standings if not migrations.serves([found])]
-    pending = [name for name, standing in wrong if standing is MigrationStanding.PENDING]
-    named = [f"{name} {standing.value}" for name, standing in wrong if standing is not MigrationStanding.PENDING]
+    pending = [name for name, standing in wrong if standing is migrations.MigrationStanding.PENDING]
+    named = [
+        f"{name} {standing.value}" for name, standing in wrong if standing is not migrations.MigrationStanding.PENDING
+    ]
     if pending:
         named.append(pending[0] + " pending" if len(pending) == 1 else f"{len(pending)} pending, from {pending[0]} on")
     detail = f"{', '.join(named)}; run `service db migrate`" if named else "up to date"
     yield Finding("schema", WRONG if named else OK, detail)
-    later = [name for name, standing in standings if standing is MigrationStanding.LATER]
+    later = [name for name, standing in standings if standing is migrations.MigrationStanding.LATER]
     if later:
         yield Finding("release", WARNING, f"a later one works on this database too: {', '.join(later)}")
 

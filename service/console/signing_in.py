@@ -12,9 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from service.accounts import sign_in
 from service.accounts import sign_in as commands
-from service.accounts.sign_in import NewSession
 from service.auth import oidc as flows
-from service.auth.oidc import Flow, Issuer, IssuerFailed
 from service.auth.refusals import NotFound, Unauthenticated
 from service.auth.secrets import cookie_value, digest, session_secret, set_cookie
 from service.console.kit.page import first, read_form
@@ -114,7 +112,7 @@ async def start(call: Call[Any, Any]) -> Outcome:
     flow = flows.begin(local(given.get("next", "")), again=given.get("again") == "1")
     try:
         address = await issuer.address(flow)
-    except IssuerFailed as failed:
+    except flows.IssuerFailed as failed:
         return page(call, flow.place, problem=str(failed), status=HTTPStatus.BAD_GATEWAY)
     cookie = set_cookie(call.services.settings.base_url, flow.cookie, name=COOKIE, seconds=flows.LIFETIME)
     return Outcome(HTTPStatus.SEE_OTHER, b"", {**FRAMELESS, "location": address, "set-cookie": cookie})
@@ -133,7 +131,7 @@ async def come_back(call: Call[Any, Any]) -> Outcome:
     try:
         vouched = await issuer.redeem(flow, given)
         made = await retry_moved(lambda: _once(call, flow, vouched, before))
-    except IssuerFailed as failed:
+    except flows.IssuerFailed as failed:
         return page(call, after, problem=str(failed), status=HTTPStatus.BAD_REQUEST)
     except Rejection as refused:
         return page(call, after, problem=failure_of(refused).message, status=failure_of(refused).status)
@@ -143,18 +141,18 @@ async def come_back(call: Call[Any, Any]) -> Outcome:
 
 
 async def _once(
-    call: Call[Any, Any], flow: Flow, vouched: Vouched, before: tuple[str, str] | None
-) -> NewSession | None:
+    call: Call[Any, Any], flow: flows.Flow, vouched: Vouched, before: tuple[str, str] | None
+) -> commands.NewSession | None:
     """Carry a sign-in out under its state. None for another one under the same."""
     store = call.services.store
-    intent: Intent[NewSession] = (
+    intent: Intent[commands.NewSession] = (
         commands.authenticate_as(store, vouched, *before)
         if flow.again and before is not None
         else await commands.enter_as(store, vouched)
     )
-    made: list[NewSession] = []
+    made: list[commands.NewSession] = []
 
-    def keep(result: NewSession) -> Answer:
+    def keep(result: commands.NewSession) -> Answer:
         made.append(result)
         return Answer(HTTPStatus.NO_CONTENT, None)
 
@@ -165,7 +163,7 @@ async def _once(
     return None if outcome.replayed else made[-1]
 
 
-def _issuer(call: Call[Any, Any]) -> Issuer:
+def _issuer(call: Call[Any, Any]) -> flows.Issuer:
     if call.services.issuer is None:
         raise NotFound
     return call.services.issuer

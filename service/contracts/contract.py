@@ -32,7 +32,6 @@ from service.history.as_of import RowSource
 from service.history.audit import Report, unreported
 from service.sql import load_query
 from statemachines.contracts import contract, documents, stop
-from statemachines.contracts.contract import ContractNotFound, EnableWish, KeptReceipt, Status
 from statemachines.contracts.playbook import Template, template_hash, versions_of
 from statemachines.contracts.stop import InstallationStop
 from statemachines.credentials import CI, RUNNER
@@ -178,12 +177,12 @@ def save(project_id: str, document: documents.Document, *, if_match: str | None,
             state, document, contract_id=stream.id, if_match=if_match, saved_by=saved_by, now=unit.now
         )
         unit.append(stream, events)
-        return Saved(_row(unit, project_id), state.status is Status.ABSENT)
+        return Saved(_row(unit, project_id), state.status is contract.Status.ABSENT)
 
     return Intent([stream], decide, fence=True, saves=True)
 
 
-async def enable(store: EventStore, project_id: str, wish: EnableWish, *, enabled_by: str) -> Intent[Enabled]:
+async def enable(store: EventStore, project_id: str, wish: contract.EnableWish, *, enabled_by: str) -> Intent[Enabled]:
     """Turn automations on, exactly as reviewed; the same wish again turns nothing on (R-AUT-05).
 
     `enabled_by` is a user id. Refused as decide_enable refuses, and while the installation is stopped.
@@ -207,13 +206,13 @@ async def enable(store: EventStore, project_id: str, wish: EnableWish, *, enable
     return Intent([stream], decide, reads=[stopped], lookups=evidence.lookups, gates=[stop.GATE])
 
 
-def enabled_before(unit: Unit, project_id: str, wish: EnableWish, answered: wire.EnableReceipt) -> Enabled:
+def enabled_before(unit: Unit, project_id: str, wish: contract.EnableWish, answered: wire.EnableReceipt) -> Enabled:
     """Answer an enable that was carried out before: its receipt, and the contract as it stands now."""
     kept = kept_receipt(unit, project_id, wish)
     return Enabled(_row(unit, project_id), answered if kept is None else kept.receipt, replay=True)
 
 
-def kept_receipt(unit: Unit, project_id: str, wish: EnableWish) -> KeptReceipt | None:
+def kept_receipt(unit: Unit, project_id: str, wish: contract.EnableWish) -> contract.KeptReceipt | None:
     """The receipt that the contract keeps of a wish, if it still does."""
     return contract.find_receipt(unit.state(contract.stream(project_id)), wish.command)
 
@@ -350,7 +349,7 @@ async def _pause_each(
                 intent = pause(project_id, reason=why, paused_by=ACTOR)
                 await carry_out(store, ACTOR, "pause --all", intent, project=project_id)
                 paused.append(project_id)
-            except ContractNotFound:
+            except contract.ContractNotFound:
                 pass  # Its project went meanwhile.
             except Rejection as refused:
                 failed[project_id] = NotStopped(project_id, refused.code)
@@ -384,7 +383,7 @@ async def find_contract(rows: RowSource, project_id: str) -> AutomationContractR
     """Read the contract of a project. Raises ContractNotFound."""
     row = await rows.get(AUTOMATION_CONTRACTS, project_id, contract.stream(project_id).id)
     if row is None:
-        raise ContractNotFound(
+        raise contract.ContractNotFound(
             "The project has no automation contract.", next_action="Render a playbook and save the contract."
         )
     return row
@@ -412,9 +411,9 @@ OperationIds = Mapping[tuple[str, str], str]
 """Ids of the API's operations by method and path."""
 
 _NEXT = {
-    Status.DISABLED.value: "Create the runner credentials, review the contract, and have an owner enable it.",
-    Status.ENABLED.value: "Let your scheduler wake each runner. Pause stops everything at once.",
-    Status.PAUSED.value: "Everything is off until an owner reviews this contract and enables it again.",
+    contract.Status.DISABLED.value: "Create the runner credentials, review the contract, and have an owner enable it.",
+    contract.Status.ENABLED.value: "Let your scheduler wake each runner. Pause stops everything at once.",
+    contract.Status.PAUSED.value: "Everything is off until an owner reviews this contract and enables it again.",
 }
 
 

@@ -23,7 +23,6 @@ from service.eventstore.store import EventStore
 from service.sql import load_query
 from statemachines.accounts import membership as memberships
 from statemachines.accounts import person as people
-from statemachines.accounts.membership import Role
 from statemachines.deletion import removal
 from statemachines.deletion import removal as deletions
 from statemachines.kernel.machine import Moved, Stream
@@ -173,7 +172,12 @@ def _owners(unit: Unit, project_id: str, others: Sequence[Member]) -> list[str]:
     for membership_id, user_id in others:
         membership = unit.row(MEMBERSHIPS, project_id, membership_id)
         person = unit.row(PEOPLE, user_id, user_id)
-        if membership is not None and membership.role == Role.OWNER.value and person and person.status == "active":
+        if (
+            membership is not None
+            and membership.role == memberships.Role.OWNER.value
+            and person
+            and person.status == "active"
+        ):
             found.append(user_id)
     return found
 

@@ -18,12 +18,10 @@ from service.eventstore.connect.connection import FULL_DISK
 from service.eventstore.log.reactor import Job
 from service.eventstore.log.sequencer import defer
 from service.eventstore.schema import migrations
-from service.eventstore.schema.migrations import Migration, MigrationStanding
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.history import rebuild
 from service.runs import sweep
-from service.runs.sweep import Wait
 from service.settings import Settings
 from service.settingvalues import Plan
 from service.sql import load_query
@@ -140,25 +138,29 @@ def _reason(error: Exception) -> str:
     return type(error).__name__ if isinstance(error, psycopg.Error) else f"no answer within {ANSWER_SECONDS} s"
 
 
-async def waits(store: EventStore) -> list[Wait]:
+async def waits(store: EventStore) -> list[sweep.Wait]:
     """Tell how long what the sweep takes up in turn has waited, by step."""
     return await sweep.waits(store, sweep.Turn, sweep.AT_MOST)
 
 
-def _turn_check(wait: Wait) -> Check:
+def _turn_check(wait: sweep.Wait) -> Check:
     detail = f"{wait.objects} are due, the longest for {wait.longest} s of at most {wait.allowed} s"
     return Check(f"sweep {wait.step}", ok=not wait.late, detail=detail)
 
 
 @cache
-def _migrations() -> list[Migration]:
+def _migrations() -> list[migrations.Migration]:
     return migrations.discover()
 
 
 async def _schema_check(store: EventStore) -> Check:
     applied = migrations.ledger(await store.fetch(migrations.LEDGER))
     standings = migrations.compare(applied, _migrations())
-    others = [f"{name} {standing.value}" for name, standing in standings if standing is not MigrationStanding.APPLIED]
+    others = [
+        f"{name} {standing.value}"
+        for name, standing in standings
+        if standing is not migrations.MigrationStanding.APPLIED
+    ]
     return Check("migrations", ok=migrations.serves(standings), detail=", ".join(others) or "up to date")
 
 

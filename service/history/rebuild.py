@@ -29,7 +29,6 @@ from service.history import folding
 from service.history.audit import Report, unreported
 from service.sql import Query, Statement, load_query
 from statemachines import audit as rebuilds
-from statemachines.audit import ProjectionRebuilt
 from statemachines.kernel.topics import known_topics
 
 log = structlog.get_logger()
@@ -286,7 +285,7 @@ class _Rebuild:
         return tuple(row)
 
 
-def rebuild(conninfo: str, projection: AnyProjection, progress: Report = unreported) -> ProjectionRebuilt:
+def rebuild(conninfo: str, projection: AnyProjection, progress: Report = unreported) -> rebuilds.ProjectionRebuilt:
     """Rebuild one read model; safe under load, resumable after a kill. Returns the receipt.
 
     Raises RebuildRunning when another process rebuilds it, or when every attempt to swap found the table in use, and
@@ -308,7 +307,7 @@ def rebuild(conninfo: str, projection: AnyProjection, progress: Report = unrepor
         work.swap()
         [[finished_at]] = connection.execute(f"select {NOW_SECONDS}").fetchall()
         old_digest = work.retire()
-        return ProjectionRebuilt(
+        return rebuilds.ProjectionRebuilt(
             projection=projection.name,
             position=work.position,
             events=work.events,
@@ -325,7 +324,7 @@ def _drop_leftover(connection: Connection, work: _Rebuild) -> None:
     connection.execute(sql.SQL("drop table if exists {}").format(sql.Identifier(f"{work.table.name}_old")))
 
 
-def receipt_command(receipt: ProjectionRebuilt) -> Command:
+def receipt_command(receipt: rebuilds.ProjectionRebuilt) -> Command:
     """Build the command that records a receipt in the read model's own stream."""
     stream = rebuilds.stream(receipt.projection)
     intent = Intent([stream], lambda unit: unit.append(stream, [receipt]))

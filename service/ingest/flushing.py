@@ -35,7 +35,6 @@ from service.ids import new_id
 from service.ingest import locking
 from service.ingest.deciding import Attempt, FlushWork, Stored, find_outdated, take
 from service.ingest.items import Item
-from service.ingest.locking import Memory, Project, enter_rooms, leave_rooms, lock
 from service.ingest.tally import Assigned, Tally
 from statemachines.cases import case
 
@@ -189,7 +188,7 @@ class Flush:
         self._new_cases_per_hour = new_cases_per_hour
         self._number = 0
         self._name = flusher_name(self.flusher_id)
-        self._memory = Memory(registry)
+        self._memory = locking.Memory(registry)
 
     def forget(self) -> None:
         """Empty the memory, after any error."""
@@ -208,7 +207,7 @@ class Flush:
         Fills in `attempt` as it is once the statement has said that it is so. None when it cannot be
         tried: two records have one key, or a case or a project is not known or has to move.
         """
-        projects: dict[str, Project] = {}
+        projects: dict[str, locking.Project] = {}
         senders = dict.fromkeys([(item.sender.project_id, item.sender.dsn_hash) for item in attempt.items])
         for project_id, dsn_hash in senders:
             project = self._memory.projects.get(project_id)
@@ -267,7 +266,7 @@ class Flush:
         values = (moment, self.flusher_id, attempt.number, tally.key_record_parameter(), *tally.parameters())
 
         def store(connection: Connection, _: Batch) -> None:
-            leave_rooms(connection, work.rooms)
+            locking.leave_rooms(connection, work.rooms)
             if (parts := tally.parts_parameter()) is not None:
                 connection.execute(locking.PARTS, (moment, parts), prepare=True)
             connection.execute(locking.STORE, values, prepare=True)
@@ -276,7 +275,7 @@ class Flush:
 
 
 def begin(
-    connection: Connection, registry: Registry, memory: Memory, name: str, items: Sequence[Item], new_cases: int
+    connection: Connection, registry: Registry, memory: locking.Memory, name: str, items: Sequence[Item], new_cases: int
 ) -> FlushWork | None:
     """Begin the transaction of a flush, with its locks and reads. None while somebody holds `name`, its own.
 
@@ -286,7 +285,7 @@ def begin(
     load_into(connection, registry, memory.cache, heavy.values())
     footprint, absent = memory.plan(name, items)
     project_ids = sorted({item.sender.project_id for item in items})
-    loaded, moment, projects = lock(connection, footprint, project_ids)
+    loaded, moment, projects = locking.lock(connection, footprint, project_ids)
     memory.learn_projects(project_ids, projects)
     if name not in loaded.names:
         return None
@@ -296,7 +295,7 @@ def begin(
     memory.moved.update(met)
     work = FlushWork(footprint, loaded, batch, projects, closed, memory, absent - met)
     _fold(registry, work, absent)
-    work.rooms = enter_rooms(connection, work.newcomers(), batch.now, new_cases)
+    work.rooms = locking.enter_rooms(connection, work.newcomers(), batch.now, new_cases)
     memory.forget_hours_before(work.rooms)
     work.outdated = find_outdated(connection, work.questions(items))
     return work

@@ -18,7 +18,6 @@ from service.ingest.items import Item
 from service.sql import load_query
 from statemachines.cases import case
 from statemachines.cases import suppression as suppressions
-from statemachines.cases.case import public_share
 from statemachines.kernel.machine import Stream
 
 # The statements of the intake, beside those it shares with the rounds of the command loop.
@@ -196,7 +195,7 @@ class CaseRoom:
         """Whether an error, by the `public` DSN or the server's, may open one more case."""
         if self.before + self.opened >= self.limit:
             return False
-        return not public or self.public_before + self.public_opened < public_share(self.limit)
+        return not public or self.public_before + self.public_opened < case.public_share(self.limit)
 
     def open(self, *, public: bool) -> None:
         """Count a case that an error has opened."""

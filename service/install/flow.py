@@ -16,7 +16,6 @@ from service.onboarding.evidence import AskedProject, WhoseEvidence, ask_about, 
 from service.onboarding.lifecycle import evidence_status
 from service.sql import load_query
 from statemachines import install as installs
-from statemachines.install import NO_MAP, ImplementationReport, MapInForce, ProposedReport
 from statemachines.kernel.machine import Moved
 from statemachines.onboarding import lifecycle as onboardings
 from statemachines.onboarding import proof
@@ -203,7 +202,7 @@ async def find(store: EventStore, queries: BoundedQueries, project_id: str, tena
 def failed_gates(findings: InstallFindings) -> list[wire.GateCode]:
     """The gates that stop a verification, in order. A verified source needs no report."""
     asked = findings.asked
-    mapped = asked.map_revision != NO_MAP
+    mapped = asked.map_revision != installs.NO_MAP
     reported = mapped and asked.install is not None and asked.install.reported_on == asked.map_revision
     passed: dict[wire.GateCode, bool] = {
         "signal_map_missing": mapped,
@@ -403,13 +402,13 @@ def draft(project_id: str) -> Intent[None]:
     return Intent([stream], decide, reads=[onboarding])
 
 
-def report(project_id: str, wish: ProposedReport) -> Intent[RecordedReport]:
+def report(project_id: str, wish: installs.ProposedReport) -> Intent[RecordedReport]:
     """Record an implementation report. Raises InstallStateConflict and PlanHashMismatch."""
     stream, of_map = installs.stream(project_id), signal_maps.stream(project_id)
 
     def decide(unit: Unit) -> RecordedReport:
         before, signal_map = unit.row(INSTALLS, *stream.name), unit.row(SIGNAL_MAPS, *of_map.name)
-        in_force = None if signal_map is None else MapInForce(signal_map.revision, signal_map.plan_sha256)
+        in_force = None if signal_map is None else installs.MapInForce(signal_map.revision, signal_map.plan_sha256)
         unit.append(stream, installs.decide_report(unit.state(stream), wish, in_force, unit.now))
         row = unit.row(INSTALLS, *stream.name)
         assert row is not None, "a report leaves a row"
@@ -532,7 +531,7 @@ def drafted(request: wire.DraftRequest) -> wire.PlanDrafted:
     )
 
 
-def reported(sent: ImplementationReport, stored: RecordedReport) -> wire.ReportStored:
+def reported(sent: installs.ImplementationReport, stored: RecordedReport) -> wire.ReportStored:
     """The latest report."""
     row = stored.row
     assert row.reported_at is not None, "a report has a time"

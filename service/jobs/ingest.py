@@ -9,7 +9,6 @@ import structlog
 
 from service.billing.plans import retention
 from service.ingest import kept as kepts
-from service.ingest.kept import ensure_partitions, purge
 from service.runs.sweep import forget_decisions
 from service.services import Services, Task
 
@@ -25,14 +24,14 @@ async def _connect(services: Services) -> psycopg.AsyncConnection[tuple[Any, ...
 async def make_partitions(services: Services, _: Mapping[str, Any]) -> None:
     """Give the coming days their partitions."""
     async with await _connect(services) as connection:
-        await ensure_partitions(connection)
+        await kepts.ensure_partitions(connection)
 
 
 async def purge_telemetry(services: Services, _: Mapping[str, Any]) -> None:
     """Delete the telemetry that each project's plan keeps no longer, and the decisions on it (G-137)."""
     kept = await retention(services.store, services.settings.terms)
     async with await _connect(services) as connection:
-        await purge(connection, kept)
+        await kepts.purge(connection, kept)
         await forget_decisions(connection, kept.days)
 
 

@@ -18,7 +18,6 @@ from service.fairness.turns import CommandNotDone
 from service.sql import load_query
 from statemachines import install as installs
 from statemachines.credentials import CI
-from statemachines.install import NO_MAP
 from statemachines.kernel.machine import ReadFailed
 from statemachines.onboarding import proof
 from statemachines.onboarding import signal_map as signal_maps
@@ -197,7 +196,7 @@ class AskedProject(NamedTuple):
     @property
     def map_revision(self) -> int:
         """The revision of the signal map, 0 without one."""
-        return NO_MAP if self.signal_map is None else self.signal_map.revision
+        return installs.NO_MAP if self.signal_map is None else self.signal_map.revision
 
     @property
     def source_verified(self) -> bool:

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 
 from projections.onboarding import ONBOARDING, SIGNAL_MAPS, OnboardingRow, SignalMapRow
 from schemas import onboarding as wire
-from schemas.onboarding import SourceSnapshot as WireSnapshot
 from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.store import EventStore
 from service.history.as_of import RowSource
@@ -23,9 +22,7 @@ from statemachines.onboarding import plan as plans
 from statemachines.onboarding import signal_map
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.onboarding.lifecycle import OnboardingNotStarted, ProofStart, Status
-from statemachines.onboarding.plan import ProposedPlan, SourceSnapshot
 from statemachines.onboarding.proof import hash_marker
-from statemachines.onboarding.signal_map import SignalMapNotFound
 
 # Where a project's onboarding stands, and its signal map (R-ONB-41, R-MAP-01, G-060).
 
@@ -47,7 +44,7 @@ async def read_signal_map(rows: RowSource, project_id: str) -> SignalMapRow:
     """Read the signal map of a project. Raises SignalMapNotFound while no plan is approved."""
     row = await rows.get(SIGNAL_MAPS, project_id, signal_maps.stream(project_id).id)
     if row is None:
-        raise SignalMapNotFound(
+        raise signal_maps.SignalMapNotFound(
             "No plan has been approved for this project.",
             next_action="Start an onboarding, and have its plan approved by a human.",
         )
@@ -89,7 +86,7 @@ class PutMap(NamedTuple):
     first: bool
 
 
-def start(project_id: str, wish: ProposedPlan, if_match: str | None) -> Intent[Started]:
+def start(project_id: str, wish: plans.ProposedPlan, if_match: str | None) -> Intent[Started]:
     """Make a plan the current one, which withdraws the map of an approved one (R-ONB-43 to R-ONB-46).
 
     An exact replay is shown what is there.
@@ -126,7 +123,7 @@ def approve(project_id: str, plan_sha256: str, if_match: str | None) -> Intent[O
 
 
 def replace(
-    project_id: str, plan_sha256: str, replacement: ProposedPlan, if_match: str | None
+    project_id: str, plan_sha256: str, replacement: plans.ProposedPlan, if_match: str | None
 ) -> Intent[OnboardingRow]:
     """Put another plan in the place of the one with this hash (R-ONB-47, R-ONB-50). Raises PlanHashMismatch."""
     stream = onboarding.stream(project_id)
@@ -140,7 +137,7 @@ def replace(
     return Intent([stream], decide)
 
 
-def begin_proof(project_id: str, snapshot: SourceSnapshot, if_match: str | None) -> Intent[ProofBegun]:
+def begin_proof(project_id: str, snapshot: plans.SourceSnapshot, if_match: str | None) -> Intent[ProofBegun]:
     """Open a session with a fresh marker pair; a former pair is dead from the commit on (R-ONB-52, R-ONB-53).
 
     Raises SourceSnapshotMismatch when the proof that runs is for another tree.
@@ -179,7 +176,7 @@ async def verify(store: EventStore, providers: Providers, project_id: str, if_ma
     return Intent([stream, map_stream], decide)
 
 
-def put_map(project_id: str, wish: ProposedPlan) -> Intent[PutMap]:
+def put_map(project_id: str, wish: plans.ProposedPlan) -> Intent[PutMap]:
     """Make a reviewed plan the signal map of a project without onboarding (R-MAP-04). Raises SignalMapConflict.
 
     The onboarding's stream is locked too: a start and a PUT at once come one after the other.
@@ -380,7 +377,7 @@ def _proving(row: OnboardingRow) -> wire.ProvingState:
     return wire.ProvingState(
         **_common(row),
         next_action=next_action(Status.PROVING, row.project_id),
-        implementation_source_snapshot=reshape(session.implementation_source_snapshot, WireSnapshot),
+        implementation_source_snapshot=reshape(session.implementation_source_snapshot, wire.SourceSnapshot),
         proof_session=wire.OpenProofSession(session.proof_session_id, "open", session.started_at, session.expires_at),
     )
 
@@ -392,7 +389,7 @@ def _verified(row: OnboardingRow) -> wire.VerifiedState:
     return wire.VerifiedState(
         **_common(row),
         next_action=None,
-        implementation_source_snapshot=reshape(session.implementation_source_snapshot, WireSnapshot),
+        implementation_source_snapshot=reshape(session.implementation_source_snapshot, wire.SourceSnapshot),
         proof_session=wire.SatisfiedProofSession(
             session.proof_session_id, "satisfied", session.started_at, session.expires_at
         ),

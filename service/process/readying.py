@@ -13,7 +13,6 @@ import structlog
 from service.deletion.advancing import to_erase_again
 from service.deletion.ledger import people_erased
 from service.eventstore.schema import migrations, roles
-from service.eventstore.schema.migrations import check_database
 from service.settings import Settings
 
 log = structlog.get_logger()
@@ -32,7 +31,7 @@ def make_ready(settings: Settings) -> None:
     with psycopg.connect(settings.database_url) as connection:
         if later := migrations.of_later_releases(connection):
             log.info("beside_a_later_release", migrations=later)
-        check_database(connection, test_clock=settings.test_clock)
+        migrations.check_database(connection, test_clock=settings.test_clock)
     _erase_again(settings)
     _erase_people_again(settings)
 

@@ -11,7 +11,6 @@ from service.onboarding.evidence import WhoseEvidence, whose_evidence
 from service.projects.next_steps import BEING_DELETED
 from service.sql import load_query
 from statemachines.cases import case
-from statemachines.cases.case import public_share
 from statemachines.kernel.machine import is_stale
 
 HOUR = 3600
@@ -174,7 +173,7 @@ def project_health(
             opened=health.new_cases,
             limit=new_cases_per_hour,
             public_opened=health.public_cases,
-            public_limit=public_share(new_cases_per_hour),
+            public_limit=case.public_share(new_cases_per_hour),
             overflow_case_id=health.overflow_case_id,
         ),
         webhooks=webhooks,

@@ -15,13 +15,11 @@ from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.sql import load_query
 from statemachines.accounts import membership as memberships
-from statemachines.accounts.membership import OwnerAdded
 from statemachines.contracts import contract as contracts
 from statemachines.kernel.machine import Stream
 from statemachines.projects import project as projects
 from statemachines.projects import settings
 from statemachines.projects.project import ProjectCreated, ProjectNotFound, decide_rotate, decide_rotate_public
-from statemachines.projects.settings import InForce, SettingsWish, make_etag
 
 # The DSNs of a project: verified, rotated, and the copies that can be read again. R-PROJ-03 to R-PROJ-06, G-026,
 # G-184. Of a DSN the log keeps a hash. A copy that can be read again is sealed with the encryption key and kept beside
@@ -145,7 +143,7 @@ def create(user_id: str, name: str, encryption_key: bytes | None) -> Intent[Issu
             default_level="info",
         )
         unit.append(project, [created])
-        unit.append(membership, [OwnerAdded(user_id, unit.now)])
+        unit.append(membership, [memberships.OwnerAdded(user_id, unit.now)])
         keep_copy(unit, project, secret.hash, copy)
         keep_copy(unit, project, public.hash, public_copy, public=True)
         return IssuedDsn(project_id, name, secret.text, secret.prefix, copy is not None, unit.now, public.text)
@@ -372,12 +370,14 @@ LOOSENED = "settings_loosened"
 class ChangedSettings(NamedTuple):
     """The settings in force after a change, their row if there is one, and the automations turned off by it."""
 
-    in_force: InForce
+    in_force: settings.InForce
     row: SettingsRow | None
     turned_off: list[str]
 
 
-def change(project_id: str, wish: SettingsWish, *, if_match: str | None, changed_by: str) -> Intent[ChangedSettings]:
+def change(
+    project_id: str, wish: settings.SettingsWish, *, if_match: str | None, changed_by: str
+) -> Intent[ChangedSettings]:
     """Change settings at the revision of a tag. `changed_by` is a user id. Refused as decide_change refuses."""
     stream, project, contract = settings.stream(project_id), projects.stream(project_id), contracts.stream(project_id)
 
@@ -408,7 +408,7 @@ _SETTINGS = load_query("projects", "settings")
 class KnownSettings(NamedTuple):
     """The settings in force, and the latest change of them: its revision, time (epoch seconds) and author."""
 
-    in_force: InForce
+    in_force: settings.InForce
     revision: int
     changed_at: int | None
     changed_by: str | None
@@ -420,7 +420,7 @@ async def settings_of(store: EventStore, project_id: str) -> KnownSettings:
     if not rows:
         raise ProjectNotFound("There is no such project.")
     [(*in_force, revision, changed_at, changed_by)] = rows
-    return KnownSettings(InForce(*in_force), revision or 0, changed_at, changed_by)
+    return KnownSettings(settings.InForce(*in_force), revision or 0, changed_at, changed_by)
 
 
 # The settings of a project on the wire (G-202).
@@ -431,7 +431,7 @@ def shown_settings(project_id: str, known: KnownSettings) -> wire.ProjectSetting
     return wire.ProjectSettings(
         project_id=project_id,
         **asdict(known.in_force),
-        etag=make_etag(project_id, known.revision),
+        etag=settings.make_etag(project_id, known.revision),
         changed_at=known.changed_at,
         changed_by=known.changed_by,
         next_action="An owner changes them with PATCH. Send the etag as If-Match, and nothing while it is null.",
@@ -444,7 +444,7 @@ def changed(project_id: str, after: ChangedSettings) -> wire.ProjectSettingsChan
     return wire.ProjectSettingsChanged(
         project_id=project_id,
         **asdict(after.in_force),
-        etag=None if row is None else make_etag(project_id, row.revision),
+        etag=None if row is None else settings.make_etag(project_id, row.revision),
         changed_at=None if row is None else row.changed_at,
         changed_by=None if row is None else row.changed_by,
         automations_disabled=after.turned_off,

@@ -13,7 +13,6 @@ from service.auth.refusals import Refusal, ServiceUnavailable
 from service.eventstore.declare.commands import Intent, Lookup, Refused, Unit
 from service.eventstore.store import EventStore
 from service.provider import listing
-from service.provider.listing import Scope
 from service.provider.operator import CONFIRM_SECONDS, OperatorProvider
 from service.provider.sources import ProviderSources, TeamStanding, note_sighting, standing_of, web_ui_url
 from statemachines import provider as teams
@@ -297,6 +296,6 @@ def next_of_list(*, more: bool) -> str:
     return _LISTED if more else _WHOLE
 
 
-def scope_missing(scope: Scope) -> str:
+def scope_missing(scope: listing.Scope) -> str:
     """What to do for a list that the connection may not read."""
     return f"The connection was granted without {scope}. Connect the provider again and grant it."

@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 from service.runner import child
 from service.runner.bounds import Policy, Violation, find_violations, is_plain, lines_of
 from service.runner.change import KeptChange, RunNote, cut_diff, write_evidence
-from service.runner.child import Heartbeat
 from service.runner.files import NotPlain
 from service.runner.git import FILE, REPOSITORY, Changed, GitFailed, GitRemote, LeftFile, Objects, Store
 from service.runner.tree import WorkingCopy, read_beside, read_change, working_copy
@@ -67,7 +66,7 @@ def branch_of(run: dict[str, Any]) -> str:
     return f"repair/{run['run_id']}"
 
 
-def make(work: RepairPlace, job: RepairJob, note: RunNote, heartbeat: Heartbeat) -> dict[str, Any]:
+def make(work: RepairPlace, job: RepairJob, note: RunNote, heartbeat: child.Heartbeat) -> dict[str, Any]:
     """Make, judge, test and commit a change. Raises NoRepair, GitFailed, NotPlain."""
     if (left := note.worker()) is not None:
         child.end_worker(left)
@@ -172,7 +171,7 @@ def judge_again(
 class _Programs:
     """Runs programs in a working copy, behind a wall where there is one."""
 
-    def __init__(self, work: RepairPlace, copy: WorkingCopy, heartbeat: Heartbeat, note: RunNote) -> None:
+    def __init__(self, work: RepairPlace, copy: WorkingCopy, heartbeat: child.Heartbeat, note: RunNote) -> None:
         """Raises NoRepair if there has to be a wall, and this machine has none."""
         self._copy = copy
         self._heartbeat = heartbeat

@@ -39,20 +39,12 @@ from statemachines.runs import lease as leases
 from statemachines.runs import ledger as ledgers
 from statemachines.runs import receipt as receipts
 from statemachines.runs import run as runs
-from statemachines.runs.approval import OwnerDecision
-from statemachines.runs.claim import Claim, Holder
 from statemachines.runs.events import GrantKind
-from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding
-from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import MaterialityNotMet
-from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.steps import advance_run, end_run, offer, use_grant
-from statemachines.runs.steps.advance_run import HandOver, ReportedPullRequest, StartRun, Usage
 from statemachines.runs.steps.book import Book, Effects, FencingToken
-from statemachines.runs.steps.offer import ClaimCase, Release
 from statemachines.runs.steps.prove_pull_request import CLOSED_UNMERGED, ObservedPr, record_proof
 from statemachines.runs.steps.results import bind_deploy
-from statemachines.runs.steps.use_grant import RequestApproval
 from statemachines.runs.verdict import BoundDeploy
 
 # Claims: take the case of a receipt, extend the lease, give it back, settle it (G-105, R-AUT-25, R-AUT-26).
@@ -68,7 +60,7 @@ class Claimed(NamedTuple):
     new: bool
 
 
-def take_claim(command: ClaimCase, lease: LeaseRow | None) -> Intent[Claimed]:
+def take_claim(command: offer.ClaimCase, lease: LeaseRow | None) -> Intent[Claimed]:
     """Claim the case of a receipt. When it no longer matters enough, the receipt ends instead (G-188)."""
     project_id, case_id = command.project_id, command.case_id
     scope = ChainScope.of(project_id, case_id, lease)
@@ -77,7 +69,7 @@ def take_claim(command: ClaimCase, lease: LeaseRow | None) -> Intent[Claimed]:
     new = claims.stream(project_id, claims.claim_id(project_id, case_id, epoch))
 
     def decide(unit: Unit) -> Claimed | Refused:
-        state: ReceiptState = unit.state(receipt)
+        state: receipts.ReceiptState = unit.state(receipt)
         chain = scope.open(unit)
         try:
             claimed = offer.claim_case(
@@ -105,7 +97,7 @@ def take_claim(command: ClaimCase, lease: LeaseRow | None) -> Intent[Claimed]:
     )
 
 
-def renew(row: ClaimRow, holder: Holder, lease_epoch: int, run: RunRow | None = None) -> Intent[None]:
+def renew(row: ClaimRow, holder: claims.Holder, lease_epoch: int, run: RunRow | None = None) -> Intent[None]:
     """Extend the lease, no further than the deadline of the run. Of a resting claim, `run` is its run."""
     if run is not None:
         return _renew_in_run(RunScope.of(run, writes=_CLOCKS), holder, lease_epoch)
@@ -123,7 +115,7 @@ def renew(row: ClaimRow, holder: Holder, lease_epoch: int, run: RunRow | None = 
     return scope.intent(decide)
 
 
-def _renew_in_run(scope: RunScope, holder: Holder, lease_epoch: int) -> Intent[None]:
+def _renew_in_run(scope: RunScope, holder: claims.Holder, lease_epoch: int) -> Intent[None]:
     """Extend the lease of a run that may rest: the first renewal after the review ends its rest (G-185)."""
 
     def decide(unit: Unit) -> None:
@@ -132,7 +124,7 @@ def _renew_in_run(scope: RunScope, holder: Holder, lease_epoch: int) -> Intent[N
     return Intent(scope.streams, decide, reads=scope.reads)
 
 
-def release(row: ClaimRow, wish: Release) -> Intent[None]:
+def release(row: ClaimRow, wish: offer.Release) -> Intent[None]:
     """Release a claim, and close its receipt when no run began under it."""
     scope = ClaimScope.of(row)
 
@@ -172,13 +164,13 @@ def fence_claim(row: ClaimRow) -> Intent[None]:
 # Approvals: a runner asks, an owner decides, time settles (G-108).
 
 
-def request_approval(row: RunRow, token: FencingToken, wish: RequestApproval) -> Intent[Ran[str]]:
+def request_approval(row: RunRow, token: FencingToken, wish: use_grant.RequestApproval) -> Intent[Ran[str]]:
     """Ask a person; the result is the approval's id."""
     scope = RunScope.of(row, new_approval=approvals.approval_id(row.id, token.state_revision))
     return scope.intent(lambda book, now: use_grant.decide_request(book, token, wish, now))
 
 
-def decide_approval(row: RunRow, approval_id: str, decision: OwnerDecision) -> Intent[Ran[None]]:
+def decide_approval(row: RunRow, approval_id: str, decision: approvals.OwnerDecision) -> Intent[Ran[None]]:
     """Record an owner's word on a request."""
     scope = RunScope.of(row, new_approval=approval_id)
     return scope.intent(lambda book, now: (None, use_grant.decide_approval(book, approval_id, decision, now)))
@@ -200,13 +192,13 @@ def expire_approval(row: RunRow, approval: ApprovalRow) -> Intent[Ran[None]]:
 # Grants: authorize one bounded effect, spend it once, settle it (G-109, R-AUT-31, R-AUT-32, R-AUT-38).
 
 
-def authorize_draft_pr(row: RunRow, token: FencingToken, binding: DraftPrBinding) -> Intent[Ran[str]]:
+def authorize_draft_pr(row: RunRow, token: FencingToken, binding: grants.DraftPrBinding) -> Intent[Ran[str]]:
     """Authorize one pull request; the result is the grant's id."""
     scope = RunScope.of(row, new_grant=grants.grant_id(row.id, "draft_pr", token.state_revision))
     return scope.intent(lambda book, now: use_grant.authorize_draft_pr(book, token, binding, now))
 
 
-def authorize_auto_merge(row: RunRow, token: FencingToken, binding: AutoMergeBinding) -> Intent[Ran[str]]:
+def authorize_auto_merge(row: RunRow, token: FencingToken, binding: grants.AutoMergeBinding) -> Intent[Ran[str]]:
     """Authorize the provider's auto-merge; the result is the grant's id."""
     scope = RunScope.of(row, new_grant=grants.grant_id(row.id, "auto_merge", token.state_revision))
     return scope.intent(lambda book, now: use_grant.authorize_auto_merge(book, token, binding, now))
@@ -232,7 +224,7 @@ def expire_grant(row: RunRow, grant: GrantRow) -> Intent[Ran[None]]:
 # Runs: start the one of a receipt, and what its runner, an owner and time do to it from there on (G-106, G-107).
 
 
-def begin_run(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
+def begin_run(command: advance_run.StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
     """Start the one run of a receipt; returns its stream. When its case no longer matters, the receipt ends instead."""
     project_id, automation_id = command.project_id, row.automation_id
     case_id, claim_id = row.case_id, row.claim_id
@@ -244,15 +236,15 @@ def begin_run(command: StartRun, row: TriggerReceiptRow) -> Intent[Stream]:
     writes = [stream for stream in (receipt, run, ledger, lease, claim) if stream is not None]
 
     def decide(unit: Unit) -> Stream | Refused:
-        state: ReceiptState = unit.state(receipt)
+        state: receipts.ReceiptState = unit.state(receipt)
         if state.claim_id != claim_id:
             raise Moved
         try:
             _, effects = advance_run.start_run(
                 command,
                 receipt=state,
-                claim=read_state(unit, claim, Claim()),
-                lease=read_state(unit, lease, Lease()),
+                claim=read_state(unit, claim, claims.Claim()),
+                lease=read_state(unit, lease, leases.Lease()),
                 ledger=unit.state(ledger),
                 authority=read_authority(unit, project_id, automation_id),
                 case=None if case_id is None else read_facts(unit, project_id, case_id),
@@ -279,12 +271,12 @@ def progress(row: RunRow, token: FencingToken) -> Intent[Ran[None]]:
     return RunScope.of(row).intent(lambda book, now: (None, advance_run.decide_progress(book, token, now)))
 
 
-def report_pr(row: RunRow, token: FencingToken, reported: ReportedPullRequest) -> Intent[Ran[None]]:
+def report_pr(row: RunRow, token: FencingToken, reported: advance_run.ReportedPullRequest) -> Intent[Ran[None]]:
     """Report the pull request that was opened."""
     return RunScope.of(row).intent(lambda book, now: (None, advance_run.decide_report_pr(book, token, reported, now)))
 
 
-def hand_over(row: RunRow, token: FencingToken, wish: HandOver) -> Intent[Ran[None]]:
+def hand_over(row: RunRow, token: FencingToken, wish: advance_run.HandOver) -> Intent[Ran[None]]:
     """End the run as failed, or hand it over to people."""
     return RunScope.of(row).intent(lambda book, now: (None, advance_run.decide_hand_over(book, token, wish, now)))
 
@@ -294,7 +286,7 @@ def refuse(row: RunRow, token: FencingToken) -> Intent[Ran[None]]:
     return RunScope.of(row).intent(lambda book, now: advance_run.refuse_step(book, token, now))
 
 
-def charge(row: RunRow, token: FencingToken, usage: Usage) -> Intent[Ran[None]]:
+def charge(row: RunRow, token: FencingToken, usage: advance_run.Usage) -> Intent[Ran[None]]:
     """Charge what is about to be used."""
     return RunScope.of(row).intent(lambda book, now: (None, advance_run.decide_usage(book, token, usage, now)))
 

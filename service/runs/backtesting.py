@@ -23,16 +23,13 @@ from service.runs.bundles import contract_of
 from service.runs.issuing import Issued, issue
 from service.runs.looking import LOOKED_AT, Judged, LastDecision, Look, Looker, OpenCase
 from statemachines.cases import case as cases
-from statemachines.cases.case import Case
 from statemachines.contracts import contract as contracts
-from statemachines.contracts.contract import ContractEnabled, ContractSaved, authority_of, make_etag
 from statemachines.contracts.cron import next_firing, parse_cron
 from statemachines.contracts.documents import POLICY_VERSION, Document
 from statemachines.contracts.policy import Policy
 from statemachines.kernel.machine import Event, Recorded, Stream, apply
 from statemachines.runs import lease as leases
 from statemachines.runs import receipt as receipts
-from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.steps import offer
 
 MOST_JUDGED = 500_000
@@ -83,14 +80,14 @@ class LookTaken(NamedTuple):
 class KnownCase:
     """A case as far as it is known at a moment. `event_count` of 0: it has not happened yet."""
 
-    state: Case = cases.MACHINE.initial
+    state: cases.Case = cases.MACHINE.initial
     event_count: int = 0
     first_seen_at: int = 0
     last_seen_at: int = 0
     unmarked: bool = False
     environments: set[str] = field(default_factory=set)
     lease: LeaseRow | None = None
-    receipt: ReceiptState | None = None
+    receipt: receipts.ReceiptState | None = None
 
     def move(self, event: Event, at: int) -> None:
         """Take in an event of the case.
@@ -162,14 +159,14 @@ class _Memory:
 def contract_row(project_id: str, document: Document, at: int) -> AutomationContractRow:
     """The row of a contract that was saved and enabled as a whole at a moment, whatever it still needed."""
     contract_id = contracts.stream(project_id).id
-    saved = ContractSaved(contract_id, POLICY_VERSION, document.contract_sha256, document.automations, "", at)
-    enabled = ContractEnabled(
+    saved = contracts.ContractSaved(contract_id, POLICY_VERSION, document.contract_sha256, document.automations, "", at)
+    enabled = contracts.ContractEnabled(
         receipt_id="",
         contract_id=contract_id,
         contract_sha256=document.contract_sha256,
         contract_revision=2,
-        previous_etag=make_etag(contract_id, 1),
-        etag=make_etag(contract_id, 2),
+        previous_etag=contracts.make_etag(contract_id, 1),
+        etag=contracts.make_etag(contract_id, 2),
         automation_ids=[automation.automation_id for automation in document.automations],
         enabled_by="",
         enabled_at=at,
@@ -196,10 +193,10 @@ class Backtest:
         self._known = known
         self._open = {case_id for case_id, case in known.items() if case.open}
         self._map: SignalMapRow | None = None
-        self._issued: dict[str, ReceiptState] = {}
+        self._issued: dict[str, receipts.ReceiptState] = {}
         self._automations: dict[str, _Automation] = {}
         for automation in self._contract.automations:
-            policy = authority_of(self._contract, automation.saved.automation_id).policy
+            policy = contracts.authority_of(self._contract, automation.saved.automation_id).policy
             assert policy is not None, "an automation of the contract has a policy"
             self._automations[automation.saved.automation_id] = _Automation(policy, set(known))
 
@@ -341,7 +338,7 @@ class Backtest:
                 known.receipt = unit.state(receipts.stream(self.project_id, event.receipt_id))
                 self._touch((event.case_id,))
 
-    def _would_issue(self, receipt_id: str, event: receipts.ReceiptIssued, state: ReceiptState) -> None:
+    def _would_issue(self, receipt_id: str, event: receipts.ReceiptIssued, state: receipts.ReceiptState) -> None:
         case, slot = event.case, event.slot
         if slot is not None:
             self._issued[receipt_id] = state

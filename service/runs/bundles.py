@@ -17,9 +17,7 @@ from statemachines.contracts.contract import Automation, Contract, Status, autho
 from statemachines.reports import Report
 from statemachines.runs import claim as claims
 from statemachines.runs import receipt as receipts
-from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
-from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.steps.book import Book, carried
 from statemachines.runs.steps.end_run import as_of, decide_fence_run
 
@@ -44,7 +42,7 @@ class RunBundle(msgspec.Struct, frozen=True):
             project_id=self.run.project_id,
             run_id=self.run.id,
             run=self.run.state,
-            claim=Claim() if self.claim is None else self.claim.state,
+            claim=claims.Claim() if self.claim is None else self.claim.state,
             lease=Lease() if self.lease is None else self.lease.state,
             authority=authority_of(contract, self.run.automation_id),
             grants={row.id: row.state for row in self.grants},
@@ -73,9 +71,9 @@ class ReceiptBundle(msgspec.Struct, frozen=True):
         """The quoted title of the case."""
         return None if self.evidence is None else self.evidence.title
 
-    def state(self, contract: Contract) -> ReceiptState:
+    def state(self, contract: Contract) -> receipts.ReceiptState:
         """The receipt as it stands now."""
-        claim = Claim() if self.claim is None else self.claim.state
+        claim = claims.Claim() if self.claim is None else self.claim.state
         lease = Lease() if self.lease is None else self.lease.state
         state = self.receipt.state
         case = None if self.case is None else (self.case.status, self.case.case_revision)

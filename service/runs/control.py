@@ -29,11 +29,7 @@ from statemachines.runs import claim as claims
 from statemachines.runs import grant as grants
 from statemachines.runs import receipt as receipt_machine
 from statemachines.runs import run as run_machine
-from statemachines.runs.approval import Approval
-from statemachines.runs.claim import lease_live
 from statemachines.runs.ledger import Ledger, ledger_id, window_budgets
-from statemachines.runs.receipt import ReceiptNotFound, ReceiptState
-from statemachines.runs.run import RunNotFound
 from statemachines.runs.steps.book import Book
 from statemachines.runs.steps.results import waits_for
 
@@ -80,7 +76,7 @@ class ReceiptNow(NamedTuple):
     """A receipt as it stands now. `title` is the evidence kept beside it."""
 
     row: TriggerReceiptRow
-    state: ReceiptState
+    state: receipt_machine.ReceiptState
     title: str | None
 
 
@@ -88,14 +84,14 @@ class ApprovalNow(NamedTuple):
     """A request as it stands now."""
 
     row: ApprovalRow
-    state: Approval
+    state: approval_machine.Approval
 
 
 async def run(store: EventStore, project_id: str, run_id: str) -> Book:
     """Read one run. Raises RunNotFound."""
     found = await read_bundles(store, _RunUnderContract, _RUN, project_id=project_id, run_id=run_id)
     if not found:
-        raise RunNotFound("There is no such run.")
+        raise run_machine.RunNotFound("There is no such run.")
     return found[0].run.book(contract_of(found[0].contract), found[0].report_json)
 
 
@@ -103,7 +99,7 @@ async def run_row(store: EventStore, project_id: str, run_id: str) -> RunRow:
     """Find the row of a run that another row names. Raises RunNotFound once it is purged."""
     row = await store.locate(RUNS, project_id, run_id)
     if row is None:
-        raise RunNotFound("There is no such run.")
+        raise run_machine.RunNotFound("There is no such run.")
     return row
 
 
@@ -129,7 +125,9 @@ async def receipt_row(store: EventStore, project_id: str, receipt_id: str) -> Tr
     """Find the row of a receipt. Raises ReceiptNotFound."""
     row = await store.locate(RECEIPTS, project_id, receipt_id)
     if row is None:
-        raise ReceiptNotFound("There is no such receipt.", next_action="List the trigger receipts of the project.")
+        raise receipt_machine.ReceiptNotFound(
+            "There is no such receipt.", next_action="List the trigger receipts of the project."
+        )
     return row
 
 
@@ -166,7 +164,7 @@ async def active_claim(store: EventStore, project_id: str, case_id: str) -> Clai
     """Read the active claim of a case now: current, unexpired and unreleased (R-CASE-14)."""
     for claim, lease, now in await store.fetch(_ACTIVE_CLAIM, project_id=project_id, case_id=case_id):
         row = msgspec.json.decode(claim, type=ClaimRow)
-        if lease_live(row.state, msgspec.json.decode(lease, type=LeaseRow).state, now):
+        if claims.lease_live(row.state, msgspec.json.decode(lease, type=LeaseRow).state, now):
             return row
     return None
 

@@ -20,7 +20,6 @@ from statemachines.runs import grant as grants
 from statemachines.runs import run as runs
 from statemachines.runs.steps import offer
 from statemachines.runs.steps.book import Book, is_resting, runner_may_act
-from statemachines.runs.steps.offer import CaseJudgement
 
 # Reads of decisions: a page of them, and where one case stands with each automation now (G-137).
 
@@ -66,7 +65,7 @@ class AutomationStanding(NamedTuple):
 
     automation_id: str
     code: str | None
-    judgement: CaseJudgement | None
+    judgement: offer.CaseJudgement | None
     since: int | None
 
 

@@ -11,21 +11,14 @@ from service.runs import scope
 from service.runs.looking import ConsideredCase, DecisionSubject, Judged, Looker, acted_on, passed_over
 from statemachines.cases import case as cases
 from statemachines.cases import suppression as suppressions
-from statemachines.cases.case import Case
-from statemachines.cases.suppression import settling_rule
 from statemachines.contracts import contract as contracts
-from statemachines.contracts.contract import Contract, authority_of
 from statemachines.contracts.policy import require_listed
 from statemachines.kernel.machine import Moved, Stream
 from statemachines.runs import claim as claims
 from statemachines.runs import lease as leases
 from statemachines.runs import receipt as receipts
-from statemachines.runs.claim import Claim
-from statemachines.runs.lease import Lease
 from statemachines.runs.materiality import CaseFacts
-from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.steps import offer
-from statemachines.runs.steps.offer import Evidence
 
 
 class Issued(NamedTuple):
@@ -68,29 +61,33 @@ def issue_for_cases(
     rules = suppressions.stream(project_id)
     new = {case.case_id: _new_receipt(project_id, automation_id, case) for case in considered}
 
-    def issue_one(unit: Unit, contract: Contract, counted: _Counted) -> str | None:
+    def issue_one(unit: Unit, contract: contracts.Contract, counted: _Counted) -> str | None:
         """Issue a receipt for one case, or say why not. Raises Moved."""
         case_id = counted.case.case_id
         chain = chains[case_id].open(unit)._replace(deployed_at=deployed[case_id])
-        place = require_listed(authority_of(contract, automation_id)).place(scope.read_mapped(unit, project_id))
+        place = require_listed(contracts.authority_of(contract, automation_id)).place(
+            scope.read_mapped(unit, project_id)
+        )
         if place != observed[case_id]:
             raise Moved  # The look asked for another environment than the one of now.
         judged = offer.judge_case(
-            chain, partial(authority_of, contract), automation_id, counted.case, unit.now, observed=True
+            chain, partial(contracts.authority_of, contract), automation_id, counted.case, unit.now, observed=True
         )
         if judged.code is not None:
             return judged.code
-        case: Case = unit.state(cases.stream(project_id, case_id))
-        subject = DecisionSubject(project_id, automation_id, authority_of(contract, automation_id).policy_sha256)
-        rule = settling_rule(unit.state(rules).rules, case.fingerprint)
+        case: cases.Case = unit.state(cases.stream(project_id, case_id))
+        subject = DecisionSubject(
+            project_id, automation_id, contracts.authority_of(contract, automation_id).policy_sha256
+        )
+        rule = suppressions.settling_rule(unit.state(rules).rules, case.fingerprint)
         if rule is not None:
             over = offer.suppress(judged, rule.id)
             record = passed_over(subject, asked, over, last[case_id])
             if record is not None:
                 unit.put(new[case_id], DECISIONS, record)
             return over.code
-        evidence = Evidence(case.fingerprint, counted.stats.level)
-        authority = authority_of(contract, automation_id)
+        evidence = offer.Evidence(case.fingerprint, counted.stats.level)
+        authority = contracts.authority_of(contract, automation_id)
         receipt_id, effects = offer.issue_case_receipt(
             project_id, authority, chain, judged.decision, evidence, unit.now
         )
@@ -102,7 +99,7 @@ def issue_for_cases(
 
     def decide(unit: Unit) -> Issued:
         contract = scope.read_contract_state(unit, project_id)
-        trigger = offer.case_trigger(require_listed(authority_of(contract, automation_id)))
+        trigger = offer.case_trigger(require_listed(contracts.authority_of(contract, automation_id)))
         issued = Issued([], [], [])
         for counted in _by_weight(unit, project_id, considered):
             if len(issued.receipt_ids) == trigger.max_cases_per_sweep:
@@ -156,7 +153,7 @@ def issue_for_slot(
         authority = scope.read_authority(unit, project_id, automation_id)
         if offer.latest_slot(authority, unit.now) != scheduled_for:
             raise Moved
-        receipt: ReceiptState = unit.state(stream)
+        receipt: receipts.ReceiptState = unit.state(stream)
         if receipt.status is receipts.Status.ISSUED and stream.id not in known:
             raise Moved  # A rival issued it since: whoever asks is shown it as well.
         _, effects = offer.issue_schedule_receipt(project_id, authority, receipt, scheduled_for, unit.now)
@@ -178,7 +175,7 @@ def settle(row: TriggerReceiptRow) -> Intent[None]:
     claim = None if claim_id is None else claims.stream(project_id, claim_id)
 
     def decide(unit: Unit) -> None:
-        receipt: ReceiptState = unit.state(stream)
+        receipt: receipts.ReceiptState = unit.state(stream)
         if receipt.claim_id != claim_id:
             raise Moved
         events = receipts.settle(
@@ -186,7 +183,7 @@ def settle(row: TriggerReceiptRow) -> Intent[None]:
             scope.read_authority(unit, project_id, receipt.automation_id),
             None if case is None else _standing_of(unit.state(case)),
             claim_live=claims.lease_live(
-                scope.read_state(unit, claim, Claim()), scope.read_state(unit, lease, Lease()), unit.now
+                scope.read_state(unit, claim, claims.Claim()), scope.read_state(unit, lease, leases.Lease()), unit.now
             ),
             now=unit.now,
         )
@@ -206,5 +203,5 @@ def fence(row: TriggerReceiptRow) -> Intent[None]:
     return Intent([stream], decide)
 
 
-def _standing_of(case: Case) -> tuple[str, int]:
+def _standing_of(case: cases.Case) -> tuple[str, int]:
     return case.status.value, case.revision

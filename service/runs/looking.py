@@ -33,7 +33,6 @@ from statemachines.runs.materiality import CaseFacts
 from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
 from statemachines.runs.steps import offer
-from statemachines.runs.steps.offer import CaseJudgement, Chain
 
 # What is kept of each look for work: when it was, and each verdict that differs from the last one (G-137).
 
@@ -80,14 +79,14 @@ class Taken(NamedTuple):
     rows: Sequence[DecisionRow]
 
 
-def outcome_of(judgement: CaseJudgement) -> str:
+def outcome_of(judgement: offer.CaseJudgement) -> str:
     """Sum up verdict, revision and results: equal for two judgements that need one record."""
     results = "".join("+" if check.passed else "-" for check in judgement.checks)
     return f"{judgement.code or 'passed'} r{judgement.decision.inputs.revision} {results}"
 
 
 def passed_over(
-    subject: DecisionSubject, asked: Looker, judgement: CaseJudgement, last: LastDecision | None
+    subject: DecisionSubject, asked: Looker, judgement: offer.CaseJudgement, last: LastDecision | None
 ) -> DecisionRow | None:
     """Record a case that a look passed over; None when the last record says the same.
 
@@ -102,7 +101,7 @@ def passed_over(
 
 
 def acted_on(
-    subject: DecisionSubject, asked: Looker, stage: Stage, judgement: CaseJudgement, receipt_id: str
+    subject: DecisionSubject, asked: Looker, stage: Stage, judgement: offer.CaseJudgement, receipt_id: str
 ) -> DecisionRow:
     """Record what a receipt was issued, claimed or started on, or refused on; each receipt has one of each."""
     return _row(derived_id("dec", receipt_id, stage), subject, asked, stage, judgement, receipt_id)
@@ -113,7 +112,7 @@ def _row(
     subject: DecisionSubject,
     asked: Looker,
     stage: Stage,
-    judgement: CaseJudgement,
+    judgement: offer.CaseJudgement,
     receipt_id: str | None,
 ) -> DecisionRow:
     decision = judgement.decision
@@ -260,11 +259,11 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def chain(self) -> Chain:
+    def chain(self) -> offer.Chain:
         """The latest chain of the case."""
         lease = Lease() if self.lease is None else self.lease.state
         run = self.run or Run()
-        return Chain(lease, self.receipt or ReceiptState(), self.claim or Claim(), run, self.deployed_at)
+        return offer.Chain(lease, self.receipt or ReceiptState(), self.claim or Claim(), run, self.deployed_at)
 
 
 class OpenCase(CaseFound, frozen=True, kw_only=True):
@@ -335,7 +334,7 @@ class PassedOver(NamedTuple):
     """A case that gets no receipt this time, with the judgement that says why."""
 
     case: OpenCase
-    judgement: CaseJudgement
+    judgement: offer.CaseJudgement
 
 
 class Judged(NamedTuple):

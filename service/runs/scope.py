@@ -22,14 +22,11 @@ from service.eventstore.declare.commands import Intent, Lookup, Refused, Unit
 from service.runs.looking import DecisionSubject, Looker, acted_on
 from statemachines import reports
 from statemachines.cases import case as cases
-from statemachines.cases.case import Case
 from statemachines.contracts import contract as contracts
-from statemachines.contracts.contract import Contract, authority_of
 from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import Moved, Stream
 from statemachines.onboarding import signal_map as signal_maps
 from statemachines.projects import settings as project_settings
-from statemachines.reports import Report
 from statemachines.runs import approval, claim, grant, lease, ledger, receipt, run
 from statemachines.runs.claim import Claim
 from statemachines.runs.lease import Lease
@@ -47,15 +44,15 @@ Part = Literal["run", "claim", "ledger", "grants", "approvals", "report"]
 ALL_PARTS: frozenset[Part] = frozenset({"run", "claim", "ledger", "grants", "approvals", "report"})
 
 
-def read_contract_state(unit: Unit, project_id: str) -> Contract:
+def read_contract_state(unit: Unit, project_id: str) -> contracts.Contract:
     """Read the contract, which every command of automation declares."""
-    state: Contract = unit.state(contracts.stream(project_id))
+    state: contracts.Contract = unit.state(contracts.stream(project_id))
     return state
 
 
 def read_authority(unit: Unit, project_id: str, automation_id: str) -> Authority:
     """Read where an automation stands."""
-    return authority_of(read_contract_state(unit, project_id), automation_id)
+    return contracts.authority_of(read_contract_state(unit, project_id), automation_id)
 
 
 def map_lookup(project_id: str) -> Lookup:
@@ -84,7 +81,7 @@ def case_lookups(project_id: str, case_ids: Iterable[str]) -> list[Lookup]:
 
 def facts_of(
     case_id: str,
-    state: Case,
+    state: cases.Case,
     stats: CaseStatsRow | None,
     look: ProviderLookRow | None = None,
     *,
@@ -111,7 +108,7 @@ def facts_of(
 def read_facts(unit: Unit, project_id: str, case_id: str) -> CaseFacts:
     """Read what is known of a case whose stream and lookups are declared."""
     stats = unit.row(CASE_STATS, project_id, case_id)
-    state: Case = unit.state(cases.stream(project_id, case_id))
+    state: cases.Case = unit.state(cases.stream(project_id, case_id))
     look = unit.row(PROVIDER_LOOKS, project_id, project_id)
     return facts_of(case_id, state, stats, look, accept_public=_accepts_public(unit, project_id))
 
@@ -247,7 +244,7 @@ class RunScope:
             approvals={
                 approval_id: unit.state(approval.stream(project_id, approval_id)) for approval_id in self.approval_ids
             },
-            report=read_state(unit, report_stream, Report()),
+            report=read_state(unit, report_stream, reports.Report()),
             report_json=None if report_row is None else report_row.report_json,
         )
 

@@ -17,7 +17,6 @@ from schemas.runs import decision as wire
 from schemas.runs import receipt as claim_wire
 from schemas.runs import receipt as trigger_wire
 from schemas.runs import run as run_wire
-from schemas.runs.run import RUN_POLICY_ORIGINS, RunPolicy
 from service.runs.backtesting import Backtest
 from service.runs.decision import decision, next_step
 from service.runs.past_facts import PastFacts
@@ -32,7 +31,6 @@ from statemachines.runs.change_scope import PROTECTED_DIRECTORIES, PROTECTED_FIL
 from statemachines.runs.claim import Claim
 from statemachines.runs.claim import Status as ClaimStatus
 from statemachines.runs.events import FollowUp, OverdueCause, Proof, Seen
-from statemachines.runs.grant import Grant
 from statemachines.runs.ledger import WINDOW_SECONDS, Amounts, plain, remaining
 from statemachines.runs.receipt import ReceiptState
 from statemachines.runs.run import Run
@@ -159,7 +157,7 @@ def requested_approval(book: Book, approval_id: str) -> approval_wire.RequestedA
     return approval_wire.RequestedApproval(**members)
 
 
-def _grant(project_id: str, grant_id: str, state: Grant) -> dict[str, Any]:
+def _grant(project_id: str, grant_id: str, state: grants.Grant) -> dict[str, Any]:
     bound = state.draft_pr if state.draft_pr is not None else state.auto_merge
     return {
         "grant_id": grant_id,
@@ -180,7 +178,7 @@ def _grant(project_id: str, grant_id: str, state: Grant) -> dict[str, Any]:
     }
 
 
-def grant(project_id: str, grant_id: str, state: Grant, *, too_late: bool = False) -> grant_wire.Grant:
+def grant(project_id: str, grant_id: str, state: grants.Grant, *, too_late: bool = False) -> grant_wire.Grant:
     """Show a grant as it stands now. `too_late`: nobody may act under the lease or deadline of its run any more."""
     members = _grant(project_id, grant_id, state)
     if too_late and state.status is grants.Status.AUTHORIZED:
@@ -312,13 +310,13 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
     )
 
 
-def policy(row: RunRow, contract: Contract) -> RunPolicy:
+def policy(row: RunRow, contract: Contract) -> run_wire.RunPolicy:
     """Show the policy of a run as it was saved. Raises PauseInForce, AutomationOff."""
     authority = authority_of(contract, row.automation_id)
     require_enabled(authority, row.state.policy_sha256)
     automation = contract.find(row.automation_id)
     assert automation is not None, "an enabled automation is in the contract"
-    return RunPolicy(
+    return run_wire.RunPolicy(
         run_id=row.id,
         project_id=row.project_id,
         automation_id=row.automation_id,
@@ -327,7 +325,7 @@ def policy(row: RunRow, contract: Contract) -> RunPolicy:
         protected_files=list(PROTECTED_FILES),
         protected_directories=list(PROTECTED_DIRECTORIES),
         next_action="Keep the change within scope. Run test_commands in their order.",
-        origins=RUN_POLICY_ORIGINS,
+        origins=run_wire.RUN_POLICY_ORIGINS,
     )
 
 

@@ -22,7 +22,6 @@ from schemas import webhooks as wire
 from service import deploys as deploy_show
 from service.cases import case as case_show
 from service.cases.listing import listed_case
-from service.deploys import Noted
 from service.eventstore.connect.connection import Connection
 from service.eventstore.connect.facts import Facts
 from service.eventstore.log.reactor import Repeating
@@ -97,7 +96,7 @@ async def _of_deploy(store: EventStore, told: ToldEvent) -> msgspec.Struct | Non
     if row is None:
         return None
     note = await store.get(DEPLOY_NOTES, told.project_id, told.subject_id)
-    return deploy_show.shown_record(Noted(row, None if note is None else note.message))
+    return deploy_show.shown_record(deploy_show.Noted(row, None if note is None else note.message))
 
 
 async def _of_onboarding(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:

@@ -19,7 +19,6 @@ from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.tlog import notes, tree
-from service.tlog.tree import KeptCheckpoint, NotInTree
 
 log = structlog.get_logger()
 
@@ -83,17 +82,17 @@ class Asker:
                         done, rest, pause = (newest.origin, newest.size), AGAIN_SECONDS, SPACING_SECONDS
                     else:
                         rest, pause = min(2 * rest, LONGEST_REST), rest
-            except (psycopg.Error, CommandNotDone, NotInTree, *NOT_WRITTEN) as error:
+            except (psycopg.Error, CommandNotDone, tree.NotInTree, *NOT_WRITTEN) as error:
                 log.warning("witness_not_asked", witness=witness.name, error=type(error).__name__)
                 pause = AGAIN_SECONDS
             await asyncio.sleep(pause)
 
-    async def _newest(self) -> KeptCheckpoint | None:
+    async def _newest(self) -> tree.KeptCheckpoint | None:
         for row in await self._store.fetch(tree.LATEST):
             return tree.as_kept(row)
         return None
 
-    async def _ask(self, witness: WitnessAddress, newest: KeptCheckpoint) -> bool:
+    async def _ask(self, witness: WitnessAddress, newest: tree.KeptCheckpoint) -> bool:
         """Have a checkpoint cosigned, and keep the cosignature. False when that failed.
 
         A 409 tells the size to begin at, and is followed once. A witness with a larger checkpoint has been asked by
@@ -120,7 +119,7 @@ class Asker:
         log.warning("witness_refused", witness=witness.name, status=status)
         return False
 
-    async def _send(self, witness: WitnessAddress, newest: KeptCheckpoint, old: int) -> Received | NotReceived:
+    async def _send(self, witness: WitnessAddress, newest: tree.KeptCheckpoint, old: int) -> Received | NotReceived:
         wanted = tree.want_consistency(old, newest.size)
         rows = await self._store.fetch(tree.TILES, **wanted.values) if wanted.tiles else []
         proof = "".join(f"{base64.b64encode(one).decode()}\n" for one in wanted.hashes(rows)[2:])
@@ -134,7 +133,7 @@ class Asker:
             seconds=CALL_SECONDS,
         )
 
-    async def _keep(self, witness: WitnessAddress, newest: KeptCheckpoint, body: bytes) -> bool:
+    async def _keep(self, witness: WitnessAddress, newest: tree.KeptCheckpoint, body: bytes) -> bool:
         """Keep the verified lines of an answer. False without any."""
         lines = verified_lines(newest.note, witness.keys, body)
         if not lines:

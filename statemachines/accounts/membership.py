@@ -11,7 +11,6 @@ from typing import assert_never
 import msgspec
 
 from statemachines.accounts import person
-from statemachines.accounts.person import AccountDeletionInProgress, Person, PersonNotFound
 from statemachines.kernel.machine import (
     Event,
     Rejection,
@@ -147,12 +146,14 @@ def role_of(status: Status) -> Role | None:
             assert_never(status)
 
 
-def check_may_join(joining: Person, *, synthetic_project: bool) -> None:
+def check_may_join(joining: person.Person, *, synthetic_project: bool) -> None:
     """Refuse people who cannot join a project. Raises AccountDeletionInProgress, PersonNotFound, SyntheticMember."""
     if joining.status is person.Status.FENCED:
-        raise AccountDeletionInProgress("The account is being deleted.")
+        raise person.AccountDeletionInProgress("The account is being deleted.")
     if joining.status is not person.Status.ACTIVE:
-        raise PersonNotFound("There is no such person.", next_action="Let the person sign in once, or create a key.")
+        raise person.PersonNotFound(
+            "There is no such person.", next_action="Let the person sign in once, or create a key."
+        )
     if joining.synthetic and not synthetic_project:
         raise SyntheticMember("An identity of a test run cannot join this project.")
 

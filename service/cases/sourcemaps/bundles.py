@@ -20,8 +20,6 @@ from schemas.cases.source_map import MAX_MAP_BYTES, SourceMapKind
 from service.auth.authority import Principal
 from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, Unauthenticated
 from service.cases.sourcemaps import blobs, keeping
-from service.cases.sourcemaps.blobs import Destination, Worker
-from service.cases.sourcemaps.keeping import File, Kept, Name, ProjectFull, normal_debug_id
 from service.eventstore.connect.facts import NOT_WRITTEN, Facts
 from service.eventstore.declare.commands import Intent
 from service.eventstore.store import EventStore
@@ -128,7 +126,7 @@ def _bad(reason: str) -> InvalidPayload:
 
 
 async def store_form(
-    store: EventStore, worker: Worker, who: Principal, content_type: str, body: bytes
+    store: EventStore, worker: blobs.Worker, who: Principal, content_type: str, body: bytes
 ) -> Sequence[Chunk]:
     """Keep the parts of a person's form for a while.
 
@@ -164,7 +162,9 @@ async def missing_chunks(store: EventStore, user_id: str, wanted: Sequence[str])
     return [name for name in wanted if name not in there]
 
 
-async def copy(store: EventStore, worker: Worker, user_id: str, wanted: Iterable[str], to: BinaryIO) -> str | None:
+async def copy(
+    store: EventStore, worker: blobs.Worker, user_id: str, wanted: Iterable[str], to: BinaryIO
+) -> str | None:
     """Put parts together in a file, one after the other; returns the SHA-1 of all, None when one has just gone."""
     digest = hashlib.sha1(usedforsecurity=False)
 
@@ -225,7 +225,7 @@ class BundleFile(NamedTuple):
     """A file of a bundle: its name in the archive, and what it will be found by."""
 
     path: str
-    name: Name
+    name: keeping.Name
 
 
 class _Directory:
@@ -313,8 +313,8 @@ def read_manifest(text: bytes, members: frozenset[str], release: str | None) -> 
         debug_id = _header(about, "debug-id")
         known = debug_id is not None and _DEBUG_ID.fullmatch(debug_id) is not None
         if known or (url is not None and release is not None):
-            found = normal_debug_id(cast("str", debug_id)) if known else None
-            entries.append(BundleFile(path, Name(_KINDS[about["type"]], found, release, url)))
+            found = keeping.normal_debug_id(cast("str", debug_id)) if known else None
+            entries.append(BundleFile(path, keeping.Name(_KINDS[about["type"]], found, release, url)))
     return entries
 
 
@@ -353,7 +353,7 @@ TOGETHER = 50  # files of a bundle that one command keeps
 
 _turns = FairSemaphore(FairBounds(AT_ONCE, per_tenant=1), waiting=MOST_WAITING)
 
-CarryOut = Callable[[str, Intent[list[Kept]]], Awaitable[object]]
+CarryOut = Callable[[str, Intent[list[keeping.Kept]]], Awaitable[object]]
 
 
 class BundleWish(NamedTuple):
@@ -373,7 +373,9 @@ class Done(NamedTuple):
     detail: str | None = None
 
 
-async def assemble(store: EventStore, worker: Worker, user_id: str, wish: BundleWish, carry_out: CarryOut) -> Done:
+async def assemble(
+    store: EventStore, worker: blobs.Worker, user_id: str, wish: BundleWish, carry_out: CarryOut
+) -> Done:
     """Put a bundle together and keep its files by commands that `carry_out` carries out for a project.
 
     Raises ServiceUnavailable, and what `carry_out` raises but for ProjectFull, which the answer tells.
@@ -392,8 +394,8 @@ async def assemble(store: EventStore, worker: Worker, user_id: str, wish: Bundle
             try:
                 for project_id in wish.project_ids:
                     bundle = await worker.run(user_id, partial(OpenBundle, _rewound(file), wish.release))
-                    await _keep(Destination(store.facts, project_id, user_id, worker), bundle, carry_out)
-            except (BadBundle, ProjectFull) as refused:
+                    await _keep(blobs.Destination(store.facts, project_id, user_id, worker), bundle, carry_out)
+            except (BadBundle, keeping.ProjectFull) as refused:
                 return Done("error", [], str(refused))
     await forget(store.facts, user_id, wish.parts)
     return Done("ok", [])
@@ -404,13 +406,13 @@ def _rewound(file: BinaryIO) -> BinaryIO:
     return file
 
 
-async def _keep(place: Destination, bundle: OpenBundle, carry_out: CarryOut) -> None:
+async def _keep(place: blobs.Destination, bundle: OpenBundle, carry_out: CarryOut) -> None:
     """Store the files of a bundle, then name them. Raises BadBundle and what `carry_out` raises."""
-    staged: list[File] = []
+    staged: list[keeping.File] = []
     try:
         for entry in bundle.entries:
             pieces = _aside(place, bundle.pieces(entry.path, PIECE))
-            staged.append(File(entry.name, await blobs.stage(place, pieces)))
+            staged.append(keeping.File(entry.name, await blobs.stage(place, pieces)))
             if len(staged) == TOGETHER:
                 await _name(place, staged, carry_out)
         await _name(place, staged, carry_out)
@@ -418,7 +420,7 @@ async def _keep(place: Destination, bundle: OpenBundle, carry_out: CarryOut) -> 
         await _drop(place, staged)
 
 
-async def _name(place: Destination, staged: list[File], carry_out: CarryOut) -> None:
+async def _name(place: blobs.Destination, staged: list[keeping.File], carry_out: CarryOut) -> None:
     """Store files. Those already stored with the same bytes are dropped."""
     if staged:
         await carry_out(place.project_id, keeping.keep(place.project_id, staged))
@@ -426,11 +428,11 @@ async def _name(place: Destination, staged: list[File], carry_out: CarryOut) -> 
     staged.clear()
 
 
-async def _drop(place: Destination, staged: Sequence[File]) -> None:
+async def _drop(place: blobs.Destination, staged: Sequence[keeping.File]) -> None:
     for file in staged:
         await blobs.drop(place.facts, place.project_id, file.staged.blob_id)
 
 
-async def _aside(place: Destination, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def _aside(place: blobs.Destination, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
     while piece := await place.worker.run(place.tenant, partial(next, pieces, b"")):
         yield piece

@@ -20,7 +20,6 @@ from schemas.cases.event import UnmangledCase, UnmangledFrame, Verdict
 from schemas.cases.source_map import MAX_MAP_BYTES
 from service.cases.sourcemaps import blobs, keeping, trial
 from service.cases.sourcemaps.frames import RecordedFrame, frames_of, may_be_mapped
-from service.cases.sourcemaps.keeping import Files
 from service.cases.sourcemaps.resolving import Corrupt, ReadyMap, SourcePlace, TooComplex
 from service.eventstore.store import EventStore
 from service.fairness.bounds import FairBounds
@@ -200,7 +199,7 @@ def _whole(packed: Sequence[bytes]) -> bytes:
     return b"".join(blobs.unpack(piece, MAX_MAP_BYTES) for piece in packed)
 
 
-def files_of(frame: RecordedFrame, files: Files, release: str | None) -> MapFiles | Verdict:
+def files_of(frame: RecordedFrame, files: keeping.Files, release: str | None) -> MapFiles | Verdict:
     """The map of a frame and its minified file, or why there is none."""
     if frame.source_url is None or frame.line is None:
         return "no_location"
@@ -221,7 +220,7 @@ def files_of(frame: RecordedFrame, files: Files, release: str | None) -> MapFile
     return found, minified if minified is not None and minified.debug_id == found.debug_id else None
 
 
-def _lead(frame: RecordedFrame, files: Files, release: str | None, ready: dict[str, Ready]) -> Led:
+def _lead(frame: RecordedFrame, files: keeping.Files, release: str | None, ready: dict[str, Ready]) -> Led:
     found = files_of(frame, files, release)
     if isinstance(found, str):
         return Led(frame, None, found)

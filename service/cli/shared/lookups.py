@@ -7,7 +7,6 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from service.eventstore.schema import migrations
-from service.eventstore.schema.migrations import MigrationError, MigrationStanding
 from service.settings import Settings
 from service.sql import load_query
 
@@ -29,14 +28,14 @@ def require_current(settings: Settings) -> None:
     with psycopg.connect(settings.database_url, autocommit=True) as connection:
         standings = migrations.status(connection)
     wrong = [found for found in standings if not migrations.serves([found])]
-    if wrong and all(standing is MigrationStanding.PENDING for _, standing in standings):
-        raise MigrationError(
+    if wrong and all(standing is migrations.MigrationStanding.PENDING for _, standing in standings):
+        raise migrations.MigrationError(
             f"There is no data of the service in {place_of(settings)}. Name the database that holds it, or run "
             "`service db migrate` or `service serve` to begin in this one."
         )
     if wrong:
         name, standing = wrong[0]
-        raise MigrationError(
+        raise migrations.MigrationError(
             f"Migration {name} is {standing.value}. Run `service db migrate` or `service serve` first."
         )
 

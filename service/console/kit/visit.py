@@ -23,7 +23,6 @@ from service.http.answer.page import HTML
 from service.http.declare.call import Call
 from service.http.declare.headers import Head, head_of
 from service.http.edge import inner
-from service.http.edge.inner import InnerRequest
 from statemachines.accounts.membership import Role
 from statemachines.accounts.person import Identity, person_id
 
@@ -223,7 +222,7 @@ class Visit:
         head = Head(outer.request_id, {**kept, **shown, **(headers or {})}, frozenset())
         parameters = {name: str(value) for name, value in (query or {}).items() if value not in {None, ""}}
         sent = b"" if body is None or not bound.takes_body else msgspec.json.encode(body)
-        reply = await inner.ask(self.call, bound, InnerRequest(path, parameters, head, sent))
+        reply = await inner.ask(self.call, bound, inner.InnerRequest(path, parameters, head, sent))
         self.weight += len(reply.body)
         said = msgspec.json.decode(reply.body) if reply.body and "json" in reply.headers["content-type"] else reply.body
         return Said(reply.status, said, reply.headers, reply.body)

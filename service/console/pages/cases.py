@@ -10,7 +10,6 @@ from service.auth.refusals import InvalidPayload, NotFound
 from service.console.kit.page import ALL, Fields, FormProblem, View, first, form, page
 from service.console.kit.visit import Said, Visit, local
 from service.console.pages import errors
-from service.console.pages.errors import evidence_of, facts_of, person_of, trace_of
 from service.console.pages.runs import kind_of, words
 from service.ids import new_id
 
@@ -196,7 +195,7 @@ async def show_case(visit: Visit) -> View:
     names |= {one["id"]: own for one in keys["keys"]} if keys else {}
     facts = {
         "case": case,
-        "shown": evidence_of(event) if event else None,
+        "shown": errors.evidence_of(event) if event else None,
         "latest": latest,
         "people": people["users"][:SHOWN_PEOPLE] if people else [],
         "people_count": len(people["users"]) if people else 0,
@@ -484,7 +483,7 @@ async def show_logs(visit: Visit) -> View:
 
 
 def _shown(log: Json) -> ShownLog:
-    return ShownLog(log, facts_of(log), _stack(log), person_of(log), trace_of(log))
+    return ShownLog(log, errors.facts_of(log), _stack(log), errors.person_of(log), errors.trace_of(log))
 
 
 def _stack(log: Json) -> str:

@@ -7,7 +7,6 @@ from schemas.onboarding import ProofRequest
 from service.console.kit.page import Fields, FormProblem, Redirect, View, body_of, first, form, page
 from service.console.kit.visit import ReadRefused, Visit, local
 from statemachines.onboarding import lifecycle
-from statemachines.onboarding.lifecycle import Status
 
 # The proof of a plan, piece by piece: seen, missing, or unverified.
 
@@ -102,10 +101,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 STEPS = (
-    (Status.PLANNED, "Planned", "An agent has handed in a plan."),
-    (Status.APPROVED, "Approved", "An owner has approved it, by its hash."),
-    (Status.PROVING, "Proving", "The product runs with markers of the proof."),
-    (Status.VERIFIED, "Verified", "Every signal of the plan has been seen."),
+    (lifecycle.Status.PLANNED, "Planned", "An agent has handed in a plan."),
+    (lifecycle.Status.APPROVED, "Approved", "An owner has approved it, by its hash."),
+    (lifecycle.Status.PROVING, "Proving", "The product runs with markers of the proof."),
+    (lifecycle.Status.VERIFIED, "Verified", "Every signal of the plan has been seen."),
 )
 """The states of an onboarding in their order, each with its title and a sentence."""
 

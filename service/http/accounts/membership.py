@@ -5,7 +5,6 @@ from schemas.kernel.shape import PageQuery
 from service.accounts import membership as invitations
 from service.accounts import membership as memberships
 from service.accounts import person, show
-from service.accounts.person import Offered
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import PageEnd
 from service.http.answer.paging import page, start_of
@@ -91,7 +90,7 @@ async def accept_invitation(call: Call[wire.AcceptInvitation, None]) -> Outcome:
     return outcome
 
 
-async def _offered(call: Call[wire.AcceptInvitation, None] | Call[None, None]) -> Offered:
+async def _offered(call: Call[wire.AcceptInvitation, None] | Call[None, None]) -> person.Offered:
     """Find the invitation for the caller. Raises InvitationNotFound."""
     found = await person.find_offered(call.services.store, call.path["invitation_id"], call.user_id)
     if found is None:

@@ -5,7 +5,6 @@ from functools import partial
 from schemas import alerts as wire
 from schemas.kernel.published import body_schema
 from service import alerts
-from service.alerts import StandingAlert, alerts_of
 from service.analytics.queries import QUERY_SECONDS, unanswered
 from service.auth.refusals import Refusal, refusal
 from service.eventstore.declare.commands import Answer, Outcome
@@ -27,7 +26,7 @@ _UNREAD = ("upstream_error", "upstream_timeout", "rate_limited")
 @Docs(wire.AlertList, extension=True)
 async def list_alerts(call: Call[None, None]) -> Answer:
     """List all alerts with their latest verdicts, newest first."""
-    return Answer(200, alerts.listed(call.project_id, await alerts_of(call.services.store, call.project_id)))
+    return Answer(200, alerts.listed(call.project_id, await alerts.alerts_of(call.services.store, call.project_id)))
 
 
 @groups.ALERTS.post(_PATH, "Create an alert")
@@ -96,9 +95,9 @@ async def delete_alert(call: Call[None, None]) -> Outcome:
     return await call.carry_out(intent, lambda ended: Answer(200, alerts.deleted(ended)))
 
 
-async def _alert(call: Call[wire.EvaluateAlert, None] | Call[None, None]) -> StandingAlert:
+async def _alert(call: Call[wire.EvaluateAlert, None] | Call[None, None]) -> alerts.StandingAlert:
     """The alert of the path. Raises AlertNotFound."""
-    found = await alerts_of(call.services.store, call.project_id, call.path["id"])
+    found = await alerts.alerts_of(call.services.store, call.project_id, call.path["id"])
     if not found:
         raise no_alert()
     return found[0]

@@ -7,7 +7,6 @@ from msgspec import UNSET
 from schemas.analytics import BlueprintCatalog, BlueprintRun, QueryBlueprint, RunBlueprint
 from schemas.kernel.published import body_schema
 from service.analytics.blueprints import asking
-from service.analytics.blueprints.asking import ask_for, find_blueprint, run_blueprint
 from service.analytics.queries import QUERY_SECONDS, keep_receipt, unanswered
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome
@@ -33,7 +32,7 @@ async def list_query_blueprints(_: Call[None, None]) -> Answer:
 @Docs(QueryBlueprint, errors=("blueprint_not_found",))
 async def get_query_blueprint(call: Call[None, None]) -> Answer:
     """Show one blueprint."""
-    return Answer(200, asking.blueprint(find_blueprint(call.path["blueprint_id"])))
+    return Answer(200, asking.blueprint(asking.find_blueprint(call.path["blueprint_id"])))
 
 
 @groups.ANALYTICS.post(
@@ -50,7 +49,7 @@ async def run_query_blueprint(call: Call[RunBlueprint, None]) -> Answer | Outcom
 async def _run(call: Call[RunBlueprint, None]) -> Answer:
     body, tenant = call.body, call.principal.tenant
     schema = body_schema(RunBlueprint)
-    asked = ask_for(
+    asked = asking.ask_for(
         call.path["blueprint_id"],
         body.params,
         None if body.since is UNSET else body.since,
@@ -60,7 +59,7 @@ async def _run(call: Call[RunBlueprint, None]) -> Answer:
     )
     with reading_for(Caller(tenant, QUERY_SECONDS)):
         try:
-            found = await run_blueprint(call.services.queries, call.project_id, tenant, asked)
+            found = await asking.run_blueprint(call.services.queries, call.project_id, tenant, asked)
         except InvalidPayload as refused:
             refused.details["request_body_schema"] = schema
             raise

@@ -8,7 +8,6 @@ import msgspec
 from schemas.analytics import CallbackForm, CallbackQuery, ClientMetadata
 from service.analytics import returning
 from service.analytics.connecting.registering import CALLBACK_PATH, DOCUMENT_PATH
-from service.analytics.returning import Compare, Ending, ProviderRests
 from service.auth.refusals import InvalidPayload, ServiceUnavailable
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.analytics import callback_page
@@ -93,9 +92,9 @@ def _read_form(call: Call[bytes, None]) -> CallbackForm:
         raise InvalidPayload("This is not the form of our page.", missing=["state", "token", "decision"]) from None
 
 
-def _page(shown: Compare | Ending | ProviderRests) -> Outcome:
+def _page(shown: returning.Compare | returning.Ending | returning.ProviderRests) -> Outcome:
     status, body = callback_page.render(shown)
-    later = {"retry-after": str(shown.retry_after)} if isinstance(shown, ProviderRests) else {}
+    later = {"retry-after": str(shown.retry_after)} if isinstance(shown, returning.ProviderRests) else {}
     return Outcome(status, body, {**HEADERS, **later})
 
 

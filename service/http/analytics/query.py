@@ -10,7 +10,6 @@ from service.analytics.bounded import Table
 from service.analytics.queries import QUERY_SECONDS, keep_receipt, unanswered
 from service.analytics.structured import compiling
 from service.analytics.structured.checking import check_form
-from service.analytics.structured.compiling import ask_structured, ask_text
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import Caller, reading_for
@@ -49,8 +48,8 @@ async def _ask(call: Call[QueryInput, None]) -> Table | ReadFailed:
     queries, tenant = call.services.queries, call.principal.tenant
     asked = check_form(call.body)
     if isinstance(asked, str):
-        return await ask_text(queries, call.project_id, tenant, asked)
-    return await ask_structured(queries, call.project_id, tenant, asked, msgspec.to_builtins(call.body))
+        return await compiling.ask_text(queries, call.project_id, tenant, asked)
+    return await compiling.ask_structured(queries, call.project_id, tenant, asked, msgspec.to_builtins(call.body))
 
 
 ENDPOINTS = [query_analytics]

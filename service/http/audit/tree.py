@@ -4,7 +4,6 @@ from http import HTTPStatus
 
 from schemas.audit import ConsistencyProof, ConsistencyQuery, InclusionProof, InclusionQuery
 from service.audit import tree
-from service.audit.tree import NotInTree
 from service.auth.refusals import InvalidPayload, refusal
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.declare import groups
@@ -53,7 +52,7 @@ async def get_inclusion_proof(call: Call[None, InclusionQuery]) -> Answer:
         raise refusal("log_size_not_found")
     try:
         proven = await call.services.tree.inclusion(position, size)
-    except NotInTree as missing:
+    except tree.NotInTree as missing:
         raise refusal("log_size_not_found") from missing
     return Answer(HTTPStatus.OK, tree.inclusion(position, size, proven))
 
@@ -71,7 +70,7 @@ async def get_consistency_proof(call: Call[None, ConsistencyQuery]) -> Answer:
         raise refusal("log_size_not_found")
     try:
         proven = await call.services.tree.consistency(old, new)
-    except NotInTree as missing:
+    except tree.NotInTree as missing:
         raise refusal("log_size_not_found") from missing
     return Answer(HTTPStatus.OK, tree.consistency(old, new, proven))
 

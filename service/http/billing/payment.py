@@ -16,7 +16,6 @@ from service.auth.refusals import InvalidPayload, refusal
 from service.billing import subscription, usage
 from service.billing.payments import Page, read, whose
 from service.billing.plans import AccountStanding, account_usage, held_by, larger_plan, month_named, month_of
-from service.billing.usage import standing_in
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.eventstore.read.reader import read_as
@@ -180,7 +179,7 @@ async def _standing(call: Call[None, wire.UsageQuery]) -> AccountStanding:
     month = month_of(now) if call.query.period is None else month_named(call.query.period, now)
     if month is None:
         raise InvalidPayload("There is no such period yet.", invalid=[("period", "must be a month that has begun")])
-    return await standing_in(store, call.services.settings.terms, call.user_id, month, now)
+    return await usage.standing_in(store, call.services.settings.terms, call.user_id, month, now)
 
 
 def _upgrade(call: Call[None, wire.UsageQuery], standing: AccountStanding) -> wire.Upgrade:

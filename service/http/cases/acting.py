@@ -6,7 +6,6 @@ from typing import Any
 from schemas.cases.case import ActOnCase, AssignCase, CaseActed, CaseCommented, CommentOnCase, MergeCase, SplitCase
 from service.cases import acting as commands
 from service.cases import case as show
-from service.cases.acting import Acted
 from service.eventstore.declare.commands import Answer, Outcome, retry_moved
 from service.http.cases.case import CASE_LOCATED
 from service.http.declare import groups
@@ -97,7 +96,7 @@ async def _split(call: Call[SplitCase, None]) -> Outcome:
     return await call.carry_out(intent, _acted)
 
 
-def _acted(done: Acted) -> Answer:
+def _acted(done: commands.Acted) -> Answer:
     return Answer(200, show.acted(done))
 
 

@@ -8,8 +8,6 @@ from service.cases import acting as commands
 from service.cases import case as reads
 from service.cases import case as show
 from service.cases import listing
-from service.cases.acting import AgentRunReport
-from service.cases.listing import CaseFilter, ListedCase
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.answer.paging import page, start_of
 from service.http.body.validation import text_of
@@ -42,7 +40,7 @@ async def list_cases(call: Call[None, CaseQuery]) -> Answer:
     # What an onboarding proof has brought is no open case of the product's.
     trust = query.trust or ("customer_provider" if query.status == "open" else None)
     status = None if query.status == "all" else query.status
-    wanted = CaseFilter(status, query.environment, query.release, query.since, query.text, trust)
+    wanted = listing.CaseFilter(status, query.environment, query.release, query.since, query.text, trust)
     shown, cursor = await _page(call, wanted)
     trends = await reads.trends(
         call.services.store, call.project_id, [case.id for case in shown] if query.trend else []
@@ -57,7 +55,7 @@ async def list_cases(call: Call[None, CaseQuery]) -> Answer:
     return Answer(200, body)
 
 
-async def _page(call: Call[None, CaseQuery], wanted: CaseFilter) -> tuple[list[ListedCase], str | None]:
+async def _page(call: Call[None, CaseQuery], wanted: listing.CaseFilter) -> tuple[list[listing.ListedCase], str | None]:
     """A page in the order asked for, and the cursor of the next."""
     store, query, order = call.services.store, call.query, call.query.order
     if order == "newest":
@@ -91,7 +89,7 @@ async def read_case(call: Call[None, None]) -> Answer:
 async def create_case_run(call: Call[RecordAgentRun, None]) -> Outcome:
     """Record a run. One that found the case to be noise takes it out of attention."""
     body = call.body
-    report = AgentRunReport(agent_run.Outcome(body.status), text_of(body.summary_md), text_of(body.pr_url))
+    report = commands.AgentRunReport(agent_run.Outcome(body.status), text_of(body.summary_md), text_of(body.pr_url))
     intent = await commands.record_run(call.services.store, call.project_id, call.subject.id, report)
     return await call.carry_out(intent, lambda recorded: Answer(201, show.agent_run(recorded)))
 

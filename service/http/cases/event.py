@@ -8,7 +8,6 @@ from schemas.cases.event import CaseCommon, CaseEvent, CaseEventList, CaseEventQ
 from service.cases import event as reads
 from service.cases import event as show
 from service.cases import feedback
-from service.cases.event import EventRow, Held, common_of, held_in
 from service.cases.sourcemaps.frames import RecordedFrame, frames_of
 from service.eventstore.declare.commands import Answer
 from service.http.answer.paging import encode_cursor, start_of
@@ -63,14 +62,14 @@ async def get_case_common(call: Call[None, None]) -> Answer:
     """Count environments, releases and tags over all stored errors of a case and of those merged into it."""
     store, project_id = call.services.store, call.project_id
     family = await reads.family_of(store, project_id, call.subject.id)
-    found = await common_of(store, project_id, family)
+    found = await show.common_of(store, project_id, family)
     return Answer(200, show.common(project_id, family, found))
 
 
-def _take_apart(stored: EventRow) -> tuple[CaseEvent, Held, list[RecordedFrame], dict[str, Any]]:
+def _take_apart(stored: show.EventRow) -> tuple[CaseEvent, show.Held, list[RecordedFrame], dict[str, Any]]:
     said = show.said_in(stored)
     shown = show.event(stored, said)
-    return shown, held_in(said, shown.tags), frames_of(said, stored.message), said
+    return shown, show.held_in(said, shown.tags), frames_of(said, stored.message), said
 
 
 ENDPOINTS = [list_case_events, get_case_event, get_case_common]

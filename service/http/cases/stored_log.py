@@ -7,7 +7,6 @@ from schemas.cases.event import StoredLogList, StoredLogQuery
 from service.auth.refusals import InvalidPayload
 from service.cases import logs as reads
 from service.cases import logs as show
-from service.cases.logs import LogFilter
 from service.eventstore.declare.commands import Answer
 from service.eventstore.read.reader import PageEnd
 from service.http.answer.paging import encode_cursor, start_of
@@ -37,11 +36,13 @@ async def list_logs(call: Call[None, StoredLogQuery]) -> Answer:
     return Answer(200, show.page(call.project_id, texts, last, encode_cursor(last) if last else None))
 
 
-def _wanted(query: StoredLogQuery) -> LogFilter:
+def _wanted(query: StoredLogQuery) -> show.LogFilter:
     """The filter of a page. Raises InvalidPayload when it ends before it begins."""
     if query.since is not None and query.until is not None and query.until < query.since:
         raise InvalidPayload("The time ends before it begins.", invalid=[("to", "must not be before `from`")])
-    return LogFilter(query.level, query.q, query.user, query.release, query.trace, since=query.since, until=query.until)
+    return show.LogFilter(
+        query.level, query.q, query.user, query.release, query.trace, since=query.since, until=query.until
+    )
 
 
 ENDPOINTS = [list_logs]

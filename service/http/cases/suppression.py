@@ -10,7 +10,6 @@ from service.auth.refusals import InvalidPayload
 from service.cases import suppression
 from service.cases import suppression as show
 from service.cases import suppression as suppressing
-from service.cases.suppression import SuppressionWish
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.body.validation import text_of
 from service.http.declare import groups
@@ -36,7 +35,9 @@ async def list_suppressions(call: Call[None, None]) -> Answer:
 async def create_suppression(call: Call[wire.CreateSuppression, None]) -> Outcome:
     """Make a rule. It counts for errors from the answer on, and soon for the cases that are there."""
     body = call.body
-    wish = SuppressionWish(body.fingerprint_pattern, Action(body.action), text_of(body.reason), text_of(body.hint_text))
+    wish = suppressing.SuppressionWish(
+        body.fingerprint_pattern, Action(body.action), text_of(body.reason), text_of(body.hint_text)
+    )
     if wish.action is Action.PROMPT_HINT and not wish.hint_text:
         absent = body.hint_text is msgspec.UNSET
         raise InvalidPayload(

@@ -23,7 +23,6 @@ from service.http.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.declare.operations import KEY
 from service.runs import backtesting
 from service.runs import shown as show_backtest
-from service.runs.backtesting import TooMuch
 from service.runs.past_facts import read_past
 
 AT_ONCE = 2
@@ -56,7 +55,7 @@ async def backtest_automation_contract(call: Call[BacktestInput, None]) -> Answe
             row = backtesting.contract_row(call.project_id, document, past.start)
             result = backtesting.Backtest(call.project_id, row, past.known)
             await _in_slices(result.run(past.looks, past.changes))
-        except TooMuch:
+        except backtesting.TooMuch:
             raise _too_much() from None
         return Answer(200, show_backtest.backtest(call.project_id, document, past, result))
 

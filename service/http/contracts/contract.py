@@ -15,7 +15,6 @@ from schemas.kernel.published import body_schema
 from schemas.kernel.shape import AsOfQuery
 from service.auth.refusals import InvalidPayload
 from service.contracts import contract as contracts
-from service.contracts.contract import Enabled, Saved
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.fairness.turns import ReadNotDone
 from service.http.body.validation import text_of
@@ -38,7 +37,7 @@ def _contract(row: AutomationContractRow, status: int = 200) -> Answer:
     return Answer(status, contract, {"etag": contract.etag})
 
 
-def _saved(saved: Saved) -> Answer:
+def _saved(saved: contracts.Saved) -> Answer:
     return _contract(saved.row, 201 if saved.first else 200)
 
 
@@ -67,7 +66,7 @@ async def _with_effects(call: Call[Any, Any], outcome: Outcome, automation_id: s
     return replace(outcome, body=msgspec.json.encode(msgspec.json.decode(outcome.body) | shown))
 
 
-def _enabled(enabled: Enabled) -> Answer:
+def _enabled(enabled: contracts.Enabled) -> Answer:
     return Answer(200, contracts.enabled(enabled), {"etag": enabled.row.etag})
 
 

@@ -9,7 +9,6 @@ from schemas import credentials as wire
 from schemas.kernel.published import body_schema
 from service import credentials
 from service.auth.refusals import InvalidPayload
-from service.credentials import NewCredential
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.eventstore.read.reader import PageEnd
 from service.http.answer.paging import page, start_of
@@ -38,7 +37,7 @@ async def create_credential(call: Call[wire.CreateCredential, None]) -> Outcome:
     return await call.carry_out(intent, _created, on_replay=partial(_replayed, call.project_id, made_id))
 
 
-def _created(made: NewCredential) -> Answer:
+def _created(made: credentials.NewCredential) -> Answer:
     body = credentials.credential_created(made.standing, made.secret)
     return Answer(200, body, stored=credentials.credential_replay(made.standing))
 

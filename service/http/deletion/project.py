@@ -13,8 +13,6 @@ from service.auth.authenticator import SELF_DELETE_PATH
 from service.auth.refusals import InvalidPayload
 from service.deletion import people, removal
 from service.deletion.advancing import ask
-from service.deletion.people import Eraser, round_of
-from service.deletion.removal import DeletionLeft
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.declare import groups
 from service.http.declare.call import Call
@@ -45,7 +43,7 @@ async def delete_user(call: Call[None, None]) -> Outcome | Answer:
     if len(name) > MAX_DISTINCT_ID:
         reason = f"must be at most {MAX_DISTINCT_ID} characters"
         raise InvalidPayload("The id of a person cannot be this long.", invalid=[("distinct_id", reason)])
-    eraser = Eraser.of(call.services.store, call.services.settings)
+    eraser = people.Eraser.of(call.services.store, call.services.settings)
     hashed = eraser.hash_of(project_id, name)
     # The record of the request outlives the person, and knows the name by its hash.
     call.known_as = f"DELETE /v1/projects/{project_id}/users/{hashed}"
@@ -56,7 +54,7 @@ async def delete_user(call: Call[None, None]) -> Outcome | Answer:
 
 
 def _erasure_shown(request: str, row: ErasureRow) -> Answer:
-    found = round_of(row, request)
+    found = people.round_of(row, request)
     return Answer(202 if found.deleted_at is None else 200, people.erasure(found), pending=True)
 
 
@@ -64,7 +62,7 @@ def _erasure_shown(request: str, row: ErasureRow) -> Answer:
 
 _OVER = "deleted"
 
-Show = Callable[[DeletionRow, DeletionLeft | None], Any]
+Show = Callable[[DeletionRow, removal.DeletionLeft | None], Any]
 
 
 async def deleting(call: Call[Any, WaitQuery], wish: AskForDeletion, show: Show) -> Outcome | Answer:
@@ -90,7 +88,7 @@ async def deleting(call: Call[Any, WaitQuery], wish: AskForDeletion, show: Show)
     return Answer(202, body, pending=True)
 
 
-def _calls_shown(show: Show, row: DeletionRow, left: DeletionLeft | None = None) -> Answer:
+def _calls_shown(show: Show, row: DeletionRow, left: removal.DeletionLeft | None = None) -> Answer:
     return Answer(200 if row.phase == _OVER else 202, show(row, left), pending=True)
 
 

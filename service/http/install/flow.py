@@ -12,7 +12,6 @@ from service.http.declare.operations import ANYONE, KEY, OWNER
 from service.http.edge.reading import stored_answer
 from service.http.edge.routes import all_endpoints
 from service.install import flow
-from service.install.flow import InstallFindings, contract, find, setup_of
 from service.onboarding.evidence import ask_about, reshape, whose_evidence
 from statemachines.install import ImplementationReport, ProposedReport, VerifyReportNotFound, propose_report
 
@@ -66,13 +65,13 @@ async def get_install_contract(_: Call[None, None]) -> Answer:
 async def get_setup(call: Call[None, None]) -> Answer:
     """Show names and places of variables, addresses, and the state of the flow. No secret is shown."""
     services = call.services
-    found = await setup_of(services.store, call.project_id, call.user_id)
+    found = await flow.setup_of(services.store, call.project_id, call.user_id)
     return Answer(200, flow.setup(services.settings.base_url, call.project_id, found))
 
 
 @cache
 def _contract() -> wire.InstallContract:
-    return contract({f"{e.operation.method} {e.operation.path}" for e in all_endpoints()})
+    return flow.contract({f"{e.operation.method} {e.operation.path}" for e in all_endpoints()})
 
 
 # Verifying an install, its report, and answer contracts (R-INST-08 to R-INST-12, G-061, G-062, G-157).
@@ -119,15 +118,15 @@ async def list_answer_contracts(call: Call[None, None]) -> Answer:
     return Answer(200, flow.contracts(call.project_id, asked))
 
 
-async def _find(call: Call[wire.VerifyRequest, None] | Call[None, None]) -> InstallFindings:
-    return await find(call.services.store, call.services.queries, call.project_id, call.principal.tenant)
+async def _find(call: Call[wire.VerifyRequest, None] | Call[None, None]) -> flow.InstallFindings:
+    return await flow.find(call.services.store, call.services.queries, call.project_id, call.principal.tenant)
 
 
-def _verify(call: Call[wire.VerifyRequest, None], found: InstallFindings) -> Intent[Answer]:
+def _verify(call: Call[wire.VerifyRequest, None], found: flow.InstallFindings) -> Intent[Answer]:
     return flow.record_verdict(call.project_id, found).shown_by(lambda findings, _: _answer(call, findings))
 
 
-def _answer(call: Call[wire.VerifyRequest, None], findings: InstallFindings) -> Answer:
+def _answer(call: Call[wire.VerifyRequest, None], findings: flow.InstallFindings) -> Answer:
     """A failed verification is not final, so a repeat with the same Idempotency-Key looks again (G-008)."""
     shown = flow.verdict(call.project_id, findings)
     return Answer(200, shown, pending=not shown.ok)

@@ -13,7 +13,6 @@ from service.auth.refusals import InvalidPayload
 from service.http.declare.call import Call
 from service.http.declare.headers import Head, head_of
 from service.http.edge import inner
-from service.http.edge.inner import InnerRequest
 from service.http.mcp.answers import Cursor, Found
 from service.http.mcp.reach import Reached
 from service.http.mcp.tools import FIXED, HEADERS, LIMIT, PAGE
@@ -94,7 +93,7 @@ async def ask(call: Call[Any, Any], one: Reached, asked: ToolRequest) -> Found:
     operation = one.bound.operation
     body = msgspec.json.encode(asked.body) if one.bound.takes_body else b""
     head = _head(head_of(call.scope), asked)
-    reply = await inner.ask(call, one.bound, InnerRequest(asked.path, asked.query, head, body))
+    reply = await inner.ask(call, one.bound, inner.InnerRequest(asked.path, asked.query, head, body))
     return Found(operation.operation_id, reply.status, reply.body, reply.headers, one.origins)
 
 

@@ -17,7 +17,6 @@ from service.onboarding import helper as onboarding_helper
 from service.onboarding import lifecycle
 from service.onboarding.evidence import reshape
 from statemachines.onboarding import plan as plans
-from statemachines.onboarding.plan import ProposedPlan, SourceSnapshot, propose
 
 PATH = "/v1/projects/{project_id}/onboarding"
 
@@ -59,8 +58,8 @@ async def review_onboarding(call: Call[wire.ReviewRequest, None]) -> Outcome:
     return await call.carry_out(lifecycle.replace(call.project_id, body.plan_sha256, wish, call.if_match), _state)
 
 
-def _checked(plan: wire.Plan, path: str) -> ProposedPlan:
-    return propose(reshape(plan, plans.Plan), path)
+def _checked(plan: wire.Plan, path: str) -> plans.ProposedPlan:
+    return plans.propose(reshape(plan, plans.Plan), path)
 
 
 def _state(row: OnboardingRow, status: int = HTTPStatus.OK) -> Answer:
@@ -85,7 +84,7 @@ HELPER = onboarding_helper.load_module()
 )
 async def start_onboarding_proof(call: Call[wire.ProofRequest, None]) -> Outcome:
     """Open a session with a fresh marker pair. A former pair is dead from the commit on (R-ONB-52, R-ONB-53)."""
-    snapshot = reshape(call.body.implementation_source_snapshot, SourceSnapshot)
+    snapshot = reshape(call.body.implementation_source_snapshot, plans.SourceSnapshot)
     return await call.carry_out(lifecycle.begin_proof(call.project_id, snapshot, call.if_match), _begun)
 
 
@@ -154,8 +153,8 @@ async def put_signal_map(call: Call[wire.Plan, None]) -> Outcome:
     return await call.carry_out(lifecycle.put_map(call.project_id, wish), _put)
 
 
-def _signal_map_checked(plan: wire.Plan) -> ProposedPlan:
-    return propose(reshape(plan, plans.Plan), "")
+def _signal_map_checked(plan: wire.Plan) -> plans.ProposedPlan:
+    return plans.propose(reshape(plan, plans.Plan), "")
 
 
 def _put(put: lifecycle.PutMap) -> Answer:

@@ -11,7 +11,6 @@ from service.http.declare.operations import KEY, OWNER
 from service.projects import project as dsn_commands
 from service.projects import project as reads
 from service.projects import project as show
-from service.projects.project import IssuedDsn
 
 
 @groups.PROJECTS.get("/v1/projects/{project_id}/dsn", "Read the DSN from its recovery copy")
@@ -62,12 +61,12 @@ async def rotate_public_dsn(call: Call[RotateDsn, None]) -> Outcome:
     return outcome
 
 
-def _rotated(base_url: str, issued: IssuedDsn) -> Answer:
+def _rotated(base_url: str, issued: show.IssuedDsn) -> Answer:
     shown, stored = (show.dsn_rotated(base_url, issued, raw=raw) for raw in (True, False))
     return Answer(200, shown, stored=stored)
 
 
-def _rotated_public(base_url: str, issued: IssuedDsn) -> Answer:
+def _rotated_public(base_url: str, issued: show.IssuedDsn) -> Answer:
     shown, stored = (show.public_dsn_rotated(base_url, issued, raw=raw) for raw in (True, False))
     return Answer(200, shown, stored=stored)
 

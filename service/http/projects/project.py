@@ -18,7 +18,6 @@ from service.projects import project as reads
 from service.projects import project as show
 from service.projects.health import health_of, project_health
 from service.projects.next_steps import next_steps, standing_of
-from service.projects.project import IssuedDsn
 from service.webhooks.webhook import health as show_webhooks
 from service.webhooks.webhook import webhooks_of
 
@@ -44,7 +43,7 @@ async def create_project(call: Call[CreateProject, None]) -> Outcome:
     return await call.carry_out(intent, partial(_created, call.services.settings.base_url))
 
 
-def _created(base_url: str, issued: IssuedDsn) -> Answer:
+def _created(base_url: str, issued: show.IssuedDsn) -> Answer:
     shown, stored = (show.project_created(base_url, issued, raw=raw) for raw in (True, False))
     return Answer(201, shown, stored=stored)
 

@@ -14,7 +14,6 @@ from service.http.declare.endpoint import Docs, Fencing, Who
 from service.http.declare.operations import KEY, OWNER
 from service.projects import project as settings_commands
 from service.projects import project as show
-from service.projects.project import ChangedSettings, settings_of
 from statemachines.projects.settings import SettingsWish
 
 _PATH = "/v1/projects/{project_id}/settings"
@@ -27,7 +26,7 @@ _OF_INTAKE = frozenset({"default_level", "frame_variables"})
 @Docs(ProjectSettings, extension=True)
 async def get_project_settings(call: Call[None, None]) -> Answer:
     """Show the settings in force, with their tag from the first change on."""
-    shown = show.shown_settings(call.project_id, await settings_of(call.services.store, call.project_id))
+    shown = show.shown_settings(call.project_id, await show.settings_of(call.services.store, call.project_id))
     return Answer(200, shown, _tag(shown))
 
 
@@ -48,7 +47,7 @@ async def change_project_settings(call: Call[ChangeSettings, None]) -> Outcome:
     return outcome
 
 
-def _changed(project_id: str, after: ChangedSettings) -> Answer:
+def _changed(project_id: str, after: show.ChangedSettings) -> Answer:
     shown = show.changed(project_id, after)
     return Answer(200, shown, _tag(shown))
 

@@ -17,7 +17,6 @@ from service.http.declare.call import Call
 from service.http.declare.endpoint import Docs, Fencing, Who
 from service.http.declare.operations import KEY
 from service.provider import listing, team
-from service.provider.listing import Listing, Scope, SurveyFindings, findings
 from service.provider.sources import Source, unread
 from statemachines.kernel.machine import ReadFailed
 
@@ -98,9 +97,9 @@ async def list_experiments(call: Call[None, PageQuery]) -> Answer:
 
 async def _page(
     call: Call[None, Any],
-    scope: Scope,
+    scope: listing.Scope,
     find: Callable[[str, str], Awaitable[Source | None]],
-    read: Callable[[Source, int, int], Awaitable[Listing[I] | ReadFailed]],
+    read: Callable[[Source, int, int], Awaitable[listing.Listing[I] | ReadFailed]],
 ) -> ListedPage[I]:
     """Read a page. Raises the refusal of a failed read: an empty page is never a failure."""
     offset = _offset(call.query, scope)
@@ -118,7 +117,7 @@ async def _page(
     return ListedPage(found.items, cursor, team.next_of_list(more=more), source)
 
 
-def _offset(query: PageQuery, scope: Scope) -> int:
+def _offset(query: PageQuery, scope: listing.Scope) -> int:
     """The number of items before the page. Raises InvalidPayload for the cursor of another list."""
     if query.cursor is None:
         return 0
@@ -129,11 +128,11 @@ def _offset(query: PageQuery, scope: Scope) -> int:
     return place.at
 
 
-async def _findings(source: Source | None, survey_id: str | None) -> SurveyFindings | None:
+async def _findings(source: Source | None, survey_id: str | None) -> listing.SurveyFindings | None:
     """The responses to a survey, if one is asked for. Raises the refusal of a failed read."""
     if survey_id is None:
         return None
-    found = SurveyFindings([], []) if source is None else await findings(source, survey_id)
+    found = listing.SurveyFindings([], []) if source is None else await listing.findings(source, survey_id)
     if isinstance(found, ReadFailed):
         raise unread(found)
     return found

@@ -16,8 +16,6 @@ from service.http.edge.reading import stored_answer
 from service.http.provider.attempting import begin
 from service.provider import sources, team
 from service.provider.operator import NoTeam, provide_team
-from service.provider.sources import unread
-from service.provider.team import AttemptBegun, Settled, refused
 from statemachines.kernel.machine import ReadFailed
 from statemachines.provider import ATTEMPT_SECONDS, ReplaySettings
 
@@ -41,10 +39,10 @@ async def provision_provider(call: Call[ProvisionTeam, None]) -> Outcome:
         return begun if isinstance(begun, Outcome) else await _provide(call, *begun)
 
 
-async def _provide(call: Call[ProvisionTeam, None], attempt: str, begun: AttemptBegun | None) -> Outcome:
+async def _provide(call: Call[ProvisionTeam, None], attempt: str, begun: team.AttemptBegun | None) -> Outcome:
     """Carry an attempt through. Raises ProvisioningRefused, AttemptLost."""
     if begun is None:
-        raise refused(ATTEMPT_SECONDS // 2)
+        raise team.refused(ATTEMPT_SECONDS // 2)
     project_id = call.project_id
     if not begun.started:
         return await call.carry_out(team.show_team(project_id), _provisioned)
@@ -73,7 +71,7 @@ async def configure_provider_session_replay(call: Call[ConfigureReplay, None]) -
         return begun if isinstance(begun, Outcome) else await _configure(call, *begun)
 
 
-async def _configure(call: Call[ConfigureReplay, None], attempt: str, begun: AttemptBegun | None) -> Outcome:
+async def _configure(call: Call[ConfigureReplay, None], attempt: str, begun: team.AttemptBegun | None) -> Outcome:
     """Carry an attempt through. Raises AttemptLost, and the refusal after a failed exchange."""
     if begun is None or begun.row is None or begun.row.team_id is None:
         raise team.busy()
@@ -82,11 +80,11 @@ async def _configure(call: Call[ConfigureReplay, None], attempt: str, begun: Att
     settings = ReplaySettings(body.enabled, str(rate), body.mask_all_inputs)
     failed = await call.services.operator.configure(begun.row.team_id, settings, call.principal.tenant)
     if isinstance(failed, ReadFailed):
-        return await call.carry_out(team.replay_failed(project_id, attempt, unread(failed)), _nothing)
+        return await call.carry_out(team.replay_failed(project_id, attempt, sources.unread(failed)), _nothing)
     return await call.carry_out(team.configured(project_id, attempt, settings), _configured)
 
 
-def _configured(settled: Settled) -> Answer:
+def _configured(settled: team.Settled) -> Answer:
     return Answer(HTTPStatus.OK, team.shown_configured(settled.row))
 
 

@@ -19,7 +19,6 @@ from service.http.declare.call import Call
 from service.http.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.declare.headers import head_of, matches_tag
 from service.http.declare.operations import ANYONE, KEY
-from service.publications import Published
 from statemachines.kernel.canonical import canonical
 from statemachines.publications import PublicationWish
 
@@ -56,7 +55,7 @@ def _wish(body: wire.PublishQuery) -> PublicationWish:
     return PublicationWish(asked.blueprint.id, params, text_of(body.title), body.cache_seconds)
 
 
-def _created(base_url: str, made: Published) -> Answer:
+def _created(base_url: str, made: publications.Published) -> Answer:
     return Answer(
         HTTPStatus.CREATED,
         publications.created(made.row, base_url, made.key),

@@ -10,7 +10,6 @@ from service.http.declare.call import Call
 from service.http.declare.endpoint import Docs, Fencing, Who
 from service.http.declare.operations import RUNNER
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
-from service.reports import read_source
 from service.runs.scope import Ran
 from statemachines.runs.steps.end_run import as_of
 
@@ -28,7 +27,7 @@ async def read_report_source(call: Call[ReadReportSource, None]) -> Outcome:
     wanted = await on_run(call, lambda latest: reports.want_source(latest, token), _wanted)
     if wanted.status != HTTPStatus.ACCEPTED:
         return wanted
-    read = await read_source(services.store, services.providers, row)
+    read = await reports.read_source(services.store, services.providers, row)
     return await on_run(call, lambda latest: reports.store_source(latest, token, read), _source)
 
 

@@ -18,10 +18,8 @@ from service.http.runs.on_run import holder_of, require_visible
 from service.runs import acting
 from service.runs import control as reads
 from service.runs import shown as show
-from service.runs.acting import Claimed
 from statemachines.runs import claim as claims
 from statemachines.runs import lease as leases
-from statemachines.runs.claim import ClaimNotFound
 from statemachines.runs.steps.offer import ClaimCase, Release
 
 _ERRORS = ("case_not_found", "claim_not_found", "claim_required", "automation_mismatch")
@@ -34,7 +32,9 @@ async def get_active_claim(call: Call[None, None]) -> Answer:
     """Show the active claim of a case."""
     row = await reads.active_claim(call.services.store, call.project_id, call.subject.id)
     if row is None:
-        raise ClaimNotFound("No claim holds this case.", next_action="Wait for a receipt for the case, and claim it.")
+        raise claims.ClaimNotFound(
+            "No claim holds this case.", next_action="Wait for a receipt for the case, and claim it."
+        )
     require_visible(call, row.automation_id)
     return Answer(200, show.claim(call.project_id, row.id, row.state))
 
@@ -79,7 +79,7 @@ def _wish(call: Call[CreateClaim, None]) -> ClaimCase:
     )
 
 
-def _claimed(claimed: Claimed, unit: Unit) -> Answer:
+def _claimed(claimed: acting.Claimed, unit: Unit) -> Answer:
     stream = claimed.claim
     return Answer(201 if claimed.new else 200, show.claim(stream.project_id, stream.id, unit.state(stream)))
 
@@ -88,7 +88,7 @@ async def _claim_row(call: Call[Any, Any]) -> ClaimRow:
     """The claim that the path names, of the case that it names. Raises ClaimNotFound."""
     row = await call.services.store.get(CLAIMS, call.project_id, call.path["claim_id"])
     if row is None or row.case_id != call.subject.id:
-        raise ClaimNotFound("There is no such claim.", next_action="Read the active claim of the case.")
+        raise claims.ClaimNotFound("There is no such claim.", next_action="Read the active claim of the case.")
     return row
 
 

@@ -14,7 +14,6 @@ from service.http.answer.paging import read_page
 from service.http.declare.call import Call, Replay
 from service.http.declare.operations import Subject
 from service.runs import control as reads
-from service.runs.control import ReceiptNow
 from service.runs.scope import Ran
 from statemachines.runs.claim import Holder, require_own
 from statemachines.runs.steps.book import FencingToken
@@ -101,7 +100,7 @@ def seen_automation(call: Call[Any, Any], asked: str | None) -> str | None:
 
 async def read_receipts(
     call: Call[Any, Any], query: PageQuery, automation_id: str | None, status: str | None
-) -> tuple[list[ReceiptNow], str | None]:
+) -> tuple[list[reads.ReceiptNow], str | None]:
     """Read a page of receipts, those of a runner's own automation only."""
     seen = seen_automation(call, automation_id)
     return await read_page(

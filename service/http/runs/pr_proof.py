@@ -16,7 +16,6 @@ from service.http.declare.operations import CI
 from service.http.runs.on_run import RUN_LOCATED, on_run
 from service.runs import acting
 from service.runs import shown as show_run
-from service.runs.acting import count_notes
 from service.runs.decision import next_step
 from service.runs.scope import Ran
 from statemachines.runs.events import Observation, Proof, Seen, Sight, StatusCheck
@@ -45,7 +44,7 @@ async def record_pr_proof(call: Call[RecordPrProof, None]) -> Outcome:
     render = partial(_recorded, observed.observation)
     case_id, notes = call.subject.case_id, None
     if observed.observation == "closed" and case_id is not None:
-        notes = await count_notes(call.services.store, call.project_id, case_id)
+        notes = await acting.count_notes(call.services.store, call.project_id, case_id)
     return await on_run(call, lambda row: acting.record_observation(row, observed, notes), render)
 
 

@@ -20,13 +20,9 @@ from service.runs import control as show_control
 from service.runs import decision as show_decision
 from service.runs import issuing
 from service.runs import shown as show
-from service.runs.control import read_snapshot
-from service.runs.decision import DecisionFilter, decisions
-from service.runs.issuing import Issued
 from service.runs.looking import SHOWN, Judged, Look, Looker, Taken, look_for_work, record
 from statemachines.contracts.policy import AutomationNotFound, AutomationOff
 from statemachines.runs import receipt as receipts
-from statemachines.runs.receipt import ReceiptState
 
 _FOUND = "Claim the case of a receipt, or start the run of a scheduled one, before it expires."
 _DROPPED = "Stop. An owner can add the automation to the contract again and enable it."
@@ -71,7 +67,9 @@ def _issue(project_id: str, automation_id: str, asked: Looker, taken: list[Taken
     return intent.shown_by(partial(_issued, project_id, automation_id, look, judged))
 
 
-def _issued(project_id: str, automation_id: str, look: Look, judged: Judged, issued: Issued, unit: Unit) -> Answer:
+def _issued(
+    project_id: str, automation_id: str, look: Look, judged: Judged, issued: issuing.Issued, unit: Unit
+) -> Answer:
     """Show the new receipts, those that were open before, and what was passed over."""
     passed = [wire.Skipped(code=code, case_id=case_id) for case_id, code in issued.skipped_cases]
     passed += [wire.Skipped(code=code, scheduled_for=at) for at, code in issued.skipped_slots]
@@ -92,7 +90,7 @@ def _issued(project_id: str, automation_id: str, look: Look, judged: Judged, iss
 
 def _new(unit: Unit, project_id: str, receipt_id: str) -> wire.TriggerReceipt:
     """A receipt that this unit issued."""
-    state: ReceiptState = unit.state(receipts.stream(project_id, receipt_id))
+    state: receipts.ReceiptState = unit.state(receipts.stream(project_id, receipt_id))
     evidence = None if state.case is None else unit.row(TRIGGER_EVIDENCE, project_id, receipt_id)
     return show.receipt(project_id, receipt_id, state, None if evidence is None else evidence.title)
 
@@ -144,8 +142,10 @@ async def list_automation_decisions(call: Call[None, DecisionQuery]) -> Answer:
     """List decisions, newest first: one for each time that the answer for a case changed, while the plan keeps it."""
     query = call.query
     passed = None if query.verdict is None else query.verdict == "passed"
-    wanted = DecisionFilter(query.case_id, query.automation_id, passed)
-    found = await decisions(call.services.store, call.project_id, start_of(query), query.limit + 1, wanted)
+    wanted = show_decision.DecisionFilter(query.case_id, query.automation_id, passed)
+    found = await show_decision.decisions(
+        call.services.store, call.project_id, start_of(query), query.limit + 1, wanted
+    )
     shown, cursor = page(found, query, lambda item: item.place)
     body = DecisionList(
         project_id=call.project_id,
@@ -169,7 +169,7 @@ async def list_automation_decisions(call: Call[None, DecisionQuery]) -> Answer:
 async def get_automation_control(call: Call[None, None]) -> Answer:
     """Show everything at one server time. There is no queue and nothing to acknowledge."""
     await call.services.authenticator.uses.flush()
-    snapshot = await read_snapshot(call.services.store, call.project_id)
+    snapshot = await show_control.read_snapshot(call.services.store, call.project_id)
     credentials = [
         CredentialMetadata(**metadata_of(item.row, item.last_used_at, snapshot.now)) for item in snapshot.credentials
     ]

@@ -40,7 +40,6 @@ from statemachines.runs.ledger import Amounts, plain
 from statemachines.runs.steps import advance_run, end_run
 from statemachines.runs.steps import advance_run as starting
 from statemachines.runs.steps.book import Book, FencingToken, require_runner
-from statemachines.runs.steps.end_run import as_of
 
 _DECIMALS = 6
 _READ_ERRORS = ("run_not_found", "automation_mismatch")
@@ -86,7 +85,7 @@ def _started(run: Stream, unit: Unit) -> Answer:
     """Show a run that this unit began: nothing hangs on it yet."""
     state = unit.state(run)
     scope = RunScope(run.project_id, run.id, state.automation_id, state.claim_id, state.case_id)
-    return Answer(201, show_run.run(as_of(scope.open(unit), unit.now)))
+    return Answer(201, show_run.run(end_run.as_of(scope.open(unit), unit.now)))
 
 
 @groups.AUTOMATION.get("/v1/projects/{project_id}/automation-runs", "List automation runs")
@@ -149,7 +148,7 @@ async def get_automation_run_policy(call: Call[None, None]) -> Answer:
 
 def show_updated(ran: Ran[Any], unit: Unit) -> Answer:
     """Answer a command with the run after it."""
-    return Answer(200, show_run.run(as_of(ran.book, unit.now)))
+    return Answer(200, show_run.run(end_run.as_of(ran.book, unit.now)))
 
 
 @groups.AUTOMATION.patch(
@@ -206,7 +205,7 @@ async def record_automation_usage(call: Call[wire.RecordUsage, None]) -> Outcome
 
 
 def _charged(ran: Ran[None], unit: Unit) -> Answer:
-    return Answer(200, show_run.usage(as_of(ran.book, unit.now)))
+    return Answer(200, show_run.usage(end_run.as_of(ran.book, unit.now)))
 
 
 def _charged_before(_: Unit, stored: StoredAnswer) -> Answer:
@@ -250,7 +249,7 @@ async def cancel_automation_run(call: Call[wire.CancelRun, None]) -> Outcome:
 
 
 def _cancelled(ran: Ran[None], unit: Unit) -> Answer:
-    return Answer(200, show_run.cancelled(as_of(ran.book, unit.now)))
+    return Answer(200, show_run.cancelled(end_run.as_of(ran.book, unit.now)))
 
 
 ENDPOINTS = [

@@ -20,7 +20,6 @@ from service.http.runs.on_run import RUN_SUBJECT, on_run
 from service.runs import shown as show_run
 from service.runs import verifying
 from service.runs.scope import Ran
-from service.runs.verifying import count
 from statemachines.kernel.machine import ReadFailed
 from statemachines.runs.steps.book import Book, require_automation
 from statemachines.runs.steps.end_run import as_of
@@ -63,7 +62,7 @@ async def verify_automation_run(call: Call[VerifyRun, WaitQuery]) -> Outcome:
 async def _count(call: Call[Any, Any], row: RunRow) -> Counts:
     """Count since the deploy. Raises a refusal when the provider cannot be read."""
     services = call.services
-    counts = await count(services.store, services.providers, row.project_id, row.state)
+    counts = await verifying.count(services.store, services.providers, row.project_id, row.state)
     if isinstance(counts, ReadFailed):
         raise refusal("upstream_error") if counts.cause == "too_much" else unanswered(counts)
     return counts

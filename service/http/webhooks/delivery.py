@@ -14,8 +14,6 @@ from service.http.webhooks.webhook import NOT_FOUND, ONE, answered, find, mark
 from service.webhooks import testing
 from service.webhooks import webhook as webhooks
 from service.webhooks.queueing import events_of
-from service.webhooks.testing import DOCUMENTED, TOPICS
-from service.webhooks.webhook import LoggedDelivery, StandingWebhook
 
 
 @groups.WEBHOOKS.get(ONE + "/deliveries", "List the deliveries of a webhook in the order of the log")
@@ -49,7 +47,7 @@ async def resend_webhook_delivery(call: Call[None, None]) -> Outcome:
     return await call.carry_out(webhooks.look_at(call.project_id, found.row.id), partial(_resent, again))
 
 
-def _resent(delivery: LoggedDelivery, _: None) -> Answer:
+def _resent(delivery: webhooks.LoggedDelivery, _: None) -> Answer:
     return Answer(200, webhooks.resent(delivery))
 
 
@@ -74,7 +72,7 @@ async def replay_webhook(call: Call[wire.ReplayWebhook, None]) -> Outcome:
     return await call.carry_out(webhooks.look_at(call.project_id, found.row.id), partial(_replayed, found, queued))
 
 
-def _replayed(webhook: StandingWebhook, queued: int, _: None) -> Answer:
+def _replayed(webhook: webhooks.StandingWebhook, queued: int, _: None) -> Answer:
     return Answer(200, webhooks.replayed(webhook, queued))
 
 
@@ -90,8 +88,8 @@ def _replayed(webhook: StandingWebhook, queued: int, _: None) -> Answer:
 async def list_project_events(call: Call[None, wire.ProjectEventQuery]) -> Answer:
     """List events after a position."""
     query = call.query
-    names = DOCUMENTED if query.names is None else frozenset(query.names.split(","))
-    if names - set(TOPICS):
+    names = testing.DOCUMENTED if query.names is None else frozenset(query.names.split(","))
+    if names - set(testing.TOPICS):
         raise InvalidPayload(
             "A parameter is not acceptable.", invalid=[("names", "must be names of events, parted by commas")]
         )

@@ -23,14 +23,6 @@ from service.webhooks import webhook
 from service.webhooks import webhook as webhooks
 from service.webhooks.sending import AttemptOutcome
 from service.webhooks.testing import catalogue, too_many_tests
-from service.webhooks.webhook import (
-    AddressChange,
-    ChangedWebhook,
-    EndedWebhook,
-    NewWebhook,
-    RotatedSecret,
-    StandingWebhook,
-)
 from statemachines.kernel.machine import derived_id
 from statemachines.webhooks import WebhookChange, no_webhook
 
@@ -83,7 +75,7 @@ async def create_webhook(call: Call[wire.CreateWebhook, None]) -> Outcome:
     return await call.carry_out(intent, _created)
 
 
-def _created(made: NewWebhook) -> Answer:
+def _created(made: webhooks.NewWebhook) -> Answer:
     return Answer(201, webhooks.created(made, raw=True), stored=webhooks.created(made, raw=False))
 
 
@@ -132,9 +124,9 @@ async def change_webhook(call: Call[wire.ChangeWebhook, None]) -> Outcome:
     return await call.carry_out(intent, partial(_changed, found, key))
 
 
-def _changed(found: StandingWebhook | None, key: bytes | None, changed: ChangedWebhook) -> Answer:
+def _changed(found: webhooks.StandingWebhook | None, key: bytes | None, changed: webhooks.ChangedWebhook) -> Answer:
     facts = webhooks.WebhookFacts() if found is None else found.facts
-    return Answer(200, webhooks.record(StandingWebhook(changed.row, changed.target, facts), key))
+    return Answer(200, webhooks.record(webhooks.StandingWebhook(changed.row, changed.target, facts), key))
 
 
 @groups.WEBHOOKS.delete(ONE, "Delete a webhook and what is queued for it")
@@ -146,7 +138,7 @@ async def delete_webhook(call: Call[None, None]) -> Outcome:
     return await call.carry_out(webhooks.delete(call.project_id, call.path["id"]), _ended)
 
 
-def _ended(webhook: EndedWebhook) -> Answer:
+def _ended(webhook: webhooks.EndedWebhook) -> Answer:
     return Answer(200, webhooks.ended(webhook))
 
 
@@ -188,7 +180,7 @@ async def rotate_webhook_secret(call: Call[None, None]) -> Outcome:
     return await call.carry_out(intent, partial(_rotated, facts, key))
 
 
-def _rotated(facts: webhooks.WebhookFacts, key: bytes, done: RotatedSecret) -> Answer:
+def _rotated(facts: webhooks.WebhookFacts, key: bytes, done: webhooks.RotatedSecret) -> Answer:
     shown, stored = (webhooks.rotated(done, facts, key, raw=raw) for raw in (True, False))
     return Answer(200, shown, stored=stored)
 
@@ -201,7 +193,7 @@ def no_key() -> ServiceUnavailable:
     )
 
 
-async def find(call: Call[Any, Any]) -> StandingWebhook:
+async def find(call: Call[Any, Any]) -> webhooks.StandingWebhook:
     """Read the webhook of the path. Raises WebhookNotFound."""
     found = await webhooks.find_webhook(call.services.store, call.project_id, call.path["id"])
     if found is None:
@@ -209,7 +201,7 @@ async def find(call: Call[Any, Any]) -> StandingWebhook:
     return found
 
 
-async def _address(call: Call[Any, Any], url: str) -> AddressChange:
+async def _address(call: Call[Any, Any], url: str) -> webhooks.AddressChange:
     """Judge an address by the guard's rules. Raises InvalidPayload."""
     services = call.services
     reach = reach_of_webhooks(allow_private=services.settings.webhook_allow_private)
@@ -221,7 +213,7 @@ async def _address(call: Call[Any, Any], url: str) -> AddressChange:
             schema=body_schema(call.operation.takes),
         )
     target = take_apart(url)
-    return AddressChange(url, f"{'https' if target.secure else 'http'}://{target.authority}")
+    return webhooks.AddressChange(url, f"{'https' if target.secure else 'http'}://{target.authority}")
 
 
 def _names(call: Call[Any, Any], events: Sequence[str]) -> tuple[str, ...]:

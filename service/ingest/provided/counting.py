@@ -25,7 +25,6 @@ from service.ingest.deciding import FlushWork, assign
 from service.ingest.flushing import begin
 from service.ingest.grouping.fingerprint import Grouping, title
 from service.ingest.items import Item
-from service.ingest.locking import Memory, leave_rooms
 from service.ingest.provided.groups import OPERATION, MetGroup, sender_of
 from service.ingest.tally import Assigned
 from statemachines.cases.case import Status
@@ -160,7 +159,7 @@ class ProvidedCounter:
     def __init__(self, conninfo: str, registry: Registry, new_cases_per_hour: int) -> None:
         self._session = WritingSession(conninfo, "service-provided")
         self._registry = registry
-        self._memory = Memory(registry)
+        self._memory = locking.Memory(registry)
         self._new_cases = new_cases_per_hour
         self._lock = threading.Lock()
 
@@ -221,7 +220,7 @@ class ProvidedCounter:
             return True
 
         def put(connection: Connection, _: Batch) -> None:
-            leave_rooms(connection, work.rooms)
+            locking.leave_rooms(connection, work.rooms)
             connection.execute(locking.DROP_PROVIDED, (project_id,), prepare=True)
             connection.execute(locking.DROP_LOOK, (project_id,), prepare=True)
 
@@ -254,7 +253,7 @@ class ProvidedCounter:
         )
 
         def put(connection: Connection, _: Batch) -> None:
-            leave_rooms(connection, work.rooms)
+            locking.leave_rooms(connection, work.rooms)
             if step.moved:
                 connection.execute(locking.DROP_PROVIDED, (look.project_id,), prepare=True)
             connection.execute(locking.STORE_PROVIDED, values, prepare=True)

@@ -19,13 +19,8 @@ from statemachines.runs import ledger as ledgers
 from statemachines.runs import receipt as machine
 from statemachines.runs import receipt as receipts
 from statemachines.runs import run as runs
-from statemachines.runs.claim import Claim, Holder, require_own
-from statemachines.runs.events import RunStarted, Terms
-from statemachines.runs.lease import Lease
-from statemachines.runs.ledger import Amounts, Ledger
 from statemachines.runs.materiality import CaseFacts, MaterialityDecision, require_material
 from statemachines.runs.refusals import PrProofMismatch, difference
-from statemachines.runs.run import RunTransitionNotAllowed
 from statemachines.runs.steps.book import (
     Book,
     Effects,
@@ -63,10 +58,10 @@ def enter(book: Book, token: FencingToken, now: int, *, reduces_authority: bool 
     return carried(book, effects), effects
 
 
-def not_allowed(book: Book) -> RunTransitionNotAllowed:
+def not_allowed(book: Book) -> runs.RunTransitionNotAllowed:
     """Build the refusal of a step that the run's phase does not have."""
     run = book.run
-    return RunTransitionNotAllowed(
+    return runs.RunTransitionNotAllowed(
         "The phase of the run does not allow this.",
         next_action="Read the run and follow its next_action.",
         phase=run.status.phase,
@@ -193,16 +188,16 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
 
     project_id: str
     receipt_id: str
-    holder: Holder
+    holder: claims.Holder
 
 
 def start_run(
     command: StartRun,
     *,
     receipt: machine.ReceiptState,
-    claim: Claim,
-    lease: Lease,
-    ledger: Ledger,
+    claim: claims.Claim,
+    lease: leases.Lease,
+    ledger: ledgers.Ledger,
     authority: Authority,
     case: CaseFacts | None,
     mapped: str | None = None,
@@ -219,7 +214,7 @@ def start_run(
         raise machine.ReceiptNotFound(
             "There is no such receipt.", next_action="List the trigger receipts of the project."
         )
-    require_own(receipt.automation_id, command.holder)
+    claims.require_own(receipt.automation_id, command.holder)
     if receipt.status is receipts.Status.CONSUMED:
         raise machine.ReceiptAlreadyConsumed(
             "The receipt has started its run already.", next_action="Read the run it names.", run_id=receipt.run_id
@@ -254,7 +249,12 @@ def start_run(
 
 
 def _start_scheduled(
-    command: StartRun, receipt: machine.ReceiptState, policy: Policy, ledger: Ledger, mapped: str | None, now: int
+    command: StartRun,
+    receipt: machine.ReceiptState,
+    policy: Policy,
+    ledger: ledgers.Ledger,
+    mapped: str | None,
+    now: int,
 ) -> tuple[str, Effects]:
     if receipt.status is receipts.Status.EXPIRED or now >= receipt.expires_at:
         raise machine.ReceiptOver("The receipt has expired.", next_action="Wait for the receipt of the next slot.")
@@ -271,9 +271,9 @@ def _review(policy: Policy, receipt: machine.ReceiptState) -> FunnelPlan | Unset
     return plan_of(plan.events, plan.minimum_sample_size, slot.period_start, slot.period_end)
 
 
-def _terms(policy: Policy, mapped: str | None, review: FunnelPlan | UnsetType = UNSET) -> Terms:
+def _terms(policy: Policy, mapped: str | None, review: FunnelPlan | UnsetType = UNSET) -> e.Terms:
     """The part of the policy that the run is held to."""
-    return Terms(
+    return e.Terms(
         playbook=policy.playbook,
         limits=policy.limits,
         delivery=policy.delivery,
@@ -289,14 +289,14 @@ def _terms(policy: Policy, mapped: str | None, review: FunnelPlan | UnsetType = 
 def _begin(
     command: StartRun,
     receipt: machine.ReceiptState,
-    terms: Terms,
-    ledger: Ledger,
-    claim: Claim | None,
+    terms: e.Terms,
+    ledger: ledgers.Ledger,
+    claim: claims.Claim | None,
     decision: MaterialityDecision | None,
     now: int,
 ) -> tuple[str, Effects]:
     run_id = runs.run_id(command.project_id, command.receipt_id)
-    started = RunStarted(
+    started = e.RunStarted(
         automation_id=receipt.automation_id,
         policy_sha256=receipt.policy_sha256,
         terms=terms,
@@ -324,7 +324,7 @@ def _begin(
 class Usage(msgspec.Struct, frozen=True):
     """What a runner is about to use."""
 
-    amounts: Amounts
+    amounts: ledgers.Amounts
     label: str | None = None
 
 

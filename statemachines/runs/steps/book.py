@@ -12,7 +12,6 @@ import msgspec
 from statemachines import reports
 from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import Event, HasStatus, Moved, Rejection, StateMachine
-from statemachines.reports import Report
 from statemachines.runs import approval as approvals
 from statemachines.runs import claim as claims
 from statemachines.runs import grant as grants
@@ -23,9 +22,7 @@ from statemachines.runs.claim import Claim, ClaimNotActive, ClaimRequired, Holde
 from statemachines.runs.events import Action, OverdueCause
 from statemachines.runs.grant import Grant
 from statemachines.runs.lease import Lease
-from statemachines.runs.ledger import Ledger
 from statemachines.runs.refusals import AutomationMismatch, DeadlineExceeded, StaleStateRevision
-from statemachines.runs.run import Run, RunNotFound, RunTerminal
 
 S = TypeVar("S", bound=HasStatus)
 DEPLOY_WAIT_SECONDS = 2592000
@@ -50,14 +47,14 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
 
     project_id: str
     run_id: str
-    run: Run
+    run: runs.Run
     claim: Claim = Claim()
     lease: Lease = Lease()
     authority: Authority
-    ledger: Ledger = Ledger()
+    ledger: ledgers.Ledger = ledgers.Ledger()
     grants: dict[str, Grant] = {}
     approvals: dict[str, Approval] = {}
-    report: Report = Report()
+    report: reports.Report = reports.Report()
     report_json: str | None = None
     at: int = 0
 
@@ -125,7 +122,7 @@ def awake(book: Book) -> Book:
     return msgspec.structs.replace(book, run=run, claim=msgspec.structs.replace(book.claim, lease_expires_at=lease_end))
 
 
-def overdue(run: Run, claim: Claim, lease: Lease, now: int) -> Overdue | None:
+def overdue(run: runs.Run, claim: Claim, lease: Lease, now: int) -> Overdue | None:
     """Whether a live run is over by `now`. The cause is the one that came first, whenever it is asked."""
     if run.status in runs.BEFORE_EFFECT:
         ends = [Overdue("deadline_exceeded", run.deadline_at)]
@@ -168,7 +165,7 @@ def _over(cause: OverdueCause | None) -> Rejection:
         case "claim_not_active":
             return ClaimNotActive("The claim of the run is no longer active.", next_action=_ENDED)
         case _:
-            return RunTerminal("The run is over.", next_action=_ENDED)
+            return runs.RunTerminal("The run is over.", next_action=_ENDED)
 
 
 def require_open(book: Book, now: int) -> None:
@@ -179,14 +176,14 @@ def require_open(book: Book, now: int) -> None:
     book = awake(book)
     run = book.run
     if run.status is runs.Status.ABSENT:
-        raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
+        raise runs.RunNotFound("There is no such run.", next_action="List the runs of the project.")
     over = overdue(run, book.claim, book.lease, now)
     cause = run.cause if over is None else over.cause
     if not run.live or cause is not None:
         raise _over(cause)
 
 
-def require_automation(run: Run, holder: Holder) -> None:
+def require_automation(run: runs.Run, holder: Holder) -> None:
     """Refuse a runner of another automation; each of its own may go on with the run (G-138).
 
     Raises AutomationMismatch.
@@ -197,7 +194,7 @@ def require_automation(run: Run, holder: Holder) -> None:
         )
 
 
-def require_runner(run: Run, holder: Holder) -> None:
+def require_runner(run: runs.Run, holder: Holder) -> None:
     """Refuse every runner but the one that began the run. Raises AutomationMismatch, ClaimRequired."""
     require_automation(run, holder)
     if run.runner_id != holder.runner_id:
@@ -237,12 +234,12 @@ def runner_may_act(book: Book, now: int) -> bool:
     return now < run.deadline_at and leased
 
 
-def refused(run: Run, action: Action) -> bool:
+def refused(run: runs.Run, action: Action) -> bool:
     """Whether a person refused the action in this run, or let the request lapse (G-108)."""
     return any(ref.action == action and ref.outcome in {"rejected", "expired"} for ref in run.approvals)
 
 
-def require_not_rejected(run: Run, action: Action) -> None:
+def require_not_rejected(run: runs.Run, action: Action) -> None:
     """Refuse an action that a person refused in this run, or let lapse (G-108). Raises ActionNotApproved."""
     if refused(run, action):
         raise ActionNotApproved(

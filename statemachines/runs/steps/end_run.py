@@ -22,10 +22,6 @@ from statemachines.runs import events as e
 from statemachines.runs import grant as grants
 from statemachines.runs import ledger as ledgers
 from statemachines.runs import run as runs
-from statemachines.runs.approval import ActionNotApproved, ApprovalPending
-from statemachines.runs.events import Rest
-from statemachines.runs.grant import GrantAlreadyAuthorized, GrantNotAvailable
-from statemachines.runs.run import Run, RunNotFound, RunTerminal, RunTransitionNotAllowed
 from statemachines.runs.steps.book import (
     Book,
     Effects,
@@ -48,7 +44,7 @@ class CancelRun(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-def find_follow_ups(run: Run) -> list[e.FollowUp]:
+def find_follow_ups(run: runs.Run) -> list[e.FollowUp]:
     """What is left outside the service when the run ends now; empty before any provider effect can have begun."""
     draft, merge_grant, opened = run.draft_grant, run.merge_grant, run.pull_request
     if draft is None or draft.consumed_at is None:
@@ -100,9 +96,9 @@ def decide_cancel(book: Book, command: CancelRun, now: int) -> Effects:
     if run.command_key_sha256 == command.command_key_sha256:
         return {}
     if run.status is runs.Status.ABSENT:
-        raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
+        raise runs.RunNotFound("There is no such run.", next_action="List the runs of the project.")
     if not is_open(book, now):
-        raise RunTerminal("The run is over.", next_action="Read the run for its outcome. It has already ended.")
+        raise runs.RunTerminal("The run is over.", next_action="Read the run for its outcome. It has already ended.")
     outside = run.status not in runs.BEFORE_EFFECT
     cancelled = e.RunCancelledOutside if outside else e.RunCancelled
     return end_run(
@@ -200,7 +196,7 @@ LEAST_LEASE_SECONDS = 300
 """What is left of a lease at least when a rest is over."""
 
 
-def begin_rest(book: Book, expires_at: int, now: int) -> Rest | None:
+def begin_rest(book: Book, expires_at: int, now: int) -> e.Rest | None:
     """Return the rest for a request that expires at `expires_at`; None when the reviews of the run took all their time.
 
     The rest of another pending request goes on.
@@ -215,7 +211,7 @@ def begin_rest(book: Book, expires_at: int, now: int) -> Rest | None:
     left = MOST_RESTED_SECONDS - run.rested_seconds
     if left <= 0:
         return None
-    return Rest(
+    return e.Rest(
         began_at=now,
         until=min(expires_at + RETURN_SECONDS, now + left),
         generation=book.authority.generation,
@@ -224,7 +220,7 @@ def begin_rest(book: Book, expires_at: int, now: int) -> Rest | None:
     )
 
 
-def rest_after(run: Run, approval_id: str, now: int) -> Rest | None:
+def rest_after(run: runs.Run, approval_id: str, now: int) -> e.Rest | None:
     """Return the rest of a run once this request is decided; None when its clocks do not rest."""
     if run.rest is None:
         return None
@@ -232,7 +228,7 @@ def rest_after(run: Run, approval_id: str, now: int) -> Rest | None:
     return msgspec.structs.replace(run.rest, until=min(run.rest.until, max([now, *others]) + RETURN_SECONDS))
 
 
-def rest_claim(book: Book, rest: Rest | None, now: int) -> Effects:
+def rest_claim(book: Book, rest: e.Rest | None, now: int) -> Effects:
     """Move the lease of a resting run with its rest."""
     if rest is None or book.run.claim_id is None or book.claim.status is not claims.Status.ACTIVE:
         return {}
@@ -273,12 +269,12 @@ def end_rest(book: Book, now: int) -> Effects:
 # allows. Which of that has a ground now is data: grants, proofs, a person's word, the time that a runner still has.
 
 DECIDED_BY_RUN: tuple[type[Rejection], ...] = (
-    RunTransitionNotAllowed,
-    RunTerminal,
-    ApprovalPending,
-    ActionNotApproved,
-    GrantNotAvailable,
-    GrantAlreadyAuthorized,
+    runs.RunTransitionNotAllowed,
+    runs.RunTerminal,
+    approvals.ApprovalPending,
+    approvals.ActionNotApproved,
+    grants.GrantNotAvailable,
+    grants.GrantAlreadyAuthorized,
 )
 """Refusals for which the state of the run is the reason."""
 

@@ -16,8 +16,6 @@ from statemachines.runs import claim as claims
 from statemachines.runs import lease as leases
 from statemachines.runs import receipt as machine
 from statemachines.runs import receipt as receipts
-from statemachines.runs.claim import Claim, Holder, require_own
-from statemachines.runs.lease import CaseAlreadyClaimed, Lease
 from statemachines.runs.materiality import CaseFacts, Check, MaterialityDecision, decide_materiality, require_material
 from statemachines.runs.refusals import difference
 from statemachines.runs.run import Run
@@ -46,9 +44,9 @@ class Chain(NamedTuple):
     commits of their own, if any (G-186).
     """
 
-    lease: Lease
+    lease: leases.Lease
     receipt: machine.ReceiptState
-    claim: Claim
+    claim: claims.Claim
     run: Run
     deployed_at: int | None = None
 
@@ -316,13 +314,13 @@ class ClaimCase(msgspec.Struct, frozen=True, kw_only=True):
     case_id: str
     receipt_id: str
     case_revision: int
-    holder: Holder
+    holder: claims.Holder
 
 
 class Release(NamedTuple):
     """A wish to end a claim: the runner with its epoch, or an owner (`holder` None), with a reason."""
 
-    holder: Holder | None
+    holder: claims.Holder | None
     lease_epoch: int | None
     reason: str | None
 
@@ -339,8 +337,8 @@ def claim_case(
     command: ClaimCase,
     *,
     receipt: machine.ReceiptState,
-    lease: Lease,
-    current: Claim,
+    lease: leases.Lease,
+    current: claims.Claim,
     authority: Authority,
     case: CaseFacts,
     now: int,
@@ -355,7 +353,7 @@ def claim_case(
         raise machine.ReceiptNotFound(
             "There is no such receipt.", next_action="List the trigger receipts of the project."
         )
-    require_own(receipt.automation_id, command.holder)
+    claims.require_own(receipt.automation_id, command.holder)
     if receipt.case is None or receipt.case.case_id != command.case_id:
         raise machine.ReceiptOfAnotherCase(
             "The receipt is not for this case.", next_action=("Read the receipt, which names its case.")
@@ -375,7 +373,7 @@ def claim_case(
     if command.case_revision != case.revision:
         raise machine.stale_case()
     if held:
-        raise CaseAlreadyClaimed("Another claim holds the case.", next_action="Wait until that claim has ended.")
+        raise leases.CaseAlreadyClaimed("Another claim holds the case.", next_action="Wait until that claim has ended.")
     if receipt.status is not receipts.Status.ISSUED or lease.receipt_id != command.receipt_id:
         raise machine.ReceiptNotClaimable(
             "The receipt cannot be claimed.", next_action="Wait for a new receipt for this case."
@@ -402,14 +400,16 @@ def claim_case(
 
 
 def release_claim(
-    claim_id: str, claim: Claim, receipt: machine.ReceiptState, lease: Lease, release: Release, now: int
+    claim_id: str, claim: claims.Claim, receipt: machine.ReceiptState, lease: leases.Lease, release: Release, now: int
 ) -> Effects:
     """Release a claim, and close its receipt when no run began under it. Raises what decide_release raises."""
     released = claims.decide_release(claim, lease, release.holder, release.lease_epoch, release.reason, now)
     return merge({claim_id: released, claim.receipt_id: _close(receipt, claim_id, now)})
 
 
-def settle_claim(claim_id: str, claim: Claim, receipt: machine.ReceiptState, lease: Lease, now: int) -> Effects:
+def settle_claim(
+    claim_id: str, claim: claims.Claim, receipt: machine.ReceiptState, lease: leases.Lease, now: int
+) -> Effects:
     """What time has made of a claim and the receipt under it by `now`."""
     expired = claims.settle(claim, lease, now)
     return merge({claim_id: expired, claim.receipt_id: _close(receipt, claim_id, now)}) if expired else {}

@@ -13,10 +13,8 @@ from schemas.kernel.shape import EvidenceSource
 from statemachines import reports
 from statemachines.contracts.policy import VerificationTerms
 from statemachines.kernel.machine import STALE_SECONDS, Event, Rejection, allowed_next
-from statemachines.reports import FunnelPlan, FunnelReading
 from statemachines.runs import events as e
 from statemachines.runs import run as runs
-from statemachines.runs.run import Run, RunNotFound, RunTerminal
 from statemachines.runs.statistics import Statistics
 from statemachines.runs.steps.advance_run import enter, not_allowed
 from statemachines.runs.steps.book import Book, Effects, FencingToken, is_open, merge
@@ -98,13 +96,13 @@ def _sure(statistics: Statistics | None, maximum: float | None) -> bool:
     return maximum is None or (statistics is not None and statistics.reaches(maximum))
 
 
-def require_verifiable(run: Run) -> BoundDeploy | None:
+def require_verifiable(run: runs.Run) -> BoundDeploy | None:
     """Return the deploy to verify, or None when the outcome stands already.
 
     Raises RunNotFound, DeployNotBound, RunTerminal.
     """
     if run.status is runs.Status.ABSENT:
-        raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
+        raise runs.RunNotFound("There is no such run.", next_action="List the runs of the project.")
     if run.verdict is not None:
         return None
     if run.deploy is None:
@@ -124,10 +122,10 @@ def require_verifiable(run: Run) -> BoundDeploy | None:
     return run.deploy
 
 
-def _over(run: Run) -> RunTerminal:
+def _over(run: runs.Run) -> runs.RunTerminal:
     """Build the refusal of a run that is recorded as over; a CI may still prove what it left outside."""
     left = allowed_next(runs.MACHINE, run)
-    return RunTerminal("The run is over.", next_action="Read the run for its outcome.", allowed_next=left)
+    return runs.RunTerminal("The run is over.", next_action="Read the run for its outcome.", allowed_next=left)
 
 
 def verify_run(book: Book, counts: Counts | None, now: int, maximum: float | None = None) -> tuple[Verdict, Effects]:
@@ -152,14 +150,14 @@ def verify_run(book: Book, counts: Counts | None, now: int, maximum: float | Non
 # Which deploy is the one that a run waits for: from a trusted CI, of the proven commit (G-110, R-AUT-43).
 
 
-def waits_for(run: Run, sha: str | None) -> bool:
+def waits_for(run: runs.Run, sha: str | None) -> bool:
     """Whether the run waits for a trusted CI deploy of this commit, wherever that is to be (G-110)."""
     if run.status is not runs.Status.PR_OPENED or sha is None or sha != run.proven_commit:
         return False
     return run.terms.delivery.mode != "auto_merge" or run.proof("auto_merge_enabled") is not None
 
 
-def binds(run: Run, sha: str | None, environment: str) -> bool:
+def binds(run: runs.Run, sha: str | None, environment: str) -> bool:
     """Whether a trusted CI deploy of this commit, in this environment, is the one that the run waits for (G-134)."""
     return waits_for(run, sha) and run.terms.environment in (None, environment)
 
@@ -182,7 +180,7 @@ class SourceRead(NamedTuple):
     """What a provider said of a plan, or why it said nothing."""
 
     provider: str
-    reading: FunnelReading
+    reading: reports.FunnelReading
 
 
 def want_source(book: Book, token: FencingToken, now: int) -> Effects:
@@ -249,7 +247,7 @@ def _of_now(book: Book, token: FencingToken) -> FencingToken:
     return token._replace(state_revision=book.run.state_revision)
 
 
-def _plan_of(book: Book) -> FunnelPlan:
+def _plan_of(book: Book) -> reports.FunnelPlan:
     """What the run's report is about. Raises RunTransitionNotAllowed for a run that makes none, or not now."""
     run = book.run
     plan = run.terms.review

@@ -16,17 +16,8 @@ from statemachines.runs import events as e
 from statemachines.runs import grant as grants
 from statemachines.runs import ledger as ledgers
 from statemachines.runs import run as runs
-from statemachines.runs.approval import ApprovalAlreadyDecided, ApprovalOfEndedRun, ApprovalPending
 from statemachines.runs.change_scope import ScopeViolation, find_violations, to_details
-from statemachines.runs.grant import (
-    GRANT_SECONDS,
-    AutoMergeBinding,
-    DraftPrBinding,
-    GrantAlreadyAuthorized,
-    GrantNotAvailable,
-)
 from statemachines.runs.refusals import DeliveryModeMismatch, PrProofMismatch, PrProofRequired, difference
-from statemachines.runs.run import ApprovalRef, GrantRef, Run, RunNotFound, RunTransitionNotAllowed
 from statemachines.runs.steps.advance_run import enter, not_allowed
 from statemachines.runs.steps.book import (
     Book,
@@ -51,7 +42,7 @@ class Consumed(NamedTuple):
     effects: Effects
 
 
-def _standing(book: Book, kind: e.GrantKind, now: int) -> GrantRef | None:
+def _standing(book: Book, kind: e.GrantKind, now: int) -> runs.GrantRef | None:
     """The latest grant of a kind, if it stands or was spent."""
     ref = book.run.grant(kind)
     if ref is None:
@@ -69,17 +60,19 @@ def _admit(book: Book, token: FencingToken, kind: e.GrantKind, now: int) -> tupl
     """Pass the gates of a grant call: those of every runner command, and what people have said."""
     book, effects = enter(book, token, now)
     if book.run.status is runs.Status.IN_REVIEW:
-        raise ApprovalPending("A person has not decided yet.", next_action="Wait for the decision, then read the run.")
+        raise approvals.ApprovalPending(
+            "A person has not decided yet.", next_action="Wait for the decision, then read the run."
+        )
     require_not_rejected(book.run, kind)
     return book, effects, require_enabled(book.authority)
 
 
-def _approval_id(run: Run, kind: e.GrantKind) -> str | None:
+def _approval_id(run: runs.Run, kind: e.GrantKind) -> str | None:
     return next((ref.approval_id for ref in run.approvals if ref.action == kind and ref.outcome == "approved"), None)
 
 
-def _differs() -> GrantAlreadyAuthorized:
-    return GrantAlreadyAuthorized(
+def _differs() -> grants.GrantAlreadyAuthorized:
+    return grants.GrantAlreadyAuthorized(
         "The run has a grant for another change.", next_action="Use that grant, or let it expire unconsumed."
     )
 
@@ -90,7 +83,9 @@ def _mode_differs(message: str, field: str, expected: str | None, actual: str) -
     )
 
 
-def authorize_draft_pr(book: Book, token: FencingToken, binding: DraftPrBinding, now: int) -> tuple[str, Effects]:
+def authorize_draft_pr(
+    book: Book, token: FencingToken, binding: grants.DraftPrBinding, now: int
+) -> tuple[str, Effects]:
     """Reserve one pull request for one exact change. Returns the grant's id; no events for the same change again.
 
     Raises what enter raises, ApprovalPending, ApprovalRejected, GrantAlreadyAuthorized, RunTransitionNotAllowed,
@@ -118,7 +113,7 @@ def authorize_draft_pr(book: Book, token: FencingToken, binding: DraftPrBinding,
         )
     grant_id = grants.grant_id(book.run_id, "draft_pr", run.state_revision)
     generation = book.authority.generation
-    reserved = ledgers.decide_reserve_pr(book.ledger, policy.limits, grant_id, generation, GRANT_SECONDS, now)
+    reserved = ledgers.decide_reserve_pr(book.ledger, policy.limits, grant_id, generation, grants.GRANT_SECONDS, now)
     authorized = grants.GrantAuthorized(
         grant_kind="draft_pr",
         run_id=book.run_id,
@@ -130,7 +125,7 @@ def authorize_draft_pr(book: Book, token: FencingToken, binding: DraftPrBinding,
         approval_id=_approval_id(run, "draft_pr"),
         state_revision=run.state_revision + 1,
         authorized_at=now,
-        expires_at=now + GRANT_SECONDS,
+        expires_at=now + grants.GRANT_SECONDS,
     )
     noted = e.RunDraftPrAuthorized(
         grant_id, generation, sha256, binding.head_branch, binding.head_sha, authorized.expires_at, now
@@ -138,7 +133,9 @@ def authorize_draft_pr(book: Book, token: FencingToken, binding: DraftPrBinding,
     return grant_id, merge(effects, {grant_id: [authorized], book.ledger_id: reserved, book.run_id: [noted]})
 
 
-def authorize_auto_merge(book: Book, token: FencingToken, binding: AutoMergeBinding, now: int) -> tuple[str, Effects]:
+def authorize_auto_merge(
+    book: Book, token: FencingToken, binding: grants.AutoMergeBinding, now: int
+) -> tuple[str, Effects]:
     """Reserve the provider's auto-merge of the proven pull request. Returns the grant's id; no events for a repeat.
 
     Raises what enter raises, ApprovalPending, ApprovalRejected, GrantAlreadyAuthorized, RunTransitionNotAllowed,
@@ -189,7 +186,7 @@ def authorize_auto_merge(book: Book, token: FencingToken, binding: AutoMergeBind
         approval_id=_approval_id(run, "auto_merge"),
         state_revision=run.state_revision + 1,
         authorized_at=now,
-        expires_at=now + GRANT_SECONDS,
+        expires_at=now + grants.GRANT_SECONDS,
     )
     branch = run.draft_grant.head_branch if run.draft_grant is not None else ""
     noted = e.RunAutoMergeAuthorized(grant_id, generation, sha256, branch, binding.head_sha, authorized.expires_at, now)
@@ -204,7 +201,7 @@ def consume(book: Book, token: FencingToken, kind: e.GrantKind, grant_id: str, n
     require_runner_of(book, token)
     ref = book.run.grant(kind)
     if ref is None or ref.grant_id != grant_id:
-        raise GrantNotAvailable(
+        raise grants.GrantNotAvailable(
             "The run has no such grant.", next_action="Authorize the change again, while the policy allows it."
         )
     grant = book.grant(grant_id)
@@ -225,7 +222,7 @@ def consume(book: Book, token: FencingToken, kind: e.GrantKind, grant_id: str, n
 def require_runner_of(book: Book, token: FencingToken) -> None:
     """Refuse a missing run, and a runner of another automation, before an exact repeat is recognised."""
     if book.run.status is runs.Status.ABSENT:
-        raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
+        raise runs.RunNotFound("There is no such run.", next_action="List the runs of the project.")
     require_automation(book.run, token.holder)
 
 
@@ -240,7 +237,7 @@ class RequestApproval(msgspec.Struct, frozen=True):
     evidence_json: str | None = None
 
 
-def standing_request(run: Run, action: e.Action) -> ApprovalRef | None:
+def standing_request(run: runs.Run, action: e.Action) -> runs.ApprovalRef | None:
     """Return the request for an action that is pending or was granted: asking again changes nothing."""
     return next((ref for ref in run.approvals if ref.action == action and ref.outcome in {"pending", "approved"}), None)
 
@@ -260,7 +257,7 @@ def decide_request(book: Book, token: FencingToken, request: RequestApproval, no
     if book.run.status not in runs.BEFORE_EFFECT:
         raise not_allowed(book)
     if book.run.case_id is None and request.action != "escalate":
-        raise RunTransitionNotAllowed(
+        raise runs.RunTransitionNotAllowed(
             "The playbook of the run does not have this action.",
             next_action="Request an action of the run's playbook. A person cannot approve another one.",
             **difference("action", "escalate", request.action),
@@ -286,7 +283,7 @@ def decide_request(book: Book, token: FencingToken, request: RequestApproval, no
     return approval_id, merge(effects, {approval_id: [requested], book.run_id: [asked]}, rested)
 
 
-def _still_stands(book: Book, ref: ApprovalRef, now: int) -> bool:
+def _still_stands(book: Book, ref: runs.ApprovalRef, now: int) -> bool:
     if ref.outcome == "approved":
         return True
     approval = book.approval(ref.approval_id)
@@ -301,13 +298,13 @@ def decide_approval(book: Book, approval_id: str, decision: approvals.OwnerDecis
     approval, run = book.approval(approval_id), book.run
     state, goes_on = approval, is_open(book, now)
     if not goes_on and approval.status not in {approvals.Status.ABSENT, *approvals.DECIDED}:
-        raise ApprovalOfEndedRun(
+        raise approvals.ApprovalOfEndedRun(
             "The run of this request is over.", next_action="Read the run for its outcome. Nothing is left to decide."
         )
     for event in approvals.settle(approval, book.authority, run_live=goes_on, now=now):
         state = approvals.evolve(state, event)
     if approval.status is approvals.Status.PENDING and state.status is not approvals.Status.PENDING:
-        raise ApprovalAlreadyDecided(
+        raise approvals.ApprovalAlreadyDecided(
             "The request is no longer open.",
             next_action="Read the run. Make a new request for a new decision.",
             status=state.status.value,

@@ -19,7 +19,6 @@ from service.http.body.adjusting import adjust
 from service.http.body.gate import Odd, check_body, check_values
 from service.http.cases.intake import sdks
 from service.http.cases.intake.sdk_route import sdk_route
-from service.http.cases.intake.sdks import unacceptable
 from service.http.declare.call import Call
 from service.ingest.foreign.common import FRAMES
 from service.ingest.foreign.feedback import SOURCES, USER_REPORT, MalformedFeedback, to_row
@@ -87,7 +86,7 @@ async def _store(
     except Odd:
         row, counts = await call.work_apart(partial(_read_adjusted, payload, source, envelope_id, intake.scrubber))
     if about and row.event_key is None:
-        raise unacceptable("event_id must be the id of an event, 32 hexadecimal digits")
+        raise sdks.unacceptable("event_id must be the id of an event, 32 hexadecimal digits")
     if not await call.services.feedback.store(call.project_id, row, public=call.sender.public):
         raise ProjectDeletionInProgress("The project is being deleted.")
     intake.scrubbed += counts
@@ -101,11 +100,11 @@ def _read(
     check_values(text)
     payload = check_body(text)
     if not isinstance(payload, dict):
-        raise unacceptable("feedback must be a JSON object")
+        raise sdks.unacceptable("feedback must be a JSON object")
     try:
         return to_row(source, payload, envelope_id, scrubber, places)
     except MalformedFeedback as fault:
-        raise unacceptable(str(fault)) from None
+        raise sdks.unacceptable(str(fault)) from None
 
 
 def _read_adjusted(

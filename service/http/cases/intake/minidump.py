@@ -18,14 +18,12 @@ from service.http.body.adjusting import adjust
 from service.http.body.gate import Odd, check_body, check_values
 from service.http.cases.intake import sdks
 from service.http.cases.intake.sdk_route import sdk_route
-from service.http.cases.intake.sdks import unacceptable
 from service.http.cases.intake.sentry import ReadEvent, read_payload, store_event
 from service.http.declare.call import Call
 from service.http.declare.forms import media_of
 from service.http.declare.headers import head_of
 from service.ingest.foreign import crash, envelope
 from service.ingest.foreign.common import FRAMES
-from service.ingest.foreign.envelope import MAX_DUMP, MINIDUMP, FormPart, FormReader
 from service.ingest.foreign.sentry_event import event_id_of
 from service.ingest.items import AS_SENT, Adjustments
 from service.ingest.kept import NOT_KEPT, Kind
@@ -43,28 +41,28 @@ class ArrivingCrash:
     def __init__(self, content_type: str) -> None:
         self._fields_left = crash.MAX_FIELDS
         self._rooms: dict[str | None, int] = {
-            crash.DUMP: MAX_DUMP,
+            crash.DUMP: envelope.MAX_DUMP,
             crash.PACKED_EVENT: crash.MAX_PACKED,
             crash.EVENT: MAX_EVENT_BYTES,
         }
         self._bare: bytearray | None = None
-        self._reader: FormReader | None = None
+        self._reader: envelope.FormReader | None = None
         if content_type.partition(";")[0].strip().lower() in BARE:
             self._bare = bytearray()
             return
         try:
             boundary = boundary_of(content_type)
         except MalformedForm as fault:
-            raise unacceptable(f"the body {fault}") from None
+            raise sdks.unacceptable(f"the body {fault}") from None
         if boundary is None:
-            raise unacceptable("the Content-Type must name the boundary of the form")
-        self._reader = FormReader(boundary, self._room)
+            raise sdks.unacceptable("the Content-Type must name the boundary of the form")
+        self._reader = envelope.FormReader(boundary, self._room)
 
     def feed(self, piece: bytes) -> None:
         """Read a piece, an empty one at the end. Raises InvalidPayload, and TooManyItems. Pure."""
         if self._reader is None:
             assert self._bare is not None
-            self._bare += piece[: MAX_DUMP - len(self._bare)]
+            self._bare += piece[: envelope.MAX_DUMP - len(self._bare)]
             return
         try:
             if piece:
@@ -72,7 +70,7 @@ class ArrivingCrash:
             else:
                 self._reader.end()
         except MalformedForm as fault:
-            raise unacceptable(f"the body {fault}") from None
+            raise sdks.unacceptable(f"the body {fault}") from None
         except envelope.TooManyParts:
             raise TooManyItems(envelope.MAX_PARTS) from None
 
@@ -82,10 +80,10 @@ class ArrivingCrash:
             self._reader.close()
 
     @property
-    def parts(self) -> list[FormPart]:
+    def parts(self) -> list[envelope.FormPart]:
         """The parts of the form so far."""
         if self._reader is None:
-            return [FormPart(crash.DUMP, True, len(self._bare or b""), self._bare)]
+            return [envelope.FormPart(crash.DUMP, True, len(self._bare or b""), self._bare)]
         return self._reader.parts
 
     def _room(self, name: str | None, is_file: bool) -> int | None:
@@ -152,7 +150,7 @@ def _form_of(arriving: ArrivingCrash) -> crash.CrashForm:
             else:
                 fields[name] = _plain(content.decode(errors="replace"))
     if not dump:
-        raise unacceptable(f"the form must have a file as {crash.DUMP}")
+        raise sdks.unacceptable(f"the form must have a file as {crash.DUMP}")
     return crash.CrashForm(fields, packed, dump, left_out)
 
 
@@ -189,7 +187,7 @@ def _count(call: Call[bytes, None], arriving: ArrivingCrash) -> None:
     """Count the dump, and the other files as attachments that are not kept."""
     intake = call.services.intake
     others = sum(part.is_file and part.name not in {crash.DUMP, crash.PACKED_EVENT} for part in arriving.parts)
-    intake.sdks.items[SENTRY, MINIDUMP] += 1
+    intake.sdks.items[SENTRY, envelope.MINIDUMP] += 1
     intake.sdks.items[SENTRY, _ATTACHMENT] += others
     intake.kinds.note(Kind(call.project_id, SENTRY, _ATTACHMENT, NOT_KEPT), others)
 

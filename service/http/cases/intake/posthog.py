@@ -26,7 +26,6 @@ from service.http.cases.intake.several import Parts, groups_of, settle
 from service.http.declare.call import Call
 from service.ingest.foreign import posthog
 from service.ingest.foreign.common import FRAMES
-from service.ingest.foreign.posthog import PostHogRecord, Sent
 from service.ingest.items import AS_SENT, Adjustments, Item, check_event
 from service.ingest.kept import NOT_KEPT, REFUSED, Kind
 
@@ -125,7 +124,7 @@ async def _record(call: Call[bytes, None]) -> int:
     return refused + parts.refused
 
 
-async def _add(call: Call[bytes, None], sent: Sent, texts: Sequence[bytes | None], parts: Parts[str]) -> int:
+async def _add(call: Call[bytes, None], sent: posthog.Sent, texts: Sequence[bytes | None], parts: Parts[str]) -> int:
     """Add events of a body to the next part. Returns how many are refused.
 
     Raises InvalidPayload for an event alone that is none, and as `Parts.turn`.
@@ -172,7 +171,7 @@ def _check(raw: bytes) -> None:
         raise sdks.malformed_events(fault) from None
 
 
-async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[str, Item] | str:
+async def _item_of(call: Call[bytes, None], sent: posthog.Sent, text: bytes) -> tuple[str, Item] | str:
     """Read an event, a large or odd one apart. The name of an unkept one. Raises InvalidPayload."""
     sender = call.sender
     work = partial(_read, sent, text, variables=sender.frame_variables)
@@ -192,7 +191,7 @@ async def _item_of(call: Call[bytes, None], sent: Sent, text: bytes) -> tuple[st
     return record.kind, Item(OPERATION, sender, body, raw, adjustments, client=client, before=before, clock=clock)
 
 
-def _read(sent: Sent, text: bytes, *, variables: bool) -> PostHogRecord | str:
+def _read(sent: posthog.Sent, text: bytes, *, variables: bool) -> posthog.PostHogRecord | str:
     """Read an event. Raises Odd when it has to be adjusted first, and InvalidPayload. Pure."""
     check_values(text)  # first, for a text of many is dear
     payload = check_body(text)
@@ -202,7 +201,9 @@ def _read(sent: Sent, text: bytes, *, variables: bool) -> PostHogRecord | str:
         raise sdks.malformed_events(fault) from None
 
 
-def _read_adjusted(sent: Sent, text: bytes, *, variables: bool) -> tuple[PostHogRecord | str, Adjustments]:
+def _read_adjusted(
+    sent: posthog.Sent, text: bytes, *, variables: bool
+) -> tuple[posthog.PostHogRecord | str, Adjustments]:
     adjusted = adjust(text, FRAMES)
     return _read(sent, adjusted.raw, variables=variables), adjusted.adjustments
 

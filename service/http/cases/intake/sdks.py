@@ -7,12 +7,10 @@ from http import HTTPStatus
 from schemas.cases.foreign import MAX_EVENT_BYTES, MAX_EVENTS
 from service.auth import secrets
 from service.auth.refusals import InvalidPayload
-from service.auth.secrets import key_of_dsn
 from service.http.answer.errors import Failure
 from service.http.declare.forms import Query, Sdk
 from service.ingest.foreign import envelope, posthog
 from service.ingest.foreign.event_cutter import EventCutter, FormText
-from service.ingest.foreign.posthog import Sent
 
 MAX_SAID = 200  # characters of a refusal in a header
 
@@ -26,7 +24,7 @@ class _SentryKey:
         """Look at the first piece. It has the headers."""
         with suppress(envelope.MalformedEnvelope):
             header = envelope.read_header(piece)
-            self.key = None if header.dsn is None else key_of_dsn(header.dsn)
+            self.key = None if header.dsn is None else secrets.key_of_dsn(header.dsn)
         return True
 
     def close(self) -> None:
@@ -54,7 +52,7 @@ class PosthogEvents:
 
     def __init__(self, *, counts: bool = False) -> None:
         self.key: str | None = None
-        self.sent: Sent | None = None
+        self.sent: posthog.Sent | None = None
         self.count = 0
         self.more = False
         self._counts = counts

@@ -23,12 +23,10 @@ from service.http.body.gate import Odd, check_body, check_values
 from service.http.body.unpacking import decompress
 from service.http.cases.intake import feedback, sdks
 from service.http.cases.intake.sdk_route import sdk_route
-from service.http.cases.intake.sdks import unacceptable
 from service.http.declare.call import Call
 from service.ingest.foreign import envelope, sentry_event
 from service.ingest.foreign.common import FRAMES, TakenLog, to_log
 from service.ingest.foreign.crash import with_dump
-from service.ingest.foreign.envelope import MAX_DUMP, MINIDUMP, EnvelopeReader
 from service.ingest.foreign.feedback import SOURCES, known_type, read_report
 from service.ingest.items import AS_SENT, Adjustments, Item
 from service.ingest.kept import LOST, NOT_KEPT, REFUSED, Kind
@@ -40,12 +38,12 @@ _EVENT = "event"
 _REPORT = "client_report"
 _TAKEN = 202  # as a log event is answered that comes alone
 _BEGIN = 64  # bytes of an event with its first brace
-_MOST_KEPT = {_EVENT: 1, _REPORT: 16, MINIDUMP: 1, **dict.fromkeys(SOURCES, feedback.MOST_ITEMS)}
+_MOST_KEPT = {_EVENT: 1, _REPORT: 16, envelope.MINIDUMP: 1, **dict.fromkeys(SOURCES, feedback.MOST_ITEMS)}
 """Items of one envelope."""
 _MOST_BYTES = {
     _EVENT: MAX_EVENT_BYTES,
     _REPORT: 16 * 1024,
-    MINIDUMP: MAX_DUMP,
+    envelope.MINIDUMP: envelope.MAX_DUMP,
     **dict.fromkeys(SOURCES, feedback.MOST_BYTES),
 }
 """Of each of them."""
@@ -57,7 +55,7 @@ class ArrivingEnvelope:
     """An arriving envelope. The event, its dump, the reports of the SDK and feedback are kept, and nothing else."""
 
     def __init__(self) -> None:
-        self._reader = EnvelopeReader(partial(_room, dict(_MOST_KEPT)))
+        self._reader = envelope.EnvelopeReader(partial(_room, dict(_MOST_KEPT)))
 
     def feed(self, piece: bytes) -> None:
         """Read a piece, an empty one at the end. Raises InvalidPayload, and TooManyItems. Pure."""
@@ -67,7 +65,7 @@ class ArrivingEnvelope:
             else:
                 self._reader.end()
         except envelope.MalformedEnvelope as fault:
-            raise unacceptable(str(fault)) from None
+            raise sdks.unacceptable(str(fault)) from None
         except envelope.TooManyEnvelopeItems:
             raise TooManyItems(envelope.MAX_ITEMS) from None
 
@@ -110,7 +108,7 @@ class ArrivingEnvelope:
         """The event; None without one. Raises InvalidPayload for several, and PayloadTooLarge."""
         events = [item.payload for item in self._reader.items if item.type == _EVENT]
         if len(events) > 1:
-            raise unacceptable("an envelope must hold at most one event")
+            raise sdks.unacceptable("an envelope must hold at most one event")
         if events == [None]:
             raise PayloadTooLarge("The event is larger than this operation accepts.", max_bytes=MAX_EVENT_BYTES)
         return events[0] if events else None
@@ -153,7 +151,7 @@ async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
     if fault is not None:
         raise fault
     call.records = call.records or Counter()
-    read = Counter([_EVENT, *([MINIDUMP] if event_id is not None and opened.dump else [])])
+    read = Counter([_EVENT, *([envelope.MINIDUMP] if event_id is not None and opened.dump else [])])
     _count(call, opened, read + taken.kept, taken.refused)
     if taken.refusal is not None and event_id is None and not taken.kept:
         raise taken.refusal
@@ -209,7 +207,7 @@ def _unwrapped(text: bytes) -> bytes:
     try:
         return decompress(packed, "deflate", MAX_EVENT_BYTES)
     except InvalidPayload:
-        raise unacceptable("an event in base64 must be JSON, or JSON packed by zlib") from None
+        raise sdks.unacceptable("an event in base64 must be JSON, or JSON packed by zlib") from None
 
 
 async def _record(
@@ -265,7 +263,7 @@ def _read(
     check_values(text)  # first, for a text of many is dear
     payload = check_body(text)
     if not isinstance(payload, dict):
-        raise unacceptable("an event must be a JSON object")
+        raise sdks.unacceptable("an event must be a JSON object")
     own = sentry_event.event_id_of(payload.get("event_id"), envelope_id)
     if dump is not None:
         payload = with_dump(payload, dump)

@@ -11,7 +11,6 @@ from typing import Any
 from schemas.cases.foreign import AssembleBundle, Assembled, ChunksStored, ChunkUpload
 from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import bundles
-from service.cases.sourcemaps.bundles import MOST_BUNDLE, BundleWish
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.declare import groups
 from service.http.declare.bound import is_project_id
@@ -33,7 +32,7 @@ async def get_chunk_upload(call: Call[None, None]) -> Answer:
         url=f"{base}/api/0/organizations/{call.path['organization']}/chunk-upload/",
         chunkSize=bundles.CHUNK_BYTES,
         chunksPerRequest=bundles.CHUNKS_A_REQUEST,
-        maxFileSize=MOST_BUNDLE,
+        maxFileSize=bundles.MOST_BUNDLE,
         maxRequestSize=bundles.CHUNK_BYTES * bundles.CHUNKS_A_REQUEST,
     )
     return Answer(200, body)
@@ -65,7 +64,7 @@ async def _assemble(call: Call[AssembleBundle, None], project_ids: list[str]) ->
     """Store what a bundle holds in each of its projects. Raises ProjectNotFound before anything is stored."""
     body = call.body
     await admit_to(call, project_ids)
-    wish = BundleWish(body.checksum, body.chunks, body.version, project_ids)
+    wish = bundles.BundleWish(body.checksum, body.chunks, body.version, project_ids)
     packer = call.services.unmangler.packer
     try:
         done = await bundles.assemble(call.services.store, packer, call.user_id, wish, partial(carry_out_in, call))

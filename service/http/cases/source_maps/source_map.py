@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from schemas.cases import source_map as wire
 from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import blobs, keeping
-from service.cases.sourcemaps.keeping import File, Kept, Name, ProjectFull
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import PageEnd
 from service.http.answer.errors import UnsupportedMediaType
@@ -33,19 +32,21 @@ async def upload_source_map(call: Call[bytes, wire.UploadSourceMapQuery]) -> Out
     total = await keeping.total_of(call.services.store, call.project_id)
     announced = call.header("content-length") or "0"
     if total.size + (int(announced) if announced.isdigit() else 0) > wire.MAX_PROJECT_BYTES + wire.MAX_MAP_BYTES:
-        raise ProjectFull(total.size)  # Whatever it takes the place of; what comes nearer is judged under the lock.
+        raise keeping.ProjectFull(
+            total.size
+        )  # Whatever it takes the place of; what comes nearer is judged under the lock.
     facts, tenant = call.services.store.facts, call.principal.tenant
     place = blobs.Destination(facts, call.project_id, tenant, call.services.unmangler.packer)
     staged = await blobs.stage(place, _checked(arriving, json=name.kind == "source_map"))
     call.request_hash = f"{call.request_hash}:{name.map_id(call.project_id)}:{staged.sha256}"
     try:
-        return await call.carry_out(keeping.keep(call.project_id, [File(name, staged)]), _stored)
+        return await call.carry_out(keeping.keep(call.project_id, [keeping.File(name, staged)]), _stored)
     finally:
         call.services.intake.forget_maps(call.project_id)
         await blobs.drop(facts, call.project_id, staged.blob_id)
 
 
-def _stored(kept: list[Kept]) -> Answer:
+def _stored(kept: list[keeping.Kept]) -> Answer:
     [one] = kept
     return Answer(200, keeping.stored(one))
 
@@ -74,7 +75,7 @@ async def remove_source_map(call: Call[None, None]) -> Outcome:
     return outcome
 
 
-def _name_of(query: wire.UploadSourceMapQuery) -> Name:
+def _name_of(query: wire.UploadSourceMapQuery) -> keeping.Name:
     """What the file will be found by. Raises InvalidPayload for one that nobody could find."""
     if query.debug_id is None and (query.release is None or query.source_url is None):
         without = [name for name in ("release", "source_url") if getattr(query, name) is None]
@@ -83,7 +84,7 @@ def _name_of(query: wire.UploadSourceMapQuery) -> Name:
             missing=["debug_id"] if len(without) > 1 else without,
         )
     debug_id = None if query.debug_id is None else keeping.normal_debug_id(query.debug_id)
-    return Name(query.kind, debug_id, query.release, query.source_url)
+    return keeping.Name(query.kind, debug_id, query.release, query.source_url)
 
 
 async def _checked(pieces: AsyncIterator[bytes], *, json: bool) -> AsyncIterator[bytes]:
