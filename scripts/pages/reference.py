@@ -47,7 +47,7 @@ from service.http.body.gate import MAX_DEPTH, MAX_VALUES
 from service.http.cases.intake import feedback
 from service.http.cases.intake.otlp import MOST_RECORDS, MOST_STORED
 from service.http.cases.intake.otlp_form import MAX_BYTES as MAX_OTLP_BYTES
-from service.http.edge.admission.in_flight import LONGEST_HELD, REFUSAL_RATE
+from service.http.edge.limits import LONGEST_HELD, REFUSAL_RATE
 from service.http.edge.reading import MOST_STORED as MOST_KEPT
 from service.ingest.foreign.envelope import MAX_PARTS
 from service.ingest.foreign.feedback import MAX_BYTES as MAX_FEEDBACK_BYTES

@@ -23,7 +23,7 @@ from service.http.answer.errors import failure_of
 from service.http.declare.call import Call
 from service.http.declare.headers import head_of
 from service.http.edge import inner
-from service.http.edge.admission.same_origin import with_session
+from service.http.edge.origin import with_session
 from statemachines.accounts.identity import Vouched
 from statemachines.kernel.machine import Rejection
 

@@ -23,10 +23,9 @@ from service.http.declare.endpoint import Endpoint
 from service.http.declare.headers import HEAD_KEY, head_of, is_plain_path, read_head
 from service.http.declare.operations import RESTS
 from service.http.document.openapi import SchemaDocuments
-from service.http.edge.admission.in_flight import InFlight
-from service.http.edge.admission.rate_limit import RateLimiter
 from service.http.edge.exchange import HttpExchange
 from service.http.edge.framework import operation_handlers
+from service.http.edge.limits import InFlight, RateLimiter
 from service.http.edge.pipeline import Pipeline
 from service.http.edge.routes import all_endpoints, bind
 from service.http.edge.steps import answer_at_door

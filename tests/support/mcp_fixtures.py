@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from service.auth.refusals import Refusal
-from service.http.edge.admission.same_origin import check_origin
+from service.http.edge.origin import check_origin
 from service.http.mcp.protocol import CAPABILITIES_KEY, INVALID_PARAMS, Declared, Message, RpcFault, answer
 
 Json = dict[str, Any]

@@ -22,8 +22,8 @@ from service.http.body.upload import Upload
 from service.http.declare.bound import Bound
 from service.http.declare.call import Call
 from service.http.declare.headers import head_of
-from service.http.edge.admission.client_address import client_address
-from service.http.edge.admission.rate_limit import BY_ADDRESS
+from service.http.edge.limits import BY_ADDRESS
+from service.http.edge.origin import client_address
 from service.http.edge.pipeline import Pipeline
 from service.http.measure.metrics import UNKNOWN
 from service.http.waiting.waits import KEPT_BODY, RevisionWait

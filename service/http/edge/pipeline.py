@@ -16,9 +16,8 @@ from service.http.body.room import BodyRoom
 from service.http.body.upload import SPOOLED_BYTES, SPOOLED_SHARE
 from service.http.declare.bound import Bound
 from service.http.declare.endpoint import Operation
-from service.http.edge.admission.client_address import Networks
-from service.http.edge.admission.in_flight import Crowd, InFlight, RefusalPace
-from service.http.edge.admission.rate_limit import RateLimiter
+from service.http.edge.limits import Crowd, InFlight, RateLimiter, RefusalPace
+from service.http.edge.origin import Networks
 from service.http.measure.metrics import AccessLog
 from service.http.waiting.streams import Streams
 from service.http.waiting.waits import Waits

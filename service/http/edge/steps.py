@@ -35,12 +35,11 @@ from service.http.declare.bound import IGNORED, TEST_CLOCK_PATH, find_ignored
 from service.http.declare.call import Call
 from service.http.declare.forms import TOLD_BY, BodyReader, form_of
 from service.http.declare.headers import check_content, check_repeated_headers, with_coding
-from service.http.edge.admission.in_flight import shown_in
-from service.http.edge.admission.rate_limit import behind_quota, notice_beside, take_token, take_token_of
-from service.http.edge.admission.same_origin import check_origin as check_origin_of
-from service.http.edge.admission.same_origin import with_session
 from service.http.edge.caller import find_subject, identify
 from service.http.edge.exchange import HttpExchange
+from service.http.edge.limits import behind_quota, notice_beside, shown_in, take_token, take_token_of
+from service.http.edge.origin import check_origin as check_origin_of
+from service.http.edge.origin import with_session
 from service.http.edge.pipeline import MAX_READING, MAX_RUNNING, Pipeline
 from service.http.edge.rendering import render_failure, render_success, with_body_schema, with_next_operations
 from service.http.waiting.streams import StreamedReply

@@ -6,7 +6,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from service.http.edge.admission.client_address import client_address
+from service.http.edge.origin import client_address
 from service.settingvalues import rate_limits
 from tests.service.http.edge.toy_api import serving
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from service.eventstore.declare.commands import Command, Outcome
 from service.http.answer.errors import RateLimited
-from service.http.edge.admission.in_flight import InFlight
+from service.http.edge.limits import InFlight
 from tests.service.http.edge.fakes import PROJECT
 from tests.service.http.edge.toy_api import THING, Toy, serving
 from tests.support import seen

@@ -10,7 +10,7 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.http.edge.admission.in_flight import LONGEST_HELD, MOST_CALLERS, REFUSAL_BURST, REFUSAL_RATE, RefusalPace
+from service.http.edge.limits import LONGEST_HELD, MOST_CALLERS, REFUSAL_BURST, REFUSAL_RATE, RefusalPace
 from tests.service.http.edge.fakes import PROJECT
 from tests.service.http.edge.toy_api import Toy, serving
 
@@ -46,8 +46,8 @@ def test_so_many_callers_are_remembered():
 @pytest.fixture
 def slow_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody's burst fills again while a test lasts."""
-    monkeypatch.setattr("service.http.edge.admission.in_flight.REFUSAL_RATE", 1e-6)
-    monkeypatch.setattr("service.http.edge.admission.in_flight.LONGEST_HELD", 600.0)
+    monkeypatch.setattr("service.http.edge.limits.REFUSAL_RATE", 1e-6)
+    monkeypatch.setattr("service.http.edge.limits.LONGEST_HELD", 600.0)
 
 
 @pytest_asyncio.fixture

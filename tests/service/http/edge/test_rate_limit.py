@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from service.auth.authority import ANONYMOUS, PrincipalKind
 from service.http.answer.errors import RateLimited
-from service.http.edge.admission.rate_limit import BY_ADDRESS, BY_KIND, RateLimiter, take_token
+from service.http.edge.limits import BY_ADDRESS, BY_KIND, RateLimiter, take_token
 from service.settingvalues import FEEDBACK, RATE_LIMITS, rate_limits
 from tests.service.http.edge.fakes import CI, DSN, OWNER, RUNNER
 from tests.service.http.edge.toy_api import serving

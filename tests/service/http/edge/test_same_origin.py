@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.auth.refusals import Refusal
-from service.http.edge.admission.same_origin import check_origin
+from service.http.edge.origin import check_origin
 
 BASE = "https://service.example.com"
 

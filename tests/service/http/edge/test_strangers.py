@@ -17,7 +17,7 @@ from service.eventstore.read.reader import reads_for
 from service.fairness.turns import NOBODY, PUBLIC_QUERIES, SIGN_IN, STRANGERS, sharing
 from service.http.body.room import MEMBERS_PART, BodyRoom
 from service.http.edge import framework
-from service.http.edge.admission.in_flight import Crowd
+from service.http.edge.limits import Crowd
 from service.http.edge.pipeline import MAX_RUNNING, MOST_OF_PLACE
 from service.http.edge.routes import all_endpoints
 from tests.service.http.edge.fakes import PRINCIPALS

@@ -1,1 +1,0 @@
-"""Who is let in: address, credential, requests in flight, rate and quota."""
