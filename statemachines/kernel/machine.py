@@ -116,7 +116,7 @@ class Stream(NamedTuple):
     @property
     def name(self) -> tuple[str, str]:
         """What the locks are taken on."""
-        return self.project_id, self.id
+        return self[1:]
 
 
 def transition_table(statuses: type[Enum], initial: Enum, rows: list[list[Any]]) -> Machine:

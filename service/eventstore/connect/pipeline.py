@@ -191,17 +191,18 @@ class StatementPipeline:
 Value = str | int | bytes
 
 
-def array(values: Iterable[Value]) -> str:
-    """Write a column as an array literal: texts, integers, or bytes (in hex)."""
-    return "{" + ",".join(map(_element, values)) + "}"
-
-
-def _element(value: Value) -> str:
-    if isinstance(value, str):
-        if '"' in value or "\\" in value:
-            value = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{value}"'
-    return str(value) if isinstance(value, int) else f'"\\\\x{value.hex()}"'
+def array(column: Iterable[Value]) -> str:
+    """Write a column as an array literal: texts, integers, or bytes (in hex), all of one type."""
+    values: tuple[Any, ...] = tuple(column)
+    kinds: Any = set(map(type, values))  # no call of ours for each value: a batch has thousands of them
+    if kinds == {str}:
+        joined = '","'.join(values)
+        if "\\" in joined or joined.count('"') > 2 * (len(values) - 1):
+            joined = '","'.join([text.replace("\\", "\\\\").replace('"', '\\"') for text in values])
+        return f'{{"{joined}"}}'
+    if kinds == {bytes}:
+        return '{"\\\\x' + '","\\\\x'.join(map(bytes.hex, values)) + '"}'
+    return "{" + ",".join(map(str, values)) + "}"
 
 
 def columns(rows: Iterable[Sequence[Value]], width: int) -> tuple[str, ...]:

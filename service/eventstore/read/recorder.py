@@ -269,7 +269,7 @@ def _inserted(event: StoredEvent) -> dict[str, Any]:
         "revision": event.revision,
         "kind": event.kind,
         "topic": event.topic,
-        "payload": msgspec.Raw(event.payload.encode()),
+        "payload": msgspec.Raw(event.payload),
         "event_id": event.event_id,
         "command_id": event.command_id,
         "actor_kind": event.actor_kind,
