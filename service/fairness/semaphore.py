@@ -238,9 +238,13 @@ class Holding:
         self._semaphore.leave(self._tenant, weight=size)
         self._size -= size
 
+    def close(self) -> None:
+        """Give back the rest."""
+        if self._size:
+            self.give_back(self._size)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
-        if self._size:
-            self.give_back(self._size)
+        self.close()

@@ -25,7 +25,7 @@ from service.http.declare.operations import RESTS
 from service.http.document.openapi import SchemaDocuments
 from service.http.edge.exchange import HttpExchange
 from service.http.edge.framework import operation_handlers
-from service.http.edge.limits import InFlight, RateLimiter
+from service.http.edge.limits import RateLimiter, requests_in_flight
 from service.http.edge.pipeline import Pipeline
 from service.http.edge.routes import all_endpoints, bind
 from service.http.edge.steps import answer_at_door
@@ -159,7 +159,7 @@ def create_app(services_factory: Callable[[], Services], endpoints: Iterable[End
             await _open(services, stack)
             suit_the_interpreter()
             pipeline.limiter = RateLimiter(services.settings.rate_limits)
-            pipeline.in_flight = InFlight(services.settings.max_in_flight)
+            pipeline.in_flight = requests_in_flight(services.settings.max_in_flight)
             pipeline.trusted_proxies = services.settings.trusted_proxies or ()
             pipeline.access.on = services.settings.access_log and services.settings.log_level in {"debug", "info"}
             pipeline.services = services

@@ -11,10 +11,12 @@ from typing import Any
 
 from litestar.types import Receive
 
-from service.auth.refusals import InvalidPayload, Refusal
+from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable
 from service.deadlines import Deadlines
-from service.http.answer.errors import PayloadTooLarge
-from service.http.body.room import Room
+from service.fairness.bounds import FairBounds, Full
+from service.fairness.semaphore import FairSemaphore, Holding
+from service.fairness.turns import place_of
+from service.http.answer.errors import PayloadTooLarge, RateLimited
 from service.http.body.upload import WRITTEN_TOGETHER, Upload
 from service.http.declare.endpoint import Operation
 from service.http.declare.forms import TOLD_BY, most_of
@@ -24,6 +26,29 @@ PIECE = 512 * 1024  # bytes of a body that is worked on while it arrives
 DISCARD_SECONDS = 1.0
 DISCARD_BYTES = 6 * 1024 * 1024
 MAX_DISCARDING = 16  # refused bodies that a process reads to their end at once
+TOTAL_BYTES = 64 * 1024 * 1024  # of bodies that a process holds at once
+SHARE_BYTES = TOTAL_BYTES // 8
+MEMBERS_PART = 4
+
+
+def body_room(total: int = TOTAL_BYTES, share: int = SHARE_BYTES) -> FairSemaphore:
+    """The bytes of bodies in one process. Nobody holds more than `share` of the `total` (G-204).
+
+    A body counts from its first chunk until its request is answered. Refuses as RateLimited beyond a share, and as
+    ServiceUnavailable when all is taken. The members of a shared place have one share together, each a part of it.
+    """
+    part = share // MEMBERS_PART
+
+    def refuse(full: Full, holder: str) -> Exception:
+        if full is Full.ALL:
+            return ServiceUnavailable()
+        return RateLimited(
+            "The bodies of your requests in flight have reached their total size limit.",
+            next_action=("Wait for the seconds in Retry-After, then retry with fewer large requests at a time."),
+            max_bytes_in_flight=share if place_of(holder) == holder else part,
+        )
+
+    return FairSemaphore(FairBounds(total, per_tenant=share, per_member=part), refuse=refuse)
 
 
 class Discarding:
@@ -67,7 +92,7 @@ class ArrivingBody:
         if self._announced is not None and self._announced > self._most:
             raise too_large(self._limit if self._limit_of is None else self._limit_of(b""))
 
-    async def read(self, room: Room, seconds: float = BODY_SECONDS) -> bytes:
+    async def read(self, room: Holding, seconds: float = BODY_SECONDS) -> bytes:
         """Read the body within `seconds`, by Content-Length or in chunks; each chunk takes its place in `room`.
 
         Raises PayloadTooLarge at the first byte beyond the limit (R-LIM-02), before anything is parsed,
@@ -82,7 +107,7 @@ class ArrivingBody:
         except TimeoutError:
             raise _too_slow(f"the body must arrive within {seconds:g} seconds") from None
 
-    async def pieces(self, room: Room, size: int, seconds: float = BODY_SECONDS) -> AsyncIterator[bytes]:
+    async def pieces(self, room: Holding, size: int, seconds: float = BODY_SECONDS) -> AsyncIterator[bytes]:
         """Read the body in pieces of about `size` bytes, each within `seconds`.
 
         A piece has its place in `room` until the next one is asked for. Raises as `read`.
@@ -100,7 +125,7 @@ class ArrivingBody:
                 yield bytes(held)
                 room.give_back(len(held))
 
-    async def upload(self, room: Room, files: Room, seconds: float = BODY_SECONDS) -> Upload:
+    async def upload(self, room: Holding, files: Holding, seconds: float = BODY_SECONDS) -> Upload:
         """Read the body into memory when it is announced as small, else into a file, `PIECE` bytes within `seconds`.
 
         A body that breaks off, that takes too long or is too large has that as its fault once it is in a file. Raises
@@ -123,7 +148,7 @@ class ArrivingBody:
             raise
         return upload
 
-    async def _fill(self, upload: Upload, room: Room, files: Room, seconds: float) -> None:
+    async def _fill(self, upload: Upload, room: Holding, files: Holding, seconds: float) -> None:
         piece_end, due = 0, 0.0
         while self._goes_on():
             if self._size >= piece_end:
@@ -153,7 +178,7 @@ class ArrivingBody:
         """Whether more of the body is expected."""
         return self._left and self._size != self._announced
 
-    async def _collect(self, held: bytearray, size: int, room: Room) -> None:
+    async def _collect(self, held: bytearray, size: int, room: Holding) -> None:
         """Add chunks to `held` until it has about `size` bytes or the body ends. Raises as `read`."""
         while self._goes_on() and len(held) < size:
             chunk, _ = await self._next()
@@ -163,7 +188,7 @@ class ArrivingBody:
             room.take(len(chunk))
             held += chunk
 
-    async def _receive_all(self, room: Room) -> bytes:
+    async def _receive_all(self, room: Holding) -> bytes:
         chunks: list[bytes] = []
         size = 0
         more = True

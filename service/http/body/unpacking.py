@@ -16,8 +16,8 @@ import brotli
 
 from service.auth.refusals import InvalidPayload
 from service.fairness.offload import LARGE, Apart
+from service.fairness.semaphore import Holding
 from service.http.answer.errors import PayloadTooLarge, UnsupportedMediaType
-from service.http.body.room import Room
 from service.http.declare.endpoint import Operation
 from service.http.declare.headers import Head
 from service.packing import zstd
@@ -118,7 +118,7 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
     return b"".join(pieces)
 
 
-async def unpack(operation: Operation, tenant: str, head: Head, raw: bytes, room: Room, apart: Apart) -> bytes:
+async def unpack(operation: Operation, tenant: str, head: Head, raw: bytes, room: Holding, apart: Apart) -> bytes:
     """Take the content coding off a body, where the operation has it; one that turns out to be large apart.
 
     What comes out takes its place in `room` beside the body. One thread unpacks for everybody, so that no more than

@@ -13,11 +13,11 @@ from litestar.types import HTTPScope, Receive
 from service.auth.authority import Principal
 from service.auth.secrets import Dsn
 from service.eventstore.read.reader import Caller, reads_for
+from service.fairness.semaphore import FairSemaphore, Holding
 from service.fairness.turns import NOBODY, sharing
 from service.http.answer.reply import Reply
 from service.http.body.parsing import Query, query_for_credential
 from service.http.body.read_limited import arriving
-from service.http.body.room import BodyRoom, Room
 from service.http.body.upload import Upload
 from service.http.declare.bound import Bound
 from service.http.declare.call import Call
@@ -89,7 +89,7 @@ class HttpExchange:
         """Have something given back with the exchange."""
         self._held.append(give_back)
 
-    def room(self, of: BodyRoom, holder: str) -> Room:
+    def room(self, of: FairSemaphore, holder: str) -> Holding:
         """Open a room for its body."""
         room = of.of(holder)
         self._held.append(room.close)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,7 +30,8 @@ from service.auth.refusals import QuotaExceeded, ServiceUnavailable, Unauthentic
 from service.auth.secrets import Dsn
 from service.billing.usage import Told
 from service.eventstore.declare.commands import Answer, Outcome
-from service.fairness.turns import place_of
+from service.fairness.bounds import FairBounds, Full
+from service.fairness.semaphore import FairSemaphore
 from service.http.answer.errors import RateLimited
 from service.http.answer.reply import JSON, Streamed
 from service.http.declare.call import Call
@@ -38,64 +39,26 @@ from service.http.declare.endpoint import Operation
 from service.settingvalues import RATE_LIMITS
 
 
-class InFlight:
-    """The counts of one process. Each credential may have `most` requests in flight."""
+def requests_in_flight(most: int) -> FairSemaphore:
+    """The requests of one process, `most` of each credential. Refuses as RateLimited."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._running: dict[str, int] = {}
+    def refuse(_: Full, __: str) -> Exception:
+        return RateLimited(
+            "This credential has too many requests in flight.",
+            next_action=("Wait for the seconds in Retry-After, then retry with fewer requests at a time."),
+            max_in_flight=most,
+        )
 
-    def __len__(self) -> int:
-        return len(self._running)
-
-    def enter(self, credential: str) -> None:
-        """Count a request in. Raises RateLimited when the credential has as many as it may."""
-        running = self._running.get(credential, 0)
-        if running >= self._most:
-            raise RateLimited(
-                "This credential has too many requests in flight.",
-                next_action=("Wait for the seconds in Retry-After, then retry with fewer requests at a time."),
-                max_in_flight=self._most,
-            )
-        self._running[credential] = running + 1
-
-    def leave(self, credential: str) -> None:
-        """Count a request out that was counted in."""
-        left = self._running[credential] - 1
-        if left:
-            self._running[credential] = left
-        else:
-            del self._running[credential]
+    return FairSemaphore(FairBounds(per_tenant=most), refuse=refuse)
 
 
-class Crowd:
+def crowd_of_place(most: int, of_member: int) -> FairSemaphore:
     """The requests of one process with a shared place: `most` of each place, `of_member` of one member.
 
-    They wait for one turn together, so without a bound their waiting would fill the process. NOBODY is not counted.
+    They wait for one turn together, so without a bound their waiting would fill the process. Refuses as
+    ServiceUnavailable.
     """
-
-    def __init__(self, most: int, of_member: int) -> None:
-        self._most = most
-        self._of_member = of_member
-        self._running: Counter[str] = Counter()
-
-    def __len__(self) -> int:
-        return len(self._running)
-
-    def check(self, tenant: str, more: int = 0) -> None:
-        """Raise ServiceUnavailable when with so many more a place, or its member's part of it, were too full."""
-        place = self._running[place_of(tenant)] if tenant else 0
-        if place + more > self._most or self._running[tenant] + more > self._of_member:
-            raise ServiceUnavailable
-
-    def add(self, tenant: str, number: int) -> None:
-        """Count requests in, or with a negative number out."""
-        if not tenant:
-            return
-        for name in (place_of(tenant), tenant):
-            self._running[name] += number
-            if not self._running[name]:
-                del self._running[name]
+    return FairSemaphore(FairBounds(per_tenant=most, per_member=of_member), refuse=lambda _, __: ServiceUnavailable())
 
 
 def shown_in(operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> Dsn | None:

@@ -11,12 +11,11 @@ from service.fairness.bodies import Shares
 from service.fairness.bounds import FairBounds
 from service.fairness.offload import Apart, Offload
 from service.fairness.semaphore import FairSemaphore
-from service.http.body.read_limited import Discarding
-from service.http.body.room import BodyRoom
+from service.http.body.read_limited import Discarding, body_room
 from service.http.body.upload import SPOOLED_BYTES, SPOOLED_SHARE
 from service.http.declare.bound import Bound
 from service.http.declare.endpoint import Operation
-from service.http.edge.limits import Crowd, InFlight, RateLimiter, RefusalPace
+from service.http.edge.limits import RateLimiter, RefusalPace, crowd_of_place, requests_in_flight
 from service.http.edge.origin import Networks
 from service.http.measure.metrics import AccessLog
 from service.http.waiting.streams import Streams
@@ -54,12 +53,12 @@ class Pipeline:
     def __init__(self, limiter: RateLimiter, observer: Observer) -> None:
         self.services: Services | None = None
         self.limiter = limiter
-        self.in_flight = InFlight(MAX_RUNNING)
-        self.crowd = Crowd(MOST_OF_PLACE, MOST_OF_PLACE // 2)
+        self.in_flight = requests_in_flight(MAX_RUNNING)
+        self.crowd = crowd_of_place(MOST_OF_PLACE, MOST_OF_PLACE // 2)
         self.pace = RefusalPace()
-        self.bodies = BodyRoom()
-        self.files = BodyRoom(SPOOLED_BYTES, SPOOLED_SHARE)
-        self.strangers = BodyRoom(STRANGERS_BYTES, STRANGERS_BYTES // 2)
+        self.bodies = body_room()
+        self.files = body_room(SPOOLED_BYTES, SPOOLED_SHARE)
+        self.strangers = body_room(STRANGERS_BYTES, STRANGERS_BYTES // 2)
         self.discarding = Discarding()
         self.trusted_proxies: Networks = ()
         self.observer = observer
@@ -87,7 +86,8 @@ class Pipeline:
     def run(self, crowd: str, number: int) -> None:
         """Count requests as running, or with a negative number out, in all and of a crowd."""
         self.running += number
-        self.crowd.add(crowd, number)
+        if crowd:
+            self.crowd.bounds.add(crowd, number)
 
     def end_waits(self) -> None:
         """Answer all waiting and held requests, end all streams without an end: the process ends."""

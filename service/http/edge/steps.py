@@ -22,13 +22,13 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import read_as, reading_for
 from service.eventstore.write.loop import CAPACITY
 from service.fairness.offload import LARGE
+from service.fairness.semaphore import FairSemaphore
 from service.http.answer.errors import failure_of, let_go, log_failure
 from service.http.answer.reply import Reply, Streamed
 from service.http.body.adjusting import adjust
 from service.http.body.gate import Odd
 from service.http.body.parsing import decode_body, parse, parse_head
 from service.http.body.read_limited import PIECE, ArrivingBody, too_large
-from service.http.body.room import BodyRoom
 from service.http.body.unpacking import coding_of, unpack
 from service.http.body.upload import Upload, read_pieces
 from service.http.declare.bound import IGNORED, TEST_CLOCK_PATH, find_ignored
@@ -112,7 +112,8 @@ def count_in(exchange: HttpExchange) -> None:
     _enter(exchange)
     if exchange.shown is None:
         exchange.crowd = exchange.caller.tenant
-        exchange.pipeline.crowd.check(exchange.crowd, 1)
+        if exchange.crowd:
+            exchange.pipeline.crowd.check(exchange.crowd)
 
 
 def begin(exchange: HttpExchange) -> None:
@@ -123,7 +124,7 @@ def begin(exchange: HttpExchange) -> None:
 
 def _enter(exchange: HttpExchange) -> None:
     if exchange.shown is not None:
-        exchange.pipeline.in_flight.enter(exchange.shown.key)
+        exchange.pipeline.in_flight.take(exchange.shown.key)
         exchange.keep(partial(exchange.pipeline.in_flight.leave, exchange.shown.key))
 
 
@@ -242,7 +243,7 @@ def _call_of(exchange: HttpExchange) -> Call[Any, Any]:
 
 
 async def _receive(
-    exchange: HttpExchange, tenant: str, body: ArrivingBody, rooms: BodyRoom, holder: str
+    exchange: HttpExchange, tenant: str, body: ArrivingBody, rooms: FairSemaphore, holder: str
 ) -> bytes | Upload:
     """Read a body and take its content coding off, or, of a piecewise operation, read it as it will be taken apart.
 
@@ -277,7 +278,8 @@ async def _arrived(exchange: HttpExchange, arrival: Awaitable[T]) -> T:
         pipeline.run(exchange.crowd, 1)
     if pipeline.running > MAX_RUNNING:
         raise ServiceUnavailable
-    pipeline.crowd.check(exchange.crowd)
+    if exchange.crowd:
+        pipeline.crowd.check(exchange.crowd, 0)
     return arrived
 
 

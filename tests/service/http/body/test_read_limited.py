@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from service.auth.refusals import InvalidPayload, ServiceUnavailable
+from service.fairness.semaphore import FairSemaphore
 from service.http.answer.errors import PayloadTooLarge, RateLimited
-from service.http.body.read_limited import DISCARD_BYTES, ArrivingBody, Discarding
-from service.http.body.room import BodyRoom
+from service.http.body.read_limited import DISCARD_BYTES, ArrivingBody, Discarding, body_room
 from service.http.edge.routes import all_endpoints
 
 CHUNKED = {"transfer-encoding": "chunked"}
@@ -75,9 +75,9 @@ async def unread() -> Any:
     raise AssertionError("read")
 
 
-async def read(body: ArrivingBody, room: BodyRoom | None = None, seconds: float = 10.0) -> bytes:
+async def read(body: ArrivingBody, room: FairSemaphore | None = None, seconds: float = 10.0) -> bytes:
     body.check_size()
-    with (room or BodyRoom()).of("usr_1") as place:
+    with (room or body_room()).of("usr_1") as place:
         return await body.read(place, seconds)
 
 
@@ -186,7 +186,7 @@ async def test_a_client_that_leaves_is_not_waited_for() -> None:
 
 async def test_bytes_are_counted_as_they_come_and_given_back_in_the_end() -> None:
     """What is only announced takes nothing; what a refusal interrupts is given back too."""
-    room = BodyRoom(total=100, share=60)
+    room = body_room(total=100, share=60)
     with room.of("usr_1") as place:
         assert (
             await ArrivingBody(receiving(b"x" * 40, b"y" * 20), announced(60), 4096).read(place)
@@ -204,7 +204,7 @@ async def test_bytes_are_counted_as_they_come_and_given_back_in_the_end() -> Non
 
 async def test_nobody_takes_the_whole_room() -> None:
     """A holder beyond its share is told to send less at a time, a process without room refuses everybody, unread."""
-    room = BodyRoom(total=100, share=60)
+    room = body_room(total=100, share=60)
     with room.of("usr_1") as first, room.of("usr_1") as second, room.of("usr_2") as third, room.of("usr_3") as fourth:
         first.take(50)
         with pytest.raises(RateLimited) as refused:

@@ -25,7 +25,7 @@ from service.auth.refusals import InvalidPayload
 from service.fairness.offload import LARGE
 from service.http.answer.errors import PayloadTooLarge, UnsupportedMediaType
 from service.http.body import unpacking
-from service.http.body.room import BodyRoom
+from service.http.body.read_limited import body_room
 from service.http.body.unpacking import MAX_MEMBERS, PIECE, WINDOW_LOG, Unpacked, decompress
 from service.http.body.upload import Upload, read_pieces
 from service.packing import zstd
@@ -271,7 +271,7 @@ async def test_what_is_refused_of_packed_telemetry(toy: Toy) -> None:
 
 async def test_what_comes_out_counts_as_held(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     """A body that was small on the wire has the place of what it has become, and gives it back."""
-    room = BodyRoom(total=10_000_000, share=150_000)
+    room = body_room(total=10_000_000, share=150_000)
     monkeypatch.setattr(toy.edge.pipeline, "bodies", room)
     assert (await send(toy, gzip.compress(b'{"a":"' + b"x" * 100_000 + b'"}'), "gzip")).status_code == 202
     assert (await send(toy, gzip.compress(b'{"a":"' + b"x" * 200_000 + b'"}'), "gzip")).status_code == 429

@@ -15,7 +15,7 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from service.eventstore.declare import names
-from service.http.body.room import SHARE_BYTES
+from service.http.body.read_limited import SHARE_BYTES
 from tests.support.api import World
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.sentry import PYTHON_EVENT, of_event

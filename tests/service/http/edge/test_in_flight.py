@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from service.eventstore.declare.commands import Command, Outcome
 from service.http.answer.errors import RateLimited
-from service.http.edge.limits import InFlight
+from service.http.edge.limits import requests_in_flight
 from tests.service.http.edge.fakes import PROJECT
 from tests.service.http.edge.toy_api import THING, Toy, serving
 from tests.support import seen
@@ -101,7 +101,7 @@ async def test_what_has_ended_counts_no_longer(toy: Toy) -> None:
 async def test_a_dsn_is_one_credential_in_each_of_its_spellings() -> None:
     """Header, bearer and address name the same key, so that they share its bound."""
     async with serving(max_in_flight=1) as toy:
-        toy.edge.pipeline.in_flight.enter("service_pk_x")
+        toy.edge.pipeline.in_flight.take("service_pk_x")
         for headers in (
             bearer("service_pk_x"),
             {"authorization": "BEARER   service_pk_x"},
@@ -113,14 +113,14 @@ async def test_a_dsn_is_one_credential_in_each_of_its_spellings() -> None:
 
 
 def test_the_counts_are_exact() -> None:
-    counts = InFlight(2)
+    counts = requests_in_flight(2)
     for _ in range(2):
-        counts.enter("a")
-    counts.enter("b")
+        counts.take("a")
+    counts.take("b")
     with pytest.raises(RateLimited):
-        counts.enter("a")
+        counts.take("a")
     counts.leave("a")
-    counts.enter("a")
+    counts.take("a")
     for name in ("a", "a", "b"):
         counts.leave(name)
     assert len(counts) == 0

@@ -15,9 +15,9 @@ from service.auth.refusals import ServiceUnavailable
 from service.console import door
 from service.eventstore.read.reader import reads_for
 from service.fairness.turns import NOBODY, PUBLIC_QUERIES, SIGN_IN, STRANGERS, sharing
-from service.http.body.room import MEMBERS_PART, BodyRoom
+from service.http.body.read_limited import MEMBERS_PART, body_room
 from service.http.edge import framework
-from service.http.edge.limits import Crowd
+from service.http.edge.limits import crowd_of_place
 from service.http.edge.pipeline import MAX_RUNNING, MOST_OF_PLACE
 from service.http.edge.routes import all_endpoints
 from tests.service.http.edge.fakes import PRINCIPALS
@@ -118,14 +118,14 @@ async def test_a_crowd_of_strangers_leaves_room_for_others(toy: Toy) -> None:
     """Where as many strangers wait as may, the next is refused, and who has a credential is not."""
     crowd = toy.edge.pipeline.crowd
     for number in range(4):
-        crowd.add(sharing(STRANGERS, f"192.0.2.{number}"), MOST_OF_PLACE // 4)
+        crowd.bounds.add(sharing(STRANGERS, f"192.0.2.{number}"), MOST_OF_PLACE // 4)
     assert (await toy.get("/")).status_code == 503
     assert (await toy.send_as("owner", "GET", "/v1/things")).status_code == 200
-    crowd.add(sharing(STRANGERS, "192.0.2.1"), -1)
+    crowd.bounds.add(sharing(STRANGERS, "192.0.2.1"), -1)
     assert (await toy.get("/")).status_code == 200
     assert MOST_OF_PLACE < MAX_RUNNING
     for number in range(4):
-        crowd.add(sharing(STRANGERS, f"192.0.2.{number}"), (number == 1) - MOST_OF_PLACE // 4)
+        crowd.bounds.add(sharing(STRANGERS, f"192.0.2.{number}"), (number == 1) - MOST_OF_PLACE // 4)
 
 
 async def test_nothing_stays_counted_as_of_a_crowd(toy: Toy) -> None:
@@ -134,21 +134,21 @@ async def test_nothing_stays_counted_as_of_a_crowd(toy: Toy) -> None:
 
 
 def test_one_address_has_a_part_of_the_crowd() -> None:
-    crowd = Crowd(4, 2)
+    crowd = crowd_of_place(4, 2)
     one, other, entering = sharing(STRANGERS, "a"), sharing(STRANGERS, "b"), sharing(SIGN_IN, "a")
-    crowd.add(one, 2)
+    crowd.bounds.add(one, 2)
     with pytest.raises(ServiceUnavailable):
         crowd.check(one, 1)
     for tenant in (other, entering, NOBODY):
         crowd.check(tenant, 1)
-    crowd.add(other, 2)
+    crowd.bounds.add(other, 2)
     with pytest.raises(ServiceUnavailable):
         crowd.check(sharing(STRANGERS, "c"), 1)
     crowd.check(entering, 1)
 
 
 def test_strangers_have_one_share_of_the_bodies_and_one_address_a_part_of_it() -> None:
-    room = BodyRoom(1000, 100)
+    room = body_room(1000, 100)
     part = 100 // MEMBERS_PART
     for number in range(MEMBERS_PART):
         holder = sharing(STRANGERS, f"192.0.2.{number}")
