@@ -13,13 +13,15 @@ from typing import Any
 import httpx2
 import psutil
 import psycopg
+import pytest
 
-from tests.support import seen
+from tests.support import long_after, seen
 from tests.support.accounts import bearer, create_project, sign_in
 from tests.support.ingest import check_books
 from tests.support.server import ServerHandle
 
-KILLS = 8
+KILLS = [3, 8]
+"""In `make test`, and before a release."""
 CLIENTS = 16
 ENOUGH = 500  # records
 EXPORTERS = 3
@@ -108,7 +110,8 @@ def export_of(names: list[str]) -> dict[str, Any]:
     return {"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}
 
 
-async def test_an_export_survives_kills_whole_and_once(server_factory: Any) -> None:
+@pytest.mark.parametrize("kills", long_after(1, KILLS))
+async def test_an_export_survives_kills_whole_and_once(server_factory: Any, kills: int) -> None:
     """It is stored by several flushes, and killed between them: what is sent again completes it (G-142)."""
     server: ServerHandle = server_factory()
     with server.client() as setup:
@@ -118,14 +121,14 @@ async def test_an_export_survives_kills_whole_and_once(server_factory: Any) -> N
     stop = asyncio.Event()
     running = [asyncio.create_task(exporter.run(stop)) for exporter in exporters]
     dice = random.Random(6)
-    for turn in range(KILLS):
+    for turn in range(kills):
         await asyncio.sleep(dice.uniform(0.3, 1.0))
-        await asyncio.to_thread(kill_api, server, whole=turn == KILLS // 2)
+        await asyncio.to_thread(kill_api, server, whole=turn == kills // 2)
         await asyncio.to_thread(server.wait_until_ready)
     stop.set()
     await asyncio.gather(*running)
     names = [name for exporter in exporters for name in exporter.acknowledged]
-    assert sum(exporter.repeats for exporter in exporters) > KILLS
+    assert sum(exporter.repeats for exporter in exporters) > kills
     with psycopg.connect(server.database_url or "", autocommit=True) as sql:
         rows = sql.execute(
             "select coalesce(extra, '{}')#>>'{attributes,name}', count(*) from log_events "
@@ -138,7 +141,8 @@ async def test_an_export_survives_kills_whole_and_once(server_factory: Any) -> N
         await exporter.http.aclose()
 
 
-async def test_acknowledged_records_survive_kills(server_factory: Any) -> None:
+@pytest.mark.parametrize("kills", long_after(1, KILLS))
+async def test_acknowledged_records_survive_kills(server_factory: Any, kills: int) -> None:
     server: ServerHandle = server_factory()
     with server.client() as setup:
         owner = sign_in(setup, server.internal_token)
@@ -148,9 +152,9 @@ async def test_acknowledged_records_survive_kills(server_factory: Any) -> None:
     stop = asyncio.Event()
     running = [asyncio.create_task(client.run(stop)) for client in clients]
     dice = random.Random(5)
-    for turn in range(KILLS):
+    for turn in range(kills):
         await asyncio.sleep(dice.uniform(0.4, 1.2))
-        await asyncio.to_thread(kill_api, server, whole=turn == KILLS // 2)
+        await asyncio.to_thread(kill_api, server, whole=turn == kills // 2)
         await asyncio.to_thread(server.wait_until_ready)
     await asyncio.sleep(0.5)
     give_up = time.monotonic() + 20
@@ -161,7 +165,7 @@ async def test_acknowledged_records_survive_kills(server_factory: Any) -> None:
     acknowledged = {name: id_ for client in clients for name, id_ in client.acknowledged.items()}
     unknown = [name for client in clients for name in client.unknown]
     assert len(acknowledged) > ENOUGH
-    assert len(unknown) > KILLS
+    assert len(unknown) > kills
     times = stored_times(server)
     assert dict.fromkeys(acknowledged, 1) == {name: times[name] for name in acknowledged}
     assert all(times[name] <= 1 for name in unknown)

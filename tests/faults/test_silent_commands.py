@@ -17,6 +17,8 @@ import pytest
 
 from service.cli import COMMANDS, main
 from tests.faults.test_silent_database import stopped_database
+from tests.support import long_after
+from tests.support.loaded import run_command
 from tests.support.server import ServerFactory, clean_environment
 
 MOST_SECONDS = 5.0
@@ -91,15 +93,8 @@ def silent() -> Iterator[str]:
 def run(name: str, directory: Path, url: str) -> tuple[str, float, subprocess.CompletedProcess[str]]:
     words = [*name.split(), *WORDS.get(name, [])]
     began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "service", *words],
-        env=clean_environment(SERVICE_DATABASE_URL=url, SERVICE_DATA_DIR=str(directory / "data")),
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    env = clean_environment(SERVICE_DATABASE_URL=url, SERVICE_DATA_DIR=str(directory / "data"))
+    done = run_command(*words, env=env, cwd=directory)
     return name, time.monotonic() - began, done
 
 
@@ -116,11 +111,13 @@ def test_every_command_gives_up_on_a_database_that_says_nothing(silent: str, tmp
             assert seconds < MOST_SECONDS + LOADED, f"{name}: {seconds}"
 
 
-STOP = ("pause", "--all", "--why", "a test")
+FOLLOW = ["events", "tail", "--follow"]
+STOP = ["pause", "--all", "--why", "a test"]
+VERIFY = ["projections", "verify"]
 
 
-@pytest.mark.parametrize("words", [("events", "tail", "--follow"), STOP, ("projections", "verify")])
-def test_a_command_gives_up_when_the_database_has_stopped(server_factory: ServerFactory, words: tuple[str, ...]):
+@pytest.mark.parametrize("words", long_after(1, [FOLLOW, STOP, VERIFY]))
+def test_a_command_gives_up_when_the_database_has_stopped(server_factory: ServerFactory, words: list[str]):
     """Whatever it waits in: a question, a commit, or nothing at all. The one that follows has begun before."""
     server = server_factory.prepare()
     server.start()
