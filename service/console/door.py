@@ -47,7 +47,7 @@ def failure_page(failure: Failure, scope: HTTPScope) -> Reply:
 FORM = "application/x-www-form-urlencoded"
 MAX_FORM = 1024 * 1024
 
-CONSOLE = Group(name="console")
+CONSOLE = Group(name="console", documented=False)
 
 
 async def _site(call: Call[Any, Any]) -> ModuleType:

@@ -212,13 +212,15 @@ Declare = Callable[[Handler | Declaration], Endpoint]
 class Group:
     """A documented group of operations, with what they have in common.
 
-    `closed_errors` picks the closed error variant (R-ERR-02, G-018).
+    `closed_errors` picks the closed error variant (R-ERR-02, G-018). Operations of a group without `documented` are no
+    part of the API: neither the schema document nor the tools of MCP have them.
     """
 
     name: str
     closed_errors: bool = False
     flows: frozenset[str] = frozenset()
     rate: Rate = "key"
+    documented: bool = True
 
     def get(self, path: str, summary: str, *parts: DeclaredPart, operation_id: str = "") -> Declare:
         """Declare a read. The parts stand here, or below as decorators. The operation has the name of its handler.

@@ -59,7 +59,8 @@ class SchemaDocuments(ReceiveRoutePlugin):
             case ASGIRoute():
                 handlers = (route.route_handler,)
         for one in (handler.opt["bound"] for handler in handlers if "bound" in handler.opt):
-            self._routed.setdefault(one.name, one)
+            if one.operation.common.documented:
+                self._routed.setdefault(one.name, one)
 
     @property
     def operations(self) -> Sequence[Bound]:

@@ -13,6 +13,7 @@ from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler
 from litestar.routes import ASGIRoute, HTTPRoute
 
 import service
+from service.console import door
 from service.http.app import create_app, schema_documents
 from service.http.document.openapi import SchemaDocuments
 from service.http.edge.framework import Admission, Authentication, may_ask_now, may_reach
@@ -77,9 +78,10 @@ def test_doors_of_the_intake_alone_are_asgi_handlers(handlers: dict[str, Handler
 
 
 def test_the_schema_document_is_made_of_the_routes() -> None:
-    """An application of three operations documents these three."""
+    """An application of three operations documents these three, and no page of the console."""
     few = all_endpoints()[:3]
-    documents = create_app(lambda: fake_services(FakeStore()), few).app.plugins.get(SchemaDocuments)
+    served = [*few, *door.ENDPOINTS]
+    documents = create_app(lambda: fake_services(FakeStore()), served).app.plugins.get(SchemaDocuments)
     assert [one.operation for one in documents.operations] == [endpoint.operation for endpoint in few]
     assert len(schema_documents().operations) == len(all_endpoints())
 
