@@ -7,6 +7,7 @@ import msgspec
 
 from projections.deploys import DEPLOY_NOTES, DEPLOYS, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
 from schemas.deploys import DeployAccepted, DeployList, DeployRecord, ProofMismatch
+from schemas.kernel.shape import shape_from
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.read.reader import PageEnd
@@ -238,22 +239,7 @@ def accepted(row: DeployRow, awaited: str | None, mismatch: ProofMismatch | None
 def shown_record(noted: Noted) -> DeployRecord:
     """Show a deploy to members."""
     row = noted.row
-    return DeployRecord(
-        id=row.id,
-        deploy_id=row.id,
-        project_id=row.project_id,
-        version=row.version,
-        environment=row.environment,
-        sha=row.sha,
-        branch=row.branch,
-        message=noted.message,
-        source="ci" if row.trusted else "dsn",
-        trusted=row.trusted,
-        credential_id=row.credential_id,
-        onboarding_proof=row.onboarding_proof,
-        automation_run_id=row.automation_run_id,
-        recorded_at=row.recorded_at,
-    )
+    return shape_from(DeployRecord, row, deploy_id=row.id, message=noted.message, source="ci" if row.trusted else "dsn")
 
 
 def listed(project_id: str, shown: Sequence[Noted], next_cursor: str | None) -> DeployList:

@@ -11,6 +11,7 @@ import msgspec
 
 from projections.publications import PUBLICATION_COUNTS, PUBLICATIONS, PublicationRow
 from schemas import publications as wire
+from schemas.kernel.shape import shape_from
 from service.analytics.blueprints.asking import ask_for, run_blueprint
 from service.analytics.bounded import Table
 from service.analytics.queries import QUERY_SECONDS, BoundedQueries, unanswered
@@ -152,16 +153,13 @@ def revoked(row: PublicationRow) -> wire.PublicationRevoked:
 
 def public_answer(publication_id: str, question: PublishedQuestion, table: Table) -> wire.PublicAnswer:
     """The rows of a publication, as anybody sees them."""
-    return wire.PublicAnswer(
+    return shape_from(
+        wire.PublicAnswer,
+        table,
         publication_id=publication_id,
         blueprint_id=question.blueprint_id,
         title=question.title,
         params=table.evidence.params,
-        rows=table.rows,
-        columns=table.columns,
-        truncated=table.truncated,
-        evidence=table.evidence,
-        freshness=table.freshness,
         next_action=_CUT if table.truncated else _WHOLE if table.evidence.complete else _PARTIAL,
     )
 

@@ -1,12 +1,17 @@
 """The shapes that bodies of every area are made of: a strict object, a whole number, a time, an identifier."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from schemas.kernel import patterns
 from schemas.kernel.errors import ErrorBody
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 SAFE_INTEGER = 9007199254740991
 
@@ -50,6 +55,24 @@ def one_of(*kinds: type[msgspec.Struct], null: bool = False, deep: bool = False)
         mapping = {str(kind.__struct_config__.tag): reference[kind] for kind in kinds}
         schema["discriminator"] = {"propertyName": tag, "mapping": mapping}
     return Meta(extra_json_schema=schema, extra={ONE_OF: kinds})
+
+
+@cache
+def _copied(kind: type[msgspec.Struct], computed: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[[object], Any]]:
+    required = (field.name for field in msgspec.structs.fields(kind) if field.required)
+    names = tuple(name for name in required if name not in computed)
+    assert len(names) > 1, "nothing to copy"
+    return names, attrgetter(*names)
+
+
+def shape_from(kind: type[S], source: object, /, **computed: Any) -> S:
+    """Make a shape of another one, such as a row: its required members of the same names, and what is computed.
+
+    Raises AttributeError when a member is in neither. `msgspec.convert` would check each value against the bounds of
+    the wire again, which a row of an older release need not meet.
+    """
+    names, values = _copied(kind, tuple(computed))
+    return kind(**dict(zip(names, values(source), strict=True)), **computed)
 
 
 def exactly(*items: str) -> Meta:

@@ -12,6 +12,7 @@ from psycopg.errors import UndefinedTable
 from projections.cases import AgentRunRow, CaseRow, CaseStatsRow, CommentRow, SuppressionsRow, trust_of
 from projections.runs import ClaimRow, LeaseRow
 from schemas.cases import case as wire
+from schemas.kernel.shape import shape_from
 from service.auth.refusals import refusal
 from service.cases import event, runners
 from service.cases.acting import Acted, RecordedAgentRun, Written
@@ -287,27 +288,13 @@ def status_of(status: str) -> wire.CaseStatus:
 
 def item(project_id: str, case: ListedCase, trend: wire.CaseTrend | None = None) -> wire.CaseItem:
     """A case in the list, on request with its recent frequency."""
-    return wire.CaseItem(
-        id=case.id,
+    return shape_from(
+        wire.CaseItem,
+        case,
         case_id=case.id,
         project_id=project_id,
-        fingerprint=case.fingerprint,
-        title=case.title,
-        level=case.level,
         status=status_of(case.status),
-        revision=case.revision,
         trust=trust_of(unmarked=case.unmarked),
-        environment=case.environment,
-        release=case.release,
-        event_count=case.event_count,
-        users_affected=case.users_affected,
-        first_seen_at=case.first_seen_at,
-        last_seen_at=case.last_seen_at,
-        first_occurred_at=case.first_occurred_at,
-        last_occurred_at=case.last_occurred_at,
-        source=case.source,
-        suppression_id=case.suppression_id,
-        claimed=case.claimed,
         overflow=is_overflow(case.fingerprint) or msgspec.UNSET,
         merged_into=case.merged_into or msgspec.UNSET,
         trend=trend or msgspec.UNSET,
@@ -433,12 +420,9 @@ def acted(done: Acted) -> wire.CaseActed:
 
 def commented(written: Written) -> wire.CaseCommented:
     """Show a comment that was just written."""
-    return wire.CaseCommented(
-        id=written.id,
-        case_id=written.case_id,
-        project_id=written.project_id,
-        user_id=written.user_id,
-        text=written.text,
+    return shape_from(
+        wire.CaseCommented,
+        written,
         created_at=written.at,
         revision=written.case_revision,
         next_action="Nothing to do. The case shows its newest comments.",

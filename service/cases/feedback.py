@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schemas.cases.log import MAX_OF_ERROR, FeedbackReport, FeedbackReportList
+from schemas.kernel.shape import shape_from
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 from service.sql import load_query
@@ -78,19 +79,12 @@ _NONE = "Nobody wrote anything. Nothing to do."
 
 def report(row: WrittenRow) -> FeedbackReport:
     """Show a report."""
-    return FeedbackReport(
-        id=row.id,
-        received_at=row.received_at,
+    return shape_from(
+        FeedbackReport,
+        row,
         text=row.message,
-        name=row.name,
-        email=row.email,
-        url=row.url,
-        user_id=row.user_id,
-        release=row.release,
-        environment=row.environment,
         sdk_event_id=row.event_key,
         event_id=row.error_id,
-        case_id=row.case_id,
         adjusted=row.adjusted or [],
         dsn="public" if row.public else "server",
     )

@@ -22,6 +22,7 @@ from projections.onboarding import SIGNAL_MAPS, SignalMapRow
 from projections.projects import PROJECT_SETTINGS, SettingsRow
 from schemas.contracts import contract as wire
 from schemas.contracts.playbook import Playbook, PlaybookEndpoints, PlaybookRef, RelatedOperation
+from schemas.kernel.shape import shape_from
 from service.analytics.connection import current_connection
 from service.auth.authority import carry_out
 from service.eventstore.declare.commands import Intent, Lookup, OutcomeUnknown, Unit
@@ -419,20 +420,14 @@ _NEXT = {
 
 def shown_contract(row: AutomationContractRow) -> wire.AutomationContract:
     """The artifact as clients see it."""
-    return wire.AutomationContract(
+    return shape_from(
+        wire.AutomationContract,
+        row,
         contract_id=row.id,
-        project_id=row.project_id,
         revision=row.state_revision,
-        etag=row.etag,
-        contract_sha256=row.contract_sha256,
         enabled=any(automation.enabled for automation in row.automations),
         paused=row.paused_at is not None,
-        paused_at=row.paused_at,
         automations=[_automation(automation) for automation in row.automations],
-        enable_receipt=row.enable_receipt,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        updated_by=row.updated_by,
         next_action=_NEXT[row.status],
     )
 
@@ -524,15 +519,10 @@ def _versions(template_id: str) -> list[str]:
 def playbook(template: Template, operation_ids: OperationIds) -> Playbook:
     """Catalogue entry of one version (G-117)."""
     versions = _versions(template.id)
-    return Playbook(
-        id=template.id,
-        version=template.version,
+    return shape_from(
+        Playbook,
+        template,
         latest=template.version == versions[-1],
-        title=template.title,
-        description=template.description,
-        trigger_kind=template.trigger_kind,
-        output_kind=template.output_kind,
-        locked_invariants=template.locked_invariants,
         render_request_schema=json_schema(template.request),
         run_output_schema=json_schema(template.output),
         related_operations=[
@@ -545,5 +535,4 @@ def playbook(template: Template, operation_ids: OperationIds) -> Playbook:
             render=f"/v1/projects/{{project_id}}/automation-playbooks/{template.id}/render",
         ),
         template_hash=template_hash(template.id, template.version),
-        next_action=template.next_action,
     )

@@ -20,6 +20,7 @@ import structlog
 
 from projections.deletion import ERASURE_NAMES, ERASURES, NAMINGS, ErasureNamesRow, ErasureRow
 from schemas.deletion import UserDeleted, UserDeleting
+from schemas.kernel.shape import shape_from
 from service.auth.authority import carry_out
 from service.deletion.advancing import AT_MOST, SLICE, move_all
 from service.deletion.ledger import PersonErasure, people_erased, remember
@@ -187,28 +188,16 @@ _OVER = "Keep this receipt. Records under one of the names from now on are those
 def erasure(found: ErasureRound) -> UserDeleting | UserDeleted:
     """Show a round of an erasure."""
     if found.deleted_at is None:
-        return UserDeleting(
+        return shape_from(
+            UserDeleting,
+            found,
             status="deleting",
             phase="purging" if found.phase == "purging" else "fenced",
-            project_id=found.project_id,
-            deletion_id=found.deletion_id,
-            person_hash=found.person_hash,
-            names=found.names,
-            fenced_at=found.fenced_at,
             poll_after_seconds=POLL_AFTER,
             next_action=_AGAIN,
         )
-    return UserDeleted(
-        status="deleted",
-        phase="deleted",
-        project_id=found.project_id,
-        deletion_id=found.deletion_id,
-        person_hash=found.person_hash,
-        names=found.names,
-        records=found.records or 0,
-        fenced_at=found.fenced_at,
-        deleted_at=found.deleted_at,
-        next_action=_OVER,
+    return shape_from(
+        UserDeleted, found, status="deleted", phase="deleted", records=found.records or 0, next_action=_OVER
     )
 
 

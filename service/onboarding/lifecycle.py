@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from projections.onboarding import ONBOARDING, SIGNAL_MAPS, OnboardingRow, SignalMapRow
 from schemas import onboarding as wire
+from schemas.kernel.shape import shape_from
 from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.store import EventStore
 from service.history.as_of import RowSource
@@ -298,14 +299,10 @@ GUIDANCE: dict[Status, Guidance] = {
 def next_action(status: Status, project_id: str) -> wire.NextAction:
     """Say what comes next for a project in a status; there is nothing after verified (R-ONB-22)."""
     guidance = GUIDANCE[status]
-    return wire.NextAction(
-        id=guidance.id,
-        instruction=guidance.instruction,
-        requires_human=guidance.requires_human,
+    return shape_from(
+        wire.NextAction,
+        guidance,
         operation=wire.NextOperation(method="POST", path=f"/v1/projects/{project_id}/onboarding/{guidance.operation}"),
-        checklist=guidance.checklist,
-        completion_condition=guidance.completion_condition,
-        guide_anchor=guidance.guide_anchor,
     )
 
 
@@ -348,17 +345,12 @@ def verify_answer(verified: Verified) -> wire.VerifyAnswer:
 def shown_signal_map(row: SignalMapRow) -> wire.SignalMap:
     """Show an approved plan as the map of a project's events and failures (R-MAP-01)."""
     plan = reshape(row.plan, wire.Plan)
-    return wire.SignalMap(
+    return shape_from(
+        wire.SignalMap,
+        plan,
         project_id=row.project_id,
         plan_sha256=row.plan_sha256,
-        business_question=plan.business_question,
-        plan_markdown=plan.plan_markdown,
-        source_snapshot=plan.source_snapshot,
-        historical_evidence=plan.historical_evidence,
         evidence_status=evidence_status(row.plan, row.receipt),
-        milestones=plan.milestones,
-        failures=plan.failures,
-        deploy=plan.deploy,
         receipt=None if row.receipt is None else reshape(row.receipt, wire.Receipt),
     )
 

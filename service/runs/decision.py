@@ -8,6 +8,7 @@ from msgspec import UNSET
 from projections.contracts import AutomationContractRow
 from projections.runs import DecisionRow
 from schemas.cases.case import CaseAutomation, CaseCheck, CaseWork
+from schemas.kernel.shape import shape_from
 from schemas.runs import decision as wire
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
@@ -214,30 +215,21 @@ _PAUSED = _REASONS["automation_paused"]
 def decision(row: DecisionRow) -> wire.Decision:
     """Show a decision."""
     inputs = row.inputs
-    return wire.Decision(
+    return shape_from(
+        wire.Decision,
+        row,
         decision_id=row.id,
-        automation_id=row.automation_id,
         receipt_id=row.receipt_id or "",
-        stage=row.stage,
-        look=row.look,
-        asked_by=row.asked_by,
         verdict="passed" if row.code is None else "passed_over",
-        code=row.code,
-        policy_sha256=row.policy_sha256,
-        decided_at=row.decided_at,
-        inputs=wire.DecisionInputs(
-            case_id=inputs.case_id,
+        inputs=shape_from(
+            wire.DecisionInputs,
+            inputs,
             case_revision=inputs.revision,
             case_status=inputs.status,
-            trust=inputs.trust,
-            event_count=inputs.event_count,
-            first_seen_at=inputs.first_seen_at,
-            last_seen_at=inputs.last_seen_at,
             provider_read_to=None if inputs.provider_read_to is UNSET else inputs.provider_read_to,
         ),
         thresholds=msgspec.convert(msgspec.structs.asdict(row.thresholds), wire.DecisionThresholds),
         checks=[wire.DecisionCheck(check.check, check.passed, check.observed, check.required) for check in row.checks],
-        age_seconds=row.age_seconds,
         passed=row.material,
     )
 

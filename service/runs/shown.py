@@ -11,6 +11,7 @@ import msgspec
 
 from projections.runs import RunRow
 from schemas.contracts import playbook as playbook_wire
+from schemas.kernel.shape import shape_from
 from schemas.runs import approval as approval_wire
 from schemas.runs import approval as grant_wire
 from schemas.runs import decision as wire
@@ -70,16 +71,12 @@ def receipt(project_id: str, receipt_id: str, state: ReceiptState, title: str | 
     """Show a receipt as it stands now. `title` is the evidence kept beside it."""
     case, slot, decision = state.case, state.slot, state.issued_materiality
     following = _SLOT_NEXT if slot is not None and state.status is receipts.Status.ISSUED else None
-    return trigger_wire.TriggerReceipt(
+    return shape_from(
+        trigger_wire.TriggerReceipt,
+        state,
         receipt_id=receipt_id,
         project_id=project_id,
-        automation_id=state.automation_id,
-        kind=state.kind,
         status=cast("trigger_wire.ReceiptStatus", state.status.value),
-        policy_sha256=state.policy_sha256,
-        contract_revision=state.contract_revision,
-        issued_at=state.issued_at,
-        expires_at=state.expires_at,
         case=None
         if case is None
         else msgspec.convert({**msgspec.structs.asdict(case), "title": title}, trigger_wire.ReceiptCase),
@@ -91,9 +88,7 @@ def receipt(project_id: str, receipt_id: str, state: ReceiptState, title: str | 
             maximum_last_seen_age_seconds=decision.thresholds.maximum_last_seen_age_seconds,
             age_seconds=decision.age_seconds,
         ),
-        claim_id=state.claim_id,
         consumed_run_id=state.run_id,
-        snapshot_sha256=state.snapshot_sha256,
         next_action=following or _RECEIPT_NEXT.get(state.status, _RECEIPT_OVER),
         origins=trigger_wire.RECEIPT_ORIGINS,
     )
@@ -101,21 +96,13 @@ def receipt(project_id: str, receipt_id: str, state: ReceiptState, title: str | 
 
 def claim(project_id: str, claim_id: str, state: Claim) -> claim_wire.Claim:
     """Show a claim as it stands now."""
-    return claim_wire.Claim(
+    return shape_from(
+        claim_wire.Claim,
+        state,
         claim_id=claim_id,
         project_id=project_id,
-        case_id=state.case_id,
-        case_revision=state.case_revision,
-        automation_id=state.automation_id,
-        runner_id=state.runner_id,
         trigger_receipt_id=state.receipt_id,
         status=cast("Literal['active']", state.status.value),
-        lease_epoch=state.lease_epoch,
-        lease_expires_at=state.lease_expires_at,
-        claimed_at=state.claimed_at,
-        renewed_at=state.renewed_at,
-        released_at=state.released_at,
-        run_id=state.run_id,
         next_action=_claim_next(state),
         origins=claim_wire.CLAIM_ORIGINS,
     )
@@ -130,20 +117,13 @@ def _claim_next(state: Claim) -> str:
 def approval(project_id: str, approval_id: str, state: Approval) -> approval_wire.Approval:
     """Show a request as it stands now."""
     evidence = None if state.evidence_json is None else msgspec.json.decode(state.evidence_json)
-    return approval_wire.Approval(
+    return shape_from(
+        approval_wire.Approval,
+        state,
         approval_id=approval_id,
         project_id=project_id,
-        run_id=state.run_id,
-        automation_id=state.automation_id,
-        action=state.action,
-        summary=state.summary,
         evidence=evidence,
         status=cast("approval_wire.ApprovalStatus", state.status.value),
-        requested_at=state.requested_at,
-        expires_at=state.expires_at,
-        decided_at=state.decided_at,
-        decided_by=state.decided_by,
-        reason=state.reason,
         next_action=_APPROVAL_NEXT.get(state.status.value, _APPROVAL_OVER),
         origins=approval_wire.APPROVAL_ORIGINS,
     )
@@ -255,27 +235,17 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
     parts = None if state.claim_id is None else _parts(book.run_id, state)
     limits = state.terms.limits
     deploy = state.deploy
-    return run_wire.Run(
+    return shape_from(
+        run_wire.Run,
+        state,
         run_id=book.run_id,
         project_id=project_id,
-        automation_id=state.automation_id,
         playbook=msgspec.convert(msgspec.structs.asdict(state.terms.playbook), playbook_wire.PlaybookRef),
-        policy_sha256=state.policy_sha256,
         trigger_receipt_id=state.receipt_id,
-        case_id=state.case_id,
-        case_revision=state.case_revision,
-        claim_id=state.claim_id,
-        runner_id=state.runner_id,
         phase=cast("run_wire.RunPhase", state.status.phase),
         status=cast("run_wire.RunStatus", state.status.outcome),
-        state_revision=state.state_revision,
-        lease_epoch=state.lease_epoch,
         lease_expires_at=state.deadline_at if state.claim_id is None else book.claim.lease_expires_at,
-        started_at=state.started_at,
-        deadline_at=state.deadline_at,
         resting=is_resting(book, book.at),
-        updated_at=state.updated_at,
-        finished_at=state.finished_at,
         limits=run_wire.RunLimits(
             limits.max_runs_per_day,
             limits.max_prs_per_day,
@@ -292,7 +262,6 @@ def run(book: Book, *, idempotent_replay: bool = False) -> run_wire.Run:
         ],
         pull_request=_pull_request(state),
         provider_proof=_provider_proof(state),
-        scope_checked=state.scope_checked,
         auto_merge_receipt=_auto_merge_receipt(state),
         deploy=None if deploy is None else msgspec.convert(msgspec.structs.asdict(deploy), run_wire.RunDeploy),
         verification=verification(state),
@@ -347,12 +316,9 @@ def _provider_proof(state: Run) -> run_wire.RunProviderProof | None:
         return None
     latest, closed, merged = found[-1], state.sight("closed"), state.sight("merged")
     ready = state.proof("checks_passed") or (state.proofs[-1] if state.proofs else None)
-    return run_wire.RunProviderProof(
-        proof_id=latest.proof_id,
-        observation=latest.observation,
-        pr_number=latest.pr_number,
-        head_sha=latest.head_sha,
-        draft=latest.draft,
+    return shape_from(
+        run_wire.RunProviderProof,
+        latest,
         required_status_checks=[]
         if ready is None
         else [run_wire.RunCheck(item.name, item.conclusion) for item in ready.required_status_checks],
@@ -362,7 +328,6 @@ def _provider_proof(state: Run) -> run_wire.RunProviderProof | None:
         closed_by=None if closed is None else closed.closed_by,
         changed_by_person=merged is not None,
         commits=merged.commits if merged is not None and isinstance(merged.commits, list) else None,
-        recorded_at=latest.recorded_at,
     )
 
 

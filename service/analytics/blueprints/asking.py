@@ -8,6 +8,7 @@ import msgspec
 
 from schemas.analytics import BlueprintCatalog, BlueprintEndpoints, BlueprintRun, QueryBlueprint
 from schemas.kernel.published import body_schema
+from schemas.kernel.shape import shape_from
 from service.analytics.blueprints import deploys, events, funnels
 from service.analytics.blueprints.declared import Blueprint, Read
 from service.analytics.bounded import DEFAULT_ROWS, REACH, Bounded, Question, Rows, Table, Window, table_of
@@ -236,15 +237,12 @@ def catalog() -> BlueprintCatalog:
 
 def run(project_id: str, asked: Asked, table: Table) -> BlueprintRun:
     """An answered run."""
-    return BlueprintRun(
+    return shape_from(
+        BlueprintRun,
+        table,
         project_id=project_id,
         blueprint_id=asked.blueprint.id,
-        rows=table.rows,
-        columns=table.columns,
         row_count=len(table.rows),
-        truncated=table.truncated,
-        evidence=table.evidence,
-        freshness=table.freshness,
         next_action=_advice(asked.blueprint, table),
     )
 

@@ -10,7 +10,7 @@ import msgspec
 
 from schemas.analytics import Column as AnswerColumn
 from schemas.analytics import ColumnType, QueryAnswer
-from schemas.kernel.shape import SAFE_INTEGER
+from schemas.kernel.shape import SAFE_INTEGER, shape_from
 from service.analytics.blueprints.declared import by_days
 from service.analytics.bounded import DEFAULT_ROWS, REACH, Bounded, Question, Rows, Table, Window, table_of
 from service.analytics.connecting.http import QueryRefused
@@ -311,16 +311,7 @@ _NOTHING = "Nothing was found. Check the filters, the window and the names of ev
 
 def answer(project_id: str, table: Table) -> QueryAnswer:
     """An answered query."""
-    return QueryAnswer(
-        project_id=project_id,
-        rows=table.rows,
-        columns=table.columns,
-        row_count=len(table.rows),
-        truncated=table.truncated,
-        evidence=table.evidence,
-        freshness=table.freshness,
-        next_action=_advice(table),
-    )
+    return shape_from(QueryAnswer, table, project_id=project_id, row_count=len(table.rows), next_action=_advice(table))
 
 
 def _advice(table: Table) -> str:

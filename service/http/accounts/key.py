@@ -7,7 +7,7 @@ import msgspec
 from projections.accounts import FeedbackRow
 from schemas.accounts import FeedbackReceived, KeyList, KeyRevokedBody, RevokeKey, SendFeedback
 from schemas.kernel.published import body_schema
-from schemas.kernel.shape import PageQuery
+from schemas.kernel.shape import PageQuery, shape_from
 from service.accounts import person, show
 from service.accounts import person as commands
 from service.eventstore.declare.commands import Answer, Outcome
@@ -63,14 +63,7 @@ async def send_feedback(call: Call[SendFeedback, None]) -> Outcome:
 
 
 def _received(row: FeedbackRow) -> Answer:
-    body = FeedbackReceived(
-        id=row.id,
-        kind=row.kind,  # type: ignore[arg-type] # a row has no other kind
-        fingerprint=row.fingerprint,
-        occurrences=row.occurrences,
-        created_at=row.created_at,
-        next_action=_NEXT,
-    )
+    body = shape_from(FeedbackReceived, row, next_action=_NEXT)
     return Answer(HTTPStatus.CREATED if row.occurrences == 1 else HTTPStatus.OK, body)
 
 

@@ -3,6 +3,7 @@
 import msgspec
 
 from schemas.cases.people import CaseUsers, Person, PersonStats, PersonSummary, ProjectUsers, UsersQuery
+from schemas.kernel.shape import shape_from
 from service.auth.refusals import InvalidPayload
 from service.cases import people
 from service.eventstore.declare.commands import Answer
@@ -36,14 +37,11 @@ async def list_users(call: Call[None, UsersQuery]) -> Answer:
     """List the people affected by errors in a project lately, most often first."""
     query = call.query
     found = await people.users_of_project(call.services.store, call.project_id, query.days, query.limit)
-    body = ProjectUsers(
+    body = shape_from(
+        ProjectUsers,
+        found,
         project_id=call.project_id,
-        users=found.users,
         window_days=query.days,
-        unique_users=found.unique_users,
-        total_events=found.total_events,
-        counted_from=found.counted_from,
-        complete=found.complete,
         next_action=_SOME if found.users else _NONE,
     )
     return Answer(200, body)

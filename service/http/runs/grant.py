@@ -4,6 +4,7 @@ from functools import partial
 
 import msgspec
 
+from schemas.kernel.shape import shape_from
 from schemas.runs.approval import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGrant, ConsumeGrant, Grant
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.http.body.validation import text_of
@@ -36,14 +37,9 @@ _CONSUME = (*TOKEN_ERRORS, *_PEOPLE, "grant_not_available")
 async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
     """Hold the change against the policy and reserve a pull request for exactly it."""
     token, body = token_of(call), call.body
-    binding = DraftPrBinding(
-        repository=body.repository,
-        base_branch=body.base_branch,
-        head_branch=body.head_branch,
-        head_sha=body.head_sha,
-        delivery_mode=body.delivery_mode,
-        files_changed=body.files_changed,
-        changed_lines=body.changed_lines,
+    binding = shape_from(
+        DraftPrBinding,
+        body,
         tests=[TestRun(test.command, test.passed) for test in body.tests],
         title=text_of(body.title),
     )

@@ -6,6 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from projections.runs import RunRow
+from schemas.kernel.shape import shape_from
 from schemas.runs.proof import PrProof, RecordPrProof
 from service.auth.refusals import InvalidPayload
 from service.eventstore.declare.commands import Answer, Outcome, Unit
@@ -65,15 +66,9 @@ def _require_read(body: RecordPrProof, row: RunRow) -> None:
 
 def _observed(body: RecordPrProof) -> ObservedPr:
     checks = _given(body.required_status_checks) or []
-    return ObservedPr(
-        observation=body.observation,
-        repository=body.repository,
-        pr_number=body.pr_number,
-        pr_url=body.pr_url,
-        head_branch=body.head_branch,
-        base_branch=body.base_branch,
-        head_sha=body.head_sha,
-        draft=body.draft,
+    return shape_from(
+        ObservedPr,
+        body,
         required_status_checks=[StatusCheck(check.name, check.conclusion) for check in checks],
         branch_protection_enforced=_given(body.branch_protection_enforced),
         bypass_used=_given(body.bypass_used),
