@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from schemas.kernel import patterns
-from schemas.kernel.shape import Closed, Epoch, Identifier
+from schemas.kernel.shape import Closed, Epoch, Identifier, Role
 
 # Wire contracts of a person's own API keys (G-027).
 
@@ -177,7 +177,6 @@ class DevicePageQuery(msgspec.Struct, frozen=True):
 
 # Wire contracts of the members of a project and of invitations to it (G-177).
 
-Role = Literal["owner", "member", "auditor"]
 InvitationId = Annotated[str, Meta(description="The id of an invitation.")]
 
 

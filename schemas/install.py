@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from schemas.kernel.shape import Closed, Epoch, EvidenceSource, HistoryCheck, Identifier
+from schemas.kernel.shape import Closed, Epoch, EvidenceSource, HistoryCheck, Identifier, Role
 from schemas.onboarding import EvidenceStatus, Sha256, SourceSnapshot, SourceTarget
 
 # Wire contract of the install contract and of a project's setup (R-INST-01 to R-INST-04, G-061).
@@ -57,7 +57,7 @@ class SetupProject(msgspec.Struct, frozen=True, kw_only=True):
     """The project, the caller's role in it, and the first characters of its DSN."""
 
     name: str
-    role: Literal["owner", "member", "auditor"]
+    role: Role
     dsn_prefix: str
 
 

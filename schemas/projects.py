@@ -7,12 +7,11 @@ from msgspec import Meta
 
 from schemas.kernel import patterns
 from schemas.kernel.origins import Origins, origins
-from schemas.kernel.shape import Closed, DefaultLevel, Epoch, EvidenceSource, RequiredEvidence
+from schemas.kernel.shape import Closed, DefaultLevel, Epoch, EvidenceSource, RequiredEvidence, Role
 
 # Wire contracts of projects and their DSN (R-PROJ, G-023, G-026).
 
 Alias = Annotated[int, Meta(ge=1, le=2**52)]
-RoleName = Literal["owner", "member", "auditor"]
 
 
 class CreateProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,7 +54,7 @@ class ProjectCreatedBody(DsnEndpoints, frozen=True, kw_only=True):
 
     project_id: str
     name: str
-    role: RoleName
+    role: Role
     dsn: str | None
     dsn_prefix: str
     dsn_recoverable: bool
@@ -72,7 +71,7 @@ class ProjectItem(msgspec.Struct, frozen=True, kw_only=True):
     project_id: str
     alias: Alias
     name: str
-    role: RoleName
+    role: Role
     dsn_prefix: str
     dsn_recoverable: bool
     created_at: Epoch

@@ -20,6 +20,8 @@ EvidenceSource = Literal["local", "provider_cloud"]
 """Where evidence was read: in our own records, or at the customer's provider (G-183)."""
 RequiredEvidence = Literal["provider_cloud"]
 """The source that the settings of a project may demand of a proof."""
+Role = Literal["owner", "member", "auditor"]
+"""What a person is in a project."""
 DefaultLevel = Literal["error", "info"]
 """The level of a native record without a level, an exception and a stack (G-191)."""
 HistoryCheck = Literal["confirmed", "contradicted", "unconfirmed"]

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from projections.accounts import InvitationRow
 from schemas import accounts as wire
+from schemas.kernel.shape import Role
 from service.accounts.membership import Invited, Joined
 from service.accounts.person import KnownPerson, ListedMember, NewKey, Offered, UsedKey, UsedSession
 from service.accounts.sign_in import Codes
@@ -204,5 +205,5 @@ def invitation_accepted(joined: Joined) -> wire.InvitationAcceptedBody:
     )
 
 
-def _role(text: str) -> wire.Role:
-    return cast("wire.Role", text)
+def _role(text: str) -> Role:
+    return cast("Role", text)

@@ -8,6 +8,7 @@ from msgspec.structs import asdict
 from projections.accounts import PEOPLE
 from projections.projects import DSN_COPIES, PROJECT_SETTINGS, PUBLIC, DsnCopyRow, SettingsRow
 from schemas import projects as wire
+from schemas.kernel.shape import Role
 from service.auth import secrets as auth_secrets
 from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.read.reader import PageEnd
@@ -312,7 +313,7 @@ def _item(project: ListedProject, *, can_unseal: bool) -> wire.ProjectItem:
         project_id=project.id,
         alias=auth_secrets.alias_of(project.id),
         name=project.name,
-        role=cast("wire.RoleName", project.role),
+        role=cast("Role", project.role),
         dsn_prefix=project.dsn_prefix,
         dsn_recoverable=project.copied and can_unseal,
         created_at=project.created_at,
