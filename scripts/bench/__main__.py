@@ -13,9 +13,29 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NamedTuple
 
-from scripts.bench import commands, history, processes, readings, telemetry
+from scripts.bench import (
+    answers,
+    caselists,
+    chains,
+    claims,
+    control,
+    counting,
+    deletion,
+    deliveries,
+    growth,
+    ingest,
+    large,
+    listening,
+    names,
+    processes,
+    rebuild,
+    scrubbing,
+    signing,
+    trackers,
+    transitions,
+    visits,
+)
 from scripts.bench.figures import Figures, console
-from scripts.bench.intake import answers, namereads
 from scripts.load import worlds
 
 
@@ -29,58 +49,56 @@ class Part(NamedTuple):
 
 PARTS = {
     "transitions": Part(
-        lambda figures, world, asked: commands.measure_transitions(figures, world, asked.seconds), served=False
+        lambda figures, world, asked: transitions.measure_transitions(figures, world, asked.seconds), served=False
     ),
     "tree": Part(
-        lambda figures, world, asked: commands.measure_signing(figures, world, asked.seconds), "tree", served=False
+        lambda figures, world, asked: signing.measure_signing(figures, world, asked.seconds), "tree", served=False
     ),
-    "ingest": Part(lambda figures, world, asked: telemetry.measure_ingest(figures, world, asked.seconds)),
-    "large": Part(lambda figures, world, asked: telemetry.measure_large_events(figures, world, asked.seconds)),
-    "bugsink": Part(lambda figures, world, asked: telemetry.measure_trackers(figures, world, asked.seconds), "bugsink"),
-    "batches": Part(lambda figures, world, asked: telemetry.measure_batches(figures, world, asked.seconds)),
-    "names": Part(lambda figures, world, asked: telemetry.measure_names(figures, world, asked.seconds), served=False),
-    "scrubbing": Part(lambda figures, world, asked: telemetry.measure_scrubbing(figures, world, asked.seconds)),
+    "ingest": Part(lambda figures, world, asked: ingest.measure_ingest(figures, world, asked.seconds)),
+    "large": Part(lambda figures, world, asked: large.measure_large_events(figures, world, asked.seconds)),
+    "bugsink": Part(lambda figures, world, asked: trackers.measure_trackers(figures, world, asked.seconds), "bugsink"),
+    "batches": Part(lambda figures, world, asked: ingest.measure_batches(figures, world, asked.seconds)),
+    "names": Part(lambda figures, world, asked: counting.measure_names(figures, world, asked.seconds), served=False),
+    "scrubbing": Part(lambda figures, world, asked: scrubbing.measure_scrubbing(figures, world, asked.seconds)),
     "chains": Part(
-        lambda figures, world, asked: commands.measure_chains(figures, world, asked.seconds), "chains", served=False
+        lambda figures, world, asked: chains.measure_chains(figures, world, asked.seconds), "chains", served=False
     ),
-    "claims": Part(lambda figures, world, _: commands.measure_claims(figures, world), "claims"),
-    "rebuild": Part(lambda figures, world, _: history.measure_rebuilds(figures, world, 100_000), "log", served=False),
+    "claims": Part(lambda figures, world, _: claims.measure_claims(figures, world), "claims"),
+    "rebuild": Part(lambda figures, world, _: rebuild.measure_rebuilds(figures, world, 100_000), "log", served=False),
     "growth": Part(
-        lambda figures, world, asked: history.measure_growth(figures, world, asked.seconds, asked.growth_events),
+        lambda figures, world, asked: growth.measure_growth(figures, world, asked.seconds, asked.growth_events),
         served=False,
     ),
-    "loads": Part(lambda figures, world, _: history.measure_loads(figures, world), "loads", served=False),
-    "control": Part(lambda figures, world, asked: readings.measure_control(figures, world, asked.seconds), "control"),
-    "backtest": Part(lambda figures, world, _: readings.measure_backtest(figures, world), "backtest"),
+    "loads": Part(lambda figures, world, _: growth.measure_loads(figures, world), "loads", served=False),
+    "control": Part(lambda figures, world, asked: control.measure_control(figures, world, asked.seconds), "control"),
+    "backtest": Part(lambda figures, world, _: control.measure_backtest(figures, world), "backtest"),
     "deletion": Part(
-        lambda figures, world, asked: readings.measure_deletion(figures, world, asked.deletion_rows), "deletion"
+        lambda figures, world, asked: deletion.measure_deletion(figures, world, asked.deletion_rows), "deletion"
     ),
-    "metadata": Part(
-        lambda figures, world, asked: readings.measure_names(figures, world, asked.named_events), "metadata"
-    ),
+    "metadata": Part(lambda figures, world, asked: names.measure_names(figures, world, asked.named_events), "metadata"),
     "answers": Part(
-        lambda figures, world, asked: readings.measure_answers(figures, world, asked.answered_events), "answers"
+        lambda figures, world, asked: answers.measure_answers(figures, world, asked.answered_events), "answers"
     ),
-    "lists": Part(lambda figures, world, asked: readings.measure_lists(figures, world, asked.lists_share), "caselists"),
+    "lists": Part(
+        lambda figures, world, asked: caselists.measure_lists(figures, world, asked.lists_share), "caselists"
+    ),
     "console": Part(
-        lambda figures, world, asked: readings.measure_console(figures, world, asked.console_share),
+        lambda figures, world, asked: visits.measure_console(figures, world, asked.console_share),
         "console",
         served=False,
     ),
-    "public": Part(
-        lambda figures, world, asked: readings.measure_public_query(figures, world, asked.seconds), "public"
-    ),
+    "public": Part(lambda figures, world, asked: answers.measure_public_query(figures, world, asked.seconds), "public"),
     "unmangling": Part(
-        lambda figures, world, asked: telemetry.measure_unmangling(figures, world, asked.seconds), "unmangling"
+        lambda figures, world, asked: scrubbing.measure_unmangling(figures, world, asked.seconds), "unmangling"
     ),
     "webhooks": Part(
-        lambda figures, world, asked: processes.measure_deliveries(figures, world, asked.seconds),
+        lambda figures, world, asked: deliveries.measure_deliveries(figures, world, asked.seconds),
         "webhooks",
         served=False,
     ),
-    "verifying": Part(lambda figures, *_: history.measure_verifying(figures), served=False),
+    "verifying": Part(lambda figures, *_: signing.measure_verifying(figures), served=False),
     "listening": Part(
-        lambda figures, world, asked: processes.measure_listening(figures, world, asked.seconds), "listening"
+        lambda figures, world, asked: listening.measure_listening(figures, world, asked.seconds), "listening"
     ),
     "start": Part(lambda figures, *_: processes.measure_start(figures), served=False),
     "neighbours": Part(lambda figures, _, asked: processes.measure_neighbours(figures, asked.seconds), served=False),
@@ -95,7 +113,7 @@ def main() -> int:
     parser.add_argument("--growth-events", type=int, default=1_000_000)
     parser.add_argument("--lists-share", type=float, default=1.0, help="of the promised number of cases and errors")
     parser.add_argument("--console-share", type=float, default=1.0, help="of the promised number of cases and errors")
-    parser.add_argument("--named-events", type=int, default=namereads.EVENTS)
+    parser.add_argument("--named-events", type=int, default=names.EVENTS)
     parser.add_argument("--answered-events", type=int, default=answers.EVENTS)
     parser.add_argument("--deletion-rows", type=int, default=1_000_000)
     asked = parser.parse_args()

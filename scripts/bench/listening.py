@@ -15,7 +15,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from scripts.load import loadgen, processors, worlds
+from scripts.bench.figures import Figures, console, seconds_of_api
+from scripts.load import loadgen, worlds
 from scripts.load.automation_world import open_shops, start_run
 
 ACCOUNTS = 10
@@ -95,9 +96,9 @@ def _open(world: worlds.World) -> list[_Held]:
 
 def _busy(during: Callable[[], None]) -> float:
     """Seconds of a processor that the API process takes during a call."""
-    before = processors.of_api()
+    before = seconds_of_api()
     during()
-    return processors.of_api() - before
+    return seconds_of_api() - before
 
 
 async def _wait(port: int, held: list[_Held], seconds: float, idle: float) -> Waiting:
@@ -129,9 +130,9 @@ async def _wait(port: int, held: list[_Held], seconds: float, idle: float) -> Wa
     async with asyncio.timeout(PATIENCE):
         await ready.wait()
     await asyncio.sleep(QUIET)
-    before = processors.of_api()
+    before = seconds_of_api()
     await asyncio.sleep(seconds)
-    share = 100 * (processors.of_api() - before) / seconds
+    share = 100 * (seconds_of_api() - before) / seconds
     await _move(port, held, CHANGES, seconds)
     await asyncio.sleep(QUIET)
     await _end(tasks)
@@ -264,3 +265,22 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
         with suppress(asyncio.CancelledError):
             await task
     assert not failed, "each listens to the end"
+
+
+def measure_listening(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Hold a thousand waiting requests, then a thousand streams, and tell them of changes (G-167, G-169)."""
+    waiting, following = measure(world, seconds)
+    late = waiting.milliseconds
+    console.print(
+        f"  {waiting.waiters} wait: processor {waiting.standing:.1f} % of a core, {waiting.idle:.1f} % without them; "
+        f"{len(late)} heard of a change after p50 {percentile(late, 0.5):.0f} ms"
+    )
+    cost = waiting.standing - waiting.idle
+    figures.add("1,000 waiting requests, processor", cost, "% of a core", yardstick=1, promised=10, most=True)
+    learned = percentile(late, 0.95)
+    figures.add("a change heard by who waits, p95", learned, "ms", yardstick=1, promised=100, most=True)
+    late = following.milliseconds
+    console.print(f"  {following.readers} streams were told of {following.events} changes in {len(late)} events")
+    told = percentile(late, 0.99)
+    figures.add("an event in 1,000 streams, p99", told, "ms", yardstick=1, promised=1000, most=True)
+    figures.add("end of a removed member's stream", following.ended, "ms", yardstick=1, promised=1000, most=True)

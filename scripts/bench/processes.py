@@ -1,4 +1,4 @@
-"""Figures of whole services: how long one takes to start, what it weighs, what one tenant does to the others."""
+"""The rows of whole services: how long one takes to start, what it weighs, what one tenant does to the others."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median, quantiles
 
-from scripts.bench import listening
 from scripts.bench.figures import Figures, console
-from scripts.bench.work import deliveries
 from scripts.load import worlds
 from service.embedded.layout import temporary_directory
 from tests.support.cluster import TestCluster
@@ -27,25 +25,6 @@ from tests.torture.neighbours.world import SHORT as EXTENT
 RESTARTS = 20
 LEAST_IDLE = 0.010  # seconds
 STEADY = ("write", "read", "log")  # what a neighbour does all the time; a fence has a promise of its own
-
-
-def measure_listening(figures: Figures, world: worlds.World, seconds: float) -> None:
-    """Hold a thousand waiting requests, then a thousand streams, and tell them of changes (G-167, G-169)."""
-    waiting, following = listening.measure(world, seconds)
-    late = waiting.milliseconds
-    console.print(
-        f"  {waiting.waiters} wait: processor {waiting.standing:.1f} % of a core, {waiting.idle:.1f} % without them; "
-        f"{len(late)} heard of a change after p50 {listening.percentile(late, 0.5):.0f} ms"
-    )
-    cost = waiting.standing - waiting.idle
-    figures.add("1,000 waiting requests, processor", cost, "% of a core", yardstick=1, promised=10, most=True)
-    learned = listening.percentile(late, 0.95)
-    figures.add("a change heard by who waits, p95", learned, "ms", yardstick=1, promised=100, most=True)
-    late = following.milliseconds
-    console.print(f"  {following.readers} streams were told of {following.events} changes in {len(late)} events")
-    told = listening.percentile(late, 0.99)
-    figures.add("an event in 1,000 streams, p99", told, "ms", yardstick=1, promised=1000, most=True)
-    figures.add("end of a removed member's stream", following.ended, "ms", yardstick=1, promised=1000, most=True)
 
 
 def measure_start(figures: Figures) -> None:
@@ -131,16 +110,3 @@ async def _attacked(cluster: TestCluster, directory: Path, marks: Marks) -> list
             verdicts.append(await built.attack(shape, idle, marks))
             console.print(f"  {verdicts[-1]}")
         return verdicts
-
-
-def measure_deliveries(figures: Figures, world: worlds.World, seconds: float) -> None:
-    """Deliver 200 events a second to 20 webhooks of 20 accounts from one worker."""
-    found = deliveries.measure(world, 2 * seconds)
-    middle, late = found.percentile(0.5), found.percentile(0.99)
-    console.print(
-        f"  deliveries: {found.arrived} of {found.due} arrived, {middle:.2f} s (p50), {late:.2f} s (p99), "
-        f"{1000 * found.busy / max(found.arrived, 1):.1f} ms of a processor each"
-    )
-    figures.add("deliveries from one worker", found.rate, "/s", yardstick=deliveries.A_SECOND, promised=0.95)
-    figures.add("deliveries that arrived", found.arrived, "", yardstick=found.due, promised=1)
-    figures.add("commit to receiver at 200/s, p99", late, "s", yardstick=1, promised=2, most=True)

@@ -177,6 +177,9 @@ class World(Service):
         """Make a database with the service's tables, and work on it from now on."""
         self.database_url = self.fresh_database(name)
         migrations.migrate(self.database_url)
+        # What a service has signed of one database stands in its directory: another log there would be a foreign one.
+        self._home = self.data_dir / "services" / name
+        self._home.mkdir(parents=True)
 
     @contextmanager
     def api(self, *arguments: str, test_clock: bool = False, signs: bool = True, **settings: str) -> Iterator[None]:
@@ -188,7 +191,7 @@ class World(Service):
         self.port = free_port()
         secret = {name: secrets.token_hex(32) for name in ("SERVICE_ENCRYPTION_KEY", "SERVICE_SIGNING_KEY")}
         environment = service_environment(
-            self.data_dir,
+            self._home,
             self.port,
             SERVICE_DATABASE_URL=self.database_url,
             SERVICE_INTERNAL_TOKEN=self.internal_token,

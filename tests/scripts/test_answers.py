@@ -6,7 +6,7 @@ import time
 
 import psycopg
 
-from scripts.bench.intake import answers
+from scripts.bench import answers
 from scripts.load import worlds
 
 EVENTS = 10_000

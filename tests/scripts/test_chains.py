@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scripts import verify_proof
-from scripts.bench.work import chains, contention
+from scripts.bench import chains, claims
 from scripts.load import automation_world, worlds
 from tests.support.server import ServerHandle
 
@@ -42,17 +42,17 @@ def test_a_wave_carries_every_chain_to_a_verified_deploy(
 
 
 def test_rivals_for_a_case_have_one_winner(service: worlds.Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contention, "RIVALS", 6)
-    monkeypatch.setattr(contention, "ROUNDS", 2)
-    slowest, statuses = contention.measure_claims(service)
+    monkeypatch.setattr(claims, "RIVALS", 6)
+    monkeypatch.setattr(claims, "ROUNDS", 2)
+    slowest, statuses = claims.race_for_cases(service)
     assert slowest > 0
     assert (statuses[201], statuses[409]) == (2, 10)
 
 
 def test_starts_at_once_spend_exactly_the_budget(service: worlds.Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contention, "STARTS", 12)
-    monkeypatch.setattr(contention, "CAP", 5)
-    monkeypatch.setattr(contention, "AT_ONCE", 8)
-    rate, statuses = contention.measure_starts(service)
+    monkeypatch.setattr(claims, "STARTS", 12)
+    monkeypatch.setattr(claims, "CAP", 5)
+    monkeypatch.setattr(claims, "AT_ONCE", 8)
+    rate, statuses = claims.race_for_budget(service)
     assert rate > 0
     assert (statuses[201], statuses[409]) == (5, 7)

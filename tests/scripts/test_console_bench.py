@@ -6,8 +6,7 @@ import time
 
 import psycopg
 
-from scripts.bench.console import visits
-from scripts.bench.intake import caselists
+from scripts.bench import caselists, visits
 from scripts.load import worlds
 from service.ids import made_at
 

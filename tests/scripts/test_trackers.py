@@ -8,7 +8,7 @@ from statistics import mean
 
 import pytest
 
-from scripts.bench.intake import envelopes, trackers
+from scripts.bench import trackers
 from scripts.load import worlds
 from service.ingest.foreign.sentry_event import event_id_of
 from tests.support.sentry import parse
@@ -21,15 +21,15 @@ DSN = "http://key@127.0.0.1:1/7"
 
 
 def test_envelopes_are_of_the_size_that_is_said_and_no_two_are_the_same() -> None:
-    laid_out = envelopes.texts(AT)
+    laid_out = trackers.texts(AT)
     assert 14_500 < mean(map(len, laid_out)) < 15_500
-    clients = [envelopes.sending(DSN, laid_out, turn, number) for turn in range(2) for number in range(2)]
-    sent = [body for client in clients for _, _, _, body in islice(client, 3 * envelopes.ISSUES)]
+    clients = [trackers.sending(DSN, laid_out, turn, number) for turn in range(2) for number in range(2)]
+    sent = [body for client in clients for _, _, _, body in islice(client, 3 * trackers.ISSUES)]
     ids = set()
     for body in sent:
         header, [item] = parse(body)
         event = json.loads(item.payload)
-        assert event.keys() == envelopes.event(0, AT).keys()
+        assert event.keys() == trackers.event(0, AT).keys()
         assert header.event_id == event_id_of(event["event_id"]) is not None
         ids.add(header.event_id)
     assert len(ids) == len(sent)
@@ -54,7 +54,7 @@ def test_everything_that_the_service_accepts_is_visible(service: worlds.Service)
         answered += turn.statuses[200]
         assert tracker.visible() == answered
         assert turn.accepted >= turn.visible > 0
-    assert tracker.kinds() == envelopes.ISSUES
+    assert tracker.kinds() == trackers.ISSUES
 
 
 def test_a_tracker_that_loses_what_it_accepted_is_found(service: worlds.Service) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from scripts.bench.intake import caselists
+from scripts.bench import caselists
 from scripts.load import worlds
 from service.auth.refusals import Refusal
 from service.cases import event as reads

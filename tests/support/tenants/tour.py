@@ -17,7 +17,7 @@ import httpx2
 import msgspec
 
 from schemas.mcp import MODERN
-from scripts.bench.work import chains
+from scripts.bench import chains
 from scripts.load import worlds
 from scripts.load.automation_world import (
     AUTOMATION,

@@ -1,4 +1,4 @@
-"""The bench of names and keys: both reads in a project with very many events, by several lengths of the window.
+"""The row of names and keys: both reads in a project with very many events, by several lengths of the window.
 
 Events of a month, forty names of which the most frequent has half, each with four properties. They are written past the
 intake, and so is what it would have counted.
@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 import psycopg
 
+from scripts.bench.figures import Figures, console
 from scripts.load import worlds
+
+# The bench of names and keys: both reads in a project with very many events, by several lengths of the window.
 
 EVENTS = 10_000_000
 PROMISED = 1000.0  # milliseconds, 95 of 100 reads
@@ -85,3 +88,13 @@ def _timed(world: worlds.World, path: str, name: str) -> ReadTimes:
     uncounted = sum(row.get("unique_users", 0) is None for row in shown.get("analytics_events", []))
     told = f"{shown['count']} rows, complete: {shown['complete']}, people not counted of {uncounted}"
     return ReadTimes(name, quantiles(took, n=20)[-1], told)
+
+
+def measure_names(figures: Figures, world: worlds.World, events: int) -> None:
+    """Read the names of events and the keys of their properties, in a project with very many events."""
+    found = measure(world, events)
+    for timed in found:
+        console.print(f"  {timed.name}: p95 {timed.p95:.1f} ms; {timed.told}")
+    slowest = max(found, key=lambda timed: timed.p95)
+    name = f"p95 of names and keys of {events:,} events ({slowest.name})"
+    figures.add(name, slowest.p95, "ms", yardstick=PROMISED, promised=1, most=True)

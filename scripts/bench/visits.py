@@ -1,32 +1,134 @@
-"""Visits to every page of the console in a large project: how long, how many bytes, and what the process weighs.
-
-`python -m scripts.bench.console.visits --share 0.01` runs it by itself at a hundredth of the promised size.
-"""
+"""The row of the console: visits to every page in a large project."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import re
+import secrets
 import sys
 import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from statistics import median, quantiles
-from typing import NamedTuple
-from urllib.parse import urlencode
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
 
 from rich.console import Console
 
-from scripts.bench.console.filling import fill, links
-from scripts.bench.intake import caselists
-from scripts.bench.work.largeevents import spent
-from scripts.load import loadgen, processors, worlds
-from scripts.load.automation_world import PLAYBOOK
+from scripts.bench import caselists, chains
+from scripts.bench.figures import Figures, console, weight_of_api
+from scripts.bench.large import spent
+from scripts.load import automation_world, loadgen, worlds
+from scripts.load.automation_world import PLAYBOOK, Shop, open_shop, start_run
 from scripts.load.bench_server import CONSOLE
+from service.accounts.membership import offer_first_session, offer_session
 from service.console import pages
+from service.eventstore.store import EventStore
 from service.http.measure.memory import LOOK_SECONDS
 from service.process.supervisor import MEMORY
-from service.registry import modules
+from service.registry import modules, registry
+from statemachines.accounts.person import Identity
+
+# A project for every page of the console: very many cases and errors, a long run, and one of everything else.
+
+RUN_EVENTS = 1_000
+LOUD = 20
+"""Of a hundred errors, those of the one case whose pages are visited."""
+GUEST = "guest@example.com"
+CHARGE = {"runtime_seconds": 1, "cost_usd": 0.01, "label": "read the code"}
+
+
+def fill(world: worlds.World, cases: int, errors: int) -> dict[str, str]:
+    """Make it; returns the ids that places are named by."""
+    shop = open_shop(world, "console")
+    ids = {"project_id": shop.id, "run_id": _long_run(world, shop)}
+    world.load(lambda _: _one_chain(shop), 1, 60)
+    ids |= _one_of_each(world, shop)
+    caselists.fill(world, shop.id, cases, errors, loud=LOUD)
+    ids["case_id"] = caselists.LOUD
+    stored = world.call("GET", f"/v1/cases/{ids['case_id']}/events", None, shop.owner)["events"]
+    ids["event_id"] = stored[len(stored) // 2]["id"]
+    people = world.call("GET", f"{shop.path}/users", None, shop.owner)["users"]
+    ids["distinct_id"] = quote(people[0]["user_id"])
+    return ids
+
+
+def _long_run(world: worlds.World, shop: Shop) -> str:
+    """A run that is under way, with so many events, the last of which asks a person."""
+    run_id, epoch = start_run(world, shop)
+    path = f"/v1/automation-runs/{run_id}"
+    run = world.call("GET", path, None, shop.runner)
+    token = {"state_revision": run["state_revision"], "lease_epoch": epoch}
+    started = world.call("PATCH", path, token | {"phase": "running"}, shop.runner, idempotency_key=_key())
+    token["state_revision"] = started["state_revision"]
+    world.load(lambda _: _charging(shop, path, token), 1, 600)
+    ask = {"action": "draft_pr", "summary": "Save the order.", "evidence": {"diff": "-a\n+b\n" * 200}}
+    world.call("POST", f"{path}/approvals", token | ask, shop.runner, idempotency_key=_key())
+    return run_id
+
+
+def _charging(shop: Shop, path: str, token: dict[str, int]) -> loadgen.Client:
+    while token["state_revision"] < RUN_EVENTS - 1:
+        charged = yield from chains.ask("POST", f"{path}/usage", token | CHARGE, shop.runner)
+        token["state_revision"] = charged["state_revision"]
+
+
+def _one_chain(shop: Shop) -> loadgen.Client:
+    yield from chains.open_case(shop, "Chained")
+    yield from chains.carry_to_deploy(shop)
+
+
+def _one_of_each(world: worlds.World, shop: Shop) -> dict[str, str]:
+    """A webhook, an alert, a public query, a suppression, an invitation and a sign-in of a device."""
+
+    def make(path: str, body: Any) -> Any:
+        return world.call("POST", f"{shop.path}/{path}", body, shop.owner, idempotency_key=_key())
+
+    hook = make("webhooks", {"url": "http://127.0.0.1:9/", "events": ["case.created"]})
+    alert = {
+        "blueprint_id": "event-count",
+        "params": {"event": automation_world.TRAFFIC},
+        "threshold_column": "row_count",
+        "threshold_op": "gte",
+        "threshold_value": 1,
+        "name": "Somebody pays",
+    }
+    make("alerts", alert)
+    make("public-queries", {"blueprint_id": "top-events", "title": "What happens"})
+    make("suppressions", {"fingerprint_pattern": "no-such*", "action": "auto_ignore"})
+    invited = make("members", {"email": GUEST, "role": "member"})
+    device = world.call("POST", "/v1/auth/device", {"client_name": "A laptop"}, None)
+    return {
+        "webhook_id": hook["id"],
+        "invitation_id": invited["invitation_id"],
+        "user_code": device["user_code"],
+    }
+
+
+def _key() -> str:
+    return secrets.token_hex(8)
+
+
+def links(world: worlds.World, project_id: str) -> Mapping[str, str]:
+    """One-time links of the owner of a project and of its guest, as the operator makes them."""
+    [owner] = world.call("GET", f"/v1/projects/{project_id}/members", None, world.owner_key)["members"]
+    guest = Identity("email", GUEST, GUEST, email_verified=True)
+
+    async def offer() -> Mapping[str, str]:
+        store = EventStore(world.database_url, registry())
+        try:
+            await store.start()
+            own = await offer_session(store, owner["user_id"])
+            return {"owner": own.secret, "guest": (await offer_first_session(store, guest)).secret}
+        finally:
+            await store.stop()
+
+    return asyncio.run(offer())
+
+
+# Visits to every page of the console in a large project: how long, how many bytes, and what the process weighs.
+# `python -m scripts.bench.visits --share 0.01` runs it by itself at a hundredth of the promised size.
 
 PROMISED = 150.0
 """Milliseconds that 95 of 100 visits to any page take at most."""
@@ -150,7 +252,7 @@ def measure(world: worlds.World, share: float) -> ConsoleFigures:
 def _settled_weight() -> float:
     """MB of the process once it has given back what it had freed."""
     time.sleep(1.2 * LOOK_SECONDS)
-    return processors.weight_of_api()
+    return weight_of_api()
 
 
 def _idle(world: worlds.World) -> tuple[float, float]:
@@ -159,7 +261,7 @@ def _idle(world: worlds.World) -> tuple[float, float]:
     for _ in range(TURNS):
         for argument, weighed in weights.items():
             with world.api(*filter(None, [argument]), **MEMORY):
-                weighed.append(processors.weight_of_api())
+                weighed.append(weight_of_api())
     return median(weights[""]), median(weights[CONSOLE])
 
 
@@ -256,6 +358,20 @@ def main() -> int:
     show(found, console)
     console.print(f"  first visit: {found.first_visit:,} bytes")
     return 1 if found.slowest.p95 > PROMISED else 0
+
+
+def measure_console(figures: Figures, world: worlds.World, share: float) -> None:
+    """Visit every page of the console, in a project with very many cases and errors and a long run."""
+    found = measure(world, share)
+    show(found, console)
+    without, unopened = found.idle
+    size = f"{int(caselists.CASES * share):,} cases and {int(caselists.EVENTS * share):,} errors"
+    name = f"p95 of a page with {size} (/{found.slowest.place})"
+    figures.add(name, found.slowest.p95, "ms", yardstick=PROMISED, promised=1, most=True)
+    wire = found.first_visit / 1000
+    figures.add("first visit to the console", wire, "kB", yardstick=FIRST_VISIT / 1000, promised=1, most=True)
+    figures.add("the console, unopened (PSS)", unopened - without, "MB", yardstick=1, promised=BEFORE, most=True)
+    figures.add("all pages of it opened (PSS)", found.opened, "MB", yardstick=1, promised=AFTER, most=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The signed log under the full rate of transitions, for `make bench`: what it costs, and how late it is.
+"""The rows of the signed log: what it costs at the full rate, how late it is, and how fast it is verified.
 
 Pairs of loads, with and without the thread that signs, take turns on one database. Three witnesses cosign. Times are
 read afterwards from the database: from the commit of an event to the commit of the checkpoint that has it, and to the
@@ -13,15 +13,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from scripts import verify_proof
+from scripts.bench.figures import Figures, console
 from scripts.load import worlds
 from service.tlog.notes import KeyPair
 from service.tlog.signing import LOG_DOMAIN
+from tests.support.outsiders.logs import make_log
+from tests.support.outsiders.signing import signer
+
+# The signed log under the full rate of transitions, for `make bench`: what it costs, and how late it is.
 
 PAIRS = 5
 CLIENTS = 16
@@ -119,3 +126,42 @@ def _witnesses(logs: list[str]) -> Iterator[Path]:
         policy = directory / "policy"
         policy.write_text("\n".join([*lines, "group g 2 w0 w1 w2", "quorum g", ""]))
         yield policy
+
+
+def measure_signing(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Transitions with the signed log beside those without, and how late checkpoints and cosignatures are."""
+    costs = measure(world, seconds)
+    console.print(f"  without {[round(rate) for rate in costs.plain]}, with {[round(rate) for rate in costs.signed]}")
+    figures.add("transitions with the signed log, median of 5 pairs", costs.ratio, "", yardstick=1, promised=0.9)
+    figures.add("commit to signed checkpoint, p99", costs.checkpoint, "ms", yardstick=250, promised=1, most=True)
+    figures.add("commit to 2 of 3 cosignatures, p99", costs.cosigned, "ms", yardstick=1500, promised=1, most=True)
+
+
+# How fast an outsider verifies a log: the stand-alone verifier over a made-up export, with a checkpoint.
+
+EVENTS = 50_000
+
+
+def verifying_rates() -> list[float]:
+    """Verify an export of 50,000 events with the command, its start and the signatures included; events a second."""
+    log, keys = make_log(EVENTS, streams=500), (signer(1), signer(6))
+    rates = []
+    with tempfile.TemporaryDirectory() as folder:
+        exported, kept = Path(folder) / "log.jsonl", Path(folder) / "checkpoint"
+        exported.write_bytes(log.export())
+        kept.write_bytes(log.checkpoint(*keys))
+        words = [sys.executable, "-I", verify_proof.__file__, str(exported), "--checkpoint", str(kept)]
+        words += [word for key in keys for word in ("--key", key.vkey)]
+        for _ in range(3):
+            began = time.perf_counter()
+            done = subprocess.run(words, capture_output=True, check=False)
+            rates.append(EVENTS / (time.perf_counter() - began))
+            assert done.returncode == 0, done.stdout + done.stderr
+    return rates
+
+
+def measure_verifying(figures: Figures) -> None:
+    """Verify a whole export as an outsider does, beside a plain number: 10,000 events a second."""
+    rates = verifying_rates()
+    console.print(f"  {', '.join(f'{rate:,.0f}' for rate in rates)} events/s")
+    figures.add(f"verifier over an export of {EVENTS:,} events", median(rates), "ev/s", yardstick=10_000, promised=1)

@@ -1,4 +1,4 @@
-"""The library unchanged: the yardsticks of `make bench`, on the same server in the same run."""
+"""The row of transitions beside the library unchanged, and the yardstick of rebuilds: its own projection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from eventsourcing.postgres import PostgresTrackingRecorder
 from eventsourcing.projection import Projection, ProjectionRunner
 from psycopg.sql import SQL
 
-from scripts.load.threads import turns_per_second
+from scripts.bench.figures import Figures, console, turns_per_second
+from scripts.load import worlds
+
+# The library unchanged: the yardsticks of `make bench`, on the same server in the same run.
 
 
 class Order(Aggregate):
@@ -116,3 +119,36 @@ def stock_projection(conninfo: str, events: int = 3000) -> float:
         runner.wait(last, timeout=120)
         seconds = time.perf_counter() - began
     return events / seconds
+
+
+def measure_transitions(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Transitions of the service beside those of the stock library in one process."""
+    console.print("[bold]stock Application in process, 8 threads[/bold]")
+    stock_rate = stock_transitions(world.fresh_database("stock"), seconds=seconds)
+    console.print(f"  {stock_rate:,.0f}/s")
+    with world.api():
+        _measure_replacing(figures, world, seconds, stock_rate)
+
+
+def _measure_replacing(figures: Figures, world: worlds.World, seconds: float, stock_rate: float) -> None:
+    """Replace onboarding plans under If-Match and Idempotency-Key, through the whole path."""
+    projects = [world.create_project(f"bench {n}") for n in range(64)]
+    for clients, promised in ((16, 1.3), (64, 1.8)):
+        stats = world.load(lambda n: worlds.replacing_plans(world.owner_key, projects[n]), clients, seconds)
+        console.print(f"  {clients} clients: {dict(stats.statuses)}, p50 {stats.percentile(0.5):.1f} ms")
+        figures.add(
+            f"fenced transitions over HTTP, {clients} clients",
+            stats.rate,
+            "/s",
+            yardstick=stock_rate,
+            promised=promised,
+        )
+        if clients == 16:
+            figures.add(
+                "p99 against p50, 16 clients",
+                stats.percentile(0.99),
+                "ms",
+                yardstick=stats.percentile(0.5),
+                promised=5,
+                most=True,
+            )

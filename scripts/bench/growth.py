@@ -1,9 +1,4 @@
-"""What a cold load of the heaviest stream costs, and what a full cache of states weighs (P26).
-
-The stream is an onboarding whose plan is as large as a body may be and full of small values, replaced again and again:
-the heaviest history that a tenant can make by the interface. Caches are filled with many such streams, and with many
-small ones, beyond their bound; the process is weighed before and after.
-"""
+"""The rows of long histories: a command on a log a thousand times as long, and cold loads and caches of heavy ones."""
 
 from __future__ import annotations
 
@@ -11,6 +6,8 @@ import gc
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
+from copy import copy
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -18,6 +15,7 @@ import msgspec
 import psutil
 import psycopg
 
+from scripts.bench.figures import Figures, console
 from scripts.load import worlds
 from service.eventstore.connect.connection import connect
 from service.eventstore.declare.commands import Intent, system_command
@@ -28,6 +26,61 @@ from service.registry import registry
 from statemachines.kernel.machine import Stream
 from statemachines.onboarding.lifecycle import OnboardingPlanned, stream
 from statemachines.onboarding.plan import Plan
+
+# The row of growth: a command on a log a thousand times as long.
+
+
+GROWTH_TURNS = 4  # of two loads that are compared, after one to warm up
+
+
+def measure_growth(figures: Figures, world: worlds.World, seconds: float, events: int) -> None:
+    """Compare the median of fenced transitions on a log of 1,000 events with that on a thousandfold one.
+
+    Two services, each on a database of its own, take turns: other load on the machine affects both alike.
+    """
+    latencies: list[list[float]] = [[], []]
+    with ExitStack() as stack:
+        sides = [_grown(stack, world, size) for size in (1_000, events)]
+        world.settle()
+        for turn in range(1 + GROWTH_TURNS):
+            for (side, projects), seen in zip(sides, latencies, strict=True):
+                stats = side.load(
+                    lambda n, side=side, projects=projects: worlds.replacing_plans(side.owner_key, projects[n]),
+                    len(projects),
+                    seconds / GROWTH_TURNS,
+                )
+                seen.extend(stats.latencies if turn else ())  # The first turn warms up.
+        side, projects = sides[-1]
+        # Each project has had its plan replaced some hundred times: a stream as long as its readers will meet.
+        past = side.load(lambda n: worlds.looking_back(side.owner_key, projects[n]), 2, seconds / GROWTH_TURNS)
+    small, large = (1000 * median(seen) for seen in latencies)
+    figures.add(
+        f"p50 of a fenced transition at {events:,} events", large, "ms", yardstick=small, promised=1.2, most=True
+    )
+    console.print(f"  looking back: {dict(past.statuses)}, p50 {past.percentile(0.5):.1f} ms")
+    slow = past.percentile(0.95)
+    figures.add(
+        f"p95 of a read as of any revision at {events:,} events", slow, "ms", yardstick=50, promised=1, most=True
+    )
+
+
+def _grown(stack: ExitStack, world: worlds.World, events: int) -> tuple[worlds.World, list[dict[str, Any]]]:
+    """Run a service on a log of so many events; returns it with its sixteen projects."""
+    world.use_database(f"growth_{events}")
+    stack.enter_context(world.api())
+    side = copy(world)
+    projects = [side.create_project(f"growth {n}") for n in range(16)]
+    [[stored]] = side.query("select count(*) from events")
+    side.generate_history(events - stored)
+    side.catch_up()
+    side.query("analyze")
+    return side, projects
+
+
+# What a cold load of the heaviest stream costs, and what a full cache of states weighs (P26). The stream is an
+# onboarding whose plan is as large as a body may be and full of small values, replaced again and again: the heaviest
+# history that a tenant can make by the interface. Caches are filled with many such streams, and with many small
+# ones, beyond their bound; the process is weighed before and after.
 
 REPLACED = 30
 HEAVY_PROJECTS = 40
@@ -99,7 +152,7 @@ def cold_load(database_url: str) -> float:
 
 def growth(database_url: str, kind: str, projects: int) -> float:
     """Fill a cache in a process of its own, whose memory nothing else has used before."""
-    command = [sys.executable, "-m", "scripts.bench.work.loads", database_url, kind, str(projects), str(CACHE_BYTES)]
+    command = [sys.executable, "-m", "scripts.bench.growth", database_url, kind, str(projects), str(CACHE_BYTES)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
@@ -120,6 +173,14 @@ def pss() -> float:
     """Bytes of this process's proportional set."""
     gc.collect()
     return float(psutil.Process().memory_full_info().pss)
+
+
+def measure_loads(figures: Figures, world: worlds.World) -> None:
+    """Load the heaviest stream cold, and fill caches of states beyond their bound."""
+    found = measure(world.database_url)
+    figures.add("cold load of the heaviest stream", found.cold, "ms", yardstick=50, promised=1, most=True)
+    figures.add("memory by a cache of heavy states", found.heavy, "x", yardstick=1, promised=1.3, most=True)
+    figures.add("memory by a cache of small states", found.small, "x", yardstick=1, promised=1.3, most=True)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,22 @@
-"""Figures of a long history: rebuilds of read models, commands on a large log, heavy streams."""
+"""The row of rebuilds: read models folded from the whole log, beside the library's projection runner."""
 
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
-from copy import copy
 from statistics import median
-from typing import Any
 
+from scripts.bench import transitions
 from scripts.bench.figures import Figures, console
-from scripts.bench.work import loads, stock, verifying
 from scripts.load import worlds
 from statemachines.kernel.topics import EVENTS, declare, known_topics, lifts, parse_topic
 
-GROWTH_TURNS = 4  # of two loads that are compared, after one to warm up
 LIFTED_TURNS = 5
 OLDER = "bench."  # before the topics of a history whose events are all lifted
 
 
 def measure_rebuilds(figures: Figures, world: worlds.World, events: int) -> None:
     """Rebuild read models beside the library's runner, then with all events in their oldest form."""
-    runner_rate = stock.stock_projection(world.fresh_database("runner"))
+    runner_rate = transitions.stock_projection(world.fresh_database("runner"))
     console.print(f"[bold]the library's ProjectionRunner[/bold]\n  {runner_rate:,.0f} events/s")
     measure_rebuild(figures, world, runner_rate, events)
     measure_lifted_rebuild(figures, world, events)
@@ -90,64 +86,3 @@ def _declare_older(topics: list[str]) -> None:
     for topic in topics:
         declare(f"{OLDER}{parse_topic(topic).at(2)}", EVENTS[topic])
         lifts(f"{OLDER}{parse_topic(topic).at(1)}")(lambda payload: payload | {"lifted": True})
-
-
-def measure_growth(figures: Figures, world: worlds.World, seconds: float, events: int) -> None:
-    """Compare the median of fenced transitions on a log of 1,000 events with that on a thousandfold one.
-
-    Two services, each on a database of its own, take turns: other load on the machine affects both alike.
-    """
-    latencies: list[list[float]] = [[], []]
-    with ExitStack() as stack:
-        sides = [_grown(stack, world, size) for size in (1_000, events)]
-        world.settle()
-        for turn in range(1 + GROWTH_TURNS):
-            for (side, projects), seen in zip(sides, latencies, strict=True):
-                stats = side.load(
-                    lambda n, side=side, projects=projects: worlds.replacing_plans(side.owner_key, projects[n]),
-                    len(projects),
-                    seconds / GROWTH_TURNS,
-                )
-                seen.extend(stats.latencies if turn else ())  # The first turn warms up.
-        side, projects = sides[-1]
-        # Each project has had its plan replaced some hundred times: a stream as long as its readers will meet.
-        past = side.load(lambda n: worlds.looking_back(side.owner_key, projects[n]), 2, seconds / GROWTH_TURNS)
-    small, large = (1000 * median(seen) for seen in latencies)
-    figures.add(
-        f"p50 of a fenced transition at {events:,} events", large, "ms", yardstick=small, promised=1.2, most=True
-    )
-    console.print(f"  looking back: {dict(past.statuses)}, p50 {past.percentile(0.5):.1f} ms")
-    slow = past.percentile(0.95)
-    figures.add(
-        f"p95 of a read as of any revision at {events:,} events", slow, "ms", yardstick=50, promised=1, most=True
-    )
-
-
-def _grown(stack: ExitStack, world: worlds.World, events: int) -> tuple[worlds.World, list[dict[str, Any]]]:
-    """Run a service on a log of so many events; returns it with its sixteen projects."""
-    world.use_database(f"growth_{events}")
-    stack.enter_context(world.api())
-    side = copy(world)
-    projects = [side.create_project(f"growth {n}") for n in range(16)]
-    [[stored]] = side.query("select count(*) from events")
-    side.generate_history(events - stored)
-    side.catch_up()
-    side.query("analyze")
-    return side, projects
-
-
-def measure_loads(figures: Figures, world: worlds.World) -> None:
-    """Load the heaviest stream cold, and fill caches of states beyond their bound."""
-    found = loads.measure(world.database_url)
-    figures.add("cold load of the heaviest stream", found.cold, "ms", yardstick=50, promised=1, most=True)
-    figures.add("memory by a cache of heavy states", found.heavy, "x", yardstick=1, promised=1.3, most=True)
-    figures.add("memory by a cache of small states", found.small, "x", yardstick=1, promised=1.3, most=True)
-
-
-def measure_verifying(figures: Figures) -> None:
-    """Verify a whole export as an outsider does, beside a plain number: 10,000 events a second."""
-    rates = verifying.verifying_rates()
-    console.print(f"  {', '.join(f'{rate:,.0f}' for rate in rates)} events/s")
-    figures.add(
-        f"verifier over an export of {verifying.EVENTS:,} events", median(rates), "ev/s", yardstick=10_000, promised=1
-    )

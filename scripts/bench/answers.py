@@ -1,4 +1,4 @@
-"""The bench of answers: a trend and a funnel over HTTP, beside the same questions as SQL by hand on a bare connection.
+"""The rows of questions: a trend, a funnel and a published query, beside SQL by hand and an echo.
 
 The project has events of a month, by people at random. A tenth of them have the name whose trend is asked for, another
 tenth the five names of the funnel, each rarer than the one before it. They are written past the intake.
@@ -6,15 +6,21 @@ tenth the five names of the funnel, each rarer than the one before it. They are 
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
-from statistics import quantiles
+from collections.abc import Callable, Iterator
+from functools import partial
+from statistics import median, quantiles
 from typing import Any, NamedTuple
 
 import psycopg
 
-from scripts.load import worlds
+from scripts.bench.figures import Figures
+from scripts.load import loadgen, worlds
 from service.eventstore.connect.facts import DAY
+
+# The bench of answers: a trend and a funnel over HTTP, beside the same questions as SQL by hand on a bare
+# connection.
 
 EVENTS = 10_000_000
 PROMISED = 3000.0  # milliseconds, 95 of 100 answers
@@ -154,3 +160,64 @@ def _by_turns(http: Callable[[], list[Any]], hand: Callable[[], list[Any]]) -> t
             raise SystemExit(f"over HTTP the answer is {found[0]}, by hand {found[1]}")
     slow, slow_by_hand = (quantiles(times, n=20, method="inclusive")[-1] for times in took)
     return slow, slow_by_hand
+
+
+def measure_answers(figures: Figures, world: worlds.World, events: int) -> None:
+    """Ask for a trend and for a funnel in a project with very many events, and by hand."""
+    for sides in measure(world, events):
+        name = f"p95 of {sides.question} over {sides.matching:,} of {events:,} events"
+        figures.add(name, sides.http, "ms", yardstick=PROMISED, promised=1, most=True)
+        name = f"{sides.question} over HTTP, to SQL by hand"
+        figures.add(name, sides.http, "ms", yardstick=sides.hand, promised=TO_HAND, most=True)
+
+
+# How fast anybody reads a published query whose rows are kept, beside an echo of the same server.
+
+ROWS = 10
+PUBLIC_TURNS = 6
+CLIENTS = 32
+
+
+class PublicReads(NamedTuple):
+    """Answers a second of each side, as the median of turns that took place by turns."""
+
+    public: float
+    echo: float
+
+
+def _reading(path: str, _: int) -> loadgen.Client:
+    while True:
+        yield ("GET", path, {}, b"")
+
+
+def _events(dsn: str) -> Iterator[loadgen.Request]:
+    headers = {"authorization": f"Bearer {dsn}", "content-type": "application/json"}
+    for number in range(ROWS):
+        body = {"event": f"step {number}", "distinct_id": "u1"}
+        yield ("POST", "/v1/analytics/", headers, json.dumps(body).encode())
+
+
+def measure_public_reads(world: worlds.World, seconds: float) -> PublicReads:
+    """Publish the most frequent events, ten of them, and read them from so many connections."""
+    project = world.create_project("public")
+    for request in _events(project["dsn"]):
+        loadgen.call(worlds.HOST, world.port, request)
+    body = {"blueprint_id": "top-events", "cache_seconds": 86_400}
+    made = world.call("POST", f"/v1/projects/{project['id']}/public-queries", body, world.owner_key)
+    path = f"/v1/public/q/{made['publication_id']}"
+    assert len(world.call("GET", path, None, None)["rows"]) == ROWS
+    echo = partial(worlds.posting_logs, project["dsn"], "/v1/bench-echo")
+    sides = {"public": partial(_reading, path), "echo": echo}
+    rates: dict[str, list[float]] = {side: [] for side in sides}
+    for _ in range(1 + PUBLIC_TURNS):  # The first turn warms up.
+        for side, make in sides.items():
+            found = world.load(make, CLIENTS, seconds / PUBLIC_TURNS)
+            assert set(found.statuses) == {200 if side == "public" else 202}, found.statuses
+            rates[side].append(found.rate)
+    return PublicReads(median(rates["public"][1:]), median(rates["echo"][1:]))
+
+
+def measure_public_query(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Read a published query of ten rows that are kept, as anybody does."""
+    found = measure_public_reads(world, seconds)
+    figures.add("a kept public query of 10 rows, to an echo", found.public, "/s", yardstick=found.echo, promised=0.5)

@@ -1,4 +1,4 @@
-"""Whole self-healing chains over HTTP, for `make bench`: runners, an owner and a CI, each with its own credential.
+"""The row of whole self-healing chains over HTTP, beside a DBOS workflow of as many steps.
 
 A chain begins with a receipt for an open case and ends with its deploy verified. Verification observes a minute of
 traffic, so chains go in waves: errors open the cases, all of a wave are carried to their deploys, the test clock is
@@ -16,8 +16,14 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import URL
+
+from scripts.bench.figures import Figures, console, turns_per_second
 from scripts.load import automation_world, loadgen, worlds
 from scripts.load.automation_world import AUTOMATION, BASE, OBSERVATION_SECONDS, REPOSITORY, SETTLING, TRAFFIC, Shop
+
+# Whole self-healing chains over HTTP, for `make bench`: runners, an owner and a CI, each with its own credential.
 
 STEPS = 15
 """Commands of a chain, from its receipt to its verification; each of them moves it."""
@@ -199,3 +205,75 @@ def measure(world: worlds.Service, seconds: float) -> tuple[Tally, loadgen.Stats
     if succeeded != chains:
         raise SystemExit(f"{chains} chains were told that they succeeded, {succeeded} are recorded")
     return tally, stats
+
+
+# Durable execution off the shelf: a DBOS workflow of trivial steps, the yardstick of the bench's chains. DBOS
+# checkpoints each step of a workflow in PostgreSQL, as this service records each transition of a chain. It runs in
+# process, without HTTP, authentication, fences or read models: the comparison is in its favour.
+
+
+def system_address(conninfo: str) -> str:
+    """Translate a libpq string into the address form that DBOS takes."""
+    parts = conninfo_to_dict(conninfo)
+    address = URL.create(
+        "postgresql+psycopg",
+        username=str(parts["user"]),
+        password=str(parts["password"]) if "password" in parts else None,
+        database=str(parts["dbname"]),
+        query={"host": str(parts["host"]), "port": str(parts.get("port", 5432))},
+    )
+    return address.render_as_string(hide_password=False)
+
+
+def durable_steps(conninfo: str, *, steps: int, threads: int = 8, seconds: float = 6.0) -> float:
+    """Measure the steps per second of workflows of `steps` steps, one after the other in each thread."""
+    from dbos import DBOS, DBOSConfig
+
+    config = DBOSConfig(
+        name="bench",
+        system_database_url=system_address(conninfo),
+        sys_db_pool_size=threads + 8,
+        log_level="ERROR",
+        console_log_level="ERROR",
+    )
+    DBOS(config=config)
+
+    @DBOS.step()
+    def step(number: int) -> int:
+        """A step that does nothing."""
+        return number + 1
+
+    @DBOS.workflow()
+    def chain(number: int) -> int:
+        """Run the steps one after the other."""
+        for _ in range(steps):
+            number = step(number)
+        return number
+
+    DBOS.launch()
+    try:
+        for number in range(threads):
+            assert chain(number) == number + steps
+        return steps * turns_per_second(lambda _, count: chain(count), threads=threads, seconds=seconds)
+    finally:
+        DBOS.destroy()
+
+
+def measure_chains(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Take cases from their first error to a verified deploy, beside DBOS workflows of as many trivial steps.
+
+    A transition is one row of a machine's table, taken and recorded durably; so is the result of a DBOS step. Most
+    commands make several transitions at once, on several streams: their own rate is told beside the figure.
+    """
+    with world.api(test_clock=True):
+        tally, stats = measure(world, seconds)
+    length = round(tally.events / tally.chains)
+    console.print(f"[bold]DBOS workflows of {length} steps, 8 threads[/bold]")
+    steps = durable_steps(world.fresh_database("durable"), steps=length, seconds=seconds)
+    chain_rate, command_rate = tally.chains / tally.seconds, tally.chains * STEPS / tally.seconds
+    console.print(
+        f"  {steps:,.0f} steps/s; {tally.chains} chains of {STEPS} commands and {length} transitions, "
+        f"{command_rate:,.0f} commands/s ({command_rate / steps:.2f} of the steps), p50 {stats.percentile(0.5):.1f} ms"
+    )
+    figures.add("self-healing chains, 16 runners", chain_rate, "/s", yardstick=40, promised=1)
+    figures.add("their transitions against DBOS steps", chain_rate * length, "/s", yardstick=steps, promised=2)

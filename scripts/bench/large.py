@@ -1,4 +1,4 @@
-"""What a large error costs, beside an echo of the same validated body: its rate, and the processor time of each side.
+"""The row of large errors, beside an echo of the same validated body.
 
 An event is what an SDK sends of an exception in a web product: a stack of 30 to 60 frames with source lines and some
 local variables, breadcrumbs, tags, the request. Stacks come again, values do not: each event has numbers of its own in
@@ -14,8 +14,11 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from scripts.load import loadgen, processors, worlds
+from scripts.bench.figures import Figures, console, seconds_of, seconds_of_api
+from scripts.load import loadgen, worlds
 from service.ingest.items import LOGS
+
+# What a large error costs, beside an echo of the same validated body: its rate, and the processor time of each side.
 
 CLIENTS = 64
 STACKS = 40  # of different stacks: errors come again
@@ -108,7 +111,7 @@ def spent(world: worlds.World) -> tuple[float, float]:
     """Seconds of processor time that the API processes have used so far, and those of their database."""
     pid_file = world.data_dir / "postgres" / "postmaster.pid"
     postmaster = psutil.Process(int(pid_file.read_text().splitlines()[0]))
-    return processors.of_api(), processors.of(postmaster.children())
+    return seconds_of_api(), seconds_of(postmaster.children())
 
 
 def measure(world: worlds.World, turns: int, seconds: float) -> dict[str, RequestCost]:
@@ -128,3 +131,20 @@ def _turn(world: worlds.World, dsn: str, path: str, texts: list[bytes], seconds:
     assert set(stats.statuses) == {202}, stats.statuses
     used = (1e6 * (after - was) / len(stats.latencies) for after, was in zip(spent(world), before, strict=True))
     return RequestCost(stats.rate, *used)
+
+
+TURNS = 8
+
+
+def measure_large_events(figures: Figures, world: worlds.World, seconds: float) -> None:
+    """Store errors of 15 kB, beside an echo of the same validated body; and what each costs of processor time."""
+    found = measure(world, TURNS, seconds / TURNS)
+    echo, stored = found.values()
+    for path, cost in found.items():
+        console.print(
+            f"  {path}: processor time of the API process {cost.api:.0f} us, of the database {cost.database:.0f}"
+        )
+    name = "errors of 15 kB, durable and in their cases, to an echo"
+    figures.add(name, stored.rate, "/s", yardstick=echo.rate, promised=0.4)
+    name = "processor time of an error of 15 kB, to an echo"
+    figures.add(name, stored.processor, "us", yardstick=echo.processor, promised=2.5, most=True)

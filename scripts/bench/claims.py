@@ -1,4 +1,4 @@
-"""Contention, for `make bench`: many runners claim one case at once, many starts charge one ledger at once."""
+"""The row of contention: many runners claim one case at once, many starts charge one ledger at once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scripts.bench.work.chains import ask, open_case
+from scripts.bench.chains import ask, open_case
+from scripts.bench.figures import Figures, console
 from scripts.load import automation_world, loadgen, worlds
 from scripts.load.automation_world import AUTOMATION, Shop
+
+# Contention, for `make bench`: many runners claim one case at once, many starts charge one ledger at once.
 
 RIVALS = 64
 ROUNDS = 8
@@ -78,7 +81,7 @@ def _headers(secret: str) -> dict[str, str]:
     return {"authorization": f"Bearer {secret}", "content-type": "application/json"}
 
 
-def measure_claims(world: worlds.Service) -> tuple[float, Counter[int]]:
+def race_for_cases(world: worlds.Service) -> tuple[float, Counter[int]]:
     """Race for one case after another; returns the slowest race in seconds, and all answers by status.
 
     Ends the program unless every race has one winner and every other runner a definite refusal.
@@ -96,7 +99,7 @@ def measure_claims(world: worlds.Service) -> tuple[float, Counter[int]]:
     return slowest, total
 
 
-def measure_starts(world: worlds.Service) -> tuple[float, Counter[int]]:
+def race_for_budget(world: worlds.Service) -> tuple[float, Counter[int]]:
     """Start more runs at once than the budget of one automation allows.
 
     Returns decisions per second, and the answers by status. Ends the program unless exactly the budget was spent.
@@ -124,3 +127,13 @@ def measure_starts(world: worlds.Service) -> tuple[float, Counter[int]]:
     if not stats.statuses[201] == charged == CAP:
         raise SystemExit(f"of a budget of {CAP} runs {charged} were charged and {stats.statuses[201]} begun")
     return sum(stats.statuses.values()) / stats.seconds, stats.statuses
+
+
+def measure_claims(figures: Figures, world: worlds.World) -> None:
+    """Race runners for one case, and for the budget of one automation."""
+    slowest, claims = race_for_cases(world)
+    console.print(f"  {RIVALS} rivals, {ROUNDS} races: {dict(claims)}")
+    figures.add("64 rivals for one case, slowest race", slowest, "s", yardstick=1, promised=1, most=True)
+    rate, starts = race_for_budget(world)
+    console.print(f"  {STARTS} starts on a budget of {CAP}: {dict(starts)}")
+    figures.add("starts on one ledger, 32 at once", rate, "/s", yardstick=200, promised=1)

@@ -1,1 +1,0 @@
-"""The bench of the console: what its pages cost in a large project."""

@@ -1,1 +1,0 @@
-"""Figures of the intake and of what is read of telemetry, beside other trackers."""

@@ -1,1 +1,0 @@
-"""Figures of commands: chains, rivals, ends, large events, starts."""
