@@ -19,16 +19,13 @@ from scripts.bench import (
     chains,
     claims,
     control,
-    counting,
     deletion,
     deliveries,
-    growth,
-    ingest,
-    large,
+    errors,
+    history,
     listening,
     names,
     processes,
-    rebuild,
     scrubbing,
     signing,
     trackers,
@@ -54,22 +51,24 @@ PARTS = {
     "tree": Part(
         lambda figures, world, asked: signing.measure_signing(figures, world, asked.seconds), "tree", served=False
     ),
-    "ingest": Part(lambda figures, world, asked: ingest.measure_ingest(figures, world, asked.seconds)),
-    "large": Part(lambda figures, world, asked: large.measure_large_events(figures, world, asked.seconds)),
+    "ingest": Part(lambda figures, world, asked: errors.measure_ingest(figures, world, asked.seconds)),
+    "large": Part(lambda figures, world, asked: errors.measure_large_events(figures, world, asked.seconds)),
     "bugsink": Part(lambda figures, world, asked: trackers.measure_trackers(figures, world, asked.seconds), "bugsink"),
-    "batches": Part(lambda figures, world, asked: ingest.measure_batches(figures, world, asked.seconds)),
-    "names": Part(lambda figures, world, asked: counting.measure_names(figures, world, asked.seconds), served=False),
+    "batches": Part(lambda figures, world, asked: errors.measure_batches(figures, world, asked.seconds)),
+    "names": Part(
+        lambda figures, world, asked: names.measure_counted_names(figures, world, asked.seconds), served=False
+    ),
     "scrubbing": Part(lambda figures, world, asked: scrubbing.measure_scrubbing(figures, world, asked.seconds)),
     "chains": Part(
         lambda figures, world, asked: chains.measure_chains(figures, world, asked.seconds), "chains", served=False
     ),
     "claims": Part(lambda figures, world, _: claims.measure_claims(figures, world), "claims"),
-    "rebuild": Part(lambda figures, world, _: rebuild.measure_rebuilds(figures, world, 100_000), "log", served=False),
+    "rebuild": Part(lambda figures, world, _: history.measure_rebuilds(figures, world, 100_000), "log", served=False),
     "growth": Part(
-        lambda figures, world, asked: growth.measure_growth(figures, world, asked.seconds, asked.growth_events),
+        lambda figures, world, asked: history.measure_growth(figures, world, asked.seconds, asked.growth_events),
         served=False,
     ),
-    "loads": Part(lambda figures, world, _: growth.measure_loads(figures, world), "loads", served=False),
+    "loads": Part(lambda figures, world, _: history.measure_loads(figures, world), "loads", served=False),
     "control": Part(lambda figures, world, asked: control.measure_control(figures, world, asked.seconds), "control"),
     "backtest": Part(lambda figures, world, _: control.measure_backtest(figures, world), "backtest"),
     "deletion": Part(

@@ -17,8 +17,8 @@ from urllib.parse import quote, urlencode
 from rich.console import Console
 
 from scripts.bench import caselists, chains
+from scripts.bench.errors import spent
 from scripts.bench.figures import Figures, console, weight_of_api
-from scripts.bench.large import spent
 from scripts.load import automation_world, loadgen, worlds
 from scripts.load.automation_world import PLAYBOOK, Shop, open_shop, start_run
 from scripts.load.bench_server import CONSOLE
