@@ -25,8 +25,6 @@ KEY_OR_RUNNER = KEY | RUNNER
 CI = frozenset({PrincipalKind.CI})
 SENDERS = frozenset({PrincipalKind.DSN, PrincipalKind.PUBLIC_DSN})
 """What products report with: the DSN of their servers, and the public one of their pages."""
-VISITOR = SESSION | ANYONE
-"""Anybody, by name where a session is open."""
 
 
 RESTS = frozenset({"place", "tile"})
