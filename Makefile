@@ -127,6 +127,7 @@ pictures: setup  ## take the screenshots of the docs anew (needs Chromium and No
 	$(BIN)/python -m scripts.pictures
 
 generated: setup  ## write anew what is made from the code: golden names and examples, guards, pages of docs
+	$(BIN)/python -m scripts.refusals
 	$(BIN)/python -m scripts.golden
 	$(BIN)/python -m scripts.guards
 	$(BIN)/python -m scripts.docstrings

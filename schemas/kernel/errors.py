@@ -4,12 +4,40 @@ A code settles its status, whether a repeat may succeed, and what to say when th
 precise. Nothing here is filled in from a request: caller text never reaches a message or a next action.
 """
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
-from schemas.kernel.codes import RUN_ERRORS, ErrorCode, ErrorText, code
+# An error code with its status, its texts, and whether a repeat may succeed (G-006).
+
+
+class ErrorText(msgspec.Struct, frozen=True):
+    """A message and its next action."""
+
+    message: str
+    next_action: str
+
+
+class ErrorCode(NamedTuple):
+    """A code: HTTP status, retryability and the default texts. `others` are sent where they fit better."""
+
+    status: int
+    retryable: bool
+    message: str
+    next_action: str
+    others: tuple[ErrorText, ...] = ()
+
+    @property
+    def texts(self) -> tuple[ErrorText, ...]:
+        """Every listed text, the default first."""
+        return (ErrorText(self.message, self.next_action), *self.others)
+
+
+def code(status: int, message: str, next_action: str, *others: tuple[str, str], retryable: bool = False) -> ErrorCode:
+    """Declare a code. `others` are further messages, each with its next action."""
+    return ErrorCode(status, retryable, message, next_action, tuple(ErrorText(*text) for text in others))
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
@@ -298,6 +326,26 @@ _SERVER = {
     ),
     "payment_provider_unavailable": code(503, "The payment provider cannot be reached.", _BACKOFF, retryable=True),
     "upstream_timeout": code(504, "A provider did not answer in time.", _BACKOFF, retryable=True),
+}
+
+# The codes that commands on automation are refused with, and every text that each is sent with (G-006). They are read
+# out of the refusals themselves (scripts/refusals.py): what is listed is what clients get, and nothing else.
+
+_FORBIDDEN = {"automation_mismatch", "claim_required"}
+
+
+def _of_run(name: str, texts: list[tuple[str, str]]) -> ErrorCode:
+    """A code of automation: its status follows from its name, and its first text is the default."""
+    status = 403 if name in _FORBIDDEN else 404 if name.endswith("_not_found") else 409
+    [(message, next_action), *others] = texts
+    return code(status, message, next_action, *others)
+
+
+RUN_ERRORS: dict[str, ErrorCode] = {
+    name: _of_run(name, texts)
+    for name, texts in msgspec.json.decode(
+        Path(__file__).with_name("run_errors.json").read_bytes(), type=dict[str, list[tuple[str, str]]]
+    ).items()
 }
 
 CATALOGUE: dict[str, ErrorCode] = {**_REQUEST, **_MISSING, **_CONFLICT, **RUN_ERRORS, **_SERVER}

@@ -11,8 +11,7 @@ from schemas.analytics import MAX_LIMIT
 from schemas.cases.log import MAX_EXTRA_BYTES, MAX_INGEST_BYTES
 from schemas.contracts.contract import MAX_AUTOMATIONS, MAX_CONTRACT_BYTES
 from schemas.discovery import FLOWS, DisclosureQuery
-from schemas.kernel.codes import ErrorCode
-from schemas.kernel.errors import CATALOGUE
+from schemas.kernel.errors import CATALOGUE, ErrorCode
 from schemas.kernel.shape import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
 from schemas.onboarding import MAX_PLAN_BYTES, PROOF_HEADER, PROOF_PROPERTY, PROOF_VARIABLE, ProofBlocker
 from schemas.runs.approval import MAX_EVIDENCE_BYTES
