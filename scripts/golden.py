@@ -29,7 +29,7 @@ from scripts import interface, permissions  # noqa: E402
 from service.embedded.layout import temporary_directory  # noqa: E402
 from service.eventstore.read.stored import canonical  # noqa: E402
 from service.http.edge.routes import all_endpoints  # noqa: E402
-from service.jobs.declared import declared  # noqa: E402
+from service.jobs import declared  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402
 from statemachines.kernel.machine import Event  # noqa: E402
 from statemachines.kernel.topics import EVENTS, LIFTS, Lift  # noqa: E402

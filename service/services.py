@@ -68,8 +68,8 @@ class Services:
     issuer: Issuer | None = None
 
 
-# Background work as it is declared: tasks of the job library in the same PostgreSQL. A module of service/jobs takes
-# part by `TASKS` (what can be run) and `REACTIONS` (which events defer a job, by topic; see
+# Background work as it is declared: tasks of the job library in the same PostgreSQL. service/jobs.py has them
+# all: `TASKS` (what can be run) and `REACTIONS` (which events defer a job, by topic; see
 # eventstore/log/reactor.py). A job only wakes: what is due is found by service_now() in our own tables, so a job
 # that runs twice, late or not at all does no harm that the next sweep does not mend.
 

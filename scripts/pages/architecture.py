@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "architecture.md"
 ROOMS = ("service", "projections", "statemachines", "schemas")
 PARTS = (
     "auth", "cli", "conformance", "demo", "egress", "embedded", "eventstore", "fairness", "history", "http", "ingest",
-    "jobs", "console", "process", "testing", "tlog", "witness",
+    "console", "process", "testing", "tlog", "witness",
 )  # fmt: skip
 """Parts of the service that are no area."""
 BEGIN, END = "<!-- imports -->\n", "<!-- /imports -->\n"

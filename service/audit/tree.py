@@ -11,11 +11,11 @@ from typing import NamedTuple
 from schemas.audit import ConsistencyProof, InclusionProof
 from service.auth.refusals import refusal
 from service.eventstore.store import EventStore
+from service.fairness.bounds import Weighted
 from service.fairness.turns import Looks
 from service.tlog import tree
 from service.tlog.hashing import HASH_BYTES, Tile
 from service.tlog.tree import KeptCheckpoint, NotInTree
-from service.weighted import Weighted
 
 # Reads of the tree from the API: checkpoints, tiles and proofs.
 

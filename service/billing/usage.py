@@ -13,9 +13,9 @@ from service.billing import plans
 from service.billing.payments import Page
 from service.eventstore.connect.facts import DAY
 from service.eventstore.store import EventStore
+from service.fairness.bounds import Weighted
 from service.fairness.turns import CommandNotDone
 from service.settingvalues import SELF_HOSTED, Terms
-from service.weighted import Weighted
 
 
 async def standing_in(

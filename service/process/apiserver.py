@@ -34,7 +34,7 @@ from service.eventstore.connect.connection import COMMITTED, RESENT
 from service.http.app import create_app
 from service.http.edge.routes import all_endpoints
 from service.http.measure.metrics import forget
-from service.jobs.declared import declared
+from service.jobs import declared
 from service.logs import configure, stdlib_config
 from service.process import worker
 from service.process.assembly import make_services

@@ -25,7 +25,7 @@ from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.declare.faults import is_away
 from service.eventstore.log.reactor import Reactor, Repeating
 from service.eventstore.log.sequencer import Sequencer
-from service.jobs.declared import declared
+from service.jobs import declared
 from service.logs import configure
 from service.process.assembly import make_services
 from service.process.beats import beating

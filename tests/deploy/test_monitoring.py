@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from schemas.kernel.errors import CATALOGUE
 from service.ingest.outcomes import KINDS, outcome_of
-from service.jobs.declared import declared
+from service.jobs import declared
 from tests.deploy.programs import program
 from tests.support.rounds import wait_until
 from tests.support.server import ServerHandle, free_port

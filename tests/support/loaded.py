@@ -289,7 +289,7 @@ def load() -> None:
     for module in ("service.cli.serve", "service.process.apiserver", "service.process.readying"):
         importlib.import_module(module)
     from service.http.edge.routes import all_endpoints, bind
-    from service.jobs.declared import declared
+    from service.jobs import declared
     from service.registry import registry
 
     registry()

@@ -23,10 +23,9 @@ from service.cases.sourcemaps.frames import RecordedFrame, may_be_mapped, record
 from service.cases.sourcemaps.resolving import SourcePlace
 from service.cases.sourcemaps.unmangling import MapFiles, Unmangler, files_of, place_of
 from service.eventstore.store import EventStore
-from service.fairness.bounds import FairBounds
+from service.fairness.bounds import FairBounds, Weighted
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import CommandNotDone
-from service.weighted import Weighted
 
 PATIENCE = 0.3
 """Seconds of an error's wait for the news of any map in its project."""

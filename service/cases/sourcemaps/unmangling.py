@@ -22,12 +22,11 @@ from service.cases.sourcemaps import blobs, keeping, trial
 from service.cases.sourcemaps.frames import RecordedFrame, frames_of, may_be_mapped
 from service.cases.sourcemaps.resolving import Corrupt, ReadyMap, SourcePlace, TooComplex
 from service.eventstore.store import EventStore
-from service.fairness.bounds import FairBounds
+from service.fairness.bounds import FairBounds, Weighted
 from service.fairness.offload import Aside
 from service.fairness.semaphore import FairSemaphore
 from service.packing import unpack
 from service.sql import load_query
-from service.weighted import Weighted
 
 log = structlog.get_logger(__name__)
 

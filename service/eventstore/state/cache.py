@@ -21,9 +21,9 @@ import msgspec
 
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Command, KeyInProgress, Outcome, OutcomeUnknown
+from service.fairness.bounds import Weighted
 from service.fairness.turns import CommandNotDone
 from service.ids import new_id
-from service.weighted import Weighted
 from statemachines.kernel.machine import Rejection
 
 # What a value costs in memory: caches are bounded by this, not by how many things they hold (P26).

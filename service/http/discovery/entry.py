@@ -13,6 +13,7 @@ from schemas.discovery import Root, SchemaDocument, SchemaQuery
 from schemas.kernel.errors import CATALOGUE, ErrorCatalogue, ErrorCatalogueEntry
 from service.discovery.manifest import MARKDOWN, Text, as_text, root
 from service.eventstore.declare.commands import Answer, Outcome
+from service.fairness.bounds import Weighted
 from service.http.answer.reply import JSON
 from service.http.declare import groups
 from service.http.declare.call import Call
@@ -20,7 +21,6 @@ from service.http.declare.endpoint import Docs, Who
 from service.http.discovery.guides import CACHED, PUBLIC, VARY, serve, text_of, wants_markdown
 from service.http.document.openapi import SchemaDocuments
 from service.http.document.schema_filters import check_filters, index_of, select
-from service.weighted import Weighted
 
 
 def documents_of(call: Call[Any, Any]) -> SchemaDocuments:

@@ -8,13 +8,13 @@ from service.auth.authority import PrincipalKind
 from service.discovery.manifest import MARKDOWN, Text
 from service.discovery.reads import Installation, installation
 from service.eventstore.declare.commands import Outcome
+from service.fairness.bounds import Weighted
 from service.http.answer.reply import prefers
 from service.http.declare import groups
 from service.http.declare.call import Call
 from service.http.declare.endpoint import Docs, Who
 from service.http.declare.headers import matches_tag
 from service.http.discovery.facts import text
-from service.weighted import Weighted
 
 PUBLIC = frozenset({PrincipalKind.ANONYMOUS})
 CACHED = {"cache-control": "public, max-age=300"}

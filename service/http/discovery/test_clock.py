@@ -10,7 +10,7 @@ from service.http.declare import groups
 from service.http.declare.bound import TEST_CLOCK_PATH
 from service.http.declare.call import Call
 from service.http.declare.endpoint import Docs, Who
-from service.jobs.declared import declared
+from service.jobs import declared
 from service.services import scheduled_jobs
 
 

@@ -24,7 +24,7 @@ from service.billing.plans import (
 )
 from service.billing.usage import Notices, standing_in
 from service.eventstore.schema import migrations
-from service.jobs.ingest import purge_telemetry
+from service.jobs import purge_telemetry
 from service.settingvalues import PLANS, Terms, plans
 from tests.support.ingest import OTHER, OWNER, PROJECT, log_item, one, running, send, sender
 from tests.support.olddatabases import NAMES, bring_back

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from projections.accounts import INVITATIONS, SIGN_INS
+from service import jobs
 from service.accounts import membership as admin
 from service.accounts import membership as invitations
 from service.auth.authority import carry_out
@@ -17,7 +18,6 @@ from service.eventstore.store import EventStore
 from service.eventstore.write import lane
 from service.history.audit import Difference, check_projection
 from service.history.rebuild import rebuild
-from service.jobs import accounts as jobs
 from statemachines.accounts.membership import Role
 from statemachines.accounts.sign_in import LIFETIME
 from tests.support.accounts_store import make_project, start_sign_in

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import psycopg
 
-from service.jobs.eventstore import forget_records
+from service.jobs import forget_records
 
 RECORD = (
     "insert into idempotency (project_id, principal, operation, key, fingerprint, command_id, client_key, status, "

@@ -8,9 +8,9 @@ import procrastinate
 import psycopg
 import pytest
 
+from service import jobs
 from service.eventstore.log.reactor import Job
 from service.eventstore.log.sequencer import defer
-from service.jobs import declared as jobs_declared
 from service.process.assembly import make_services
 from service.process.worker import job_app
 from service.services import Services, Task
@@ -144,22 +144,15 @@ async def test_a_job_of_a_killed_worker_yields_to_one_that_waits(services: Servi
 
 def test_names_are_unique(monkeypatch: pytest.MonkeyPatch):
     """Two tasks of one name, or two reactions to one topic, stop the start."""
-    tasks, _reactions = jobs_declared.declared()
+    tasks, _reactions = jobs.declared()
     assert len({task.name for task in tasks}) == len(tasks)
-
-    class Module:
-        TASKS = (NOTE,)
-        REACTIONS = {"a.b.v1": lambda _: None}  # noqa: RUF012
-
-    class Other(Module):
-        TASKS = ()
-
-    monkeypatch.setattr(jobs_declared, "modules", lambda _: [Module, Module])
-    with pytest.raises(AssertionError, match=r"two tasks are named test\.note"):
-        jobs_declared.declared()
-    monkeypatch.setattr(jobs_declared, "modules", lambda _: [Module, Other])
+    with monkeypatch.context() as patched:
+        patched.setattr(jobs, "TASKS", [NOTE, NOTE])
+        with pytest.raises(AssertionError, match=r"two tasks are named test\.note"):
+            jobs.declared()
+    monkeypatch.setattr(jobs, "REACTIONS", [("a.b.v1", lambda _: None)] * 2)
     with pytest.raises(AssertionError, match=r"two reactions to a\.b\.v1"):
-        jobs_declared.declared()
+        jobs.declared()
 
 
 def test_a_scheduled_task_is_deferred_once_by_many_workers(services: Services):

@@ -6,7 +6,7 @@ import re
 
 import psycopg
 
-from service.jobs.declared import declared
+from service.jobs import declared
 from service.runs import sweep
 from tests.support.server import ServerFactory, ServerHandle
 

@@ -14,13 +14,13 @@ import pytest
 import pytest_asyncio
 
 from service.discovery import manifest
+from service.fairness.bounds import Weighted
 from service.http.discovery import entry, facts, guides, shelf
 from service.http.document import openapi
 from service.http.mcp import kit
 from service.http.mcp.kit import Kit
 from service.http.mcp.tools import MOST_FOUND
 from service.http.mcp.use import LONGEST_WORDS
-from service.weighted import Weighted
 from tests.service.cli.test_copies import service_on, settings_for, sign_in
 from tests.support.api import Api
 from tests.support.mcp import Agent

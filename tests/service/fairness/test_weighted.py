@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.weighted import Weighted
+from service.fairness.bounds import Weighted
 
 
 def made(**bounds: int) -> Weighted[int, str]:

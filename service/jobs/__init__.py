@@ -1,1 +1,0 @@
-"""Background work by area: what can be run, and which events defer it."""
