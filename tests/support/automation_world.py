@@ -140,11 +140,6 @@ class World:
         proven = [signal_map.SignalMapVerified(_receipt(plan), source)] if verified else []
         self.record(stream, recorded, *proven)
 
-    def withdraw_signals(self) -> None:
-        """Withdraw the approved plan."""
-        stream = signal_map.stream(self.project_id)
-        self.record(stream, signal_map.SignalMapWithdrawn(withdrawn_at=2))
-
     def fence(self) -> None:
         """Accept a deletion of the project, directly in the store."""
         self.record(project.stream(self.project_id), ProjectFenced("del_test", 1))

@@ -12,8 +12,6 @@ from tests.support.chromium import Seat
 from tests.support.loaded import run_command
 from tests.support.server import ServerHandle
 
-WITHIN = "main, nav, header"
-
 
 class Hands:
     """A person at a window who uses nothing but what the page shows. `clicks` counts."""

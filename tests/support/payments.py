@@ -9,15 +9,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import itertools
-import json
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from email.utils import formatdate
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
+
+from service.testing.loopback import Given, Heard, LoopbackServer
 
 KEY = "sk_test_" + "k" * 24
 SECRET = "whsec_" + "s" * 24
@@ -112,14 +113,14 @@ class FakePayments:
                 self.looks += 1  # apart: a service looks by itself, at any time
             else:
                 self.calls.append((method, path, form))
-            if headers.get("Authorization") != f"Bearer {KEY}":
+            if headers.get("authorization") != f"Bearer {KEY}":
                 return 401, {"error": {"type": "invalid_request_error", "message": "Invalid API Key provided: sk_x"}}
             if path in self.fail:
                 kind = "api_error" if self.fail[path] >= 429 else "invalid_request_error"
                 return self.fail[path], {"error": {"type": kind, "message": f"leaks {KEY}"}}
             if path in self.answer_as:
                 return 200, self.answer_as[path]
-            key = headers.get("Idempotency-Key")
+            key = headers.get("idempotency-key")
             if method == "POST" and key in self.answered:
                 return 200, self.answered[key]
             status, made = self._made(method, path, form)
@@ -187,34 +188,15 @@ def running_payments() -> Iterator[FakePayments]:
     """Serve the stand-in on loopback."""
     fake = FakePayments()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def respond(heard: Heard) -> Given:
+        form = dict(parse_qsl(heard.query or heard.body.decode(), keep_blank_values=True))
+        # The service takes the time of a look from the answer.
+        moment = {"date": formatdate(usegmt=True)}
+        return Given.of(*fake.answer(heard.method, heard.path, form, heard.headers), moment)
 
-        def respond(self) -> None:
-            parts = urlsplit(self.path)
-            body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
-            form = dict(parse_qsl(parts.query or body, keep_blank_values=True))
-            status, value = fake.answer(self.command, parts.path, form, self.headers)
-            text = json.dumps(value).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        do_GET = do_POST = do_DELETE = respond  # noqa: N815 - the library's names
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    fake.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
+    server = LoopbackServer(respond)
+    fake.url = server.url
     try:
         yield fake
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        server.close()

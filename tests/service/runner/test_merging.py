@@ -87,7 +87,8 @@ def test_the_host_merges_and_the_runner_never(opened: Open, kind: str) -> None:
     assert place.scene.deploy(commit) == run["run_id"]
 
 
-@pytest.mark.parametrize("kind", long_after(1, KINDS))
+@pytest.mark.release
+@pytest.mark.parametrize("kind", KINDS)
 def test_it_dies_around_every_request_and_goes_on(opened: Open, kind: str) -> None:
     """Before and after each write and each read, from the receipt to auto-merge. It is turned on once."""
     place = opened(kind, mode="auto_merge")

@@ -13,11 +13,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 from uuid import UUID, uuid5
 
+from service.testing.loopback import Given, Heard, LoopbackServer
 from tests.support.provider.document import Asked, answer_faults, faults_of, operation_of
 
 NAMES = UUID(int=7)
@@ -332,38 +331,17 @@ def running_api(*, stocked: bool = False) -> Iterator[FakeApi]:
     """Run the interface on loopback for a block. At its end every request has to have fitted the document."""
     api = FakeApi(stocked=stocked)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            raw = self.rfile.read(int(self.headers.get("content-length", 0)))
-            parts = urlsplit(self.path)
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            asked = Asked(
-                self.command, parts.path, dict(parse_qsl(parts.query)), json.loads(raw) if raw else None, headers
-            )
-            reply = api.answer(asked)
-            body = json.dumps(reply[1]).encode() if not isinstance(reply[1], bytes) else reply[1]
-            self.send_response(reply[0])
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            for name, value in (reply[2] if len(reply) > 2 else {}).items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+    def respond(heard: Heard) -> Given:
+        body = json.loads(heard.body) if heard.body else None
+        status, value, *more = api.answer(Asked(heard.method, heard.path, heard.parameters, body, heard.headers))
+        if isinstance(value, bytes):
+            return Given(status, value, {"content-type": "application/json", **dict(*more)})
+        return Given.of(status, value, *more)
 
-        do_POST = do_PATCH = do_GET  # noqa: N815 - the names of http.server
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    api.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
+    server = LoopbackServer(respond)
+    api.url = server.url
     try:
         yield api
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        server.close()
     assert api.faults == []

@@ -94,6 +94,7 @@ async def test_many_envelopes_at_once(world: World, way: str) -> None:
     assert watch.grown < GROWTH, watch.grown
 
 
+@pytest.mark.release
 async def test_many_batches_at_once(world: World) -> None:
     """Of a sender that is not known before the end of its body."""
     owner = await world.sign_in()
@@ -106,7 +107,8 @@ async def test_many_batches_at_once(world: World) -> None:
     assert watch.grown < GROWTH, watch.grown
 
 
-@pytest.mark.parametrize("coding", ["br", pytest.param("zstd", marks=pytest.mark.release)])
+@pytest.mark.release
+@pytest.mark.parametrize("coding", ["br", "zstd"])
 async def test_many_bombs_at_once(world: World, coding: str) -> None:
     """Which ask to look back as far as they may: they are refused one after the other."""
     owner = await world.sign_in()
@@ -166,6 +168,7 @@ async def test_no_door_unpacks_a_bomb(world: World, operation: Operation) -> Non
     assert await world.telemetry(made["id"]) == 0
 
 
+@pytest.mark.release
 async def test_what_is_refused_leaves_nothing(world: World) -> None:
     """Each holds some 130 kB while it is read, which go when it is answered and not when the collector comes by."""
     owner = await world.sign_in()
