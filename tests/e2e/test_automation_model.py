@@ -1,7 +1,5 @@
 """The game of the loop against the real server: thousands of moves over HTTP, and no rule broken at any prefix (P23).
 
-`make test` plays a few hundred of them in one mode, `make test-release` the whole game in each.
-
 The same actors and rules play it in memory (tests/statemachines/runs/test_model.py), where they also lose when
 a guard is taken away. Here the moves meet the real database, the worker's sweep and requests that are truly at once.
 """
@@ -88,18 +86,8 @@ def play(server: ServerHandle, mode: str, seed: int, steps: int) -> Counter[str]
 
 
 GAMES = [
-    *(
-        pytest.param(
-            mode,
-            seed,
-            OPENING,
-            EXPECTED_EARLY,
-            id=f"{mode}-opening",
-            marks=[] if mode == "auto_merge" else pytest.mark.release,
-        )
-        for mode, seed in SEEDS.items()
-    ),
-    *(pytest.param(mode, SEED, STEPS, EXPECTED, id=f"{mode}-whole", marks=pytest.mark.release) for mode in MODES),
+    *(pytest.param(mode, seed, OPENING, EXPECTED_EARLY, id=f"{mode}-opening") for mode, seed in SEEDS.items()),
+    *(pytest.param(mode, SEED, STEPS, EXPECTED, id=f"{mode}-whole") for mode in MODES),
 ]
 
 

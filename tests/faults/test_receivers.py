@@ -103,7 +103,6 @@ def in_flight(worker: psutil.Process, listener: Listener) -> int:
     return sum(bool(one.raddr) and one.raddr.port == listener.port for one in worker.net_connections(kind="tcp"))
 
 
-@pytest.mark.release
 async def test_answers_without_end_cost_no_memory_with_all_places_taken(storm: Storm):
     [found] = storm.world.server.processes(WORKER)
     worker = psutil.Process(found.pid)

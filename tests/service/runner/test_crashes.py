@@ -11,14 +11,13 @@ import pytest
 from tests.service.runner.conftest import Open
 from tests.service.runner.test_loop import KINDS, assert_delivered
 from tests.service.runner.test_wall import HAS_NAMESPACES
-from tests.support import long_after
 from tests.support.runner.workplace import REPAIR, Workplace
 
 pytestmark = pytest.mark.shares_server
 KILLED = -signal.SIGKILL
 
 
-@pytest.mark.parametrize("kind", long_after(1, KINDS))
+@pytest.mark.parametrize("kind", KINDS)
 def test_it_dies_around_every_request(opened: Open, kind: str) -> None:
     """Before and after each write to the service and to the host, and after each read. Every start goes on."""
     place = opened(kind)
@@ -31,7 +30,7 @@ def test_it_dies_around_every_request(opened: Open, kind: str) -> None:
     assert place.note()["attempts"] == 1
 
 
-@pytest.mark.parametrize("hook", long_after(1, ["pre-receive", "post-receive"]))
+@pytest.mark.parametrize("hook", ["pre-receive", "post-receive"])
 def test_it_dies_around_the_programs_and_the_push(opened: Open, hook: str) -> None:
     """While the repair begins and ends, and before the push lands or after it. A repair left over is ended."""
     place = opened()
@@ -99,7 +98,7 @@ def started_by(pid: int) -> list[str]:
     return [" ".join(one.cmdline()) for one in psutil.Process(pid).children(recursive=True)]
 
 
-@pytest.mark.parametrize("kind", long_after(1, KINDS))
+@pytest.mark.parametrize("kind", KINDS)
 def test_it_hears_no_first_answer(opened: Open, kind: str) -> None:
     """Each write is sent again with its key, and repeats nothing."""
     place = opened(kind)
@@ -110,7 +109,7 @@ def test_it_hears_no_first_answer(opened: Open, kind: str) -> None:
     assert place.run()["charges"]["turns"] == 1
 
 
-@pytest.mark.parametrize("mode", long_after(1, ["kill", "lose"]))
+@pytest.mark.parametrize("mode", ["kill", "lose"])
 def test_who_was_not_told_that_it_may_call_only_looks(opened: Open, mode: str) -> None:
     """The consume was carried out, and its answer is lost. Nobody opens anything, and a person is told (R-AUT-32)."""
     place = opened()

@@ -491,6 +491,7 @@ async def test_what_is_read_at_once_is_bounded_before_it_is_read(world: World) -
     assert peak < 8_000_000
 
 
+@pytest.mark.release
 async def test_a_case_with_very_much_below_it_is_made_a_little_at_a_time(world: World) -> None:  # noqa: F811
     """Comments, runs of agents and errors of the largest sizes: each is a line, and few of them are in memory."""
     owner = await world.sign_in()
