@@ -258,30 +258,35 @@ def _later(answer: Iterable[tuple[Any, ...]]) -> Iterator[StreamEvent]:
     yield from map(StreamEvent._make, answer)
 
 
-def _inserted(event: StoredEvent) -> dict[str, Any]:
-    """An event as its insert takes it, hashes and salt in hex."""
+class _InsertedEvent(msgspec.Struct, frozen=True):
+    """An event as its insert takes it, salt and hashes in hex."""
+
+    project_id: str
+    stream_id: str
+    revision: int
+    kind: str
+    topic: str
+    payload: msgspec.Raw
+    event_id: str
+    command_id: str
+    actor_kind: str
+    actor_id: str
+    request_id: str
+    correlation_id: str
+    causation_id: str
+    salt: str
+    payload_hash: str
+    leaf: str
+    chain: str
+
+
+def _inserted(event: StoredEvent) -> _InsertedEvent:
     assert isinstance(event, LogEvent), "an event is written with its envelope"
     assert event.payload is not None
     assert event.salt is not None
-    return {
-        "project_id": event.project_id,
-        "stream_id": event.stream_id,
-        "revision": event.revision,
-        "kind": event.kind,
-        "topic": event.topic,
-        "payload": msgspec.Raw(event.payload),
-        "event_id": event.event_id,
-        "command_id": event.command_id,
-        "actor_kind": event.actor_kind,
-        "actor_id": event.actor_id,
-        "request_id": event.request_id,
-        "correlation_id": event.correlation_id,
-        "causation_id": event.causation_id,
-        "salt": event.salt.hex(),
-        "payload_hash": event.payload_hash.hex(),
-        "leaf": event.leaf.hex(),
-        "chain": event.chain.hex(),
-    }
+    scope, names = event[1:6], event[7:14]  # project to topic, and event to causation
+    hashes = event.salt.hex(), event.payload_hash.hex(), event.leaf.hex(), event.chain.hex()
+    return _InsertedEvent(*scope, msgspec.Raw(event.payload), *names, *hashes)
 
 
 class SnapshotRecorder(_Recorder, PostgresAggregateRecorder):

@@ -21,7 +21,6 @@ from service.eventstore.read.stored import (
     EventEnvelope,
     LogEvent,
     StoredSnapshot,
-    StreamEvent,
     hash_chain,
     hash_leaf,
     hash_payload,
@@ -29,7 +28,7 @@ from service.eventstore.read.stored import (
 )
 from service.eventstore.state.cache import NOTHING, Entry, KnownStream, StateCache, StreamMark, StreamName
 from service.eventstore.state.loading import Loaded, StreamHead
-from service.eventstore.state.unit import Batch, NewEvent, Working
+from service.eventstore.state.unit import Batch, Working
 from service.ids import new_id
 
 SALT_BYTES = 16
@@ -121,58 +120,25 @@ def _assemble(batch: Batch, loaded: Loaded) -> _Written:
         payload = stored.payload.encode()
         salt = salts[SALT_BYTES * place : SALT_BYTES * (place + 1)]
         payload_hash = hash_payload(salt, payload)
-        envelope = _envelope(new, stored, at, payload_hash)
-        leaf = hash_leaf(envelope)
+        origin, kind = new.command.origin, new.stream.machine.kind
+        names = (
+            new_id("event"),
+            new.command_id,
+            origin.actor_kind,
+            origin.actor_id,
+            origin.request_id,
+            origin.correlation_id or origin.request_id,
+            origin.causation_id,
+        )
+        at_place = *name, stored.revision, kind, stored.topic
+        leaf = hash_leaf(EventEnvelope(*at_place, *names, at, payload_hash.hex()))
         previous = written.chains.get(name) or loaded.heads.get(name, _NO_HEAD).chain
         chain = hash_chain(previous, leaf)
         written.chains[name] = chain
         written.added[name] = written.added.get(name, 0) + len(payload)
-        written.rows.append(
-            LogEvent._make(
-                (
-                    None,
-                    envelope.project_id,
-                    envelope.stream_id,
-                    envelope.revision,
-                    envelope.kind,
-                    envelope.topic,
-                    stored.payload,
-                    envelope.event_id,
-                    envelope.command_id,
-                    envelope.actor_kind,
-                    envelope.actor_id,
-                    envelope.request_id,
-                    envelope.correlation_id,
-                    envelope.causation_id,
-                    batch.moment,
-                    salt,
-                    payload_hash,
-                    leaf,
-                    chain,
-                )
-            )
-        )
+        hashes = salt, payload_hash, leaf, chain
+        written.rows.append(LogEvent._make((None, *at_place, stored.payload, *names, batch.moment, *hashes)))
     return written
-
-
-def _envelope(new: NewEvent, stored: StreamEvent, at: int, payload_hash: bytes) -> EventEnvelope:
-    origin = new.command.origin
-    return EventEnvelope(
-        project_id=new.stream.project_id,
-        stream_id=new.stream.id,
-        revision=stored.revision,
-        kind=new.stream.machine.kind,
-        topic=stored.topic,
-        event_id=new_id("event"),
-        command_id=new.command_id,
-        actor_kind=origin.actor_kind,
-        actor_id=origin.actor_id,
-        request_id=origin.request_id,
-        correlation_id=origin.correlation_id or origin.request_id,
-        causation_id=origin.causation_id,
-        recorded_at=at,
-        payload_hash=payload_hash.hex(),
-    )
 
 
 def _mark(working: Working, head: StreamHead | None, added: int) -> StreamMark:
