@@ -46,6 +46,7 @@ _VALUES = {
     "bigint": 1,
     "integer": 1,
     "smallint": 1,
+    "double precision": 1.0,
     "boolean": False,
     "jsonb": f'["{CANARY}"]',
     "bytea": CANARY.encode(),

@@ -167,8 +167,6 @@ WORST: Mapping[str, Worst] = {
     "reading._PLATFORM": Worst(("a", "elixir"), 100, ask="match"),
     "reading._TEXT": Worst(('"', '"\\', "\\"), 400),
     "bundles._DEBUG_ID": Worst(("a", "a-", "0" * 8 + "-"), ask="fullmatch"),
-    "multipart._ESCAPED": Worst(("\\",), 1024),
-    "multipart._PARAMETER": Worst((";", ' ;a="', "; ", ';a="\\'), 1024),
     "first._ARGUMENTS": Worst(("a(", "(", ")", "a()", "a() const"), 500),
     "first._COMPILED": Worst((".cold", ".cold.1", ".", "."), 500),
     "first._CONTENT_HASH": Worst((".", "-", ".a", "-aaaaaaaa", "-0aaaaaaa", "a", "0")),
