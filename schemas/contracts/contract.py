@@ -361,6 +361,16 @@ class Readiness(msgspec.Struct, frozen=True):
     gaps: list[AutomationGap]
 
 
+class ProposedSampleSize(msgspec.Struct, frozen=True):
+    """The sample size at which a repair of this case would be as sure as asked for, by its history (G-173)."""
+
+    automation_id: str
+    case_id: str
+    min_sample_size: int
+    days: float
+    error_probability: float
+
+
 class ContractValidation(msgspec.Struct, frozen=True, kw_only=True):
     """The validation of the input. `contract_sha256` is null if the input is not valid."""
 
@@ -369,4 +379,6 @@ class ContractValidation(msgspec.Struct, frozen=True, kw_only=True):
     errors: Annotated[list[ContractProblem], Meta(max_length=MAX_ERRORS)]
     readiness: Readiness
     contract_sha256: playbooks.Sha256 | None
+    proposed_sample_sizes: list[ProposedSampleSize]
+    warnings: list[AutomationGap]
     next_action: str

@@ -25,6 +25,7 @@ from schemas.contracts.playbook import Playbook, PlaybookEndpoints, PlaybookRef,
 from schemas.kernel.shape import shape_from
 from service.analytics.connection import current_connection
 from service.auth.authority import carry_out
+from service.contracts.sample_sizes import Proposals
 from service.eventstore.declare.commands import Intent, Lookup, OutcomeUnknown, Unit
 from service.eventstore.declare.faults import StreamFault
 from service.eventstore.store import EventStore
@@ -471,7 +472,7 @@ def _automation(row: AutomationRow) -> wire.ContractAutomation:
     )
 
 
-def validation(project_id: str, examined: Examined) -> wire.ContractValidation:
+def validation(project_id: str, examined: Examined, proposals: Proposals) -> wire.ContractValidation:
     """What a save would refuse and an enable would miss."""
     valid = examined.valid
     if valid:
@@ -484,6 +485,8 @@ def validation(project_id: str, examined: Examined) -> wire.ContractValidation:
         errors=[wire.ContractProblem(*problem) for problem in examined.checked.errors[: wire.MAX_ERRORS]],
         readiness=wire.Readiness(ready=valid and not examined.gaps, gaps=examined.gaps),
         contract_sha256=documents.make_document(examined.entries, examined.checked).contract_sha256 if valid else None,
+        proposed_sample_sizes=proposals.sizes,
+        warnings=proposals.warnings,
         next_action=next_action,
     )
 

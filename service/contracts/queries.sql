@@ -11,3 +11,12 @@ order by k.project_id
 select name
 from unnest(%(names)s::text[]) name
 where exists (select from analytics_events e where e.project_id = %(project_id)s and e.event = name)
+
+-- cases_with_most_errors --
+-- The open cases of a project with an error in an environment, those with most errors first.
+select c.id
+from cases c
+join case_stats s on s.project_id = c.project_id and s.id = c.id
+where c.project_id = %(project_id)s and c.status = 'open' and %(environment)s::text = any(s.environments)
+order by s.event_count desc, c.id
+limit %(most)s

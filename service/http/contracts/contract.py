@@ -15,6 +15,7 @@ from schemas.kernel.published import body_schema
 from schemas.kernel.shape import AsOfQuery
 from service.auth.refusals import InvalidPayload
 from service.contracts import contract as contracts
+from service.contracts.sample_sizes import propose
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.fairness.turns import ReadNotDone
 from service.http.body.validation import text_of
@@ -86,7 +87,9 @@ async def validate_automation_contract(call: Call[wire.ContractInput, None]) -> 
     """Say everything that a save would refuse and everything that an enable would miss (R-AUT-01)."""
     checked = await call.work_on_body(partial(check_contract, call.body.automations))
     examined = await contracts.examine(call.services.store, call.project_id, call.body.automations, checked)
-    return Answer(200, await call.work_on_body(partial(contracts.validation, call.project_id, examined)))
+    services = call.services
+    proposals = await propose(services.store, services.providers, call.project_id, checked.automations)
+    return Answer(200, await call.work_on_body(partial(contracts.validation, call.project_id, examined, proposals)))
 
 
 @groups.AUTOMATION.put(_PATH, "Save a disabled contract, new or in place of the current one")

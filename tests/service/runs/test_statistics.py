@@ -143,3 +143,35 @@ def test_a_looser_bound_turns_an_enabled_contract_off(at: HttpScene) -> None:
     etag = ask(at, 0.01, etag)["etag"]
     loosened = ask(at, 0.2, etag)
     assert loosened["automations_disabled"] == ["heal"]
+
+
+def validated(at: HttpScene) -> dict[str, Any]:
+    saved = at.must(at.call("GET", at.world.contract, who="owner"), 200)
+    names = ("playbook", "bindings", "readiness_assertions", "policy")
+    entries = [{name: entry[name] for name in names} for entry in saved["automations"]]
+    body = {"policy_version": 2, "automations": entries}
+    return at.must(at.call("POST", f"{at.world.contract}/validate", body, who="member"), 200)
+
+
+def test_validate_proposes_a_sample_size_from_the_history_of_cases(at: HttpScene) -> None:
+    past(at, 5, errors=2, traffic=4)
+    at.prepare()
+    found = validated(at)
+    [size] = found["proposed_sample_sizes"]
+    assert (size["case_id"], size["automation_id"], size["error_probability"]) == (at.case_id, "heal", 0.05)
+    errors, exposure = 9, 21
+    assert size["min_sample_size"] == pytest.approx(exposure * (0.05 ** (-1 / errors) - 1), abs=3)
+    assert 0 < size["days"] < 1
+    assert found["warnings"] == []
+
+
+def test_validate_warns_of_a_bound_that_no_case_reaches_in_time(at: HttpScene) -> None:
+    past(at, 3)
+    at.prepare()
+    ask(at, 0.001)
+    found = validated(at)
+    assert [(one["automation_id"], one["code"]) for one in found["warnings"]] == [
+        ("heal", "error_probability_out_of_reach")
+    ]
+    assert [size["error_probability"] for size in found["proposed_sample_sizes"]] == [0.001]
+    assert found["readiness"]["ready"], "a warning prevents nothing"
