@@ -128,7 +128,7 @@ class SettingsRow(Row, frozen=True, kw_only=True):
     default_level: str | None = None
     frame_variables: bool | None = None
     required_evidence_source: RequiredEvidence | None = None
-    maximum_error_probability: float | None = None
+    maximum_error_probability: str | None = None
     changed_by: str
     changed_at: int
 

@@ -157,7 +157,7 @@ def read_keys(documents: Iterable[Any]) -> list[Key]:
     """Read a key set. Keys for other purposes and unfit ones are left out."""
     found = []
     for document in list(documents)[:MOST_KEYS]:
-        if not isinstance(document, dict) or document.get("use", "sig") != "sig":
+        if not isinstance(document, dict) or not _may_verify(document):
             continue
         fit = (document.get("kty"), document.get("crv"))
         for algorithm, (kind, curve) in ALGORITHMS.items():
@@ -166,6 +166,12 @@ def read_keys(documents: Iterable[Any]) -> list[Key]:
                 kid = document.get("kid")
                 found += [Key(kid if isinstance(kid, str) else None, algorithm, key)] if key is not None else []
     return found
+
+
+def _may_verify(document: Mapping[str, Any]) -> bool:
+    """Whether a key is for signatures, by `use` and `key_ops` (RFC 7517, 4.2 and 4.3)."""
+    operations = document.get("key_ops", ["verify"])
+    return document.get("use", "sig") == "sig" and isinstance(operations, list) and "verify" in operations
 
 
 def _public(document: Mapping[str, Any], algorithm: str) -> jwt.PyJWK | None:
@@ -177,8 +183,8 @@ def _public(document: Mapping[str, Any], algorithm: str) -> jwt.PyJWK | None:
     return None if weak else key
 
 
-def verify(token: str, keys: Iterable[Key], expected: Expected) -> Claims:
-    """Judge a token. Raises UnknownKey and BadToken."""
+def choose_key(token: str, keys: Iterable[Key]) -> Key:
+    """Choose the only possible key of a token by its header. Raises UnknownKey and BadToken."""
     if len(token) > MOST_TOKEN:
         raise BadToken("The ID token is too large.")
     try:
@@ -191,11 +197,17 @@ def verify(token: str, keys: Iterable[Key], expected: Expected) -> Claims:
     fit = [one for one in keys if one.algorithm == algorithm and (kid is None or one.kid == kid)]
     if len(fit) != 1:
         raise UnknownKey("The ID token is signed by an unknown key.")
+    return fit[0]
+
+
+def verify(token: str, keys: Iterable[Key], expected: Expected) -> Claims:
+    """Judge a token. Raises UnknownKey and BadToken."""
+    chosen = choose_key(token, keys)
     try:
         claims = jwt.decode(
             token,
-            fit[0].key,
-            algorithms=[algorithm],
+            chosen.key,
+            algorithms=[chosen.algorithm],
             audience=expected.client_id,
             issuer=expected.issuer,
             leeway=LEEWAY,

@@ -1,8 +1,8 @@
-"""The sample size that a contract needs before "fixed" is sure, from the history of the project's own cases (G-173).
+"""The sample size for a sure "fixed", from the history of the project's own cases (G-173).
 
-For each automation that repairs cases, the open cases with most errors are looked at: how many sample events without an
-error lead to the error probability that the project asks for, or to DEFAULT_LEVEL, and in how many days they come. What
-cannot be read is left out. A validation fails for nothing here.
+Of each automation with cases, the open ones with most errors are looked at: the sample events without an error down to
+the error probability of the settings, or to DEFAULT_LEVEL, and the days for so many. Unreadable history is left out. A
+validation fails for nothing here.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from statemachines.runs.statistics import LEVELS, needed_exposure
 
 DEFAULT_LEVEL: Final = LEVELS[0]
 MOST_CASES: Final = 3
-"""Open cases that are looked at for an automation."""
+"""Open cases of an automation, at most."""
 OUT_OF_REACH: Final = "error_probability_out_of_reach"
 
 _CASES = load_query("contracts", "cases_with_most_errors")
 
 
 class Proposals(NamedTuple):
-    """Sample sizes by automation and case, and warnings about what no case can reach."""
+    """Sample sizes by automation and case, and warnings about bounds out of reach."""
 
     sizes: list[wire.ProposedSampleSize]
     warnings: list[wire.AutomationGap]
@@ -47,7 +47,7 @@ async def propose(
 ) -> Proposals:
     """Propose sample sizes for the automations of a contract. Raises as EventStore.fetch."""
     row = await store.get(PROJECT_SETTINGS, *settings.stream(project_id).name)
-    asked = None if row is None else row.maximum_error_probability
+    asked = None if row is None or row.maximum_error_probability is None else float(row.maximum_error_probability)
     mapped = await _mapped_environment(store, project_id)
     provider = await providers.for_project(project_id)
     found = Proposals([], [])

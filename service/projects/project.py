@@ -427,11 +427,17 @@ async def settings_of(store: EventStore, project_id: str) -> KnownSettings:
 # The settings of a project on the wire (G-202).
 
 
+def _shown(in_force: settings.InForce) -> dict[str, Any]:
+    """The settings by name, with numbers in place of decimal texts."""
+    bound = in_force.maximum_error_probability
+    return asdict(in_force) | {"maximum_error_probability": None if bound is None else float(bound)}
+
+
 def shown_settings(project_id: str, known: KnownSettings) -> wire.ProjectSettings:
     """The settings in force."""
     return wire.ProjectSettings(
         project_id=project_id,
-        **asdict(known.in_force),
+        **_shown(known.in_force),
         etag=settings.make_etag(project_id, known.revision),
         changed_at=known.changed_at,
         changed_by=known.changed_by,
@@ -444,7 +450,7 @@ def changed(project_id: str, after: ChangedSettings) -> wire.ProjectSettingsChan
     row = after.row
     return wire.ProjectSettingsChanged(
         project_id=project_id,
-        **asdict(after.in_force),
+        **_shown(after.in_force),
         etag=None if row is None else settings.make_etag(project_id, row.revision),
         changed_at=None if row is None else row.changed_at,
         changed_by=None if row is None else row.changed_by,

@@ -383,8 +383,8 @@ def statistics(verdict: Verdict | None) -> run_wire.VerificationStatistics | Non
     low, high = rate_ratio(told) or (None, None)
     missing = [missing_exposure(told, level) for level in LEVELS]
     return run_wire.VerificationStatistics(
-        **msgspec.structs.asdict(told),
-        maximum_error_probability=None if isinstance(asked, msgspec.UnsetType) else asked,
+        **msgspec.structs.asdict(told) | {"error_probability": told.probability},
+        maximum_error_probability=None if isinstance(asked, msgspec.UnsetType) else float(asked),
         rate_ratio_low=low,
         rate_ratio_high=high,
         exposure_missing_5_percent=missing[0],

@@ -124,7 +124,7 @@ def _error_probability(row: RunRow) -> float | UnsetType | None:
     verdict = row.state.verdict
     if verdict is None or isinstance(verdict.statistics, UnsetType):
         return UNSET
-    return verdict.statistics.error_probability
+    return verdict.statistics.probability
 
 
 async def _of_approval(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:

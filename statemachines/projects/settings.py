@@ -48,7 +48,7 @@ class ProjectSettingsChanged(Event, frozen=True, omit_defaults=True):
     default_level: DefaultLevel | UnsetType = UNSET
     frame_variables: bool | UnsetType = UNSET
     required_evidence_source: RequiredEvidence | UnsetType | None = UNSET
-    maximum_error_probability: float | UnsetType | None = UNSET
+    maximum_error_probability: str | UnsetType | None = UNSET
 
 
 TABLE = transition_table(
@@ -71,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True):
     default_level: DefaultLevel | None = None
     frame_variables: bool | None = None
     required_evidence_source: RequiredEvidence | None = None
-    maximum_error_probability: float | None = None
+    maximum_error_probability: str | None = None
 
 
 class SettingsWish(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class SettingsWish(msgspec.Struct, frozen=True):
     default_level: DefaultLevel | UnsetType = UNSET
     frame_variables: bool | UnsetType = UNSET
     required_evidence_source: RequiredEvidence | UnsetType | None = UNSET
-    maximum_error_probability: float | UnsetType | None = UNSET
+    maximum_error_probability: str | UnsetType | None = UNSET
 
 
 class InForce(msgspec.Struct, frozen=True):
@@ -89,14 +89,14 @@ class InForce(msgspec.Struct, frozen=True):
 
     `frame_variables`: frames of errors keep the values of their variables. `required_evidence_source`: the source of
     the proof without which no contract is enabled. None: any (G-183). `maximum_error_probability`: what the error
-    probability of a success must not exceed. None: any (G-173).
+    probability of a success must not exceed, a decimal text. None: any (G-173).
     """
 
     accept_public_events: bool
     default_level: DefaultLevel = "error"
     frame_variables: bool = False
     required_evidence_source: RequiredEvidence | None = None
-    maximum_error_probability: float | None = None
+    maximum_error_probability: str | None = None
 
 
 class SettingsConflict(Rejection):
@@ -121,7 +121,7 @@ def loosens(before: InForce, after: InForce) -> bool:
     """Whether more automation may begin after a change. An enabled contract was reviewed under less."""
     evidence = before.required_evidence_source is not None and after.required_evidence_source is None
     bound, lifted = before.maximum_error_probability, after.maximum_error_probability
-    probability = bound is not None and (lifted is None or lifted > bound)
+    probability = bound is not None and (lifted is None or float(lifted) > float(bound))
     return evidence or probability or (after.accept_public_events and not before.accept_public_events)
 
 

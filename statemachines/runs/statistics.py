@@ -58,7 +58,7 @@ class Statistics(msgspec.Struct, frozen=True):
     """Errors of the case and sample events before and after a deploy. All else follows from them.
 
     `before_from` in epoch seconds. `error_probability`: of seeing so few errors if nothing was fixed, as it was judged.
-    None: nobody can say.
+    None: nobody can say. It is a decimal text, for events hold no floats.
     """
 
     errors_before: int
@@ -66,17 +66,22 @@ class Statistics(msgspec.Struct, frozen=True):
     errors_after: int
     exposure_after: int
     before_from: int
-    error_probability: float | None
+    error_probability: str | None
+
+    @property
+    def probability(self) -> float | None:
+        """The same as a number."""
+        return None if self.error_probability is None else float(self.error_probability)
 
     def reaches(self, maximum: float) -> bool:
         """Whether the probability is known, and at or below the bound of a project (G-202)."""
-        return self.error_probability is not None and self.error_probability <= maximum
+        return self.probability is not None and self.probability <= maximum
 
 
 def compare(before: Before, errors: int, exposure: int) -> Statistics:
     """Compare the time before a deploy with errors and sample events since."""
     found = error_probability(before.errors, before.exposure, errors, exposure)
-    rounded = None if found is None else float(f"{found:.6g}")
+    rounded = None if found is None else f"{found:.6g}"
     return Statistics(before.errors, before.exposure, errors, exposure, before.since, rounded)
 
 
@@ -192,11 +197,11 @@ def say(told: Statistics) -> str:
     if not before:
         return "The error did not come in the traffic before the deploy either, so its absence says nothing."
     if not after:
-        chance = _percent(told.error_probability or 0.0)
+        chance = _percent(told.probability or 0.0)
         return f"If nothing was fixed, so much traffic without the error would come with a probability of {chance}."
     expected = before * told.exposure_after / told.exposure_before
     counted = f"The error came {_times(after)} since the deploy, and {expected:.3g} times were to be expected"
-    fewer = told.error_probability is not None and told.error_probability <= FEWER
+    fewer = told.reaches(FEWER)
     return f"{counted}: {'fewer, not fixed' if fewer else 'not fixed'}."
 
 

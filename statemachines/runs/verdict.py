@@ -76,7 +76,7 @@ class Verdict(msgspec.Struct, frozen=True):
     counted_in: CountedIn | UnsetType = UNSET
     evidence_source: EvidenceSource | UnsetType = UNSET
     statistics: Statistics | UnsetType = UNSET
-    maximum_error_probability: float | UnsetType = UNSET
+    maximum_error_probability: str | UnsetType = UNSET
 
     @property
     def source(self) -> EvidenceSource:

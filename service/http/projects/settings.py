@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -36,7 +37,9 @@ async def get_project_settings(call: Call[None, None]) -> Answer:
 @Docs(ProjectSettingsChanged, extension=True)
 async def change_project_settings(call: Call[ChangeSettings, None]) -> Outcome:
     """Change the settings in the body, as a fence. A loosening change turns an enabled contract off."""
-    wished = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not msgspec.UNSET}
+    given = msgspec.structs.asdict(call.body).items()
+    # A number is stored as its shortest decimal text.
+    wished: dict[str, Any] = {n: repr(v) if isinstance(v, float) else v for n, v in given if v is not msgspec.UNSET}
     intent = settings_commands.change(
         call.project_id, SettingsWish(**wished), if_match=call.if_match, changed_by=call.user_id
     )

@@ -56,7 +56,7 @@ def observation_end(terms: VerificationTerms, deployed_at: int, settled: int) ->
 
 
 def decide_verification(
-    terms: VerificationTerms, deployed_at: int, counts: Counts, maximum: float | None = None
+    terms: VerificationTerms, deployed_at: int, counts: Counts, maximum: str | None = None
 ) -> Verdict:
     """Judge the counts of a deploy made at `deployed_at`, by the moment up to which they were taken (G-134).
 
@@ -92,8 +92,8 @@ def decide_verification(
     return Verdict(outcome, sample, passed, counted_in, counts.evidence_source, statistics, bound)
 
 
-def _sure(statistics: Statistics | None, maximum: float | None) -> bool:
-    return maximum is None or (statistics is not None and statistics.reaches(maximum))
+def _sure(statistics: Statistics | None, maximum: str | None) -> bool:
+    return maximum is None or (statistics is not None and statistics.reaches(float(maximum)))
 
 
 def require_verifiable(run: runs.Run) -> BoundDeploy | None:
@@ -128,7 +128,7 @@ def _over(run: runs.Run) -> runs.RunTerminal:
     return runs.RunTerminal("The run is over.", next_action="Read the run for its outcome.", allowed_next=left)
 
 
-def verify_run(book: Book, counts: Counts | None, now: int, maximum: float | None = None) -> tuple[Verdict, Effects]:
+def verify_run(book: Book, counts: Counts | None, now: int, maximum: str | None = None) -> tuple[Verdict, Effects]:
     """Judge what was counted, and end the run when that decides it. A repeat after the end returns the verdict.
 
     `counts` are None for a run whose outcome stood already: it stays. `maximum` is the project's bound of the error

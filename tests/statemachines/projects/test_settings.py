@@ -75,7 +75,7 @@ def test_only_what_lets_more_start_loosens():
     assert settings.loosens(strict, off)
     assert not any(settings.loosens(one, strict) for one in (on, off, strict))
     none, tenth, half = (
-        InForce(accept_public_events=False, maximum_error_probability=maximum) for maximum in (None, 0.1, 0.5)
+        InForce(accept_public_events=False, maximum_error_probability=maximum) for maximum in (None, "0.1", "0.5")
     )
     assert settings.loosens(tenth, half)
     assert settings.loosens(half, none)
@@ -104,7 +104,7 @@ class SettingsMachine(RuleBasedStateMachine):
                 "default_level": st.sampled_from(["error", "info"]),
                 "frame_variables": st.booleans(),
                 "required_evidence_source": st.sampled_from([None, "provider_cloud"]),
-                "maximum_error_probability": st.sampled_from([None, 0.05, 0.5]),
+                "maximum_error_probability": st.sampled_from([None, "0.05", "0.5"]),
             },
         )
     )

@@ -36,7 +36,7 @@ def told(errors: int, days: int, after: int = 0, exposure: int = DAY) -> Statist
 @pytest.mark.parametrize(("errors", "percent"), [(10, "50 %"), (3, "81 %"), (100, "0.1 %"), (200, "less than 0.1 %")])
 def test_one_quiet_day_after_fourteen_says_little_unless_errors_were_many(errors: int, percent: str) -> None:
     found = told(errors, 14)
-    assert found.error_probability == pytest.approx((14 / 15) ** errors, rel=1e-5)
+    assert found.probability == pytest.approx((14 / 15) ** errors, rel=1e-5)
     assert say(found) == (
         f"If nothing was fixed, so much traffic without the error would come with a probability of {percent}."
     )
@@ -93,7 +93,7 @@ def test_the_missing_traffic_leads_exactly_to_the_level() -> None:
     ],
 )
 def test_every_sentence(found: Statistics, probability: float | None, sentence: str) -> None:
-    assert found.error_probability == probability
+    assert found.probability == probability
     assert sentence in say(found)
     assert not found.reaches(0.001) or probability == 5.08999e-08
 
@@ -101,7 +101,7 @@ def test_every_sentence(found: Statistics, probability: float | None, sentence: 
 @given(st.integers(0, 2_000), st.integers(0, 10**9), st.integers(0, 1_000), st.integers(0, 10**9))
 def test_any_counts_have_a_probability_a_sentence_and_an_interval(b: int, eb: int, a: int, ea: int) -> None:
     found = compare(Before(b, eb, 0), a, ea)
-    assert found.error_probability is None or 0 <= found.error_probability <= 1
+    assert found.probability is None or 0 <= found.probability <= 1
     assert say(found).endswith(".")
     interval = rate_ratio(found)
     assert interval is None or interval[1] is None or 0 <= interval[0] <= interval[1]

@@ -54,12 +54,12 @@ def test_every_row_of_the_table(sample, recurrences, after, outcome):
     ("maximum", "errors", "exposure", "after", "outcome"),
     [
         (None, 1, 3, 100, "no_recurrence"),
-        (0.5, 1, 3, 100, "no_recurrence"),
-        (0.4, 1, 3, 100, "pending"),
-        (0.4, 1, 3, 499, "pending"),
-        (0.4, 1, 3, 500, "insufficient_traffic"),
-        (0.5, 1, 0, 100, "pending"),
-        (0.5, 1, 0, 500, "insufficient_traffic"),
+        ("0.5", 1, 3, 100, "no_recurrence"),
+        ("0.4", 1, 3, 100, "pending"),
+        ("0.4", 1, 3, 499, "pending"),
+        ("0.4", 1, 3, 500, "insufficient_traffic"),
+        ("0.5", 1, 0, 100, "pending"),
+        ("0.5", 1, 0, 500, "insufficient_traffic"),
     ],
 )
 def test_a_project_may_ask_for_an_error_probability(maximum, errors, exposure, after, outcome):
