@@ -213,10 +213,30 @@ class CaseWork(msgspec.Struct, frozen=True, kw_only=True):
     automations: list[CaseAutomation]
 
 
+class VerificationStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Errors and traffic before and after the deploy, and the probability of so few errors if nothing was fixed.
+
+    The rates are those of errors by sample event. A bound that no number can name is null.
+    """
+
+    errors_before: int
+    exposure_before: int
+    errors_after: int
+    exposure_after: int
+    before_from: int
+    error_probability: float | None
+    maximum_error_probability: float | None
+    rate_ratio_low: float | None
+    rate_ratio_high: float | None
+    exposure_missing_5_percent: int | None
+    exposure_missing_1_percent: int | None
+    sentence: str
+
+
 CASE_ORIGINS = origins(
     server="id case_id project_id fingerprint status revision trust event_count users_affected first_seen_at "
     "last_seen_at first_occurred_at last_occurred_at suppression_id claimed overflow merged_into hints claim work "
-    "resolved_at assignee comments merged grouping trend source next_action",
+    "resolved_at assignee comments merged grouping trend source verification_statistics next_action",
     telemetry="title level environment release message culprit environments releases tags",
     runner="agent_runs",
     below={
@@ -251,6 +271,7 @@ class CaseRecord(Told, CaseItem, frozen=True, kw_only=True):
     merged: list[MergedCase]
     grouping: CaseGrouping
     trend: CaseTrend
+    verification_statistics: VerificationStatistics | None
     next_action: str
     origins: Annotated[Origins, told(CASE_ORIGINS)]
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from schemas.cases.case import VerificationStatistics
 from schemas.contracts import playbook as playbooks
 from schemas.kernel import patterns
 from schemas.kernel.origins import Origins, Told, originated, origins, told
@@ -238,26 +239,6 @@ class CountedIn(msgspec.Struct, frozen=True, kw_only=True):
     unnamed: bool
     looked_at: int
     named: int
-
-
-class VerificationStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Errors and traffic before and after the deploy, and the probability of so few errors if nothing was fixed.
-
-    The rates are those of errors by sample event. A bound that no number can name is null.
-    """
-
-    errors_before: int
-    exposure_before: int
-    errors_after: int
-    exposure_after: int
-    before_from: int
-    error_probability: float | None
-    maximum_error_probability: float | None
-    rate_ratio_low: float | None
-    rate_ratio_high: float | None
-    exposure_missing_5_percent: int | None
-    exposure_missing_1_percent: int | None
-    sentence: str
 
 
 FOLLOW_UP_ORIGINS = origins(server="kind grant_id instruction", runner="reference")

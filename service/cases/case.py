@@ -311,8 +311,10 @@ def hints(bundle: CaseBundle) -> list[wire.CaseHint]:
     ]
 
 
-def record(bundle: CaseBundle, work: wire.CaseWork) -> wire.CaseRecord:
-    """A case in full; `work` says what automation makes of it."""
+def record(
+    bundle: CaseBundle, work: wire.CaseWork, verified: wire.VerificationStatistics | None = None
+) -> wire.CaseRecord:
+    """A case in full. `work` says what automation makes of it, `verified` how sure the newest verdict about it is."""
     row, stats, held, latest, total = bundle.case, bundle.stats, bundle.held, _latest(bundle), bundle.total
     shown = wire.CaseRecord(
         id=row.id,
@@ -356,6 +358,7 @@ def record(bundle: CaseBundle, work: wire.CaseWork) -> wire.CaseRecord:
         grouping=_grouping(bundle),
         trend=wire.CaseTrend(bucket_seconds=DAY, counted_to=TREND_COUNTED, buckets=bundle.trend),
         source=stats.source,
+        verification_statistics=verified,
         next_action=_NEXT[row.status],
         origins=wire.CASE_ORIGINS,
     )

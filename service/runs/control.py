@@ -32,6 +32,7 @@ from statemachines.runs import run as run_machine
 from statemachines.runs.ledger import Ledger, ledger_id, window_budgets
 from statemachines.runs.steps.book import Book
 from statemachines.runs.steps.results import waits_for
+from statemachines.runs.verdict import Verdict
 
 # Lists of automation, and its control room (G-119).
 
@@ -39,6 +40,7 @@ from statemachines.runs.steps.results import waits_for
 
 _RUN = load_query("runs", "run")
 _RUNS = load_query("runs", "runs")
+_CASE_VERDICT = load_query("runs", "case_verdict")
 _RECEIPT = load_query("runs", "receipt")
 _RECEIPTS = load_query("runs", "receipts")
 _APPROVALS = load_query("runs", "approvals")
@@ -119,6 +121,12 @@ async def runs(
     found = await read_page(store, RunBundle, _RUNS, **page, **filters)
     contract = await read_contract(store, project_id)
     return [bundle.book(contract) for bundle in found]
+
+
+async def case_verdict(store: EventStore, project_id: str, case_id: str) -> Verdict | None:
+    """Read the newest verdict about a repair of a case (G-173). None where no deploy of one was judged."""
+    rows = await store.fetch(_CASE_VERDICT, project_id=project_id, case_id=case_id)
+    return msgspec.json.decode(rows[0][0], type=Verdict) if rows else None
 
 
 async def receipt_row(store: EventStore, project_id: str, receipt_id: str) -> TriggerReceiptRow:

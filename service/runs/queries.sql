@@ -94,6 +94,14 @@ from (
 order by r.started_at desc, r.id desc
 limit %(limit)s
 
+-- case_verdict --
+-- The newest verdict about a repair of a case, by the time its run began.
+select (r.state -> 'verdict')::text
+from automation_runs r
+where r.project_id = %(project_id)s and r.case_id = %(case_id)s and r.state ->> 'verdict' is not null
+order by r.started_at desc, r.id desc
+limit 1
+
 -- receipt --
 -- One receipt with what hangs on it.
 select

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from projections.runs import RunRow
+from schemas.cases.case import VerificationStatistics
 from schemas.contracts import playbook as playbook_wire
 from schemas.kernel.shape import shape_from
 from schemas.runs import approval as approval_wire
@@ -375,14 +376,14 @@ def _counted_in(verdict: Verdict | None) -> run_wire.CountedIn | None:
     )
 
 
-def statistics(verdict: Verdict | None) -> run_wire.VerificationStatistics | None:
+def statistics(verdict: Verdict | None) -> VerificationStatistics | None:
     """Show how likely a verdict is wrong (G-173). None before one, and where the time before could not be read."""
     if verdict is None or isinstance(verdict.statistics, msgspec.UnsetType):
         return None
     told, asked = verdict.statistics, verdict.maximum_error_probability
     low, high = rate_ratio(told) or (None, None)
     missing = [missing_exposure(told, level) for level in LEVELS]
-    return run_wire.VerificationStatistics(
+    return VerificationStatistics(
         **msgspec.structs.asdict(told) | {"error_probability": told.probability},
         maximum_error_probability=None if isinstance(asked, msgspec.UnsetType) else float(asked),
         rate_ratio_low=low,

@@ -15,8 +15,8 @@ from service.http.declare import groups
 from service.http.declare.call import Call
 from service.http.declare.endpoint import Docs, Fencing, Who
 from service.http.declare.operations import KEY, KEY_OR_RUNNER, Subject
-from service.runs import decision
-from service.runs import decision as show_decision
+from service.runs import control, decision
+from service.runs import shown as show_run
 from statemachines.cases import agent_run
 
 # What the operations on a case share, of whichever area.
@@ -74,8 +74,11 @@ async def read_case(call: Call[None, None]) -> Answer:
     store, project_id, case_id = call.services.store, call.project_id, call.subject.id
     bundle, beside = await reads.read_case(store, project_id, case_id, call.runner, _RECORD)
     standing = await decision.standing_of(store, project_id, beside)
+    # A runner is given what is evidence of the error, and no judgement of an earlier repair.
+    verdict = None if call.runner else await control.case_verdict(store, project_id, case_id)
     size = 0 if bundle.latest_stored is None else bundle.latest_stored.size
-    shown = await call.work_on(size, partial(show.record, bundle, show_decision.case_work(standing)))
+    work, verified = decision.case_work(standing), show_run.statistics(verdict)
+    shown = await call.work_on(size, partial(show.record, bundle, work, verified))
     return Answer(200, shown)
 
 

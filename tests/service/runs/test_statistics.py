@@ -53,6 +53,8 @@ def test_a_verdict_tells_how_likely_it_is_wrong(at: HttpScene) -> None:
     assert told["exposure_missing_1_percent"] > told["exposure_missing_5_percent"] >= 0
     assert told["sentence"].startswith("If nothing was fixed")
     assert "statistics" not in str(at.run()["output"]), "the output is closed"
+    record = at.must(at.call("GET", f"/v1/cases/{at.case_id}", who="owner"), 200)
+    assert record["verification_statistics"] == told
 
 
 def test_a_recurrence_is_compared_too(at: HttpScene) -> None:

@@ -37,17 +37,20 @@ NEW = frozenset(
         "get_log_checkpoint",
         "get_log_tile",
         "get_project_archive",
-        "change_webhook",  # what background work has done by then
+        "backtest_automation_contract",  # what background work has done by then
+        "change_webhook",
         "get_automation_control",
         "get_case_event",
         "get_user_summary",
         "list_case_events",
         "get_webhook",
+        "list_automation_decisions",
         "list_credentials",
         "list_webhook_deliveries",
         "list_webhooks",
         "resend_webhook_delivery",
         "rotate_webhook_secret",
+        "verify_automation_run",  # a sum over whole hours, and the hour may turn meanwhile
     }
 )
 """Operations whose answers in order are new each time: only status and headers are kept."""

@@ -64,6 +64,7 @@ RECORD = ITEM | {
     "merged",
     "grouping",
     "trend",
+    "verification_statistics",
     "next_action",
     "origins",
 }
@@ -147,6 +148,7 @@ async def test_a_case_in_full(world: World, project):
         "assignee": None,
         "comments": [],
         "merged": [],
+        "verification_statistics": None,
         "grouping": {
             "version": 3,
             "evidence": ["message"],
