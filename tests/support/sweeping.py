@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from service.analytics.history import History
 from service.analytics.local import LocalAnalytics
 from service.eventstore.store import EventStore
 from service.runs.sweep import Sweep
@@ -14,6 +15,7 @@ class _Local:
 
     def __init__(self, store: EventStore) -> None:
         self.store = store
+        self.history = History(store)
 
     async def for_project(self, project_id: str) -> Any:
         return LocalAnalytics(self.store, project_id)

@@ -16,6 +16,7 @@ from msgspec import UNSET
 from service.analytics import local
 from service.analytics.blueprints.asking import ask_for, run_blueprint
 from service.analytics.bounded import Table
+from service.analytics.history import History
 from service.analytics.local import LocalAnalytics
 from service.eventstore.connect.facts import NOW, NOW_SECONDS
 from service.eventstore.declare import names
@@ -73,6 +74,7 @@ class Local:
 
     def __init__(self, store: EventStore) -> None:
         self.store = store
+        self.history = History(store)
 
     async def for_project(self, project_id: str) -> LocalAnalytics:
         return LocalAnalytics(self.store, project_id)
