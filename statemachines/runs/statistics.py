@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -36,7 +37,11 @@ LEAST_PERCENT: Final = 0.1
 NEGLIGIBLE: Final = 1e-18
 """A share of a sum that no float sees."""
 MOST_STEPS: Final = 100
-"""Halvings of an interval: more than a float has bits."""
+"""Halvings of an interval, and more than a float has bits."""
+PRECISION: Final = 1e-10
+"""Of an end of an interval, six digits of which are shown."""
+MOST_REMEMBERED: Final = 1_024
+"""Intervals: a page of runs asks for those of the page before."""
 
 
 class Hour(NamedTuple):
@@ -142,6 +147,7 @@ def needed_exposure(errors_before: int, exposure_before: int, level: float) -> i
     return math.ceil(round(exact, 6))
 
 
+@lru_cache(maxsize=MOST_REMEMBERED)
 def rate_ratio(told: Statistics) -> tuple[float, float | None] | None:
     """The exact interval of the ratio of the rates after and before, at CONFIDENCE (Clopper-Pearson).
 
@@ -163,25 +169,37 @@ def _share(falling: Callable[[float], float]) -> float:
     for _ in range(MOST_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if falling(middle) > 0 else (low, middle)
+        if high - low <= high * PRECISION:
+            break
     return (low + high) / 2
 
 
 def at_most(successes: int, trials: int, share: float) -> float:
-    """The probability of at most so many successes of a binomial distribution."""
+    """The probability of at most so many successes of a binomial distribution.
+
+    The tail away from the mean is summed, whose terms fall: a case of millions of errors takes milliseconds.
+    """
     if successes < 0:
         return 0.0
     if successes >= trials or share <= 0:
         return 1.0
     if share >= 1:
         return 0.0
-    log, log_not = math.log(share), math.log1p(-share)
-    whole, total = math.lgamma(trials + 1), 0.0
+    if successes < trials * share:
+        return _tail(successes, trials, share)
+    return 1.0 - _tail(trials - successes - 1, trials, 1 - share)  # at least so many failures
+
+
+def _tail(successes: int, trials: int, share: float) -> float:
+    """The same for a number below the mean."""
+    ways = math.lgamma(trials + 1) - math.lgamma(successes + 1) - math.lgamma(trials - successes + 1)
+    term = math.exp(ways + successes * math.log(share) + (trials - successes) * math.log1p(-share))
+    odds, total = (1 - share) / share, 0.0
     for k in range(successes, -1, -1):
-        ways = whole - math.lgamma(k + 1) - math.lgamma(trials - k + 1)
-        term = math.exp(ways + k * log + (trials - k) * log_not)
         total += term
-        if k < trials * share and term <= total * NEGLIGIBLE:
-            break  # Below the mean each term is smaller than the one before it.
+        term *= odds * k / (trials - k + 1)
+        if term <= total * NEGLIGIBLE:
+            break
     return min(1.0, total)
 
 

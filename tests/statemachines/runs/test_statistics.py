@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import msgspec
@@ -158,3 +159,18 @@ def test_a_partial_fix_is_called_fewer_and_not_fixed(products: int) -> None:
     tally = simulate(56, products, left=0.3, level=0.01, least=0.5)
     assert tally.fewer >= 0.9 * (1 - tally.fixed)
     assert tally.fixed <= 1.1 * 0.01**0.3
+
+
+@pytest.mark.parametrize("number", [1_000, 1_000_000, 10_000_000])
+def test_cases_of_millions_of_errors_are_compared_exactly(number: int) -> None:
+    """Both tails fit together, and the middle of a fair coin is a half: the sums leave nothing out that counts."""
+    half = at_most(number // 2, number, 0.5)
+    fewer = at_most(number // 2 - 1, number, 0.5)
+    assert half + fewer == pytest.approx(1, rel=1e-9)
+    assert half - fewer == pytest.approx(math.sqrt(2 / (math.pi * number)), rel=1e-3)
+    interval = rate_ratio(Statistics(number, 1_000, number, 1_000, 0, None))
+    assert interval is not None
+    low, high = interval
+    assert high is not None
+    assert low * high == pytest.approx(1, rel=1e-5)
+    assert math.log(high) == pytest.approx(1.96 * math.sqrt(2 / number), rel=0.02)
