@@ -190,7 +190,8 @@ PLACES: Mapping[str, tuple[str, ...]] = {
 """The places that are visited, by the addresses of their pages."""
 LEFT_OUT = frozenset({"download/{operation_id}", "runs/{run_id}/report"})
 """A file, and one document that no size of a project makes larger."""
-GUESTS = frozenset({"invitations/{invitation_id}"})
+GUESTS = frozenset({"invitations/{invitation_id}", "operator"})
+"""Pages that the guest visits, who is invited and an operator of the installation."""
 
 
 class PageTimes(NamedTuple):
@@ -235,7 +236,7 @@ def measure(world: worlds.World, share: float) -> ConsoleFigures:
     """Weigh idle processes; then fill a project, and visit every page of it."""
     visited, found = places(), ConsoleFigures()
     found.idle = _idle(world)
-    with world.api(CONSOLE, SERVICE_WEBHOOK_ALLOW_PRIVATE="1", **MEMORY):
+    with world.api(CONSOLE, SERVICE_WEBHOOK_ALLOW_PRIVATE="1", SERVICE_OPERATORS=GUEST, **MEMORY):
         ids = fill(world, int(caselists.CASES * share), int(caselists.EVENTS * share))
         offered = links(world, ids["project_id"])
         world.settle()

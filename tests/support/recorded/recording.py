@@ -58,7 +58,7 @@ UNMADE = frozenset({"advance_test_clock", "delete_account", "delete_project"})
 """Operations without an answer in order here: what they end or move is looked at elsewhere."""
 _CHANGING = (
     (re.compile(r"\b([a-z]+)_[0-9a-z]{26}\b"), r"\1_<id>"),
-    (re.compile(r"\b(cs|evt|price)_[0-9]+\b"), r"\1_<id>"),  # of payments, which count all that a process has made
+    (re.compile(r"\b(bps|cs|evt|price)_[0-9]+\b"), r"\1_<id>"),  # of payments, which count all that a process has made
     (re.compile(r"\b[0-9a-f]{32,64}\b"), "<hash>"),
     (re.compile(r"\b1[0-9]{9}(?:[0-9]{6})?\b"), "<time>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "<here>"),
