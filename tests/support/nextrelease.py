@@ -57,7 +57,7 @@ def make_next_release(directory: Path) -> Path:
     function.write_text(f"-- As the release {VERSION} has it.\n{function.read_text()}")
     _raise_version(directory, "statemachines/cases/case.py", "case.opened.v1", "    opened_at: int\n")
     _raise_version(directory, "statemachines/onboarding/lifecycle.py", "onboarding.planned.v1", "    planned_at: int\n")
-    _change(directory / "service" / "http" / "edge" / "allowed.py", "onboarding.planned.v1", PLANNED)
+    _change(directory / "service" / "http" / "edge" / "rendering.py", "onboarding.planned.v1", PLANNED)
     return directory
 
 
