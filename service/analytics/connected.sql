@@ -97,13 +97,18 @@ select level, count() from (
     group by distinct_id
 ) where level > 0 group by level order by level limit {most}
 
+-- part environment_named --
+-- The environment of an event: the first text counts.
+coalesce(nullIf(JSONExtractString(properties, 'environment'), ''),
+    nullIf(JSONExtractString(properties, '$environment'), ''),
+    nullIf(JSONExtractString(properties, 'deployment.environment.name'), ''),
+    JSONExtractString(properties, 'deployment.environment')) as named
+
 -- event_traffic --
--- How many events of a name came in a period in an environment, and how many without one; the first text counts.
+-- How many events of a name came in a period in an environment, and how many without one.
 select countIf(named = {environment}), countIf(named = '') from (
-    select coalesce(nullIf(JSONExtractString(properties, 'environment'), ''),
-        nullIf(JSONExtractString(properties, '$environment'), ''),
-        nullIf(JSONExtractString(properties, 'deployment.environment.name'), ''),
-        JSONExtractString(properties, 'deployment.environment')) as named
+    select
+        \include environment_named
     from events
     where event = {event} and timestamp >= toDateTime({earliest})
         and created_at > toDateTime({since}) and created_at <= toDateTime({until})
@@ -114,10 +119,8 @@ limit 1
 -- How many events of a name came in each hour of a period in an environment, and how many without one.
 select intDiv(toUnixTimestamp(created_at) - {since} - 1, 3600) as hour, countIf(named = {environment}),
     countIf(named = '') from (
-    select created_at, coalesce(nullIf(JSONExtractString(properties, 'environment'), ''),
-        nullIf(JSONExtractString(properties, '$environment'), ''),
-        nullIf(JSONExtractString(properties, 'deployment.environment.name'), ''),
-        JSONExtractString(properties, 'deployment.environment')) as named
+    select created_at,
+        \include environment_named
     from events
     where event = {event} and timestamp >= toDateTime({earliest})
         and created_at > toDateTime({since}) and created_at <= toDateTime({until})
@@ -127,10 +130,8 @@ group by hour limit {most}
 -- usual_environment --
 -- Of the newest events of a name before a time: how many there are, and how many of them name an environment.
 select count(), countIf(named != '') from (
-    select coalesce(nullIf(JSONExtractString(properties, 'environment'), ''),
-        nullIf(JSONExtractString(properties, '$environment'), ''),
-        nullIf(JSONExtractString(properties, 'deployment.environment.name'), ''),
-        JSONExtractString(properties, 'deployment.environment')) as named
+    select
+        \include environment_named
     from events
     where event = {event} and timestamp >= toDateTime({earliest}) and created_at <= toDateTime({since})
     order by created_at desc limit {looked}

@@ -1,7 +1,7 @@
 """What came before a deploy, to compare the time after it with: errors of the case, and traffic (G-173).
 
 The time before does not change any more, so a process reads it once for a deploy. What cannot be read is no reason to
-wait or to fail: then there are no statistics.
+fail: then there are no statistics.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections import OrderedDict
 from typing import Final, NamedTuple
 
 import psycopg
-import structlog
 
+from service.analytics.local import unread
 from service.analytics.metadata import AnalyticsProvider, TrafficProbe
 from service.eventstore.connect.facts import DAY
 from service.eventstore.store import EventStore
@@ -19,8 +19,6 @@ from service.fairness.turns import CommandNotDone
 from service.sql import load_query
 from statemachines.kernel.machine import ReadFailed
 from statemachines.runs.statistics import BEFORE_DAYS, HOUR, Before, Hour, comparable
-
-log = structlog.get_logger(__name__)
 
 MINUTE: Final = 60
 MOST_KEPT: Final = 1_000
@@ -53,13 +51,8 @@ class History:
         known = self._known.get(compared)
         if known is not None:
             return known
-        try:
-            found = await read_before(self._store, provider, compared)
-        except (psycopg.Error, CommandNotDone) as error:
-            log.warning("history_unread", error=type(error).__name__)
-            return None
+        found = await read_before(self._store, provider, compared)
         if isinstance(found, ReadFailed):
-            log.warning("history_unread", cause=found.cause)
             return None
         self._known[compared] = found
         if len(self._known) > MOST_KEPT:
@@ -71,17 +64,20 @@ async def read_before(store: EventStore, provider: AnalyticsProvider, compared: 
     """Read errors and traffic of the BEFORE_DAYS before `until`, and choose what counts.
 
     A case that was opened meanwhile is judged from its first error on, which itself counts for nothing: it is the
-    reason why the time begins there. Raises psycopg.Error, and as EventStore.fetch.
+    reason why the time begins there. Returns ReadFailed for what cannot be read now.
     """
     since = compared.until - BEFORE_DAYS * DAY
-    rows = await store.fetch(
-        _ERRORS,
-        project_id=compared.project_id,
-        case_id=compared.case_id,
-        environment=compared.environment,
-        since=since,
-        until=compared.until + 1,
-    )
+    try:
+        rows = await store.fetch(
+            _ERRORS,
+            project_id=compared.project_id,
+            case_id=compared.case_id,
+            environment=compared.environment,
+            since=since,
+            until=compared.until + 1,
+        )
+    except (psycopg.Error, CommandNotDone) as error:
+        return unread(error)
     minutes = {minute * MINUTE: int(errors) for minute, errors, _ in rows}
     if rows and not rows[0][2]:
         since = max(since, min(minutes))

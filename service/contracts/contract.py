@@ -25,7 +25,7 @@ from schemas.contracts.playbook import Playbook, PlaybookEndpoints, PlaybookRef,
 from schemas.kernel.shape import shape_from
 from service.analytics.connection import current_connection
 from service.auth.authority import carry_out
-from service.contracts.sample_sizes import Proposals
+from service.contracts.sample_sizes import ProposalBasis, Proposals
 from service.eventstore.declare.commands import Intent, Lookup, OutcomeUnknown, Unit
 from service.eventstore.declare.faults import StreamFault
 from service.eventstore.store import EventStore
@@ -374,6 +374,7 @@ class Examined(NamedTuple):
     entries: list[Any]
     checked: documents.Checked
     gaps: list[wire.AutomationGap]
+    basis: ProposalBasis
 
     @property
     def valid(self) -> bool:
@@ -394,7 +395,8 @@ async def find_contract(rows: RowSource, project_id: str) -> AutomationContractR
 async def examine(store: EventStore, project_id: str, entries: list[Any], checked: documents.Checked) -> Examined:
     """Find everything that an enable of checked entries would miss, beside what a save would refuse (R-AUT-01)."""
     evidence = await gather(store, project_id, checked.automations)
-    facts = evidence.facts(await store.now())
+    now = await store.now()
+    facts = evidence.facts(now)
     gaps = [
         wire.AutomationGap(automation.automation_id, gap.code, gap.message)
         for automation in checked.automations
@@ -404,7 +406,9 @@ async def examine(store: EventStore, project_id: str, entries: list[Any], checke
         wire.AutomationGap(automation_id, documents.WORKFLOW, "The workflow is not the one that this playbook enables.")
         for automation_id in checked.other_workflows
     ]
-    return Examined(entries, checked, gaps)
+    mapped = None if evidence.signal_map is None else evidence.signal_map.plan.deploy.environment
+    maximum = None if evidence.settings is None else evidence.settings.maximum_error_probability
+    return Examined(entries, checked, gaps, ProposalBasis(now, mapped, None if maximum is None else float(maximum)))
 
 
 # The automation contract and the playbooks on the wire.

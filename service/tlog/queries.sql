@@ -99,10 +99,6 @@ insert into log_standing (verdict, detail, since) values (%s, %s, clock_timestam
 set verdict = excluded.verdict, detail = excluded.detail, since = excluded.since
 where (log_standing.verdict, log_standing.detail) is distinct from (excluded.verdict, excluded.detail)
 
--- noted_standing --
--- What was found last.
-select verdict, detail from log_standing
-
 -- lock_log --
 -- Lock the size of the log, so that one process at a time signs or begins an origin.
 select size from log_state for update

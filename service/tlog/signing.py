@@ -29,7 +29,6 @@ from service.tlog.tree import CheckpointFile, LogBroken, NotInTree, Unreadable, 
 LOOK = load_query("tlog", "look")
 
 _NOTE = load_query("tlog", "note_standing")
-_NOTED = load_query("tlog", "noted_standing")
 
 
 class Verdict(StrEnum):
@@ -130,13 +129,6 @@ def _compare(
 def note_standing(connection: Connection, standing: Standing) -> None:
     """Note a verdict where everybody finds it, if it is another than before."""
     connection.execute(_NOTE, (standing.verdict.value, standing.detail), prepare=True)
-
-
-def noted_standing(connection: Connection) -> Standing | None:
-    """Return the verdict of the last worker. None before the first look."""
-    for verdict, detail in connection.execute(_NOTED).fetchall():
-        return Standing(Verdict(verdict), detail)
-    return None
 
 
 # Signing checkpoints: soon after an event, at most five a second, and never of two histories (G-169). The lock of

@@ -75,7 +75,8 @@ async def read_case(call: Call[None, None]) -> Answer:
     bundle, beside = await reads.read_case(store, project_id, case_id, call.runner, _RECORD)
     standing = await decision.standing_of(store, project_id, beside)
     # A runner is given what is evidence of the error, and no judgement of an earlier repair.
-    verdict = None if call.runner else await control.case_verdict(store, project_id, case_id)
+    no_run = call.runner or standing.case.lease is None
+    verdict = None if no_run else await control.case_verdict(store, project_id, case_id)
     size = 0 if bundle.latest_stored is None else bundle.latest_stored.size
     work, verified = decision.case_work(standing), show_run.statistics(verdict)
     shown = await call.work_on(size, partial(show.record, bundle, work, verified))

@@ -88,7 +88,7 @@ async def validate_automation_contract(call: Call[wire.ContractInput, None]) -> 
     checked = await call.work_on_body(partial(check_contract, call.body.automations))
     examined = await contracts.examine(call.services.store, call.project_id, call.body.automations, checked)
     services = call.services
-    proposals = await propose(services.store, services.providers, call.project_id, checked.automations)
+    proposals = await propose(services.store, services.providers, call.project_id, checked.automations, examined.basis)
     return Answer(200, await call.work_on_body(partial(contracts.validation, call.project_id, examined, proposals)))
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import msgspec
 import psycopg
@@ -14,11 +12,10 @@ from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 from service.cases import case as reads
 from service.eventstore.connect.facts import DAY
 from service.eventstore.schema.migrations import partition_of
-from service.eventstore.store import EventStore
 from service.http.cases import case
-from service.registry import registry
 from service.sql import Query
 from tests.support.ingest import PROJECT, Sql, body, log_item, one, running, send
+from tests.support.list_plans import reading
 
 
 def test_evidence_is_looked_for_on_the_days_that_it_shows(database_url: str, sql: Sql):
@@ -47,17 +44,6 @@ def test_evidence_is_looked_for_on_the_days_that_it_shows(database_url: str, sql
 
 def test_the_query_of_a_case_is_one_that_the_driver_keeps():
     assert len(case._RECORD) <= MAX_CACHED_STATEMENT_LENGTH
-
-
-@asynccontextmanager
-async def reading(url: str) -> AsyncIterator[EventStore]:
-    """A store that is only read."""
-    store = EventStore(url, registry())
-    await store.reads.start()
-    try:
-        yield store
-    finally:
-        await store.reads.stop()
 
 
 async def test_what_is_new_today_is_read_from_the_day_alone(database_url: str, sql: Sql):

@@ -23,6 +23,15 @@ def past(at: HttpScene, hours: int, *, errors: int = 1, traffic: int = 2) -> Non
         at.wait(HOUR)
 
 
+def deployed(at: HttpScene) -> None:
+    """A repair is delivered, proven and deployed, and three sample events come within a minute."""
+    at.delivered()
+    at.must(at.prove(), 201)
+    at.deploy()
+    at.wait(60)
+    at.traffic(3)
+
+
 def ask(at: HttpScene, maximum: float | None, etag: str | None = None) -> dict[str, Any]:
     body = {"maximum_error_probability": maximum}
     return at.must(at.call("PATCH", f"{at.project}/settings", body, who="owner", etag=etag), 200)
@@ -30,11 +39,7 @@ def ask(at: HttpScene, maximum: float | None, etag: str | None = None) -> dict[s
 
 def test_a_verdict_tells_how_likely_it_is_wrong(at: HttpScene) -> None:
     past(at, 4)
-    at.delivered()
-    at.must(at.prove(), 201)
-    at.deploy()
-    at.wait(60)
-    at.traffic(3)
+    deployed(at)
     at.wait(10)
     pending = at.must(at.verify(), 202)["verification_statistics"]
     assert (pending["errors_after"], pending["exposure_after"]) == (0, 3)
@@ -88,11 +93,7 @@ def test_without_traffic_before_nobody_can_say(at: HttpScene) -> None:
 def test_a_success_waits_for_the_probability_that_a_project_asks_for(at: HttpScene) -> None:
     past(at, 3)
     ask(at, 0.05)
-    at.delivered()
-    at.must(at.prove(), 201)
-    at.deploy()
-    at.wait(60)
-    at.traffic(3)
+    deployed(at)
     at.wait(60)
     pending = at.must(at.verify(), 202)
     assert pending["verification"]["outcome"] == "pending"
@@ -109,11 +110,7 @@ def test_a_success_waits_for_the_probability_that_a_project_asks_for(at: HttpSce
 def test_the_deadline_ends_the_wait_for_it(at: HttpScene) -> None:
     past(at, 3)
     ask(at, 0.001)
-    at.delivered()
-    at.must(at.prove(), 201)
-    at.deploy()
-    at.wait(60)
-    at.traffic(3)
+    deployed(at)
     at.wait(900)
     done = at.must(at.verify(), 200)
     assert (done["verification"]["passed"], done["verification"]["outcome"]) == (False, "insufficient_traffic")
@@ -122,11 +119,7 @@ def test_the_deadline_ends_the_wait_for_it(at: HttpScene) -> None:
 def test_no_success_commits_after_the_answer_of_a_stricter_bound(at: HttpScene) -> None:
     """Eight verifications and the change race: whoever comes after the change is judged by it (G-202)."""
     past(at, 2)
-    at.delivered()
-    at.must(at.prove(), 201)
-    at.deploy()
-    at.wait(60)
-    at.traffic(3)
+    deployed(at)
     at.wait(120)
     with ThreadPoolExecutor(9) as pool:
         verified = [pool.submit(at.verify) for _ in range(8)]
@@ -177,3 +170,14 @@ def test_validate_warns_of_a_bound_that_no_case_reaches_in_time(at: HttpScene) -
     ]
     assert [size["error_probability"] for size in found["proposed_sample_sizes"]] == [0.001]
     assert found["readiness"]["ready"], "a warning prevents nothing"
+
+
+def test_validate_proposes_nothing_while_the_history_cannot_be_read(at: HttpScene) -> None:
+    past(at, 3)
+    at.prepare()
+    ask(at, 0.001)
+    with psycopg.connect(at.world.url) as sql:
+        sql.execute("lock table erased_records in access exclusive mode")
+        found = validated(at)
+    assert (found["proposed_sample_sizes"], found["warnings"]) == ([], [])
+    assert found["readiness"]["ready"]
