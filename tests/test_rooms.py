@@ -64,7 +64,20 @@ MACHINERY = {
     },
     "service/http": {"answer", "body", "declare", "document", "edge", "measure", "waiting"},
 }
-BESIDE = {"browser", "clients", "foreign", "deploy", "support", "docs", "faults", "e2e", "torture", "golden", "scripts"}
+BESIDE = {
+    "browser",
+    "clients",
+    "foreign",
+    "deploy",
+    "support",
+    "docs",
+    "faults",
+    "failover",
+    "e2e",
+    "torture",
+    "golden",
+    "scripts",
+}
 """The folders of tests that mirror no room."""
 
 

@@ -1,0 +1,1 @@
+"""A database host dies while programs of others report and write: three PostgreSQL under Patroni, on loopback."""
