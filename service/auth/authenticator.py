@@ -23,6 +23,7 @@ from service.auth.authority import ANONYMOUS, DELETION_GROUP, Access, Principal,
 from service.auth.secrets import POSTHOG, SENTRY, Dsn, SecretKind, sent_keys
 from service.eventstore.connect.connection import has_ended
 from service.eventstore.store import EventStore
+from service.fairness.turns import Looks
 from service.settings import Settings
 from service.sql import Query, load_query
 from statemachines.accounts.membership import Role, membership_id, role_named
@@ -146,6 +147,10 @@ class PrincipalStanding(NamedTuple):
     fenced: bool
 
 
+_NOBODY = (0.0, ANONYMOUS)
+_NO_STANDING = (0.0, PrincipalStanding(None, fenced=True))
+
+
 class Authenticator:
     """Finds the principal of a request, and what it may see. One per process."""
 
@@ -155,6 +160,10 @@ class Authenticator:
         self._known: dict[str, tuple[float, Principal]] = {}
         self._met: set[str] = set()  # digests of secrets that were somebody's at their last look-up
         self._standings: dict[tuple[str, str], tuple[float, PrincipalStanding]] = {}
+        self._ended = 0  # how often something in this process ended a secret
+        # What is remembered is over for all callers in the same moment: one of them looks, and the others wait for it.
+        self._principals = Looks(self._renew_principal)
+        self._positions = Looks(self._renew_standing)
         self.uses = Uses(store)
 
     def start(self) -> None:
@@ -167,6 +176,7 @@ class Authenticator:
 
     def forget(self) -> None:
         """Drop what is remembered, after something in this process ended a secret."""
+        self._ended += 1
         self._known.clear()
         self._met.clear()
         self._standings.clear()
@@ -227,17 +237,36 @@ class Authenticator:
         Raises ProjectNotFound for an absent project, one that the person is no member of, and any project but its
         own for a credential: these look the same (R-GEN-14).
         """
-        moment = time.monotonic()
-        found = self._standings.get((principal.id, project_id)) if remembered else None
-        if found is not None and found[0] > moment:
-            return found[1]
+        if remembered and (known := self._standing_of(principal, project_id)) is not None:
+            return known
+        if (
+            as_found
+            and principal.project_active
+            and principal.project_id == project_id
+            and not principal.kind.is_person
+        ):
+            return PrincipalStanding(None, fenced=False)
+        look = self._positions.look if remembered else self._find_standing
+        return await look((principal, project_id))
+
+    def _standing_of(self, principal: Principal, project_id: str) -> PrincipalStanding | None:
+        """What is remembered of a standing."""
+        until, standing = self._standings.get((principal.id, project_id), _NO_STANDING)
+        return standing if until > time.monotonic() else None
+
+    async def _renew_standing(self, name: tuple[Principal, str]) -> PrincipalStanding:
+        """Find a standing, unless the look before this one has just told it."""
+        return self._standing_of(*name) or await self._find_standing(name)
+
+    async def _find_standing(self, name: tuple[Principal, str]) -> PrincipalStanding:
+        """Look for the standing of a principal to a project, and remember it. Raises ProjectNotFound."""
+        principal, project_id = name
+        moment, ended = time.monotonic(), self._ended
         if principal.kind.is_person:
             assert principal.user_id is not None
             mine = membership_id(project_id, principal.user_id)
             rows = await self._store.doors.fetch(_ROLE_OF_MEMBER, project_id=project_id, membership_id=mine)
         elif principal.project_id == project_id:
-            if as_found and principal.project_active:
-                return PrincipalStanding(None, fenced=False)
             found_status = await self._store.doors.fetch(_STATUS_OF_PROJECT, project_id=project_id)
             rows = [(None, status) for (status,) in found_status]
         else:
@@ -248,7 +277,7 @@ class Authenticator:
                 continue  # A later release knows what that is.
             standing = PrincipalStanding(role, status != "active")
             # What may refuse is not remembered: a member who has just become an owner is one.
-            if standing.role in {None, Role.OWNER} and not standing.fenced:
+            if standing.role in {None, Role.OWNER} and not standing.fenced and ended == self._ended:
                 if len(self._standings) >= CACHE_SIZE:
                     self._standings.clear()
                 self._standings[(principal.id, project_id)] = moment + CACHE_SECONDS, standing
@@ -306,23 +335,40 @@ class Authenticator:
             if token is not None and dsn.named is None and secrets.equal(dsn.key, token):
                 return Principal(kind, kind.value)
         digest = secrets.digest(dsn.key)  # also for what is not looked up, so that garbage takes as long
-        moment = time.monotonic()
-        until, principal = self._known.get(digest, (0.0, ANONYMOUS))
-        if not remembered or until <= moment:
-            try:
-                principal = await self._look_up(secrets.kind_of(dsn.key), digest)
-            except refusals.Unauthenticated:
-                self._met.discard(digest)
-                raise
+        principal = self._principal_of(digest) if remembered else None
+        if principal is None:
+            look = self._principals.look if remembered else self._find_principal
+            principal = await look((secrets.kind_of(dsn.key), digest))
+        if not dsn.names(principal.project_id):
+            raise refusals.Unauthenticated  # The path of the DSN names another project (G-026).
+        self._note(principal)
+        return principal
+
+    def _principal_of(self, digest: str) -> Principal | None:
+        """The remembered principal of a secret."""
+        until, principal = self._known.get(digest, _NOBODY)
+        return principal if until > time.monotonic() else None
+
+    async def _renew_principal(self, name: tuple[SecretKind | None, str]) -> Principal:
+        """Find a principal, unless the look before this one has just told it."""
+        return self._principal_of(name[1]) or await self._find_principal(name)
+
+    async def _find_principal(self, name: tuple[SecretKind | None, str]) -> Principal:
+        """Look for the principal of a secret, and remember it. Raises Unauthenticated."""
+        kind, digest = name
+        moment, ended = time.monotonic(), self._ended
+        try:
+            principal = await self._look_up(kind, digest)
+        except refusals.Unauthenticated:
+            self._met.discard(digest)
+            raise
+        if ended == self._ended:
             if len(self._met) >= CACHE_SIZE:
                 self._met.clear()
             self._met.add(digest)
             if len(self._known) >= CACHE_SIZE:
                 self._known.clear()
             self._known[digest] = moment + CACHE_SECONDS, principal
-        if not dsn.names(principal.project_id):
-            raise refusals.Unauthenticated  # The path of the DSN names another project (G-026).
-        self._note(principal)
         return principal
 
     async def _look_up(self, kind: SecretKind | None, digest: str) -> Principal:
@@ -348,7 +394,7 @@ class Authenticator:
         if authorization[: len(_BEARER)].lower() != _BEARER:
             return None
         secret = authorization[len(_BEARER) :].strip()
-        kind = PrincipalKind.SESSION if is_session(secret) else PrincipalKind.KEY
+        kind = PrincipalKind.SESSION if secrets.is_session(secret) else PrincipalKind.KEY
         digest = secrets.digest(secret)
         for (user_id,) in await self._store.doors.fetch(_FORMER, digest=digest, kept=KEPT_SECONDS):
             return Principal(kind, user_id, scope_id=user_id, account=user_id, user_id=user_id, secret_hash=digest)
@@ -424,14 +470,9 @@ class Authenticator:
                 assert_never(principal.kind)
 
 
-def is_session(text: str) -> bool:
-    """Whether a text has the form of a session's secret."""
-    return secrets.kind_of(text) is SecretKind.SESSION
-
-
 def _check_session(access: Access, shown: Dsn, *, inner: bool) -> None:
     """Raise Unauthenticated for a session from outside, but at the pages."""
-    if not inner and PrincipalKind.SESSION not in access.who.principals and is_session(shown.key):
+    if not inner and PrincipalKind.SESSION not in access.who.principals and secrets.is_session(shown.key):
         raise refusals.Unauthenticated
 
 

@@ -92,16 +92,25 @@ def checksum(body: str) -> str:
     return "".join(reversed(letters))
 
 
+_PREFIXES = tuple((kind.value, kind) for kind in SecretKind)  # An enumeration takes longer to go through.
+_SESSION = SecretKind.SESSION.value
+
+
 def kind_of(text: str) -> SecretKind | None:
     """Kind of a well-formed secret, None for anything else, a wrong checksum included."""
-    for kind in SecretKind:
-        if text.startswith(kind.value):
+    for prefix, kind in _PREFIXES:
+        if text.startswith(prefix):
             body, check = text[:-CHECKSUM_LENGTH], text[-CHECKSUM_LENGTH:]
-            whole = len(text) == len(kind.value) + RANDOM_LENGTH + CHECKSUM_LENGTH
-            letters = text.removeprefix(kind.value)
+            whole = len(text) == len(prefix) + RANDOM_LENGTH + CHECKSUM_LENGTH
+            letters = text.removeprefix(prefix)
             sound = whole and letters.isascii() and letters.isalnum()
             return kind if sound and equal(check, checksum(body)) else None
     return None
+
+
+def is_session(text: str) -> bool:
+    """Whether a text has the form of a session's secret. Every request is asked, and hardly one has one."""
+    return text.startswith(_SESSION) and kind_of(text) is SecretKind.SESSION
 
 
 def digest(text: str) -> str:
@@ -288,4 +297,4 @@ def cookie_value(headers: Mapping[str, str], base_url: str, name: str) -> str | 
 def session_secret(headers: Mapping[str, str], base_url: str) -> str | None:
     """The secret of a session in the cookies of a request; None for anything else."""
     value = cookie_value(headers, base_url, SESSION_COOKIE)
-    return value if value is not None and kind_of(value) is SecretKind.SESSION else None
+    return value if value is not None and is_session(value) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from functools import lru_cache
 from typing import ClassVar, Generic, TypeVar
 from weakref import WeakSet
@@ -50,6 +50,7 @@ def member_of(tenant: str) -> str:
     return tenant.partition(_BETWEEN)[2]
 
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
@@ -160,18 +161,18 @@ class Rests:
 # Shared reads: one for all callers of a moment, begun after each of them had asked.
 
 
-class Looks(Generic[T]):
+class Looks(Generic[K, T]):
     """Shares the reads of a process by name. No caller is told a state from before the call.
 
     During a read, callers wait for the next one. So a name has two reads at most, however many ask for it.
     """
 
-    def __init__(self, read: Callable[[str], Awaitable[T]]) -> None:
+    def __init__(self, read: Callable[[K], Awaitable[T]]) -> None:
         self._read = read
-        self._begun: dict[str, asyncio.Task[T]] = {}
-        self._waiting: dict[str, asyncio.Task[T]] = {}
+        self._begun: dict[K, asyncio.Task[T]] = {}
+        self._waiting: dict[K, asyncio.Task[T]] = {}
 
-    async def look(self, name: str) -> T:
+    async def look(self, name: K) -> T:
         """Read, or share the next read. Raises as the read does.
 
         A read takes the turn of its first caller. Without that turn, the others read for themselves.
@@ -187,7 +188,7 @@ class Looks(Generic[T]):
         task.add_done_callback(_hear)
         return await asyncio.shield(task)
 
-    async def _look_after(self, former: asyncio.Task[T] | None, name: str) -> T:
+    async def _look_after(self, former: asyncio.Task[T] | None, name: K) -> T:
         if former is not None:
             await asyncio.wait([former])
         task = self._begun[name] = self._waiting.pop(name)

@@ -26,7 +26,7 @@ _HARMLESS_NAMES = 16384  # remembered; with more, all are forgotten
 _BETWEEN_PARTS = b"},"
 _MAX_PART = 512
 _KNOWN_PARTS = 8192  # remembered, 4 MB at most; with more, all are forgotten
-_JUDGED_AT_ONCE = 128  # parts of one text; whoever sends thousands of new ones does not hold up the others
+_JUDGED_AT_ONCE = 64  # times for one text; whoever sends thousands of new ones does not hold up the others
 
 _OWN_PIECE = b"service_"
 _ESCAPE = b"\\"
@@ -68,6 +68,9 @@ _WORDS = bytes(ord("a") if byte in _OF_WORDS else ord(" ") for byte in range(256
 _LONG_WORD = b"a" * tellings.WORD
 _FOLD = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789", b"abcdefghijklmnopqrstuvwxyz" + b"0" * 9)
 _DIGIT_RUN = b"0" * tellings.CARD_DIGITS
+_AN_ID = b"0" * tellings.ID_DIGITS
+_IDS = [(form, [piece.encode() + _AN_ID for piece in form.ids]) for form in tellings.FORMS if form.ids]
+_CARD_ALONE = (tellings.CARD,)
 
 
 class Suspicion(NamedTuple):
@@ -130,19 +133,39 @@ class TextLook:
                 return self.at_all(raw)
             if len(known) > _KNOWN_PARTS:
                 known.clear()
-            clean = self._judge(_BETWEEN_PARTS.join(fresh)) is _Verdict.HARMLESS
-            short = [part for part in fresh if len(part) <= _MAX_PART]
-            if clean:
-                known.update(dict.fromkeys(short, _Verdict.HARMLESS))  # Below, no verdict counts as this one.
-            else:
-                known.update((part, self._judge(part)) for part in short[:_JUDGED_AT_ONCE])
-                verdicts = [known.get(part, _Verdict.DOUBTFUL) for part in parts]
+            if worst := self._learn(list(fresh)):  # Below, no verdict counts as harmless.
+                verdicts = [
+                    known.get(part, worst) if verdict is None else verdict
+                    for part, verdict in zip(parts, verdicts, strict=True)
+                ]
         if not any(verdicts):
             return NOTHING
-        if _Verdict.DOUBTFUL not in verdicts and not may_hold_card(raw, _BETWEEN_PARTS.join(parts)):
-            return NOTHING
         doubtful = _BETWEEN_PARTS.join(compress(raw.split(_BETWEEN_PARTS), verdicts))
+        if _Verdict.DOUBTFUL not in verdicts:
+            zeroed = _BETWEEN_PARTS.join(parts)
+            return self.at_all(raw) if may_hold_card(raw, zeroed) and holds_any(doubtful, _CARD_ALONE) else NOTHING
         return self.at_all(raw) if len(doubtful) == len(raw) or self.at_all(doubtful) else NOTHING
+
+    def _learn(self, fresh: list[bytes]) -> _Verdict:
+        """Judge new parts together, and remember the short ones. Returns the verdict on all.
+
+        Of parts that are not harmless the halves are judged apart, and so on: mostly one of them holds something.
+        """
+        worst = self._judge(_BETWEEN_PARTS.join(fresh))
+        short = [part for part in fresh if len(part) <= _MAX_PART]
+        if worst is _Verdict.HARMLESS:
+            self._known_parts.update(dict.fromkeys(short, worst))
+            return worst
+        waiting, left = _halves(short), _JUDGED_AT_ONCE
+        while waiting and left:
+            left -= 1
+            parts = waiting.pop()
+            verdict = self._judge(_BETWEEN_PARTS.join(parts))
+            if verdict is _Verdict.HARMLESS or len(parts) == 1:
+                self._known_parts.update(dict.fromkeys(parts, verdict))
+            else:
+                waiting += _halves(parts)
+        return worst
 
     def _judge(self, text: bytes) -> _Verdict:
         """What a text whose digits are all 0 may stand for."""
@@ -181,8 +204,10 @@ class TextLook:
             forms.append(tellings.BEARER)
         if b"basic" in folded:
             forms.append(tellings.BASIC)
-        if _DIGIT_RUN in folded and (escapes or not digits or tellings.MAY_BE_CARD.search(raw)):
-            forms.append(tellings.CARD)
+        if _DIGIT_RUN in folded:
+            forms += [form for form, ids in _IDS if form not in forms and any(map(folded.__contains__, ids))]
+            if escapes or not digits or tellings.MAY_BE_CARD.search(raw):
+                forms.append(tellings.CARD)
         return forms
 
     def _any_telling(self, raw: bytes, *, escapes: bool) -> bool:
@@ -209,6 +234,11 @@ class TextLook:
     def _may_tell(self, name: str) -> bool:
         """Whether a name tells something, whatever its digits are."""
         return self._find_with_any_digit(fold_name(name).translate(_ANY_DIGIT_OF_NAMES)) is not None
+
+
+def _halves(parts: list[bytes]) -> list[list[bytes]]:
+    middle = len(parts) // 2
+    return [half for half in (parts[:middle], parts[middle:]) if half]
 
 
 def _any_open(parts: Iterable[bytes], *, escapes: bool) -> bool:

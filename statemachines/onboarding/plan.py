@@ -267,12 +267,17 @@ def _tells(text: str, *, code: bool) -> str | None:
     return HOLDS_CONTACT if not code and holds_contact(text) else None
 
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list | tuple):
-        for member in value.values() if isinstance(value, dict) else value:
-            yield from _texts(member)
+def _texts(value: Any) -> list[str]:
+    found, left = [], [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            found.append(one)
+        elif isinstance(one, dict):
+            left += one.values()
+        elif isinstance(one, list | tuple):
+            left += one
+    return found
 
 
 def _text_issues(value: Any, path: str, *, code: bool = False) -> Iterator[FieldIssue]:
