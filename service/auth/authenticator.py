@@ -113,6 +113,8 @@ class Uses:
 
 
 CACHE_SECONDS = 1.0
+AHEAD_SECONDS = 0.5
+"""Before the end of what is remembered, a caller has it looked up anew and waits for nothing."""
 CACHE_SIZE = 10_000
 QUERY_DSN_PATHS = ("/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config")
 
@@ -161,9 +163,9 @@ class Authenticator:
         self._met: set[str] = set()  # digests of secrets that were somebody's at their last look-up
         self._standings: dict[tuple[str, str], tuple[float, PrincipalStanding]] = {}
         self._ended = 0  # how often something in this process ended a secret
-        # What is remembered is over for all callers in the same moment: one of them looks, and the others wait for it.
-        self._principals = Looks(self._renew_principal)
-        self._positions = Looks(self._renew_standing)
+        # Callers with one secret come at once, and what is remembered of it ends for all of them in one moment.
+        self._principals = Looks(self._find_principal)
+        self._positions = Looks(self._find_standing)
         self.uses = Uses(store)
 
     def start(self) -> None:
@@ -237,26 +239,15 @@ class Authenticator:
         Raises ProjectNotFound for an absent project, one that the person is no member of, and any project but its
         own for a credential: these look the same (R-GEN-14).
         """
-        if remembered and (known := self._standing_of(principal, project_id)) is not None:
+        name = principal, project_id
+        until, known = self._standings.get((principal.id, project_id), _NO_STANDING) if remembered else _NO_STANDING
+        if (left := until - time.monotonic()) > 0:
+            if left < AHEAD_SECONDS:
+                self._positions.look_ahead(name)
             return known
-        if (
-            as_found
-            and principal.project_active
-            and principal.project_id == project_id
-            and not principal.kind.is_person
-        ):
+        if as_found and principal.project_active and principal.project_id == project_id:
             return PrincipalStanding(None, fenced=False)
-        look = self._positions.look if remembered else self._find_standing
-        return await look((principal, project_id))
-
-    def _standing_of(self, principal: Principal, project_id: str) -> PrincipalStanding | None:
-        """What is remembered of a standing."""
-        until, standing = self._standings.get((principal.id, project_id), _NO_STANDING)
-        return standing if until > time.monotonic() else None
-
-    async def _renew_standing(self, name: tuple[Principal, str]) -> PrincipalStanding:
-        """Find a standing, unless the look before this one has just told it."""
-        return self._standing_of(*name) or await self._find_standing(name)
+        return await self._positions.look(name)
 
     async def _find_standing(self, name: tuple[Principal, str]) -> PrincipalStanding:
         """Look for the standing of a principal to a project, and remember it. Raises ProjectNotFound."""
@@ -271,16 +262,19 @@ class Authenticator:
             rows = [(None, status) for (status,) in found_status]
         else:
             rows = []
-        for text, status in rows:
-            role = None if text is None else role_named(text)
-            if role is None and principal.kind.is_person:
-                continue  # A later release knows what that is.
-            standing = PrincipalStanding(role, status != "active")
-            # What may refuse is not remembered: a member who has just become an owner is one.
-            if standing.role in {None, Role.OWNER} and not standing.fenced and ended == self._ended:
-                if len(self._standings) >= CACHE_SIZE:
-                    self._standings.clear()
-                self._standings[(principal.id, project_id)] = moment + CACHE_SECONDS, standing
+        standings = [
+            PrincipalStanding(None if role is None else role_named(role), status != "active") for role, status in rows
+        ]
+        # A later release knows what a role without a meaning here is.
+        standing = next((one for one in standings if one.role is not None or not principal.kind.is_person), None)
+        # What may refuse is not remembered: a member who has just become an owner is one.
+        if standing is None or standing.role not in {None, Role.OWNER} or standing.fenced or ended != self._ended:
+            self._standings.pop((principal.id, project_id), None)
+        else:
+            if len(self._standings) >= CACHE_SIZE:
+                self._standings.clear()
+            self._standings[(principal.id, project_id)] = moment + CACHE_SECONDS, standing
+        if standing is not None:
             return standing
         raise ProjectNotFound("There is no such project.")
 
@@ -335,23 +329,17 @@ class Authenticator:
             if token is not None and dsn.named is None and secrets.equal(dsn.key, token):
                 return Principal(kind, kind.value)
         digest = secrets.digest(dsn.key)  # also for what is not looked up, so that garbage takes as long
-        principal = self._principal_of(digest) if remembered else None
-        if principal is None:
-            look = self._principals.look if remembered else self._find_principal
-            principal = await look((secrets.kind_of(dsn.key), digest))
+        until, principal = self._known.get(digest, _NOBODY) if remembered else _NOBODY
+        if (left := until - time.monotonic()) < AHEAD_SECONDS:
+            name = secrets.kind_of(dsn.key), digest
+            if left > 0:
+                self._principals.look_ahead(name)
+            else:
+                principal = await self._principals.look(name)
         if not dsn.names(principal.project_id):
             raise refusals.Unauthenticated  # The path of the DSN names another project (G-026).
         self._note(principal)
         return principal
-
-    def _principal_of(self, digest: str) -> Principal | None:
-        """The remembered principal of a secret."""
-        until, principal = self._known.get(digest, _NOBODY)
-        return principal if until > time.monotonic() else None
-
-    async def _renew_principal(self, name: tuple[SecretKind | None, str]) -> Principal:
-        """Find a principal, unless the look before this one has just told it."""
-        return self._principal_of(name[1]) or await self._find_principal(name)
 
     async def _find_principal(self, name: tuple[SecretKind | None, str]) -> Principal:
         """Look for the principal of a secret, and remember it. Raises Unauthenticated."""
@@ -361,6 +349,7 @@ class Authenticator:
             principal = await self._look_up(kind, digest)
         except refusals.Unauthenticated:
             self._met.discard(digest)
+            self._known.pop(digest, None)
             raise
         if ended == self._ended:
             if len(self._met) >= CACHE_SIZE:

@@ -169,7 +169,7 @@ class Looks(Generic[K, T]):
 
     def __init__(self, read: Callable[[K], Awaitable[T]]) -> None:
         self._read = read
-        self._begun: dict[K, asyncio.Task[T]] = {}
+        self._begun: dict[K, asyncio.Future[None]] = {}  # over with the read
         self._waiting: dict[K, asyncio.Task[T]] = {}
 
     async def look(self, name: K) -> T:
@@ -183,19 +183,33 @@ class Looks(Generic[K, T]):
                 return await asyncio.shield(shared)
             except ReadNotDone:
                 return await self._read(name)
-        task = asyncio.create_task(self._look_after(self._begun.get(name), name))
-        self._waiting[name] = task
-        task.add_done_callback(_hear)
-        return await asyncio.shield(task)
+        if name in self._begun:
+            return await asyncio.shield(self._share(name))
+        return await self._look(name)
 
-    async def _look_after(self, former: asyncio.Task[T] | None, name: K) -> T:
-        if former is not None:
+    def look_ahead(self, name: K) -> None:
+        """Begin a read that nobody waits for, unless there is one under way."""
+        if name not in self._begun and name not in self._waiting:
+            self._share(name)
+
+    def _share(self, name: K) -> asyncio.Task[T]:
+        task = self._waiting[name] = asyncio.create_task(self._look_after(name))
+        task.add_done_callback(_hear)
+        return task
+
+    async def _look_after(self, name: K) -> T:
+        if (former := self._begun.get(name)) is not None:
             await asyncio.wait([former])
-        task = self._begun[name] = self._waiting.pop(name)
+        del self._waiting[name]
+        return await self._look(name)
+
+    async def _look(self, name: K) -> T:
+        ended = self._begun[name] = asyncio.get_running_loop().create_future()
         try:
             return await self._read(name)
         finally:
-            if self._begun.get(name) is task:
+            ended.set_result(None)
+            if self._begun.get(name) is ended:
                 del self._begun[name]
 
 
