@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -446,3 +448,85 @@ async def test_a_secret_is_recalled_while_it_is_somebodys(accounts):
     with pytest.raises(Unauthenticated):
         await door.authenticate(operation(KIND.KEY, mutation=False), bearer(ann.api_key), {})
     assert not door.recalls(shown)
+
+
+async def test_callers_with_one_secret_share_its_look_ups(accounts, monkeypatch):
+    """Many requests of one key come at once: two looks at it, however many wait, and none from before a request."""
+    door = authenticator(accounts)
+    ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
+    project_id = await make_project(accounts, ann.user_id)
+    looks: list[str] = []
+    find, fetch = accounts.doors.find, accounts.doors.fetch
+
+    async def found(*names: Any, **more: Any) -> Any:
+        looks.append("key")
+        return await find(*names, **more)
+
+    async def fetched(*names: Any, **more: Any) -> Any:
+        looks.append("standing")
+        return await fetch(*names, **more)
+
+    monkeypatch.setattr(accounts.doors, "find", found)
+    monkeypatch.setattr(accounts.doors, "fetch", fetched)
+
+    async def enter(*, mutation: bool) -> None:
+        route = operation(KIND.KEY, mutation=mutation)
+        principal = await door.authenticate(route, bearer(ann.api_key), {})
+        await door.admit(principal, project_id, route, remembered=mutation)
+
+    for mutation in (False, True):
+        door.forget()
+        looks.clear()
+        await asyncio.gather(*(enter(mutation=mutation) for _ in range(40)))
+        assert Counter(looks) <= Counter(key=2, standing=2)
+    await admin.revoke_key(accounts, ann.key_id)
+    refused = await asyncio.gather(*(enter(mutation=False) for _ in range(40)), return_exceptions=True)
+    assert {type(one) for one in refused} == {Unauthenticated}
+
+
+async def test_what_is_remembered_is_renewed_before_its_end(accounts, monkeypatch):
+    """By a look that no request waits for; what it finds ended is refused from then on."""
+    door = authenticator(accounts)
+    ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
+    now = 1_000.0
+    monkeypatch.setattr("service.auth.authenticator.time.monotonic", lambda: now)
+    write = operation(KIND.KEY)
+    await door.authenticate(write, bearer(ann.api_key), {})
+    now = 1_000.4
+    await door.authenticate(write, bearer(ann.api_key), {})
+    assert not door._principals._waiting
+    for now in (1_000.6, 1_001.2):  # noqa: B007 - the clock tells it
+        await door.authenticate(write, bearer(ann.api_key), {})
+        [ahead] = door._principals._waiting.values()
+        assert (await ahead).id == ann.key_id
+    await admin.revoke_key(accounts, ann.key_id)
+    now = 1_001.8
+    assert (await door.authenticate(write, bearer(ann.api_key), {})).id == ann.key_id
+    [ahead] = door._principals._waiting.values()
+    with pytest.raises(Unauthenticated):
+        await ahead
+    with pytest.raises(Unauthenticated):
+        await door.authenticate(write, bearer(ann.api_key), {})
+
+
+async def test_a_look_from_before_the_end_of_a_secret_is_not_remembered(accounts, monkeypatch):
+    """It was under way when this process forgot everything."""
+    door = authenticator(accounts)
+    ann = await admin.create_key(accounts, admin.email_identity("ann@example.com"))
+    find, begun, goes_on = accounts.doors.find, asyncio.Event(), asyncio.Event()
+
+    async def slow(*names: Any, **more: Any) -> Any:
+        found = await find(*names, **more)
+        begun.set()
+        await goes_on.wait()
+        return found
+
+    monkeypatch.setattr(accounts.doors, "find", slow)
+    asked = asyncio.create_task(door.authenticate(operation(KIND.KEY), bearer(ann.api_key), {}))
+    await begun.wait()
+    await admin.revoke_key(accounts, ann.key_id)
+    door.forget()
+    goes_on.set()
+    assert (await asked).id == ann.key_id
+    with pytest.raises(Unauthenticated):
+        await door.authenticate(operation(KIND.KEY), bearer(ann.api_key), {})

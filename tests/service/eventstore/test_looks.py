@@ -64,15 +64,35 @@ async def test_names_do_not_wait_for_each_other() -> None:
 
 
 async def test_who_goes_away_takes_no_read_along() -> None:
-    """The caller who began it was cancelled: those who share it get their answer."""
+    """Neither the caller of the first read nor the one who began the shared one: the others get their answer."""
     source = Source()
     looks = Looks(source.read)
-    first, second = (asyncio.create_task(looks.look("a")) for _ in range(2))
+    callers = [asyncio.create_task(looks.look("a")) for _ in range(3)]
     await until(lambda: source.reads == 1)
-    first.cancel()
+    callers[0].cancel()
+    await until(lambda: source.reads == 2)
+    callers[1].cancel()
     source.gate.set()
-    assert await second == 0
-    assert source.reads == 1
+    assert await callers[2] == 0
+    assert source.reads == 2
+
+
+async def test_a_read_ahead_is_one_that_nobody_waits_for() -> None:
+    """There is one at a time; who asks meanwhile waits for one that begins later."""
+    source = Source()
+    looks = Looks(source.read)
+    looks.look_ahead("a")
+    looks.look_ahead("a")
+    await until(lambda: source.reads == 1)
+    looks.look_ahead("a")
+    source.number = 1
+    asked = asyncio.create_task(looks.look("a"))
+    source.gate.set()
+    assert await asked == 1
+    assert source.reads == 2
+    source.failure = ValueError("nobody hears of it")
+    looks.look_ahead("a")
+    await until(lambda: source.reads == 3)
 
 
 async def test_a_failure_is_told_to_all_and_not_kept() -> None:
@@ -87,14 +107,16 @@ async def test_a_failure_is_told_to_all_and_not_kept() -> None:
 
 
 async def test_without_a_turn_for_the_one_the_others_take_their_own() -> None:
-    """Whoever has no turn left began the read: the others are not refused for that."""
+    """Whoever has no turn left began the shared read: the others are not refused for that."""
     source = Source()
     looks = Looks(source.read)
-    source.failure = ReadNotDone()
-    first, *others = [asyncio.create_task(looks.look("a")) for _ in range(3)]
+    first, second, *others = [asyncio.create_task(looks.look("a")) for _ in range(4)]
     await until(lambda: source.reads == 1)
+    source.failure = ReadNotDone()
+    first.cancel()
+    await until(lambda: source.reads == 2)
     source.failure = None
     source.gate.set()
     with pytest.raises(ReadNotDone):
-        await first
+        await second
     assert await asyncio.gather(*others) == [0, 0]

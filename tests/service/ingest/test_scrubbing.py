@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from hypothesis import strategies as st
 
 from service.auth.secrets import SecretKind, make
 from service.ingest import scrubbing
+from service.ingest.bounds import may_hold_card
 from service.ingest.scrubbing import EVERYTHING, NOTHING, SCRUBBED, TOO_MANY, Findings, Scrubber, Suspicion
 from statemachines.kernel.telling import (
+    CARD,
     FORMS,
+    MAY_BE_CARD,
     MOST_CANDIDATES,
     SECRET_FRAGMENTS,
     STRING_FRAGMENTS,
@@ -267,7 +271,7 @@ def test_a_name_in_which_an_object_seems_to_end_tells_as_a_whole(message):
     assert Scrubber().look(raw).names
 
 
-PIECES = sorted({piece for form in FORMS for piece in (*form.pieces, *form.word_pieces, form.scheme) if piece})
+PIECES = sorted({piece for form in FORMS for piece in (*form.all_pieces, form.scheme) if piece})
 
 
 @pytest.mark.parametrize("escape", ["", '"', "\\", "\n"])
@@ -312,6 +316,43 @@ def test_parts_that_differ_in_digits_are_told_apart_where_it_matters():
 
 
 CARDS = ("4111111111111111", "4111111111111112")
+
+# How the number of a card was looked for before its pattern began with a digit.
+FORMER_CARD = re.compile(
+    r"""(?<![0-9A-Za-z_])(?<!\d[.-])(
+        [2-6]\d{12,18}
+        | [2-6]\d{3}([ -])\d{4}\2\d{4}\2\d{1,4}(?:\2\d{1,3})?
+        | 3\d{3}([ -])\d{6}\3\d{4,5}
+    )(?!-?[0-9A-Za-z_])""",
+    re.VERBOSE | re.ASCII,
+)
+FORMER_LOOK = re.compile(rb"(?<!\d)(?:[2-6]\d{12}|[2-6]\d{3}([ -])\d{4}\1\d{4}\1\d|3\d{3}([ -])\d{6}\2\d{4})")
+NUMBERS = st.sampled_from([*CARDS, "4111-1111-1111-1111", "5500 0000 0000 0004", "3782 822463 10005", "36148900647913"])
+
+
+@given(st.lists(st.one_of(NUMBERS, st.text("0123456789 -.x_\né", max_size=5)), max_size=6).map("".join), st.data())
+def test_a_card_is_found_where_it_was_before(text, data):
+    """Also with a digit changed, added or left out, and whatever stands around it."""
+    place = data.draw(st.integers(0, len(text)))
+    text = text[:place] + data.draw(st.sampled_from(["", "7", "-", " ", "\n"])) + text[place + 1 :]
+    assert [found.span(1) for found in CARD.pattern.finditer(text)] == [
+        found.span(1) for found in FORMER_CARD.finditer(text)
+    ]
+    raw = text.encode()
+    assert [found.span() for found in MAY_BE_CARD.finditer(raw)] == [
+        found.span() for found in FORMER_LOOK.finditer(raw)
+    ]
+    written = json.dumps([text]).encode()
+    assert may_hold_card(written, re.sub(rb"[1-9]", b"0", written)) or not FORMER_CARD.search(text)
+
+
+@given(st.lists(st.tuples(NUMBERS | st.just("2026-11-29 1800000000000"), st.booleans()), min_size=1, max_size=5))
+def test_long_parts_with_digits_are_looked_at_as_they_are(frames):
+    """They are never remembered: whatever was judged with them counts for them, each time."""
+    listed = [{"code": f"{'word ' * 120 if is_long else ''}{number}", "n": {"at": 1}} for number, is_long in frames]
+    raw = json.dumps({"frames": listed}).encode()
+    for _ in range(2):
+        assert PARTED.look(raw) == Scrubber().look.at_all(raw)
 
 
 @pytest.mark.parametrize("card", CARDS, ids=["card", "lookalike"])
