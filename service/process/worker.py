@@ -5,6 +5,7 @@ ones are deferred once. It may be killed at any time; what it had begun is done 
 """
 
 import asyncio
+import os
 import signal
 import time
 from collections.abc import Iterable, Mapping
@@ -49,6 +50,7 @@ CONNECTIONS = 4
 AWAY_SECONDS = 900.0
 """Time of the retries of a job after failures for want of the database."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+GIVES_WAY = 5  # how nice it is: callers wait for the API, and nobody for a moment of this
 WRITTEN_AGAIN = (0.1, 0.5, 2.0, 5.0)
 """Seconds before each repeated write of the end of a job."""
 
@@ -280,4 +282,5 @@ def main() -> None:
     """Work until SIGTERM or SIGINT."""
     settings = load_settings()
     configure(settings.log_level, "worker")
+    os.nice(GIVES_WAY)
     asyncio.run(run(settings))
