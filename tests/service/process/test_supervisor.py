@@ -96,6 +96,8 @@ def test_what_dies_comes_back(server_factory: ServerFactory):
     wait_until_answers(server)
     with server.client() as client:
         sign_in(client, server.internal_token)
+    [worker], serving = server.processes("service.process.worker"), server.processes("service.process.serving")
+    assert worker.nice() > max(process.nice() for process in serving), "it gives way to them"
     assert server.stop() < STOP_SECONDS
 
 
