@@ -267,16 +267,14 @@ class Authenticator:
         ]
         # A later release knows what a role without a meaning here is.
         standing = next((one for one in standings if one.role is not None or not principal.kind.is_person), None)
+        if standing is None:
+            raise ProjectNotFound("There is no such project.")
         # What may refuse is not remembered: a member who has just become an owner is one.
-        if standing is None or standing.role not in {None, Role.OWNER} or standing.fenced or ended != self._ended:
-            self._standings.pop((principal.id, project_id), None)
-        else:
+        if standing.role in {None, Role.OWNER} and not standing.fenced and ended == self._ended:
             if len(self._standings) >= CACHE_SIZE:
                 self._standings.clear()
             self._standings[(principal.id, project_id)] = moment + CACHE_SECONDS, standing
-        if standing is not None:
-            return standing
-        raise ProjectNotFound("There is no such project.")
+        return standing
 
     async def admit(
         self,
@@ -349,7 +347,6 @@ class Authenticator:
             principal = await self._look_up(kind, digest)
         except refusals.Unauthenticated:
             self._met.discard(digest)
-            self._known.pop(digest, None)
             raise
         if ended == self._ended:
             if len(self._met) >= CACHE_SIZE:
