@@ -70,7 +70,6 @@ _FOLD = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789", b"abcdefghijklmn
 _DIGIT_RUN = b"0" * tellings.CARD_DIGITS
 _AN_ID = b"0" * tellings.ID_DIGITS
 _IDS = [(form, [piece.encode() + _AN_ID for piece in form.ids]) for form in tellings.FORMS if form.ids]
-_CARD_ALONE = (tellings.CARD,)
 
 
 class Suspicion(NamedTuple):
@@ -90,6 +89,7 @@ class Suspicion(NamedTuple):
 
 
 NOTHING = Suspicion(names=False, own=False, forms=())
+A_CARD = Suspicion(names=False, own=False, forms=(tellings.CARD,))
 EVERYTHING = Suspicion(names=True, own=True, forms=tellings.FORMS)
 
 
@@ -143,7 +143,7 @@ class TextLook:
         doubtful = _BETWEEN_PARTS.join(compress(raw.split(_BETWEEN_PARTS), verdicts))
         if _Verdict.DOUBTFUL not in verdicts:
             zeroed = _BETWEEN_PARTS.join(parts)
-            return self.at_all(raw) if may_hold_card(raw, zeroed) and holds_any(doubtful, _CARD_ALONE) else NOTHING
+            return A_CARD if may_hold_card(raw, zeroed) and holds_any(doubtful, A_CARD.forms) else NOTHING
         return self.at_all(raw) if len(doubtful) == len(raw) or self.at_all(doubtful) else NOTHING
 
     def _learn(self, fresh: list[bytes]) -> _Verdict:
