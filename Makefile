@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-release image clients foreign yardstick check bench bench-compare torture examples pictures generated lock clean
+.PHONY: help setup run demo test test-release image clients foreign yardstick check bench bench-compare torture failover examples pictures generated lock clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ bench-compare: setup  ## measure rows of another revision and of this one in tur
 
 torture: setup  ## the long storms: kills, lost answers, races at full size
 	$(BIN)/python -m scripts.torture
+
+failover: setup $(CLIENTS)/.installed $(FAILOVER)/.installed  ## lose 50 primaries of PostgreSQL under load (ARGS="--failovers 2 --nemesis kill")
+	$(BIN)/python -m scripts.failover $(ARGS)
 
 # Patroni in an environment of its own, and etcd: the system's, or Debian's package unpacked, so that no service starts.
 $(FAILOVER)/.installed: requirements/patroni.txt
