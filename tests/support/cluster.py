@@ -30,6 +30,7 @@ class TestCluster:
     def __init__(self, data_dir: Path, programs: Path | None = None) -> None:
         self.attachment = Attachment(Layout(data_dir), programs)
         self._admin = psycopg.connect(self.attachment.layout.admin_url, autocommit=True)
+        self._left: list[str] = []
         self._create("template_service", "template0")
         migrations.migrate(self.url("template_service"))
 
@@ -42,13 +43,19 @@ class TestCluster:
 
     @contextmanager
     def database(self, template: str = "template_service") -> Iterator[str]:
-        """A database for a block; `template0` makes an empty one. Remaining connections are terminated."""
+        """A database for a block; `template0` makes an empty one. Remaining connections are terminated.
+
+        It is dropped after the next one: PostgreSQL would wait 100 ms for a session that has not quite ended.
+        """
         name = f"test_{next(_numbers)}"
         self._create(name, template)
         try:
             yield self.url(name)
         finally:
-            self._admin.execute(f'drop database "{name}" with (force)')
+            self._admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+            while self._left:
+                self._admin.execute(f'drop database "{self._left.pop()}" with (force)')
+            self._left.append(name)
 
     def crash(self) -> None:
         """Kill a session's process: the server ends every session, recovers, and is there again."""
