@@ -97,6 +97,12 @@ RELEASE = (
 
 Tests of other files that are marked with `release` are long forms, whose short ones `make test` runs.
 """
+LONG_FORMS = ("mark.release", "mark.longer", "long_after(", "few_or_many(", "@given(", ".TestCase")
+"""Words of files some of whose tests run longer before a release, or only there."""
+
+FEW_EXAMPLES = 25
+"""Examples of a generated test that names no number of its own, in `make test`. `make test-release` tries 100."""
+
 SLOWEST = 10
 """How many of the slowest files a run names at its end."""
 
@@ -171,8 +177,9 @@ LONGEST = tuple(
 httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
 
 # An example that a busy machine makes slow is no failure.
-settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+settings.register_profile("many", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("few", settings.get_profile("many"), max_examples=FEW_EXAMPLES)
+settings.load_profile("many")
 
 
 def in_memory() -> str | None:
@@ -192,6 +199,7 @@ def pytest_configure(config: pytest.Config) -> None:
     pytest's usual place is closed to others, again with each session that begins.
     """
     Asked.long = "not release" not in asked_for(config)
+    settings.load_profile("many" if Asked.long else "few")
     if config.option.basetemp is None:
         config.stash[OWN] = directory = Path(tempfile.mkdtemp(prefix="service-tests-", dir=in_memory()))
         directory.chmod(PASSABLE)
@@ -259,7 +267,15 @@ def is_for_releases(path: Path) -> bool:
 def has_long_forms(path: Path) -> bool:
     """Whether single tests of this file run before a release alone."""
     text = path.read_text(encoding="utf-8")
-    return any(word in text for word in ("mark.release", "long_after(", "@few_or_many("))
+    return any(word in text for word in LONG_FORMS)
+
+
+def is_generated(item: pytest.Item) -> bool:
+    """Whether a test tries as many examples as the profile says: few in `make test`, many in `make test-release`."""
+    if not isinstance(item, pytest.Function) or not getattr(item.obj, "is_hypothesis_test", False):
+        return False
+    own = getattr(item.obj, "_hypothesis_internal_use_settings", None) or getattr(item.cls, "settings", settings())
+    return bool(own.max_examples == settings().max_examples)
 
 
 def stands_alone(path: Path) -> bool:
@@ -306,7 +322,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path in alone:
             item.add_marker(pytest.mark.alone)
-        if is_for_releases(item.path) or (Asked.long and item.get_closest_marker("longer")):
+        if is_for_releases(item.path) or (Asked.long and (item.get_closest_marker("longer") or is_generated(item))):
             item.add_marker(pytest.mark.release)
 
 

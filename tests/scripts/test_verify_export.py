@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 import rfc8785
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts import verify_proof
 from scripts.verify_proof import Checkpoint, Fork, KeptLeaves, Wrong, check_export
+from tests.support import few_or_many
 from tests.support.outsiders.logs import (
     Log,
     canonical,
@@ -202,7 +203,7 @@ def test_without_kept_leaves_the_checkpoints_narrow_a_rewritten_history_down():
     )
 
 
-@settings(max_examples=100)
+@few_or_many(25, 100)
 @given(st.data())
 def test_no_byte_below_the_checkpoint_can_be_another(data: st.DataObject):
     """Any single byte, to any other value."""

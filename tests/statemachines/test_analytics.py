@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -41,6 +40,7 @@ from statemachines.analytics import (
 )
 from statemachines.kernel.machine import Event, Recorded, apply, permits, replay
 from tests.statemachines.tables import check_released
+from tests.support import few_or_many
 
 NOW = 1_700_000_000
 HOST, ELSEWHERE = "https://provider.example", "https://eu.provider.example"
@@ -269,5 +269,4 @@ class SignIns(RuleBasedStateMachine):
             assert (self.row.reason is not None) == (self.state.status is Status.DENIED)
 
 
-TestSignIns = SignIns.TestCase
-TestSignIns.settings = settings(max_examples=300, stateful_step_count=12, deadline=None)
+TestSignIns = few_or_many(60, 300, stateful_step_count=12, deadline=None)(SignIns)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -35,6 +35,7 @@ from statemachines.reports import (
     sample_met,
 )
 from tests.statemachines.tables import check_released, check_table
+from tests.support import few_or_many
 from tests.support.examples import example
 from tests.support.weekly import gap, hypothesis, metric, report_on
 
@@ -342,5 +343,4 @@ class Reporting(RuleBasedStateMachine):
         assert replay(MACHINE, stored) == self.state
 
 
-TestReporting = Reporting.TestCase
-TestReporting.settings = settings(max_examples=60, stateful_step_count=20)
+TestReporting = few_or_many(15, 60, stateful_step_count=20)(Reporting)

@@ -14,6 +14,7 @@ from service.registry import machines
 from statemachines.kernel.machine import Event, StateMachine, permits, replay
 from statemachines.kernel.topics import decode_event
 from tests.golden.test_events import golden
+from tests.support import short_or_long
 
 STEPS = 12
 
@@ -38,11 +39,12 @@ def walk(machine: StateMachine[Any], choices: list[int]) -> list[Event]:
     return history
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("kind", sorted(machines()))
 def test_snapshot_and_tail_equal_replay(kind: str):
     machine = machines()[kind]
 
-    @settings(max_examples=40)
+    @settings(max_examples=short_or_long(10, 40))
     @given(st.lists(st.integers(0, 1000), min_size=1, max_size=STEPS), st.integers(0, STEPS))
     def holds(choices: list[int], cut: int) -> None:
         history = walk(machine, choices)

@@ -24,7 +24,15 @@ def long_after(short: int, values: Iterable[Any]) -> list[Any]:
     return [*cases[:short], *(pytest.param(*case, marks=pytest.mark.release) for case in long)]
 
 
+def short_or_long(short: int, long: int) -> int:
+    """The number of examples of a generated test in `make test`, or in `make test-release`.
+
+    A test that asks for it inside is marked with `longer`, so that both commands run it.
+    """
+    return long if Asked.long else short
+
+
 def few_or_many(short: int, long: int, **more: Any) -> Callable[[Any], Any]:
-    """Settings of a generated test: the number of its examples in `make test` and in `make test-release`."""
-    chosen = settings(max_examples=long if Asked.long else short, **more)
-    return lambda test: pytest.mark.longer(chosen(test))
+    """Settings of a generated test with so many examples: for a test, or for a machine, whose test it returns."""
+    chosen = settings(max_examples=short_or_long(short, long), **more)
+    return lambda test: pytest.mark.longer(getattr(chosen(test), "TestCase", test))

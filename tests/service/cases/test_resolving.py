@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from service.cases.sourcemaps import resolving
 from service.cases.sourcemaps.resolving import Corrupt, ReadyMap, SourcePlace, TooComplex, inside
+from tests.support import few_or_many
 from tests.support.mappings import Segment, document, find
 
 BUNDLE = Path(__file__).parent / "bundle"
@@ -69,7 +70,7 @@ segments = st.lists(
 ).map(sorted)
 
 
-@settings(max_examples=150)
+@few_or_many(30, 150)
 @given(st.lists(segments, max_size=6), st.integers(0, 6), st.integers(0, 420))
 def test_any_mappings_say_what_they_say(lines: list[list[Segment]], line: int, column: int):
     sources = ["a.js", "b.js", "c.js"]

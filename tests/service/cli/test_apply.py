@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.contracts.contract import MAX_CONTRACT_BYTES
@@ -24,6 +24,7 @@ from service.cli import main
 from service.cli.shared.contract_file import BadAddress, BadFile, changes, check_address, lines_of, read
 from statemachines.contracts.playbook import assemble_entry, find_template
 from tests.service.cli.relay import relaying, serving
+from tests.support import few_or_many
 from tests.support.automation_world import EVENTS, World, open_world
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of
 from tests.support.server import ServerHandle, clean_environment
@@ -333,7 +334,7 @@ def _typed(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=100, deadline=None)
+@few_or_many(25, 100, deadline=None)
 @given(DIFFERENCE_VALUES, DIFFERENCE_VALUES)
 def test_nothing_is_shown_of_equals_alone(before: Any, after: Any) -> None:
     assert (not list(changes(before, after))) == (_typed(before) == _typed(after))
@@ -419,7 +420,7 @@ FILE_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@few_or_many(20, 60, deadline=None)
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), FILE_VALUES, max_size=4))
 def test_the_lines_are_those_of_the_written_members(document: dict[str, object]) -> None:
     """Written with a member a line, each member of the top stands on its own line."""

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.eventstore.connect.pipeline import array, columns
+from tests.support import short_or_long
 from tests.support.cluster import TestCluster
 
 TEXTS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))
@@ -23,11 +24,12 @@ def connection(cluster: TestCluster) -> Iterator[psycopg.Connection[tuple[Any, .
         yield opened
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize(("kind", "values"), [("text", TEXTS), ("bigint", INTEGERS), ("bytea", st.binary())])
 def test_a_column_reads_back(connection: psycopg.Connection[tuple[Any, ...]], kind: str, values: Any):
     """Quotes, backslashes, braces, commas, NULL as a word, empty values and empty columns among them."""
 
-    @settings(max_examples=200)
+    @settings(max_examples=short_or_long(40, 200))
     @given(st.lists(values, max_size=8))
     def held(column: list[Any]) -> None:
         row = connection.execute(f"select %s::{kind}[]".encode(), (array(column),)).fetchone()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.verify_proof import root_with
@@ -26,6 +26,7 @@ from service.tlog.hashing import (
     tile_path,
     tiles_of,
 )
+from tests.support import few_or_many
 from tests.support.trees import naive_leaves, naive_root
 
 LEAVES = naive_leaves(600)
@@ -52,7 +53,7 @@ def hashes(spans: list[Span], size: int) -> list[bytes]:
 
 
 @given(SIZES)
-@settings(max_examples=60)
+@few_or_many(15, 60)
 def test_a_root_is_that_of_the_definition(size: int) -> None:
     frontier = Frontier()
     frontier.extend(LEAVES[:size])
@@ -61,7 +62,7 @@ def test_a_root_is_that_of_the_definition(size: int) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@few_or_many(15, 60)
 def test_a_leaf_is_proven_in_its_place_and_nowhere_else(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, len(LEAVES)))
     index, other = data.draw(st.integers(0, size - 1)), data.draw(st.integers(0, size - 1))
@@ -83,7 +84,7 @@ def test_a_leaf_is_proven_in_its_place_and_nowhere_else(data: st.DataObject) -> 
 
 
 @given(st.data())
-@settings(max_examples=60)
+@few_or_many(15, 60)
 def test_growth_is_proven_and_another_history_is_not(data: st.DataObject) -> None:
     new = data.draw(st.integers(1, len(LEAVES)))
     old = data.draw(st.integers(0, new))
@@ -152,7 +153,7 @@ def test_a_tree_of_70000_has_the_tiles_of_the_document() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@few_or_many(15, 60)
 def test_the_hashes_beside_some_leaves_prove_all_of_them(data: st.DataObject) -> None:
     """Leaves and subtrees make up the tree, none of which could be larger, and lead to its root."""
     size = data.draw(SIZES)

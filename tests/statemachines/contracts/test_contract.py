@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -40,6 +39,7 @@ from statemachines.contracts.documents import Document, Facts, check_contract, m
 from statemachines.contracts.playbook import assemble_entry, canonical, find_template
 from statemachines.contracts.policy import AutomationNotFound
 from statemachines.kernel.machine import Event, IfMatchRequired, PreconditionFailed, Recorded, apply, replay
+from tests.support import few_or_many
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of
 
 PROJECT = "proj_01aaaaaaaaaaaaaaaaaaaaaaaa"
@@ -419,8 +419,7 @@ class AnyHistory(RuleBasedStateMachine):
         assert encoded == self.row
 
 
-TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = settings(max_examples=80, stateful_step_count=25)
+TestAnyHistory = few_or_many(20, 80, stateful_step_count=25)(AnyHistory)
 
 
 # ---- stored shapes

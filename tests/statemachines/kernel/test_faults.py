@@ -92,7 +92,7 @@ VALUES = st.recursive(
 )
 
 
-@few_or_many(250, 1000)
+@few_or_many(80, 1000)
 @given(st.dictionaries(st.sampled_from([*Drawing.__struct_encode_fields__, "x"]), VALUES, max_size=4))
 def test_faults_are_found_where_the_decoder_refuses_and_nowhere_else(value: dict[str, Any]) -> None:
     """For the kinds of types that are judged, the walk and the decoder are of one mind."""

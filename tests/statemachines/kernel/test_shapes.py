@@ -6,12 +6,13 @@ import copy
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.contracts.playbook import SelfHealingOutput
 from statemachines.contracts.playbook import PUBLISHED, find_template
 from statemachines.kernel.shapes import INVALID, MISSING, problems
+from tests.support import few_or_many
 from tests.support.playbook_samples import AUTO_MERGE, CASE, EXECUTIONS, render_request
 
 VALUES = (
@@ -41,7 +42,7 @@ def bend(document: Any, place: tuple[Any, ...], value: Any) -> Any:
     return bent
 
 
-@settings(max_examples=400)
+@few_or_many(80, 400)
 @given(st.sampled_from(PUBLISHED), st.data())
 def test_no_problem_means_the_decoder_takes_it(template: Any, data: st.DataObject) -> None:
     """Rendering converts what the check let through, so the check is never the laxer of the two."""

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from hypothesis import settings
 from hypothesis.stateful import invariant
 
 from projections.onboarding import OnboardingRow, fold_onboarding
@@ -52,6 +51,7 @@ from statemachines.onboarding.proof import (
 )
 from tests.schemas.test_onboarding import RECEIPT
 from tests.statemachines.tables import check_released
+from tests.support import few_or_many
 from tests.support.plans import history_body, make_plan, make_snapshot
 
 PROJECT = "proj_00000000000000000000000001"
@@ -293,8 +293,7 @@ class PureWalk(OnboardingWalk):
             assert msgspec.json.decode(msgspec.json.encode(event), type=type(event)) == event
 
 
-PureWalk.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
-TestPureWalk = PureWalk.TestCase
+TestPureWalk = few_or_many(30, 150, stateful_step_count=40)(PureWalk)
 
 
 def test_one_stream_a_project() -> None:

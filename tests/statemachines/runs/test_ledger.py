@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -16,6 +15,7 @@ from statemachines.runs.grant import GrantNotAvailable
 from statemachines.runs.ledger import MACHINE, WINDOW_SECONDS, Amounts, BudgetExhausted, Ledger, Status
 from statemachines.runs.refusals import DeadlineExceeded
 from tests.statemachines.tables import check_table
+from tests.support import few_or_many
 from tests.support.examples import example
 
 EVENTS = (
@@ -205,5 +205,4 @@ class Charges(RuleBasedStateMachine):
         assert budgets["max_runs_per_day"].remaining >= 0
 
 
-TestCharges = Charges.TestCase
-TestCharges.settings = settings(max_examples=300)
+TestCharges = few_or_many(50, 300)(Charges)

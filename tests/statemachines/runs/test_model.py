@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from statemachines.kernel.topics import EVENTS
 from statemachines.runs import claim, ledger
 from statemachines.runs.steps import advance_run, offer, results, use_grant
+from tests.support import few_or_many
 from tests.support.loop.contracts import AUTOMATIONS, READY, make
 from tests.support.loop.game import Game
 from tests.support.loop.memory import MemoryStore
@@ -157,8 +158,7 @@ class Loop(RuleBasedStateMachine):
             self.store.check_replay()
 
 
-TestLoop = Loop.TestCase
-TestLoop.settings = settings(max_examples=40, stateful_step_count=60, suppress_health_check=list(HealthCheck))
+TestLoop = few_or_many(10, 40, stateful_step_count=60, suppress_health_check=list(HealthCheck))(Loop)
 
 
 def lost(first: int = 0, **how: Any) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.statemachines.runs.test_approving import ask, decide, scene
+from tests.support import few_or_many
 from tests.support.loop.scene import Scene
 
 DAY, LEASE, RUNTIME = 86400, 900, 3600
@@ -272,5 +272,4 @@ class Resting(RuleBasedStateMachine):
         assert run["phase"] == "human_review" if self.waits else run["phase"] in ("running", "run_started")
 
 
-TestResting = Resting.TestCase
-TestResting.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestResting = few_or_many(15, 60, stateful_step_count=25, deadline=None)(Resting)

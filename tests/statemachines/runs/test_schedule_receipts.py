@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from statemachines.contracts.contract import policy_of
@@ -42,6 +42,7 @@ from statemachines.runs.refusals import AutomationMismatch
 from statemachines.runs.steps import advance_run, offer
 from statemachines.runs.steps.advance_run import StartRun
 from statemachines.runs.steps.offer import ClaimCase, latest_slot
+from tests.support import few_or_many
 from tests.support.firings import walked
 from tests.support.playbook_samples import REVIEW, assertions_of, bindings_of
 
@@ -239,7 +240,7 @@ MOMENTS = st.integers(SLOT - 2, SLOT + WINDOW + 2)
 WISHES = st.sampled_from(["issue", "start", "settle", "stop", "go", "fence"])
 
 
-@settings(max_examples=300)
+@few_or_many(60, 300)
 @given(st.lists(st.tuples(WISHES, st.integers(0, WINDOW // 3)), max_size=12), MOMENTS)
 def test_whatever_happens_in_whatever_order(steps: list[tuple[str, int]], now: int):
     """Every event is an edge of the table, a slot is issued and consumed once at most, and only inside its window."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from service.analytics.bounded import MOST_ROWS, REACH, Source
@@ -18,6 +18,7 @@ from service.analytics.structured.compiling import OWN, compile_query, structure
 from service.analytics.structured.fields import FIELDS, Field, find_field
 from service.sql import load_query
 from tests.service.analytics.structured import naive
+from tests.support import few_or_many
 from tests.support.cluster import TestCluster
 
 Sql = psycopg.Connection[Any]
@@ -173,7 +174,7 @@ SOURCES: list[Source] = ["events", "errors", "deploys"]
 
 @pytest.mark.parametrize("source", SOURCES)
 @given(data=st.data())
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@few_or_many(25, 100, deadline=None, suppress_health_check=list(HealthCheck))
 def test_it_answers_as_a_naive_reading_does(source: Source, data: st.DataObject, sql: Sql) -> None:
     """Beside rows of other projects: those of every example before."""
     held, query = data.draw(records(source)), data.draw(queries(source))

@@ -170,7 +170,7 @@ _PART = re.compile(r"\b(\w+) as \( ")
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join) | st.text(max_size=200))
-@few_or_many(400, 1500, deadline=None)
+@few_or_many(100, 1500, deadline=None)
 @example("events array join ? . events")
 @example("events array join select")
 @example("events ' { '")

@@ -142,7 +142,7 @@ JSON = st.recursive(
 )
 
 
-@few_or_many(250, 1000)
+@few_or_many(80, 1000)
 @given(st.dictionaries(st.sampled_from([*Wide.__struct_encode_fields__, "x"]), JSON, max_size=6))
 def test_what_the_decoder_refuses_is_explained(value: dict[str, Any]) -> None:
     """Every refusal names at least one fault, and never by the decoder's own words."""

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 import jsonschema_rs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from schemas.contracts.contract import ContractInput, ErrorToDraftPrVersion, WeeklyFunnelReviewVersion
@@ -31,6 +31,7 @@ from statemachines.contracts.playbook import (
     reference,
 )
 from statemachines.kernel.shapes import INVALID, Problem, problems
+from tests.support import few_or_many
 from tests.support.playbook_samples import (
     AUTO_MERGE,
     CASE,
@@ -249,16 +250,16 @@ def changed(draw: st.DrawFn, bodies: dict[str, Any]) -> Any:
     return body[""]
 
 
-MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+many = few_or_many(30, 150, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@MANY
+@many
 @given(changed(REQUESTS))
 def test_changed_requests_are_judged_alike(body: Any) -> None:
     agree(body, ASKED, faults_of_render(body))
 
 
-@MANY
+@many
 @given(changed(CONTRACTS))
 def test_changed_contracts_are_judged_alike(body: Any) -> None:
     agree(body, SAVED, faults_of_contract(body))

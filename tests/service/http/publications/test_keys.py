@@ -8,9 +8,10 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support import few_or_many
 from tests.support.accounts import sign_in
 from tests.support.server import ServerHandle
 
@@ -104,7 +105,7 @@ NOISE = st.sampled_from(["limit=1", "as_of=5", "keys={other}", "key[]={other}", 
 
 
 @given(bearer=st.none() | SHOWN, keys=st.lists(SHOWN, max_size=3), noise=st.lists(NOISE, max_size=3), data=st.data())
-@settings(max_examples=150)
+@few_or_many(25, 150)
 def test_any_combination_is_judged_alike(
     scene: Scene, bearer: str | None, keys: list[str], noise: list[str], data: Any
 ) -> None:
