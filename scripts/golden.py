@@ -33,9 +33,9 @@ from service.jobs import declared  # noqa: E402
 from service.registry import machines, read_models  # noqa: E402
 from statemachines.kernel.machine import Event  # noqa: E402
 from statemachines.kernel.topics import EVENTS, LIFTS, Lift  # noqa: E402
+from tests.golden.recorded.keeping import keep  # noqa: E402
+from tests.golden.recorded.recording import record  # noqa: E402
 from tests.support.cluster import TestCluster  # noqa: E402
-from tests.support.recorded.keeping import keep  # noqa: E402
-from tests.support.recorded.recording import record  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden" / "events"
 NAMES = ROOT / "tests" / "golden" / "names"

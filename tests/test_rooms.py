@@ -252,7 +252,7 @@ def test_a_resource_keeps_its_name_across_rooms() -> None:
 
 UNJUDGED = {
     "tests/support/seen.py",
-    "tests/support/worst/reading.py",  # judging would be steps of the loop that it watches
+    "tests/e2e/worst/reading.py",  # judging would be steps of the loop that it watches
     "tests/deploy/test_monitoring.py",  # speaks to Prometheus
     "tests/clients/test_payments.py",  # to a stand-in for the payment provider
     "tests/service/http/edge/test_pipeline.py",  # to operations of its own, which no document has

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.mcp_fixtures import fixtures, relay
 from tests.clients.test_generators import INSTALLED, MODULES, run
 from tests.support.accounts import sign_in
-from tests.support.mcp_fixtures import fixtures, relay
 from tests.support.server import ServerHandle
 from tests.support.snippets.programs import node
 

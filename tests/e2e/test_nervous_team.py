@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.nervous import Team, moments_of_page, open_team
+from tests.e2e.nervous import Team, moments_of_page, open_team
 from tests.support.runner.workplace import REPAIR
 from tests.support.server import ServerHandle
 

@@ -22,6 +22,7 @@ from service.http.edge.routes import all_endpoints
 from service.registry import registry
 from service.webhooks.queueing import events_of
 from service.webhooks.testing import TOPICS
+from tests.e2e.intruder import ABSENT, RUN, Attempt, Intruder, asks_as_tenant, kind_of
 from tests.support import accounts
 from tests.support.cluster import TestCluster
 from tests.support.listening import faults_of_body
@@ -30,7 +31,6 @@ from tests.support.provider import running_provider
 from tests.support.provider.api import running_api
 from tests.support.server import ServerHandle
 from tests.support.tenants.footprint import Footprint, differences
-from tests.support.tenants.intruder import ABSENT, RUN, Attempt, Intruder, asks_as_tenant, kind_of
 from tests.support.tenants.recording import ID, Recorder
 from tests.support.tenants.tour import Tenant, disconnect, take_tour
 

@@ -19,6 +19,8 @@ from service.http.edge.routes import all_endpoints
 from service.http.mcp.tools import READS
 from statemachines.onboarding import lifecycle
 from tests.e2e.test_tenants import server as server  # noqa: PLC0414 (a fixture is found by name)
+from tests.e2e.worst.filling import Stretcher, Stuffer, limits
+from tests.e2e.worst.reading import Reader, Request
 from tests.support import seen
 from tests.support.mcp import META, headers_of
 from tests.support.naughty.judging import ShownPage
@@ -28,8 +30,6 @@ from tests.support.plans import plan_body
 from tests.support.server import ServerHandle
 from tests.support.tenants.recording import Exchange
 from tests.support.tenants.tour import Tenant, hand_over, take_tour
-from tests.support.worst.filling import Stretcher, Stuffer, limits
-from tests.support.worst.reading import Reader, Request
 
 EACH = 2
 """Pages of one kind that are read."""

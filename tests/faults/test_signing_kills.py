@@ -19,7 +19,7 @@ from service.tlog.hashing import hash_leaf
 from service.tlog.notes import parse_checkpoint, parse_note
 from service.tlog.signing import Signer
 from service.tlog.tree import check_tree, latest_checkpoint
-from tests.support.dying import run_until_killed
+from tests.faults.dying import run_until_killed
 from tests.support.olddatabases import NAMES, bring_back
 from tests.support.trees import fill, naive_root, sign_all, signer_at
 

@@ -23,11 +23,11 @@ from service.eventstore.read.stored import exported
 from service.history.audit import CheckedHistory, Erased, check_history
 from service.history.rebuild import rebuild
 from service.registry import read_models
+from tests.faults.tampering import fill, rehash, said, unguarded
 from tests.support.cluster import TestCluster
 from tests.support.handwritten import append, begin_purging, erase
 from tests.support.olddatabases import NAMES
 from tests.support.outsiders.logs import root_of, sha256
-from tests.support.tampering import fill, rehash, said, unguarded
 
 Sql = psycopg.Connection[Any]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.foreign.runs import Behind, serving
 from tests.support.cluster import TestCluster
 from tests.support.snippets.programs import NOT_AS_READERS
-from tests.support.snippets.runs import Behind, serving
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.foreign.runs import MARKER, Behind
 from tests.support.rounds import wait_until
 from tests.support.snippets.browser import Page, showing
-from tests.support.snippets.runs import MARKER, Behind
 
 pytestmark = [pytest.mark.clients, pytest.mark.foreign]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.foreign.chromium import show, show_without_scripts
 from tests.support.server import ServerHandle
-from tests.support.snippets.chromium import show, show_without_scripts
 
 pytestmark = [pytest.mark.clients, pytest.mark.foreign]
 

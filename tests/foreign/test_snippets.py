@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from schemas.discovery import LANGUAGES
+from tests.foreign.runs import MARKER, Behind, Manner, Ran, running
 from tests.support.accounts import checked, create_credential
 from tests.support.snippets.programs import TOOLCHAINS, run
-from tests.support.snippets.runs import MARKER, Behind, Manner, Ran, running
 
 IN_CI = ("node", "python", "php", "ruby", "curl")
 MESSAGE = "Checkout failed: the card was declined"

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from scripts import verify_proof
+from tests.foreign.chromium import show
 from tests.scripts.test_verify_page import PAGE, policy_of, sha256_of
 from tests.support.outsiders.logs import make_log
 from tests.support.outsiders.signing import signer
 from tests.support.outsiders.tampering import TAMPERS
-from tests.support.snippets.chromium import show
 
 pytestmark = [pytest.mark.clients, pytest.mark.foreign]
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.golden.recorded.keeping import groups, kept_answers, kept_table
+from tests.golden.recorded.recording import IN_ORDER, UNMADE, Answers, record
 from tests.support.cluster import TestCluster
-from tests.support.recorded.keeping import groups, kept_answers, kept_table
-from tests.support.recorded.recording import IN_ORDER, UNMADE, Answers, record
 
 MOST_SHOWN = 10
 

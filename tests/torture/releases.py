@@ -1,6 +1,6 @@
 """Two releases side by side on one database, up and down under load: what one cannot read it refuses, nothing is lost.
 
-The older one is this release, the newer one is made from its sources (tests/support/nextrelease.py). Every client
+The older one is this release, the newer one is made from its sources (tests/torture/nextrelease.py). Every client
 notes what it was told: what was acknowledged must be there in the end, what was refused must not.
 """
 
@@ -26,9 +26,10 @@ import psycopg
 from scripts.load.worlds import plan
 from service.history.audit import check_history, check_projection
 from service.registry import read_models
-from tests.support import nextrelease, seen
+from tests.support import seen
 from tests.support.accounts import bearer, create_project, sign_in
 from tests.support.server import ServerHandle
+from tests.torture import nextrelease
 from tests.torture.runs import Size, Theatre
 
 PROJECTS = 4

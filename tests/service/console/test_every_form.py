@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 import httpx2
 import pytest
 
+from tests.service.console.consoleforms import NAMES_IN_BODY, Sent, every_form, filled
 from tests.service.console.test_hostile_requests import is_frameless
-from tests.support.consoleforms import NAMES_IN_BODY, Sent, every_form, filled
 from tests.support.fullscene import AUDITOR, GUEST, FullScene
 from tests.support.intruding import (
     IN,

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.service.console.consoleforms import Pairs, Sent, every_form
 from tests.service.console.test_every_form import Watch, judge
 from tests.service.console.test_every_form import watch as watch  # noqa: PLC0414 (a fixture is found by name)
-from tests.support.consoleforms import Pairs, Sent, every_form
 from tests.support.fullscene import FullScene
 from tests.support.intruding import OWNER, Intruder, operations
 

@@ -11,7 +11,7 @@ import pytest
 from scripts.golden import kept
 from service.auth.secrets import digest
 from service.console.kit.page import takes
-from tests.support.consoleforms import Pairs, Sent, every_form, filled
+from tests.service.console.consoleforms import Pairs, Sent, every_form, filled
 from tests.support.fullscene import FullScene
 from tests.support.intruding import OWNER, SIGN_IN, Intruder, operations
 

@@ -23,9 +23,9 @@ from service.eventstore.read import statements
 from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.store import EventStore
 from service.history.audit import check_history
+from tests.service.eventstore.daemon import REACTIONS, Daemon
 from tests.support import long_after
 from tests.support.cluster import TestCluster
-from tests.support.daemon import REACTIONS, Daemon
 from tests.support.rounds import Bench, Spy, count, entry_of, history, holding, wait_until
 from tests.support.toy import ToyBumped, ToyClosed, ToyOpened, command, simple_bump, toy_stream
 

@@ -23,7 +23,7 @@ from service.fairness.offload import Apart, Offload, OffloadFailed
 from service.fairness.offloaded import MOST_SECONDS
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import ReadNotDone
-from tests.support import offloading
+from tests.service.fairness import offloading
 
 
 class Row(NamedTuple):

@@ -29,8 +29,8 @@ from service.registry import registry
 from statemachines import audit as rebuilds
 from statemachines.audit import ProjectionRebuilt
 from statemachines.kernel.machine import Recorded
+from tests.service.history.rebuilding import rebuild_until_killed
 from tests.support.handwritten import begin_purging, erase
-from tests.support.rebuilding import rebuild_until_killed
 from tests.support.rounds import Bench, body, count, holding
 from tests.support.toy import (
     LIVE_TOYS,

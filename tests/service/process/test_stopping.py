@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import pytest
 
+from tests.service.process.rawhttp import answer, connections, request
 from tests.support.accounts import create_project, sign_in
-from tests.support.rawhttp import answer, connections, request
 from tests.support.server import ServerFactory, ServerHandle
 
 SENDERS = 12

@@ -9,8 +9,8 @@ from contextlib import suppress
 import psutil
 
 from service.process.apiserver import MAX_CONNECTIONS, OWN_FILES
+from tests.service.process.rawhttp import answer, connections
 from tests.support.accounts import bearer, create_project, sign_in
-from tests.support.rawhttp import answer, connections
 from tests.support.server import ServerFactory, ServerHandle
 
 IDLE_SECONDS = 3

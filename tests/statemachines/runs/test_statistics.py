@@ -23,7 +23,7 @@ from statemachines.runs.statistics import (
     rate_ratio,
     say,
 )
-from tests.support.products import simulate
+from tests.statemachines.runs.products import simulate
 
 DAY = 1_000
 """Sample events of a day."""

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from service.eventstore.connect.facts import DAY
+from tests.service.analytics.blueprints import answers_oracle as oracle
+from tests.service.analytics.blueprints.answers_oracle import Product
 from tests.service.analytics.blueprints.test_events import cells, three_days
-from tests.support import answers_oracle as oracle
 from tests.support import few_or_many
-from tests.support.answers_oracle import Product
 from tests.support.questions import OTHER, PROJECT, Error, Event, Questions
 from tests.support.questions import questions as questions  # noqa: PLC0414 (a fixture is found by name)
 

@@ -16,7 +16,7 @@ from service.http.declare.bound import Bound, Undeclared
 from service.http.declare.endpoint import Docs, Endpoint, Group, Operation, Who
 from service.http.document.responses import error_codes
 from service.http.edge.routes import all_endpoints, bind
-from tests.support.documented import operation_of
+from tests.service.http.edge.documented import operation_of
 
 SPEC = Path(__file__).parents[5] / "shared" / "spec" / "operations.json"
 TABLE = {(row.method, row.path): row for row in documented_operations()}

@@ -22,9 +22,9 @@ from service.http.mcp.kit import Kit
 from service.http.mcp.tools import MOST_FOUND
 from service.http.mcp.use import LONGEST_WORDS
 from tests.service.cli.test_copies import service_on, settings_for, sign_in
+from tests.service.http.mcp.steps import measured_steps, too_long
 from tests.support.api import Api
 from tests.support.mcp import Agent
-from tests.support.steps import measured_steps, too_long
 
 MANY = 24
 """Messages that come first, at once."""

@@ -22,6 +22,7 @@ from service.process.assembly import make_services
 from service.settings import load_settings
 from statemachines.accounts.membership import Role
 from tests.service.http.edge.toy_api import running
+from tests.service.http.projects.walking import Walker
 from tests.support import seen
 from tests.support.api import World, ok
 from tests.support.cluster import TestCluster
@@ -30,7 +31,6 @@ from tests.support.payments import KEY, SECRET, FakePayments, notification, runn
 from tests.support.plans import plan_body
 from tests.support.provider import FakeProvider, running_provider
 from tests.support.server import ServerHandle, running_server
-from tests.support.walking import Walker
 
 LASTING = {"ask_a_question"}
 """What stays worth doing after it was done."""

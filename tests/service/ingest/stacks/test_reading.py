@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from service.ingest.foreign.common import Frame, file_of, function_of, is_own
 from service.ingest.stacks.reading import read_trace
 from service.ingest.stacks.trace import MAX_FOUND, MAX_READ
-from tests.support.traces import compiled, machines, scripts
+from tests.service.ingest.stacks import machines, scripts
+from tests.support.traces import compiled
 
 TRACES = scripts.TRACES | machines.TRACES | compiled.TRACES
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from service.http.edge.routes import all_endpoints
-from tests.support.recorded.recording import Answer, Answers
+from tests.golden.recorded.recording import Answer, Answers
 
 KEPT = Path(__file__).parents[2] / "golden" / "answers"
 ANSWERS = KEPT / "answers.txt"

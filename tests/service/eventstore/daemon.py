@@ -1,6 +1,6 @@
 """The background parts of the store in processes of their own, to be killed.
 
-`python -m tests.support.daemon sequencer|reactor URL`
+`python -m tests.service.eventstore.daemon sequencer|reactor URL`
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from service.eventstore.log.sequencer import Sequencer
 from service.eventstore.read.stored import LogEvent
 from tests.support.toy import ToyBumped, ToyClosed
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def one_job_each(event: LogEvent) -> Job:
@@ -37,7 +37,7 @@ class Daemon:
     """Handle of such a process."""
 
     def __init__(self, name: str, url: str) -> None:
-        self._arguments = [sys.executable, "-m", "tests.support.daemon", name, url]
+        self._arguments = [sys.executable, "-m", "tests.service.eventstore.daemon", name, url]
         self._process: subprocess.Popen[bytes] | None = None
         self.killed = 0
 

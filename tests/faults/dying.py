@@ -1,4 +1,4 @@
-"""A notary in a process of its own that kills itself at a point: `python -m tests.support.dying POINT URL LEDGER`.
+"""A notary in a process of its own that kills itself at a point: `python -m tests.faults.dying POINT URL LEDGER`.
 
 The points lie one after another on the way of a log into a signed checkpoint.
 """
@@ -71,7 +71,7 @@ POINTS: dict[str, Callable[[], None]] = {
 
 def run_until_killed(point: str, url: str, ledger: Path) -> None:
     """Run one until it has killed itself."""
-    command = [sys.executable, "-m", "tests.support.dying", point, url, str(ledger)]
+    command = [sys.executable, "-m", "tests.faults.dying", point, url, str(ledger)]
     process = subprocess.run(command, cwd=ROOT, timeout=PATIENCE, check=False, capture_output=True)
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
 

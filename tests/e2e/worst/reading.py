@@ -1,7 +1,7 @@
 """A process that serves nobody else: it reads all pages, operations and tools, and watches each step of its loop.
 
 It is new, so what is made on first use is made under the watch. It takes a `Wanted` as JSON on its standard input and
-prints what it `Found`: `python -m tests.support.worst.reading`.
+prints what it `Found`: `python -m tests.e2e.worst.reading`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from service.http.app import create_app
 from service.http.edge.routes import all_endpoints
 from service.process.assembly import make_services
 from service.settings import load_settings
-from tests.support.worst.steps import Step, watched
+from tests.e2e.worst.steps import Step, watched
 
 LITTLE = site.LITTLE
 

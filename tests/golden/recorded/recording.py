@@ -15,9 +15,9 @@ import msgspec
 
 from service.http.declare.bound import Bound
 from service.http.edge.routes import all_endpoints, bind
+from tests.golden.recorded.kinds import Ask, Secrets, bad_requests
 from tests.support import accounts
 from tests.support.cluster import TestCluster
-from tests.support.recorded.kinds import Ask, Secrets, bad_requests
 from tests.support.server import ServerHandle
 from tests.support.shown.collecting import Camera, body_of
 from tests.support.shown.plain import Plain

@@ -11,12 +11,12 @@ from pathlib import Path
 from service.history import rebuild as rebuild_module
 from tests.support import toy
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def rebuild_until_killed(url: str, table: str, *, rows_a_page: int, pages: int) -> None:
     """Run one and assert that it was killed."""
-    arguments = [sys.executable, "-m", "tests.support.rebuilding", url, table, str(rows_a_page), str(pages)]
+    arguments = [sys.executable, "-m", "tests.service.history.rebuilding", url, table, str(rows_a_page), str(pages)]
     finished = subprocess.run(arguments, cwd=ROOT, check=False)
     assert finished.returncode == -signal.SIGKILL
 

@@ -1,0 +1,1 @@
+"""The texts that cost most, in every text field of the interface, and a watch over the steps of the event loop."""
