@@ -8,14 +8,15 @@ from collections import Counter
 
 import pytest
 
+from tests.support import long_after
 from tests.support.api import at_once
 from tests.support.loop.arena import Arena, Chain, code_of, must, serving
 
 RIVALS = 32
-ROUNDS = 3
+ROUNDS = [1, 3]
 
 
-@pytest.mark.parametrize("rounds", [ROUNDS])
+@pytest.mark.parametrize("rounds", long_after(1, ROUNDS))
 async def test_a_receipt_starts_one_run_whoever_asks(arena: Arena, rounds: int):
     """32 starts under different keys at once: one run, and every other answer names it."""
     await arena.policy()
@@ -34,7 +35,7 @@ async def test_a_receipt_starts_one_run_whoever_asks(arena: Arena, rounds: int):
     assert (await arena.topics())["ledger.run_charged.v1"] == rounds
 
 
-@pytest.mark.parametrize("rounds", [ROUNDS])
+@pytest.mark.parametrize("rounds", long_after(1, ROUNDS))
 async def test_twins_of_a_start_are_told_of_the_same_run(arena: Arena, rounds: int):
     """One key, 32 times at both processes: one answer creates, the others repeat it."""
     await arena.policy()
@@ -47,7 +48,7 @@ async def test_twins_of_a_start_are_told_of_the_same_run(arena: Arena, rounds: i
     assert (await arena.topics())["run.started.v1"] == rounds
 
 
-@pytest.mark.parametrize("rounds", [ROUNDS])
+@pytest.mark.parametrize("rounds", long_after(1, ROUNDS))
 async def test_a_case_revision_has_one_claim(arena: Arena, rounds: int):
     """Two runners, one request each and then 16 each: one claim, which only its holder is shown again."""
     await arena.policy()
@@ -92,7 +93,7 @@ async def _claim(arena: Arena, chain: Chain, rivals: int) -> None:
     assert (active["claim_id"], active["lease_epoch"]) == (claim_id, 1)
 
 
-@pytest.mark.parametrize("rounds", [ROUNDS])
+@pytest.mark.parametrize("rounds", long_after(1, ROUNDS))
 async def test_a_grant_authorizes_one_call(arena: Arena, rounds: int):
     """32 call-starts of one grant, some under one key: one may call the provider, the others only reconcile."""
     await arena.policy()
@@ -138,7 +139,7 @@ async def test_another_change_is_refused_and_burns_nothing(arena: Arena):
     assert (topics["grant.authorized.v1"], topics["grant.consumed.v1"]) == (2, 1)
 
 
-@pytest.mark.parametrize("rounds", [ROUNDS])
+@pytest.mark.parametrize("rounds", long_after(1, ROUNDS))
 async def test_a_process_may_die_in_any_of_it(arena: Arena, rounds: int):
     """One API process is killed during starts, charges and calls; a repeated request returns the first answer."""
     await arena.policy()

@@ -20,7 +20,7 @@ from tests.support.accounts import bearer, create_project, sign_in
 from tests.support.ingest import check_books
 from tests.support.server import ServerHandle
 
-KILLS = [3, 8]
+KILLS = [2, 8]
 """In `make test`, and before a release."""
 CLIENTS = 16
 ENOUGH = 500  # records

@@ -17,7 +17,6 @@ import pytest
 
 from service.cli import COMMANDS, main
 from tests.faults.test_silent_database import stopped_database
-from tests.support import long_after
 from tests.support.loaded import run_command
 from tests.support.server import ServerFactory, clean_environment
 
@@ -116,7 +115,8 @@ STOP = ["pause", "--all", "--why", "a test"]
 VERIFY = ["projections", "verify"]
 
 
-@pytest.mark.parametrize("words", long_after(1, [FOLLOW, STOP, VERIFY]))
+@pytest.mark.release
+@pytest.mark.parametrize("words", [FOLLOW, STOP, VERIFY])
 def test_a_command_gives_up_when_the_database_has_stopped(server_factory: ServerFactory, words: list[str]):
     """Whatever it waits in: a question, a commit, or nothing at all. The one that follows has begun before."""
     server = server_factory.prepare()

@@ -214,6 +214,11 @@ class TestStreamsAndLog(Words, cases.ApplicationRecorderTestCase):
     def create_recorder(self) -> CaseRecorder:
         return self.recorder
 
+    @pytest.mark.release
+    def test_concurrent_no_conflicts(self) -> None:
+        """Ten threads at once, for fifteen seconds of a processor."""
+        super().test_concurrent_no_conflicts()
+
     def test_insert_subscribe(self) -> None:
         self.optional_test_insert_subscribe()
 

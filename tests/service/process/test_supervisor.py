@@ -12,6 +12,7 @@ import psutil
 import psycopg
 import pytest
 
+from tests.support import long_after
 from tests.support.accounts import bearer, create_credential, create_project, sign_in
 from tests.support.rounds import wait_until
 from tests.support.server import ServerFactory, ServerHandle
@@ -110,7 +111,7 @@ def test_a_killed_supervisor_takes_its_children_along(server_factory: ServerFact
         client.get("/health/live")
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.3, 0.8, 1.5])
+@pytest.mark.parametrize("delay", long_after(2, [0.0, 0.8, 0.3, 1.5]))
 def test_a_signal_while_starting_stops_everything(server_factory: ServerFactory, delay: float):
     """However far the start has come, SIGTERM ends it, and the database with it."""
     server = server_factory.prepare()
@@ -120,6 +121,7 @@ def test_a_signal_while_starting_stops_everything(server_factory: ServerFactory,
     assert postmaster(server) is None
 
 
+@pytest.mark.release
 def test_ctrl_c_stops_in_order(server_factory: ServerFactory):
     server = server_factory.prepare()
     server.start()
@@ -236,6 +238,7 @@ def test_no_secret_is_logged(server_factory: ServerFactory):
         assert secret not in said
 
 
+@pytest.mark.release
 def test_an_idle_server_is_small_and_starts_soon(server_factory: ServerFactory):
     """At most 140 MB for each API process, shared memory counted in proportion; a second start takes 3 s at most.
 
