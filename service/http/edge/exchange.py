@@ -155,3 +155,11 @@ def exchange_of(scope: Any) -> HttpExchange:
     found = scope[SCOPE_KEY]
     assert isinstance(found, HttpExchange)
     return found
+
+
+def forget_exchange(scope: Any) -> None:
+    """Let go of the exchange of an answered scope.
+
+    Each holds the other. Left so, they would stay until the collector passes over the whole heap (P25).
+    """
+    scope.pop(SCOPE_KEY, None)

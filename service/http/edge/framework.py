@@ -25,7 +25,7 @@ from service.http.answer.errors import failure_of
 from service.http.answer.reply import Reply
 from service.http.declare.bound import Bound
 from service.http.declare.call import Call
-from service.http.edge.exchange import SCOPE_KEY, HttpExchange, exchange_of
+from service.http.edge.exchange import SCOPE_KEY, HttpExchange, exchange_of, forget_exchange
 from service.http.edge.pipeline import Pipeline
 from service.http.edge.rendering import render_failure
 from service.http.edge.steps import (
@@ -68,6 +68,7 @@ class Admission:
             except BaseException:
                 await exchange.release()
                 raise
+        forget_exchange(scope)
 
     async def _answer_late(self, exchange: HttpExchange, receive: Receive, send: Send) -> None:
         """Answer a request with a wait: anew after each change (G-167)."""
@@ -163,6 +164,7 @@ class RefusalResponse(Response[None]):
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = await refuse(self._exchange, self._error)
         await reply(scope, receive, send)
+        forget_exchange(scope)
 
 
 def refused(request: Request[Any, Any, Any], error: Exception) -> RefusalResponse:

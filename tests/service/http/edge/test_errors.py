@@ -17,6 +17,7 @@ from service.eventstore.declare.faults import StreamDamaged, StreamIsNewer
 from service.fairness.turns import CommandNotDone
 from service.http.answer.errors import encode_failure, failure_of
 from service.http.declare.call import Call
+from service.http.edge.exchange import HttpExchange
 from statemachines.kernel.machine import PreconditionFailed, Rejection
 from tests.service.http.edge.toy_api import THING, Toy
 from tests.support.toy import toy_stream
@@ -161,5 +162,18 @@ async def test_what_failed_leaves_nothing_of_its_request(toy: Toy) -> None:
         assert answer.status_code == 503
         assert not [held for held in gc.get_objects() if isinstance(held, Call)]
         assert toy.store.error.__cause__.__traceback__ is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(("secret", "status"), [("owner", 200), ("nobody", 401)])
+async def test_an_answered_request_is_gone_without_the_collector(toy: Toy, secret: str, status: int) -> None:
+    """Refused or not: a flood of requests would otherwise stay until the collector passes over the whole heap (P25)."""
+    gc.collect()
+    gc.disable()
+    try:
+        answer = await toy.send_as(secret, "GET", "/v1/things")
+        assert answer.status_code == status
+        assert not [held for held in gc.get_objects() if isinstance(held, HttpExchange)]
     finally:
         gc.enable()
