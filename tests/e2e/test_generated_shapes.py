@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import schemathesis
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.http.document.schema_filters import select
 from tests.service.http.contracts.test_shapes import (
     ASKED,
     DOCUMENT,
-    MANY,
     OPERATIONS,
     RENDER,
     SAVE,
@@ -31,7 +30,7 @@ def generated(operation_id: str) -> st.SearchStrategy[Any]:
     return calls.map(lambda call: call.body)
 
 
-FEW = settings(MANY, max_examples=15)
+FEW = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @FEW
