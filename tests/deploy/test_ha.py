@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from service.embedded.programs import wheel_programs
-from tests.deploy.programs import program
+from tests.deploy.programs import check_unit, composed
 from tests.failover.hosts import CONFIGURATION, PATRONI
 
 ROOT = Path(__file__).parents[2]
@@ -24,24 +24,16 @@ DATABASES = ("database1", "database2", "database3")
 UNITS = ("etcd", "patroni", "service-worker")
 
 
-def composed() -> dict[str, Any]:
-    """The compose file, which compose accepts, with what its parts share."""
-    done = subprocess.run(
-        [program("docker-compose", "docker-compose"), "-f", str(HA / "compose.yaml"), "config"],
-        env={**os.environ, "SERVICE_BASE_URL": "https://service.example.com"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = yaml.safe_load((HA / "compose.yaml").read_text())
-    assert set(yaml.safe_load(done.stdout)["services"]) == set(found["services"])
+def composed_services() -> dict[str, Any]:
+    """The services of the compose file, which compose accepts, with what its parts share."""
+    found: dict[str, Any] = yaml.safe_load((HA / "compose.yaml").read_text())["services"]
+    assert set(yaml.safe_load(composed(HA / "compose.yaml"))["services"]) == set(found)
     return found
 
 
 def test_compose_accepts_three_databases_three_etcd_two_api_machines_and_a_worker() -> None:
     """Each has its own volume and names, and all that serve have the same settings and the same ledger of erasures."""
-    services = composed()["services"]
+    services = composed_services()
     keepers = [f"etcd{number}" for number in (1, 2, 3)]
     assert sorted(services) == sorted([*keepers, *DATABASES, "api1", "api2", "worker"])
     for name in DATABASES:
@@ -75,14 +67,7 @@ def test_systemd_accepts_a_unit(name: str, tmp_path: Path) -> None:
         r"^ExecStart=\S+", f"ExecStart={sys.executable}", (HA / f"{name}.service").read_text(), flags=re.MULTILINE
     )
     unit.write_text(text.replace("file:/opt/service", "file:/"))
-    done = subprocess.run(
-        [program("systemd-analyze", "systemd"), "verify", "--man=no", str(unit)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    ours = [line for line in (done.stdout + done.stderr).splitlines() if f"{name}.service" in line]
-    assert (done.returncode, ours) == (0, [])
+    check_unit(unit)
 
 
 def test_the_worker_is_hardened_as_the_api_is() -> None:

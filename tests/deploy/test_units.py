@@ -12,7 +12,7 @@ import psycopg
 from service.embedded.programs import wheel_programs
 from service.eventstore.schema import roles
 from service.eventstore.schema.guards import check_guards
-from tests.deploy.programs import program
+from tests.deploy.programs import check_unit, composed
 from tests.support.cluster import TestCluster
 from tests.support.server import ServerFactory
 
@@ -25,14 +25,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     text = (DEPLOY / "service.service").read_text()
     unit = tmp_path / "service.service"
     unit.write_text(text.replace("/opt/service/.venv/bin/service", str(CONSOLE_SCRIPT)).replace("/opt/service", "/"))
-    done = subprocess.run(
-        [program("systemd-analyze", "systemd"), "verify", "--man=no", str(unit)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    ours = [line for line in (done.stdout + done.stderr).splitlines() if "service.service" in line]
-    assert (done.returncode, ours) == (0, [])
+    check_unit(unit)
     assert f"ExecStart={CONSOLE_SCRIPT} serve" in unit.read_text()
 
 
@@ -52,17 +45,10 @@ def test_the_service_manager_is_told(server_factory: ServerFactory, tmp_path: Pa
 
 def test_compose_accepts_its_file() -> None:
     """The file holds to the schema of compose, and the service waits for a database that is healthy."""
-    done = subprocess.run(
-        [program("docker-compose", "docker-compose"), "-f", str(DEPLOY / "compose.yaml"), "config"],
-        env={**os.environ, "SERVICE_BASE_URL": "https://service.example.com"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "condition: service_healthy" in done.stdout
-    assert "/docker-entrypoint-initdb.d/roles.sql" in done.stdout
-    assert "SERVICE_BASE_URL: https://service.example.com" in done.stdout
+    made = composed(DEPLOY / "compose.yaml")
+    assert "condition: service_healthy" in made
+    assert "/docker-entrypoint-initdb.d/roles.sql" in made
+    assert "SERVICE_BASE_URL: https://service.example.com" in made
 
 
 def test_the_roles_of_the_database_are_made_and_serve(cluster: TestCluster, tmp_path: Path) -> None:
