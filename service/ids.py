@@ -41,7 +41,7 @@ def random_id(prefix: str) -> str:
     return f"{prefix}_{os.urandom(_TIME_DIGITS + RANDOM_DIGITS).translate(_DIGIT_OF_BYTE).decode()}"
 
 
-def made_at(prefix: str, id: str) -> int | None:  # noqa: A002
+def made_at(prefix: str, id: str) -> int | None:
     """About when an id was made, in epoch seconds by the clock of its machine. None for anything but an id of the kind.
 
     It tells where to look first, and nothing is decided by it.

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from granian.constants import HTTPModes, Interfaces, Loops
 from granian.server import Server
+from litestar.params import JSONBody
 from litestar.types import ASGIApp
 
 from schemas.cases.log import LogEvent
 from service.eventstore.declare.commands import Answer
 from service.http.app import create_app
 from service.http.cases.intake.log import record_log
-from service.http.declare.call import Call
 from service.http.declare.endpoint import Endpoint
 from service.http.edge.routes import all_endpoints
 from service.ingest.tally import NamesTally
@@ -30,9 +30,9 @@ UNCOUNTED = "--uncounted"
 CONSOLE = "--console"
 
 
-async def echo(call: Call[LogEvent, None]) -> Answer:
+async def echo(data: JSONBody[LogEvent]) -> Answer:
     """Return the body that came in."""
-    return Answer(202, call.body)
+    return Answer(202, data)
 
 
 # Declared as what it stands beside is, so that their requests are read and validated alike, whatever becomes of that.

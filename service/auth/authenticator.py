@@ -60,7 +60,7 @@ class Uses:
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
-    def note(self, table: Table[Any], scope_id: str, id: str) -> None:  # noqa: A002
+    def note(self, table: Table[Any], scope_id: str, id: str) -> None:
         """Note a use; `table` is KEY_USES, SESSION_USES or CREDENTIAL_USES."""
         notes = self._notes[table]
         if len(notes) < MOST_NOTES:

@@ -7,9 +7,9 @@ name of the person whose session a request presents, so each page has the access
 from functools import cache
 from http import HTTPStatus
 from types import ModuleType
-from typing import Any
 from urllib.parse import parse_qs, urlencode
 
+from litestar.params import FromPath, RequestBody
 from litestar.types import HTTPScope
 
 from service.auth.refusals import NotFound
@@ -50,7 +50,7 @@ MAX_FORM = 1024 * 1024
 CONSOLE = Group(name="console", documented=False)
 
 
-async def _site(call: Call[Any, Any]) -> ModuleType:
+async def _site(call: Call) -> ModuleType:
     """The pages, loaded apart with the first request to one."""
     return await call.once(_loaded)
 
@@ -63,7 +63,7 @@ def _loaded() -> ModuleType:
     return site
 
 
-async def _show(call: Call[Any, Any], place: str) -> Outcome:
+async def _show(call: Call, place: str) -> Outcome:
     made: Outcome = await (await _site(call)).show(call, place)
     return made
 
@@ -72,7 +72,7 @@ async def _show(call: Call[Any, Any], place: str) -> Outcome:
 @Who(SESSION)
 @Body(reads_query=True)
 @Docs(str, content_type=HTML, failure_page=failure_page)
-async def show_home(call: Call[None, None]) -> Outcome:
+async def show_home(call: Call) -> Outcome:
     """Show the first page."""
     return await _show(call, "")
 
@@ -81,9 +81,9 @@ async def show_home(call: Call[None, None]) -> Outcome:
 @Who(SESSION)
 @Body(reads_query=True)
 @Docs(str, content_type=HTML, failure_page=failure_page)
-async def show_page(call: Call[None, None]) -> Outcome:
+async def show_page(call: Call, place: FromPath[str]) -> Outcome:
     """Show a page. Raises NotFound for a place without one."""
-    return await _show(call, call.path["place"].strip("/"))
+    return await _show(call, place.strip("/"))
 
 
 @CONSOLE.post(f"{ROOT}/{{place}}", "Send a form of the console", operation_id="console_form")
@@ -91,9 +91,9 @@ async def show_page(call: Call[None, None]) -> Outcome:
 @Body(max_body=MAX_FORM, media_type=FORM, reads_query=True)
 @Fencing(mutation=False)
 @Docs({200: str, 303: None}, content_type=HTML, failure_page=failure_page)
-async def send_form(call: Call[bytes, None]) -> Outcome:
+async def send_form(call: Call, data: RequestBody[bytes], place: FromPath[str]) -> Outcome:
     """Carry out a form. Raises NotFound for a place without one."""
-    made: Outcome = await (await _site(call)).send(call, call.path["place"].strip("/"))
+    made: Outcome = await (await _site(call)).send(call, data, place.strip("/"))
     return made
 
 
@@ -101,7 +101,7 @@ async def send_form(call: Call[bytes, None]) -> Outcome:
 @Who(SESSION)
 @Body(reads_query=True)
 @Docs(bytes, content_type="text/event-stream", failure_page=failure_page)
-async def follow_page(call: Call[None, None]) -> Streamed:
+async def follow_page(call: Call) -> Streamed:
     """Tell of changes to what a page shows, for as long as the session lasts. Raises NotFound for anything else."""
     made: Streamed = await (await _site(call)).follow(call)
     return made
@@ -112,7 +112,7 @@ async def follow_page(call: Call[None, None]) -> Streamed:
 @Body(reads_query=True)
 @Fencing(rate="log")
 @Docs(str, content_type=HTML, failure_page=failure_page)
-async def show_sign_in(call: Call[None, None]) -> Outcome:
+async def show_sign_in(call: Call) -> Outcome:
     """Show the page of a one-time link."""
     await _site(call)
     from service.console import signing_in  # noqa: PLC0415 - loaded by now
@@ -125,12 +125,12 @@ async def show_sign_in(call: Call[None, None]) -> Outcome:
 @Body(max_body=8192, media_type=FORM, reads_query=True)
 @Fencing(rate="device_poll")
 @Docs({303: None}, content_type=HTML, failure_page=failure_page)
-async def enter(call: Call[bytes, None]) -> Outcome:
+async def enter(call: Call, data: RequestBody[bytes]) -> Outcome:
     """Use a one-time link."""
     await _site(call)
     from service.console import signing_in  # noqa: PLC0415 - loaded by now
 
-    return await signing_in.enter(call)
+    return await signing_in.enter(call, data)
 
 
 @CONSOLE.get(f"{ROOT}/oidc", "Sign in at the OIDC issuer", operation_id="console_oidc")
@@ -138,7 +138,7 @@ async def enter(call: Call[bytes, None]) -> Outcome:
 @Body(reads_query=True)
 @Fencing(rate="device_poll")
 @Docs({303: None}, content_type=HTML, failure_page=failure_page)
-async def start_oidc(call: Call[None, None]) -> Outcome:
+async def start_oidc(call: Call) -> Outcome:
     """Lead to the issuer. Raises NotFound without one."""
     await _site(call)
     from service.console import signing_in  # noqa: PLC0415 - loaded by now
@@ -151,7 +151,7 @@ async def start_oidc(call: Call[None, None]) -> Outcome:
 @Body(reads_query=True)
 @Fencing(rate="device_poll")
 @Docs({303: None}, content_type=HTML, failure_page=failure_page)
-async def end_oidc(call: Call[None, None]) -> Outcome:
+async def end_oidc(call: Call) -> Outcome:
     """Sign a person in by the answer of the issuer. Raises NotFound without one."""
     await _site(call)
     from service.console import signing_in  # noqa: PLC0415 - loaded by now
@@ -164,9 +164,9 @@ async def end_oidc(call: Call[None, None]) -> Outcome:
 @Body(reads_query=True)
 @Fencing(rate="none")
 @Docs({200: bytes, 304: None}, content_type="application/octet-stream", failure_page=failure_page)
-async def read_asset(call: Call[None, None]) -> Outcome:
+async def read_asset(call: Call, file: FromPath[str]) -> Outcome:
     """Serve a style sheet, a script or a picture. Raises NotFound for any other."""
-    found = assets.named(call.path["file"])
+    found = assets.named(file)
     if found is None:
         raise NotFound
     # The address in a page names the bytes, so a browser need not ask again. Any other address may mean others later.

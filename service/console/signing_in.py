@@ -32,15 +32,15 @@ from statemachines.kernel.machine import Rejection
 MOST_PARAMETERS = 10
 
 
-def show(call: Call[Any, Any]) -> Outcome:
+def show(call: Call) -> Outcome:
     """The page of a link, or the ways to sign in."""
     given = query_of(call)
     return page(call, local(given.get("next", "")), token=given.get("token", ""))
 
 
-async def enter(call: Call[bytes, Any]) -> Outcome:
+async def enter(call: Call, data: bytes) -> Outcome:
     """Use a link for a session. Raises InvalidPayload."""
-    fields = read_form(call)
+    fields = read_form(call, data)
     after = local(first(fields, "next"))
     before = await present(call)
     try:
@@ -50,7 +50,7 @@ async def enter(call: Call[bytes, Any]) -> Outcome:
     return await entered(call, after, made.secret, before)
 
 
-async def entered(call: Call[Any, Any], after: str, secret: str, before: tuple[str, str] | None = None) -> Outcome:
+async def entered(call: Call, after: str, secret: str, before: tuple[str, str] | None = None) -> Outcome:
     """The answer to a sign-in. It ends the session that the browser had `before`."""
     if before is not None:
         await call.carry_out(sign_in.end(*before, "signed_out"), lambda _: Answer(HTTPStatus.OK, None))
@@ -60,7 +60,7 @@ async def entered(call: Call[Any, Any], after: str, secret: str, before: tuple[s
     return Outcome(HTTPStatus.SEE_OTHER, b"", headers)
 
 
-async def present(call: Call[Any, Any]) -> tuple[str, str] | None:
+async def present(call: Call) -> tuple[str, str] | None:
     """The person and the id of the session that the browser has now."""
     base_url, head = call.services.settings.base_url, head_of(call.scope)
     if session_secret(head.headers, base_url) is None:
@@ -74,7 +74,7 @@ async def present(call: Call[Any, Any]) -> tuple[str, str] | None:
     return found.user_id, found.id
 
 
-def query_of(call: Call[Any, Any]) -> Mapping[str, str]:
+def query_of(call: Call) -> Mapping[str, str]:
     """The parameters of an address. None of too many."""
     text = call.scope["query_string"].decode("ascii", "replace")
     try:
@@ -83,7 +83,7 @@ def query_of(call: Call[Any, Any]) -> Mapping[str, str]:
         return {}
 
 
-def page(call: Call[Any, Any], after: str, *, token: str = "", problem: str = "", status: int = 200) -> Outcome:
+def page(call: Call, after: str, *, token: str = "", problem: str = "", status: int = 200) -> Outcome:
     """The page of the sign-in, with a link's token or with a problem."""
     issuer = call.services.issuer
     elsewhere = None if issuer is None else (issuer.label, f"/console/oidc?{urlencode({'next': after})}")
@@ -106,7 +106,7 @@ USED = "This sign-in was used already."
 NO_SESSION = "Your session has ended. Sign in anew."
 
 
-async def start(call: Call[Any, Any]) -> Outcome:
+async def start(call: Call) -> Outcome:
     """Lead to the issuer. Raises NotFound without one."""
     issuer, given = _issuer(call), query_of(call)
     flow = flows.begin(local(given.get("next", "")), again=given.get("again") == "1")
@@ -118,7 +118,7 @@ async def start(call: Call[Any, Any]) -> Outcome:
     return Outcome(HTTPStatus.SEE_OTHER, b"", {**FRAMELESS, "location": address, "set-cookie": cookie})
 
 
-async def come_back(call: Call[Any, Any]) -> Outcome:
+async def come_back(call: Call) -> Outcome:
     """Open a session, or make the present one fresh. Raises NotFound without an issuer."""
     issuer, given = _issuer(call), query_of(call)
     base_url = call.services.settings.base_url
@@ -141,7 +141,7 @@ async def come_back(call: Call[Any, Any]) -> Outcome:
 
 
 async def _once(
-    call: Call[Any, Any], flow: flows.Flow, vouched: Vouched, before: tuple[str, str] | None
+    call: Call, flow: flows.Flow, vouched: Vouched, before: tuple[str, str] | None
 ) -> commands.NewSession | None:
     """Carry a sign-in out under its state. None for another one under the same."""
     store = call.services.store
@@ -163,7 +163,7 @@ async def _once(
     return None if outcome.replayed else made[-1]
 
 
-def _issuer(call: Call[Any, Any]) -> flows.Issuer:
+def _issuer(call: Call) -> flows.Issuer:
     if call.services.issuer is None:
         raise NotFound
     return call.services.issuer

@@ -50,17 +50,17 @@ def warm() -> None:
     _forms()
 
 
-async def show(call: Call[Any, Any], place: str) -> Outcome:
+async def show(call: Call, place: str) -> Outcome:
     """Answer with a page. Raises NotFound for a place without one."""
     visit, one = _visit(call, place, _pages())
     made = await _view(visit, one)
     return _file(made) if isinstance(made, kit.Download) else await _answer(visit, one, made)
 
 
-async def send(call: Call[bytes, Any], place: str) -> Outcome:
+async def send(call: Call, data: bytes, place: str) -> Outcome:
     """Answer a form, with another page or with the way to one. Raises NotFound and InvalidPayload."""
     visit, one = _visit(call, place, _forms())
-    fields = kit.read_form(call)
+    fields = kit.read_form(call, data)
     visit.entered = {name: values[0] for name, values in fields.items()}
     if not hmac.compare_digest(kit.first(fields, "_csrf").encode(), visit.csrf.encode()):
         return await again(visit, fields, kit.FormProblem.of_form())
@@ -78,7 +78,7 @@ async def send(call: Call[bytes, Any], place: str) -> Outcome:
     return _lead(made)
 
 
-async def follow(call: Call[Any, Any]) -> Streamed:
+async def follow(call: Call) -> Streamed:
     """Tell a page of changes to what it shows. Raises NotFound for anything else."""
     return await page.follow(call, Visit(call, "follow", {}, _query(call.scope["query_string"])))
 
@@ -97,7 +97,7 @@ async def again(visit: Visit, fields: kit.Fields, problem: kit.FormProblem) -> O
 
 
 def _visit(
-    call: Call[Any, Any], place: str, among: Sequence[kit.Answerer[Any]], query: bytes | None = None
+    call: Call, place: str, among: Sequence[kit.Answerer[Any]], query: bytes | None = None
 ) -> tuple[Visit, kit.Answerer[Any]]:
     for one in among:
         values = one.match(place)

@@ -165,7 +165,7 @@ class EventStore:
         """Run a read that is planned for just these values, where the best plan depends on them. Raises as `fetch`."""
         return await self.reads.fetch_planned(query, *places, **named)
 
-    async def get(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
+    async def get(self, table: Table[R], project_id: str, id: str) -> R | None:
         """Read one row by its key."""
         rows = await self.find(table, "t.project_id = %s and t.id = %s", project_id, id, limit=1)
         return rows[0] if rows else None
@@ -176,7 +176,7 @@ class EventStore:
         """Read the rows for which `where` (SQL over alias t, parameters as %s) holds."""
         return await self.reads.find(table, where, *params, order_by=order_by, limit=limit)
 
-    def last_known(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
+    def last_known(self, table: Table[R], project_id: str, id: str) -> R | None:
         """Return a row as this process last committed or loaded it. None for an unknown row.
 
         Others may have changed it since: good for finding out what a command has to lock, never for an answer.
@@ -184,7 +184,7 @@ class EventStore:
         known = self.loop.last_known((project_id, id))
         return None if known is None else cast("R | None", known.rows.get(table.name))
 
-    async def locate(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
+    async def locate(self, table: Table[R], project_id: str, id: str) -> R | None:
         """Return a row as last known, or read it."""
         return self.last_known(table, project_id, id) or await self.get(table, project_id, id)
 

@@ -69,7 +69,7 @@ class Mark(NamedTuple):
 class RowSource(Protocol):
     """What one row is read from: the read models, or the past."""
 
-    async def get(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
+    async def get(self, table: Table[R], project_id: str, id: str) -> R | None:
         """Read one row by its key."""
 
 
@@ -113,7 +113,7 @@ class Past:
         self._store = store
         self._mark = mark
 
-    async def get(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
+    async def get(self, table: Table[R], project_id: str, id: str) -> R | None:
         """Fold one stream up to the mark. None while it had no row.
 
         Raises MarkAhead, StreamIsNewer (G-149), and what reading raises.

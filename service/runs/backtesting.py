@@ -147,7 +147,7 @@ class _Memory:
             self.events.append((stream, event))
         return self.state(stream)
 
-    def row(self, table: Table[Any], project_id: str, id: str) -> Any:  # noqa: A002, ARG002 - as the units of the loop
+    def row(self, table: Table[Any], project_id: str, id: str) -> Any:  # noqa: ARG002 - as the units of the loop
         """A row that was handed in."""
         return self._rows.get((table.name, id))
 

@@ -141,7 +141,7 @@ def settling_rule(rules: Iterable[Rule], *fingerprints: str) -> Rule | None:
 def decide_create(
     state: Suppressions,
     *,
-    id: str,  # noqa: A002
+    id: str,
     fingerprint_pattern: str,
     action: Action,
     reason: str | None,
@@ -158,7 +158,7 @@ def decide_create(
     return [SuppressionCreated(id, fingerprint_pattern, action.value, reason, hint_text, now)]
 
 
-def decide_remove(state: Suppressions, id: str, now: int) -> list[Event]:  # noqa: A002
+def decide_remove(state: Suppressions, id: str, now: int) -> list[Event]:
     """Take a rule away; one that is not there is not taken away again."""
     return [SuppressionRemoved(id, now)] if any(rule.id == id for rule in state.rules) else []
 

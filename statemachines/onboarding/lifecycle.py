@@ -126,7 +126,7 @@ class Onboarding(msgspec.Struct, frozen=True):
         return make_etag(self.onboarding_id, self.revision - 1) if self.revision > 1 else None
 
 
-def make_etag(id: str, revision: int) -> str:  # noqa: A002 - it is one
+def make_etag(id: str, revision: int) -> str:
     """Make the quoted tag of a revision (G-082)."""
     return f'"onb:{id}:{revision}"'
 
@@ -176,7 +176,7 @@ def decide_start(
     state: Onboarding,
     wish: ProposedPlan,
     *,
-    id: str,  # noqa: A002 - the stream's
+    id: str,
     if_match: str | None,
     now: int,
 ) -> list[Event]:

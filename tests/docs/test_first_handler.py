@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -31,14 +33,17 @@ def shown() -> str:
         ("owner", {"name": "Ann", "age": 7}, 400, "invalid_payload"),
     ],
 )
-def test_it_runs_as_shown(who: str | None, body: Any, status: int, code: str | None) -> None:
+def test_it_runs_as_shown(
+    monkeypatch: pytest.MonkeyPatch, who: str | None, body: Any, status: int, code: str | None
+) -> None:
     """Nobody is greeted without a credential, or with another body."""
-    place: dict[str, Any] = {"__name__": "first_handler"}
-    exec(compile(shown(), str(GUIDE), "exec", dont_inherit=True), place)  # noqa: S102 - our own page
-    edge = create_app(lambda: fake_services(FakeStore()), place["ENDPOINTS"])
+    module = ModuleType("first_handler")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(shown(), str(GUIDE), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - our own page
+    edge = create_app(lambda: fake_services(FakeStore()), module.ENDPOINTS)
     headers = {} if who is None else {"authorization": f"Bearer {who}"}
     with TestClient(edge) as client:
-        answer = client.post("/v1/greetings", json=body, headers=headers)
+        answer = client.post("/v1/greetings/en", json=body, headers=headers)
     assert answer.status_code == status, answer.text
     assert answer.json().get("error", {}).get("code") == code
     assert code is not None or answer.json()["text"] == "Hello, Ann."

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import combinations, product
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from unittest.mock import AsyncMock
 
 import msgspec
@@ -350,6 +350,6 @@ async def _look(store: Watched, endpoint: Endpoint, page: PageQuery) -> None:
     services = SimpleNamespace(store=store, authenticator=AsyncMock())
     caller = {"project_id": PROJECT, "user_id": PROJECT, "runner": None, "subject": SimpleNamespace(id=CASE)}
     who = Principal(PrincipalKind.KEY, "key_1", user_id=PROJECT)
-    call = SimpleNamespace(services=services, query=page, work_on=_carry_out, principal=who, **caller)
+    call = SimpleNamespace(services=services, work_on=_carry_out, principal=who, **caller)
     with suppress(Refusal):  # of a case that is not there
-        await endpoint.handler(cast("Any", call))
+        await endpoint.handler(call=call, params=page)

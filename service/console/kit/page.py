@@ -117,13 +117,13 @@ LINES = ":lines"
 SEVERAL = "[]"
 
 
-def read_form(call: Call[bytes, Any]) -> Fields:
+def read_form(call: Call, data: bytes) -> Fields:
     """The fields of the form in a request. Raises UnsupportedMediaType for another type, and InvalidPayload."""
     kind, _, parameters = head_of(call.scope).headers.get("content-type", "").lower().partition(";")
     charset = parameters.strip().removeprefix("charset=").strip('"')
-    if call.body and (kind.strip() != TYPE or charset not in UTF_8):
+    if data and (kind.strip() != TYPE or charset not in UTF_8):
         raise UnsupportedMediaType("The body must be a form in UTF-8.", next_action=f"Send it as {TYPE}.")
-    return read_fields(call.body)
+    return read_fields(data)
 
 
 def read_fields(raw: bytes) -> Fields:
@@ -417,7 +417,7 @@ def address(visit: Visit, streams: Sequence[str], project_id: str | None) -> str
     return f"/console/follow?{urlencode({**said, 'token': _token(visit.secret, followed)})}"
 
 
-async def follow(call: Call[Any, Any], visit: Visit) -> Streamed:
+async def follow(call: Call, visit: Visit) -> Streamed:
     """Tell of changes until the session or its right to the project ends.
 
     Raises NotFound for what no page has shown to this session, and ProjectNotFound.
@@ -429,7 +429,7 @@ async def follow(call: Call[Any, Any], visit: Visit) -> Streamed:
     return Streamed(_changes(call, followed), headers=FRAMELESS, endless=True)
 
 
-async def _changes(call: Call[Any, Any], followed: ShownStreams) -> AsyncIterator[bytes]:
+async def _changes(call: Call, followed: ShownStreams) -> AsyncIterator[bytes]:
     follower, wake = call.services.follower, asyncio.Event()
     streams = [stream for stream in followed.streams if stream != ALL]
     all_of = [followed.project_id or call.user_id] if ALL in followed.streams else []
@@ -463,7 +463,7 @@ async def _changes(call: Call[Any, Any], followed: ShownStreams) -> AsyncIterato
                 yield b": still there\n\n"
 
 
-async def _admit(call: Call[Any, Any], project_id: str) -> None:
+async def _admit(call: Call, project_id: str) -> None:
     await call.readmit()
     if project_id:
         await call.services.authenticator.standing(call.principal, project_id)

@@ -144,7 +144,7 @@ class Visit:
     `weight` is the number of bytes that its operations have answered.
     """
 
-    def __init__(self, call: Call[Any, Any], place: str, values: Mapping[str, str], query: Mapping[str, str]) -> None:
+    def __init__(self, call: Call, place: str, values: Mapping[str, str], query: Mapping[str, str]) -> None:
         self.call = call
         self.place = place
         self.values = values
@@ -248,7 +248,7 @@ async def together(reads: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 # Commands with a secret in their result.
 
 
-async def carry_out_unstored(call: Call[Any, Any], intent: Intent[T]) -> T:
+async def carry_out_unstored(call: Call, intent: Intent[T]) -> T:
     """Carry out an intent, and keep its result out of the stored answer. Raises as `Call.carry_out`."""
     made: list[T] = []
 

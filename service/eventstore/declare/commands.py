@@ -105,7 +105,7 @@ class Unit(Protocol):
     def append(self, stream: Stream, events: Sequence[Event]) -> Any:
         """Check each event against the table, append it, and return the new state."""
 
-    def row(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
+    def row(self, table: Table[R], project_id: str, id: str) -> R | None:
         """A declared row, or the read-model row of a declared stream, as this unit has made it so far."""
 
     def put(self, stream: Stream, table: Table[R], row: R) -> None:

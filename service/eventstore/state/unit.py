@@ -126,7 +126,7 @@ class UnitOfWork:
             self._streams[name] = Working(stream, revision, state, rows, working.read, documents)
         return state
 
-    def row(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
+    def row(self, table: Table[R], project_id: str, id: str) -> R | None:
         """Return a declared row, or the read-model row of a declared stream, as it stands for this unit."""
         name = (table.name, project_id, id)
         if name in self._puts:

@@ -3,6 +3,8 @@
 from http import HTTPStatus
 
 import msgspec
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
 
 from projections.accounts import FeedbackRow
 from schemas.accounts import FeedbackReceived, KeyList, KeyRevokedBody, RevokeKey, SendFeedback
@@ -22,12 +24,12 @@ from service.http.declare.operations import KEY
 @groups.AUTH.get("/v1/keys", "List your API keys")
 @Who(KEY)
 @Docs(KeyList, extension=True)
-async def list_keys(call: Call[None, PageQuery]) -> Answer:
+async def list_keys(call: Call, params: NamedDependency[PageQuery]) -> Answer:
     """List the caller's keys, live and revoked, newest first."""
-    start = start_of(call.query)
+    start = start_of(params)
     await call.services.authenticator.uses.flush()  # so that the use by this very request shows
-    found = await person.keys_of(call.services.store, call.user_id, start, call.query.limit + 1)
-    keys, cursor = page(found, call.query, lambda used: PageEnd(used.key.created_at, used.key.id))
+    found = await person.keys_of(call.services.store, call.user_id, start, params.limit + 1)
+    keys, cursor = page(found, params, lambda used: PageEnd(used.key.created_at, used.key.id))
     return Answer(200, show.key_list(keys, cursor))
 
 
@@ -35,9 +37,13 @@ async def list_keys(call: Call[None, PageQuery]) -> Answer:
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(KeyRevokedBody, errors=("not_found",), extension=True)
-async def revoke_key(call: Call[RevokeKey, None]) -> Outcome:
+async def revoke_key(
+    call: Call,
+    data: JSONBody[RevokeKey],  # noqa: ARG001 - only its form counts
+    key_id: FromPath[str],
+) -> Outcome:
     """End a key. From the answer on nothing that rests on it commits."""
-    intent = commands.revoke(call.user_id, call.path["key_id"])
+    intent = commands.revoke(call.user_id, key_id)
     outcome = await call.carry_out(intent, lambda ended: Answer(200, show.key_revoked(ended)))
     call.services.authenticator.forget()
     return outcome
@@ -52,14 +58,13 @@ _NEXT = "Nothing to do. Send the same fingerprint when you meet it again: repeat
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs({201: FeedbackReceived, 200: FeedbackReceived}, errors=("project_not_found",))
-async def send_feedback(call: Call[SendFeedback, None]) -> Outcome:
+async def send_feedback(call: Call, data: JSONBody[SendFeedback]) -> Outcome:
     """Keep feedback of the caller, or count its repeat."""
-    wish = call.body
-    person.check(wish, body_schema(SendFeedback))
-    if wish.project_id is not msgspec.UNSET:
-        await call.services.authenticator.admit(call.principal, wish.project_id, call.operation)
-        call.scope_id = wish.project_id
-    return await call.carry_out(person.send(call.user_id, wish), _received)
+    person.check(data, body_schema(SendFeedback))
+    if data.project_id is not msgspec.UNSET:
+        await call.services.authenticator.admit(call.principal, data.project_id, call.operation)
+        call.scope_id = data.project_id
+    return await call.carry_out(person.send(call.user_id, data), _received)
 
 
 def _received(row: FeedbackRow) -> Answer:

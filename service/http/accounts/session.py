@@ -2,6 +2,9 @@
 
 import re
 
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
 from schemas.accounts import SessionEndedBody, SessionList
 from schemas.kernel.shape import PageQuery
 from service.accounts import person, show
@@ -22,12 +25,12 @@ from statemachines.accounts.sign_in import normal_user_code
 @groups.AUTH.get("/v1/auth/sessions", "List your open sessions in the console")
 @Who(KEY)
 @Docs(SessionList, extension=True)
-async def list_sessions(call: Call[None, PageQuery]) -> Answer:
+async def list_sessions(call: Call, params: NamedDependency[PageQuery]) -> Answer:
     """List the caller's open sessions, newest first."""
-    start, principal = start_of(call.query), call.principal
+    start, principal = start_of(params), call.principal
     await call.services.authenticator.uses.flush()  # so that the use by this very request shows
-    found = await person.sessions_of(call.services.store, call.user_id, start, call.query.limit + 1)
-    sessions, cursor = page(found, call.query, lambda used: PageEnd(used.session.created_at, used.session.id))
+    found = await person.sessions_of(call.services.store, call.user_id, start, params.limit + 1)
+    sessions, cursor = page(found, params, lambda used: PageEnd(used.session.created_at, used.session.id))
     current = principal.id if principal.kind is PrincipalKind.SESSION else None
     return Answer(200, show.session_list(sessions, current, cursor))
 
@@ -36,9 +39,9 @@ async def list_sessions(call: Call[None, PageQuery]) -> Answer:
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(SessionEndedBody, errors=("not_found",), extension=True)
-async def end_session(call: Call[None, None]) -> Outcome:
+async def end_session(call: Call, session_id: FromPath[str]) -> Outcome:
     """End a session. From the answer on nothing that rests on it commits."""
-    intent = commands.end(call.user_id, call.path["session_id"], "revoked")
+    intent = commands.end(call.user_id, session_id, "revoked")
     outcome = await call.carry_out(intent, lambda ended: Answer(200, show.session_ended(ended)))
     call.services.authenticator.forget()
     return outcome

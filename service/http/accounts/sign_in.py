@@ -2,6 +2,9 @@
 
 import contextlib
 
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
 from schemas import accounts as wire
 from service.accounts import person, show
 from service.accounts import sign_in as commands
@@ -27,17 +30,17 @@ CODE_ATTEMPTS = 5  # two live sign-ins with one of 20^8 codes are rare; five tim
 @Who(ANYONE, place=SIGN_IN)
 @Fencing(idempotency="optional", rate="device_start")
 @Docs(wire.DeviceStarted, errors=("service_unavailable",), flows=frozenset({"install", "provider"}))
-async def start_device(call: Call[wire.StartDevice, None]) -> Outcome:
+async def start_device(call: Call, data: JSONBody[wire.StartDevice]) -> Outcome:
     """Show a fresh user code. Another one when a live sign-in has it already."""
     call.key = None  # All anonymous callers would share one scope of keys; a key would name another's sign-in.
     for _ in range(CODE_ATTEMPTS - 1):
         with contextlib.suppress(UserCodeTaken):
-            return await _start(call)
-    return await _start(call)
+            return await _start(call, data)
+    return await _start(call, data)
 
 
-async def _start(call: Call[wire.StartDevice, None]) -> Outcome:
-    intent = commands.start(call.services.store.installation_salt, call.body.client_name)
+async def _start(call: Call, data: wire.StartDevice) -> Outcome:
+    intent = commands.start(call.services.store.installation_salt, data.client_name)
     base_url = call.services.settings.base_url
     # Nothing of the answer is stored: it holds the device's secret.
     return await call.carry_out(intent, lambda codes: Answer(200, show.device_started(base_url, codes), pending=True))
@@ -51,10 +54,10 @@ async def _start(call: Call[wire.StartDevice, None]) -> Outcome:
     errors=("authorization_pending", "slow_down", "access_denied", "expired_token"),
     flows=frozenset({"install", "provider"}),
 )
-async def poll_device(call: Call[wire.PollDevice, None]) -> Outcome:
+async def poll_device(call: Call, data: JSONBody[wire.PollDevice]) -> Outcome:
     """Mint the key at the first poll after the authorisation. Before it, watch the pace."""
     call.key = None  # As in start_device; the device code is what makes a poll its own repeat.
-    intent = await commands.redeem(call.services.store, call.body.device_code)
+    intent = await commands.redeem(call.services.store, data.device_code)
     # Nothing is stored: a redeemed code is expired_token (G-008).
     return await call.carry_out(intent, lambda key: Answer(200, show.device_authorized(key), pending=True))
 
@@ -63,10 +66,10 @@ async def poll_device(call: Call[wire.PollDevice, None]) -> Outcome:
 @Who(INTERNAL)
 @Fencing(idempotency="optional", rate="internal")
 @Docs(wire.SignInAuthorizedBody, errors=("not_found",))
-async def authorize_device(call: Call[wire.AuthorizeDevice, None]) -> Outcome:
+async def authorize_device(call: Call, data: JSONBody[wire.AuthorizeDevice]) -> Outcome:
     """Authorise a sign-in for the person of an identity."""
     salt = call.services.store.installation_salt
-    intent = commands.authorize(salt, call.body.user_code, _identity(salt, call.body.identity))
+    intent = commands.authorize(salt, data.user_code, _identity(salt, data.identity))
     return await call.carry_out(intent, lambda known: Answer(200, show.sign_in_authorized(known)))
 
 
@@ -74,11 +77,11 @@ async def authorize_device(call: Call[wire.AuthorizeDevice, None]) -> Outcome:
 @Who(TEST)
 @Fencing(idempotency="optional", rate="internal")
 @Docs(wire.SyntheticSignInBody, errors=("not_found",))
-async def test_authorize_device(call: Call[wire.AuthorizeTestDevice, None]) -> Outcome:
+async def test_authorize_device(call: Call, data: JSONBody[wire.AuthorizeTestDevice]) -> Outcome:
     """Authorise a sign-in for the synthetic person of a test run. The ordinary poll mints the key."""
-    test_run_id = call.body.test_run_id
+    test_run_id = data.test_run_id
     identity = synthetic_identity(test_run_id)
-    intent = commands.authorize(call.services.store.installation_salt, call.body.user_code, identity)
+    intent = commands.authorize(call.services.store.installation_salt, data.user_code, identity)
     return await call.carry_out(
         intent, lambda known: Answer(200, show.synthetic_sign_in(test_run_id, identity.email, known))
     )
@@ -88,10 +91,10 @@ async def test_authorize_device(call: Call[wire.AuthorizeTestDevice, None]) -> O
 @Who(INTERNAL)
 @Fencing(idempotency="optional", rate="internal")
 @Docs(wire.IdentityResolved)
-async def resolve_identity(call: Call[wire.ResolveIdentity, None]) -> Outcome:
+async def resolve_identity(call: Call, data: JSONBody[wire.ResolveIdentity]) -> Outcome:
     """Find or create the person of an identity."""
     salt = call.services.store.installation_salt
-    intent = person.resolve(salt, _identity(salt, call.body.identity))
+    intent = person.resolve(salt, _identity(salt, data.identity))
     return await call.carry_out(intent, lambda known: Answer(200, show.identity_resolved(known)))
 
 
@@ -99,9 +102,9 @@ async def resolve_identity(call: Call[wire.ResolveIdentity, None]) -> Outcome:
 @Who(ANYONE, place=SIGN_IN)
 @Fencing(rate="none")
 @Docs(str, extension=True, content_type=HTML)
-async def show_device_page(call: Call[None, wire.DevicePageQuery]) -> Outcome:
+async def show_device_page(call: Call, params: NamedDependency[wire.DevicePageQuery]) -> Outcome:
     """Show the code of the link and the commands that authorise it."""
-    return Outcome(200, session.render(call.services.settings.base_url, call.query.user_code), HEADERS)
+    return Outcome(200, session.render(call.services.settings.base_url, params.user_code), HEADERS)
 
 
 def _identity(salt: str, body: wire.IdentityBody) -> Identity:

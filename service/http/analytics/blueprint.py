@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from litestar.params import FromPath, JSONBody
 from msgspec import UNSET
 
 from schemas.analytics import BlueprintCatalog, BlueprintRun, QueryBlueprint, RunBlueprint
@@ -22,7 +23,7 @@ from statemachines.kernel.machine import ReadFailed
 @groups.ANALYTICS.get("/v1/query-blueprints", "List the query blueprints")
 @Who(KEY)
 @Docs(BlueprintCatalog)
-async def list_query_blueprints(_: Call[None, None]) -> Answer:
+async def list_query_blueprints() -> Answer:
     """List every blueprint, whole."""
     return Answer(200, asking.catalog())
 
@@ -30,9 +31,9 @@ async def list_query_blueprints(_: Call[None, None]) -> Answer:
 @groups.ANALYTICS.get("/v1/query-blueprints/{blueprint_id}", "Show a query blueprint")
 @Who(KEY)
 @Docs(QueryBlueprint, errors=("blueprint_not_found",))
-async def get_query_blueprint(call: Call[None, None]) -> Answer:
+async def get_query_blueprint(blueprint_id: FromPath[str]) -> Answer:
     """Show one blueprint."""
-    return Answer(200, asking.blueprint(asking.find_blueprint(call.path["blueprint_id"])))
+    return Answer(200, asking.blueprint(asking.find_blueprint(blueprint_id)))
 
 
 @groups.ANALYTICS.post(
@@ -41,20 +42,22 @@ async def get_query_blueprint(call: Call[None, None]) -> Answer:
 @Who(KEY)
 @Fencing(mutation=False, idempotency="optional")
 @Docs(BlueprintRun, errors=("blueprint_not_found", "upstream_error", "upstream_timeout"), tables=True)
-async def run_query_blueprint(call: Call[RunBlueprint, None]) -> Answer | Outcome:
+async def run_query_blueprint(
+    call: Call, data: JSONBody[RunBlueprint], blueprint_id: FromPath[str]
+) -> Answer | Outcome:
     """Count now, and answer with rows, evidence and freshness. Nothing is changed."""
-    return await answer_read(call, partial(_run, call))
+    return await answer_read(call, partial(_run, call, data, blueprint_id))
 
 
-async def _run(call: Call[RunBlueprint, None]) -> Answer:
-    body, tenant = call.body, call.principal.tenant
+async def _run(call: Call, data: RunBlueprint, blueprint_id: str) -> Answer:
+    tenant = call.principal.tenant
     schema = body_schema(RunBlueprint)
     asked = asking.ask_for(
-        call.path["blueprint_id"],
-        body.params,
-        None if body.since is UNSET else body.since,
-        None if body.until is UNSET else body.until,
-        body.limit,
+        blueprint_id,
+        data.params,
+        None if data.since is UNSET else data.since,
+        None if data.until is UNSET else data.until,
+        data.limit,
         schema,
     )
     with reading_for(Caller(tenant, QUERY_SECONDS)):

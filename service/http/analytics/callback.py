@@ -4,6 +4,8 @@ from http import HTTPStatus
 from urllib.parse import parse_qs
 
 import msgspec
+from litestar.di import NamedDependency
+from litestar.params import RequestBody
 
 from schemas.analytics import CallbackForm, CallbackQuery, ClientMetadata
 from service.analytics import returning
@@ -31,7 +33,7 @@ PAGES = {200: str, 410: str, 502: str, 503: str, 504: str}
 @Who(ANYONE)
 @Fencing(rate="none")
 @Docs(ClientMetadata, extension=True, sealed=True)
-async def get_oauth_client(call: Call[None, None]) -> Answer:
+async def get_oauth_client(call: Call) -> Answer:
     """Show the document that is our client id. Raises ServiceUnavailable where the operator has another, or none."""
     document = call.services.providers.oauth.registration.document
     if document is None:
@@ -49,18 +51,17 @@ async def get_oauth_client(call: Call[None, None]) -> Answer:
 @Who(ANYONE)
 @Fencing(mutation=True, rate="device_poll")
 @Docs(PAGES, extension=True, flows=frozenset({"provider"}), content_type=HTML)
-async def return_from_provider(call: Call[None, CallbackQuery]) -> Outcome:
+async def return_from_provider(call: Call, params: NamedDependency[CallbackQuery]) -> Outcome:
     """Use the state up, and ask the human to compare the codes. A HEAD changes nothing."""
-    query = call.query
-    if not query.state or not (query.code or query.error):
+    if not params.state or not (params.code or params.error):
         raise InvalidPayload(
-            "The provider sends a state, and a code or an error.", missing=[] if query.state else ["state"]
+            "The provider sends a state, and a code or an error.", missing=[] if params.state else ["state"]
         )
     if call.scope["method"] == "HEAD":
         return Outcome(HTTPStatus.OK, b"", HEADERS)
     services = call.services
     return _page(
-        await returning.come_back(services.store, services.providers.oauth, query.state, query.code, query.error)
+        await returning.come_back(services.store, services.providers.oauth, params.state, params.code, params.error)
     )
 
 
@@ -69,21 +70,21 @@ async def return_from_provider(call: Call[None, CallbackQuery]) -> Outcome:
 @Body(max_body=MAX_FORM, media_type=FORM)
 @Fencing(rate="device_poll")
 @Docs(PAGES, extension=True, flows=frozenset({"provider"}), content_type=HTML)
-async def answer_provider_page(call: Call[bytes, None]) -> Outcome:
+async def answer_provider_page(call: Call, data: RequestBody[bytes]) -> Outcome:
     """Exchange the code if the human found the codes equal. Anything else is a refusal."""
-    form = _read_form(call)
+    form = _read_form(call, data)
     services = call.services
     return _page(
         await returning.answer(services.store, services.providers.oauth, form.state, form.token, form.decision)
     )
 
 
-def _read_form(call: Call[bytes, None]) -> CallbackForm:
+def _read_form(call: Call, data: bytes) -> CallbackForm:
     """Read the form of our page. Raises UnsupportedMediaType, and InvalidPayload for anything but that form."""
     if media_of({"content-type": call.header("content-type") or ""}) != FORM:
         raise UnsupportedMediaType
     try:
-        text = call.body.decode("ascii")
+        text = data.decode("ascii")
         fields = parse_qs(text, keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=MAX_FIELDS)
         if any(len(values) > 1 or "\x00" in values[0] for values in fields.values()):
             raise InvalidPayload("A field of the form comes twice, or holds the character NUL.")

@@ -1,6 +1,7 @@
 """Names of a project's events and keys of their properties, at the edge (R-QRY-05, G-064, G-155)."""
 
 import msgspec
+from litestar.di import NamedDependency
 
 from schemas import analytics as wire
 from service.analytics.queries import unanswered
@@ -21,9 +22,9 @@ _MORE = "There may be more: repeat with a larger `limit`."
 @groups.ANALYTICS.get("/v1/projects/{project_id}/event-names", "List the names of a project's events")
 @Who(KEY)
 @Docs(wire.EventNames, errors=("rate_limited", "upstream_error", "upstream_timeout"))
-async def list_event_names(call: Call[None, wire.EventNamesQuery]) -> Answer:
+async def list_event_names(call: Call, params: NamedDependency[wire.EventNamesQuery]) -> Answer:
     """List names with rows, people and times, most rows first."""
-    days, limit = call.query.days, call.query.limit
+    days, limit = params.days, params.limit
     found = await call.services.queries.describe(
         call.project_id, call.principal.tenant, lambda provider: provider.event_names(days, limit)
     )
@@ -47,10 +48,10 @@ async def list_event_names(call: Call[None, wire.EventNamesQuery]) -> Answer:
 )
 @Who(KEY)
 @Docs(wire.PropertyKeys, errors=("invalid_payload", "rate_limited", "upstream_error", "upstream_timeout"))
-async def list_event_property_keys(call: Call[None, wire.PropertyKeysQuery]) -> Answer:
+async def list_event_property_keys(call: Call, params: NamedDependency[wire.PropertyKeysQuery]) -> Answer:
     """List keys with rows and types, most rows first, and never a value."""
-    days, limit = call.query.days, call.query.limit
-    events = None if call.query.events is None else _names(call.query.events)
+    days, limit = params.days, params.limit
+    events = None if params.events is None else _names(params.events)
     queries, tenant = call.services.queries, call.principal.tenant
     found = await queries.describe(
         call.project_id, tenant, lambda provider: provider.property_keys(events, days, limit)

@@ -3,6 +3,7 @@
 from functools import partial
 
 import msgspec
+from litestar.params import JSONBody
 
 from schemas.analytics import QueryAnswer, QueryInput
 from schemas.kernel.published import body_schema
@@ -25,15 +26,15 @@ from statemachines.kernel.machine import ReadFailed
 @Who(KEY)
 @Fencing(mutation=False, idempotency="optional")
 @Docs(QueryAnswer, errors=("upstream_error", "upstream_timeout"), tables=True)
-async def query_analytics(call: Call[QueryInput, None]) -> Answer | Outcome:
+async def query_analytics(call: Call, data: JSONBody[QueryInput]) -> Answer | Outcome:
     """Answer with rows, evidence and freshness; nothing is changed."""
-    return await answer_read(call, partial(_query, call))
+    return await answer_read(call, partial(_query, call, data))
 
 
-async def _query(call: Call[QueryInput, None]) -> Answer:
+async def _query(call: Call, data: QueryInput) -> Answer:
     with reading_for(Caller(call.principal.tenant, QUERY_SECONDS)):
         try:
-            found = await _ask(call)
+            found = await _ask(call, data)
         except InvalidPayload as refused:
             refused.details["request_body_schema"] = body_schema(QueryInput)
             raise
@@ -44,12 +45,12 @@ async def _query(call: Call[QueryInput, None]) -> Answer:
     return Answer(200, compiling.answer(call.project_id, found))
 
 
-async def _ask(call: Call[QueryInput, None]) -> Table | ReadFailed:
+async def _ask(call: Call, data: QueryInput) -> Table | ReadFailed:
     queries, tenant = call.services.queries, call.principal.tenant
-    asked = check_form(call.body)
+    asked = check_form(data)
     if isinstance(asked, str):
         return await compiling.ask_text(queries, call.project_id, tenant, asked)
-    return await compiling.ask_structured(queries, call.project_id, tenant, asked, msgspec.to_builtins(call.body))
+    return await compiling.ask_structured(queries, call.project_id, tenant, asked, msgspec.to_builtins(data))
 
 
 ENDPOINTS = [query_analytics]

@@ -9,6 +9,9 @@ import ipaddress
 from typing import Any
 from urllib.parse import urlsplit
 
+from litestar.di import NamedDependency
+from litestar.params import JSONBody, RequestBody
+
 from schemas import billing as wire
 from schemas.kernel.published import body_schema
 from service.auth.authority import carry_out
@@ -31,20 +34,20 @@ MOST_VALUES = 20_000
 """Of a notification: more than the provider's longest."""
 SIGNATURE_HEADERS = frozenset({"provider-signature", "stripe-signature"})
 
-AnyCall = Call[wire.CheckoutRequest, None] | Call[wire.PortalRequest, None]
+AnyCall = Call
 
 
 @groups.USAGE_BILLING.post("/v1/billing/checkout", "Get a link to subscribe your account to a plan")
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(wire.CheckoutStarted, errors=("payment_provider_unavailable",))
-async def start_billing_checkout(call: Call[wire.CheckoutRequest, None]) -> Outcome:
+async def start_billing_checkout(call: Call, data: JSONBody[wire.CheckoutRequest]) -> Outcome:
     """Have the provider make a page for the account's person. Another plan replaces the one that the account has."""
-    wish, services = call.body, call.services
-    after = _address(call, "success_url", wish.success_url), _address(call, "cancel_url", wish.cancel_url)
+    services = call.services
+    after = _address(call, data, "success_url", data.success_url), _address(call, data, "cancel_url", data.cancel_url)
     terms = services.settings.terms
     held = await held_by(services.store, terms, call.user_id)
-    if held.plan == wish.plan:
+    if held.plan == data.plan:
         raise InvalidPayload(
             "The account has this plan already.",
             invalid=[("plan", "must be another plan than the account has")],
@@ -52,23 +55,23 @@ async def start_billing_checkout(call: Call[wire.CheckoutRequest, None]) -> Outc
         )
     page = await services.payments.create_checkout(
         user_id=call.user_id,
-        name=wish.plan,
-        plan=terms.plans[wish.plan],
+        name=data.plan,
+        plan=terms.plans[data.plan],
         customer_id=held.customer_id,
         after=after,
         key=_key(call),
     )
-    return await call.carry_out(_known(page), lambda made: Answer(200, usage.checkout(wish.plan, made)))
+    return await call.carry_out(_known(page), lambda made: Answer(200, usage.checkout(data.plan, made)))
 
 
 @groups.USAGE_BILLING.post("/v1/billing/portal", "Get a link to change or cancel your subscription")
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(wire.PortalStarted, errors=("payment_provider_unavailable",))
-async def open_billing_portal(call: Call[wire.PortalRequest, None]) -> Outcome:
+async def open_billing_portal(call: Call, data: JSONBody[wire.PortalRequest]) -> Outcome:
     """Have the provider open its page for the account's person."""
     services = call.services
-    after = _address(call, "return_url", call.body.return_url)
+    after = _address(call, data, "return_url", data.return_url)
     held = await held_by(services.store, services.settings.terms, call.user_id)
     page = await services.payments.create_portal(
         user_id=call.user_id, customer_id=held.customer_id, after=after, key=_key(call)
@@ -80,7 +83,7 @@ async def open_billing_portal(call: Call[wire.PortalRequest, None]) -> Outcome:
 @Who(ANYONE)
 @Body(strict=False)
 @Docs(wire.NotificationTaken, errors=("invalid_signature",))
-async def receive_billing_webhook(call: Call[bytes, None]) -> Answer:
+async def receive_billing_webhook(call: Call, data: RequestBody[bytes]) -> Answer:
     """Check the signature over the bytes as they came, then record what they say of a subscription."""
     services, terms = call.services, call.services.settings.terms
     head = head_of(call.scope)
@@ -88,11 +91,11 @@ async def receive_billing_webhook(call: Call[bytes, None]) -> Answer:
     if (
         len(given) != 1
         or head.repeated & SIGNATURE_HEADERS
-        or not await services.payments.verify_signature(given[0], call.body)
+        or not await services.payments.verify_signature(given[0], data)
     ):
         raise refusal("invalid_signature")
     read_as(PAYMENTS)
-    body = _object(call.body)
+    body = _object(data)
     found = read(body, terms.plans)
     user_id = None if found is None else await whose(services.store, found)
     if found is None or user_id is None:
@@ -115,14 +118,14 @@ def _known(page: Page) -> Intent[Page]:
     return Intent([], lambda _: page)
 
 
-def _key(call: AnyCall) -> str | None:
+def _key(call: Call) -> str | None:
     """What makes a repeat the same request at the provider: it hears neither the client's key nor who has it."""
     if call.key is None:
         return None
     return hashlib.sha256(f"{call.user_id}\x00{call.key}\x00{call.request_hash}".encode()).hexdigest()
 
 
-def _address(call: AnyCall, field: str, given: str | None) -> str:
+def _address(call: Call, data: wire.CheckoutRequest, field: str, given: str | None) -> str:
     """Where the person goes afterwards: what was given, else this service. Raises InvalidPayload (G-073)."""
     if given is None:
         return call.services.settings.base_url
@@ -135,9 +138,7 @@ def _address(call: AnyCall, field: str, given: str | None) -> str:
         fit = False
     if not fit:
         reason = "must be an https address, or http to loopback"
-        raise InvalidPayload(
-            "An address cannot be used.", invalid=[(field, reason)], schema=body_schema(type(call.body))
-        )
+        raise InvalidPayload("An address cannot be used.", invalid=[(field, reason)], schema=body_schema(type(data)))
     return given
 
 
@@ -156,33 +157,33 @@ def _is_loopback(host: str) -> bool:
 @groups.USAGE_BILLING.get("/v1/usage", "Read the usage of your account in a month")
 @Who(KEY)
 @Docs(wire.Usage)
-async def get_usage(call: Call[None, wire.UsageQuery]) -> Answer:
+async def get_usage(call: Call, params: NamedDependency[wire.UsageQuery]) -> Answer:
     """Show what the account's projects have sent, and how that stands against its plan."""
-    standing = await _standing(call)
+    standing = await _standing(call, params)
     return Answer(200, usage.usage(standing, _upgrade(call, standing)))
 
 
 @groups.USAGE_BILLING.get("/v1/billing/status", "Read the plan, payment and quota of your account")
 @Who(KEY)
 @Docs(wire.BillingStatus)
-async def get_billing_status(call: Call[None, wire.UsageQuery]) -> Answer:
+async def get_billing_status(call: Call, params: NamedDependency[wire.UsageQuery]) -> Answer:
     """Show what the account has, how its payment stands, and how a month stands against its plan (R-BILL-05)."""
     terms, sold = call.services.settings.terms, call.services.payments.configured
-    standing, held = await _standing(call), await held_by(call.services.store, terms, call.user_id)
+    standing, held = await _standing(call, params), await held_by(call.services.store, terms, call.user_id)
     return Answer(200, usage.status(call.user_id, standing, held, _upgrade(call, standing), sold=sold))
 
 
-async def _standing(call: Call[None, wire.UsageQuery]) -> AccountStanding:
+async def _standing(call: Call, params: wire.UsageQuery) -> AccountStanding:
     """Judge the month that is asked for. Raises InvalidPayload for one that has not begun."""
     store = call.services.store
     now = await store.now()
-    month = month_of(now) if call.query.period is None else month_named(call.query.period, now)
+    month = month_of(now) if params.period is None else month_named(params.period, now)
     if month is None:
         raise InvalidPayload("There is no such period yet.", invalid=[("period", "must be a month that has begun")])
     return await usage.standing_in(store, call.services.settings.terms, call.user_id, month, now)
 
 
-def _upgrade(call: Call[None, wire.UsageQuery], standing: AccountStanding) -> wire.Upgrade:
+def _upgrade(call: Call, standing: AccountStanding) -> wire.Upgrade:
     larger = larger_plan(call.services.settings.terms, standing.allowance.plan)
     return usage.upgrade(larger, sold=call.services.payments.configured)
 
@@ -190,10 +191,10 @@ def _upgrade(call: Call[None, wire.UsageQuery], standing: AccountStanding) -> wi
 @groups.USAGE_BILLING.get("/v1/usage/history", "Read the usage of your account by day")
 @Who(KEY)
 @Docs(wire.UsageHistory)
-async def get_usage_history(call: Call[None, wire.HistoryQuery]) -> Answer:
+async def get_usage_history(call: Call, params: NamedDependency[wire.HistoryQuery]) -> Answer:
     """Show the last days, those on which nothing came included."""
     now = await call.services.store.now()
-    today, days = now - now % DAY, call.query.days
+    today, days = now - now % DAY, params.days
     found = await account_usage(call.services.store, call.user_id, today - (days - 1) * DAY, today)
     return Answer(200, usage.history(days, today, found))
 

@@ -1,7 +1,7 @@
 """What a request says, taken apart: key, precondition, parameters and body, with what G-007 calls form."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
@@ -49,30 +49,39 @@ def _checked_query(query_string: bytes, expected: type[msgspec.Struct]) -> msgsp
     return decode_query({name: values[0] for name, values in known.items()}, expected)
 
 
-def parse(call: Call[Any, Any], bound: Bound, head: Head, raw: bytes) -> None:
-    """Fill the call with the key, the precondition, the parameters and the body. Raises what G-007 calls form."""
+class Sent(NamedTuple):
+    """The typed body and query parameters of a request. None where its operation has none."""
+
+    data: Any
+    params: Any
+
+
+def parse(call: Call, bound: Bound, head: Head, raw: bytes) -> Sent:
+    """Fill the call with the key and the precondition, and read the rest. Raises what G-007 calls form."""
     operation = call.operation
     call.raw_body = raw
-    parse_head(call, head)
+    params = parse_head(call, head)
+    data: Any = None
     value: Any = {}
     if bound.takes_body:
         if raw and operation.body.media_type == JSON:
             check_content(head, text_plain=operation.body.text_plain, packed=operation.body.unpacked > 0)
         if bound.raw_body:
-            call.body = raw
+            data = raw
         else:
-            call.body, value = decode_body(bound, raw)
-    stand_in = getattr(call.body, STAND_IN, None)
+            data, value = decode_body(bound, raw)
+    stand_in = getattr(data, STAND_IN, None)
     if stand_in is not None:
         call.key = _reconcile(call.key, stand_in)
     require_key(call.key, operation.fencing.idempotency)
     if call.key is not None:
         call.request_hash = request_hash(value)
+    return Sent(data, params)
 
 
-def parse_head(call: Call[Any, Any], head: Head) -> None:
-    """Fill the call with the key, the precondition and the parameters. Raises what G-007 calls form."""
-    operation = call.operation
+def parse_head(call: Call, head: Head) -> msgspec.Struct | None:
+    """Fill the call with the key and the precondition. Returns the parameters. Raises what G-007 calls form."""
+    operation, params = call.operation, None
     call.reads_head = True
     call.key = idempotency_key(head, operation.fencing.idempotency)
     call.if_match, _ = conditional(head, operation.fencing.if_match)  # what is wrong with it comes after existence
@@ -80,8 +89,9 @@ def parse_head(call: Call[Any, Any], head: Head) -> None:
         if not operation.who.as_of and AS_OF in query_for_credential(call.scope["query_string"]):
             raise InvalidPayload("A parameter is not acceptable.", invalid=[(AS_OF, "is not taken by this operation")])
         if operation.query is not None:
-            call.query = _checked_query(call.scope["query_string"], operation.query)
+            params = _checked_query(call.scope["query_string"], operation.query)
     call.reads_head = False
+    return params
 
 
 def decode_body(bound: Bound, raw: bytes) -> tuple[Any, Any]:

@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any
 
+from litestar.params import JSONBody
+
 from schemas.cases.case import ActOnCase, AssignCase, CaseActed, CaseCommented, CommentOnCase, MergeCase, SplitCase
 from service.cases import acting as commands
 from service.cases import case as show
@@ -36,63 +38,61 @@ def _act(
 
 
 @_act("resolve", "Close a case")
-async def resolve_case(call: Call[ActOnCase, None]) -> Outcome:
+async def resolve_case(call: Call, data: JSONBody[ActOnCase]) -> Outcome:
     """Close a case. An error of a release that was deployed later opens it again (G-144)."""
-    return await call.carry_out(commands.resolve(call.project_id, call.subject.id, call.body.case_revision), _acted)
+    return await call.carry_out(commands.resolve(call.project_id, call.subject.id, data.case_revision), _acted)
 
 
 @_act("ignore", "Ignore a case")
-async def ignore_case(call: Call[ActOnCase, None]) -> Outcome:
+async def ignore_case(call: Call, data: JSONBody[ActOnCase]) -> Outcome:
     """Ignore a case until a member reopens it."""
-    return await call.carry_out(commands.ignore(call.project_id, call.subject.id, call.body.case_revision), _acted)
+    return await call.carry_out(commands.ignore(call.project_id, call.subject.id, data.case_revision), _acted)
 
 
 @_act("reopen", "Reopen a case")
-async def reopen_case(call: Call[ActOnCase, None]) -> Outcome:
+async def reopen_case(call: Call, data: JSONBody[ActOnCase]) -> Outcome:
     """Bring a resolved or ignored case back."""
-    return await call.carry_out(commands.reopen(call.project_id, call.subject.id, call.body.case_revision), _acted)
+    return await call.carry_out(commands.reopen(call.project_id, call.subject.id, data.case_revision), _acted)
 
 
 @_act("assign", "Assign a case to a member")
-async def assign_case(call: Call[AssignCase, None]) -> Outcome:
+async def assign_case(call: Call, data: JSONBody[AssignCase]) -> Outcome:
     """Assign a case to a member, or to nobody."""
-    body = call.body
     return await call.carry_out(
-        commands.assign(call.project_id, call.subject.id, body.case_revision, body.user_id), _acted
+        commands.assign(call.project_id, call.subject.id, data.case_revision, data.user_id), _acted
     )
 
 
 @_act("comments", "Comment on a case", answer=(201, CaseCommented))
-async def comment_on_case(call: Call[CommentOnCase, None]) -> Outcome:
+async def comment_on_case(call: Call, data: JSONBody[CommentOnCase]) -> Outcome:
     """Write a comment, in the name of the person whose key is used."""
-    body = call.body
     intent = await commands.write_comment(
-        call.services.store, call.project_id, call.subject.id, body.case_revision, call.user_id, body.text
+        call.services.store, call.project_id, call.subject.id, data.case_revision, call.user_id, data.text
     )
     return await call.carry_out(intent, lambda written: Answer(201, show.commented(written)))
 
 
 @_act("merge", "Merge a case into another", exclusive=True)
-async def merge_case(call: Call[MergeCase, None]) -> Outcome:
+async def merge_case(call: Call, data: JSONBody[MergeCase]) -> Outcome:
     """Let the errors of a case go into another one from now on; `case_revision` is that of the case merged."""
-    return await retry_moved(partial(_merge, call))
+    return await retry_moved(partial(_merge, call, data))
 
 
-async def _merge(call: Call[MergeCase, None]) -> Outcome:
-    wish = Merge(call.subject.id, call.body.into_case_id)
-    intent = await commands.merge(call.services.store, call.project_id, wish, call.body.case_revision)
+async def _merge(call: Call, data: MergeCase) -> Outcome:
+    wish = Merge(call.subject.id, data.into_case_id)
+    intent = await commands.merge(call.services.store, call.project_id, wish, data.case_revision)
     return await call.carry_out(intent, _acted)
 
 
 @_act("split", "Split a merged fingerprint off a case", exclusive=True)
-async def split_case(call: Call[SplitCase, None]) -> Outcome:
+async def split_case(call: Call, data: JSONBody[SplitCase]) -> Outcome:
     """Let the errors of a fingerprint that was merged into this case be a case of their own again."""
-    return await retry_moved(partial(_split, call))
+    return await retry_moved(partial(_split, call, data))
 
 
-async def _split(call: Call[SplitCase, None]) -> Outcome:
-    body, case_id = call.body, call.subject.id
-    intent = await commands.split(call.services.store, call.project_id, case_id, body.case_revision, body.fingerprint)
+async def _split(call: Call, data: SplitCase) -> Outcome:
+    case_id = call.subject.id
+    intent = await commands.split(call.services.store, call.project_id, case_id, data.case_revision, data.fingerprint)
     return await call.carry_out(intent, _acted)
 
 

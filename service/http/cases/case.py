@@ -2,6 +2,9 @@
 
 from functools import partial
 
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
 from projections.cases import CASES
 from schemas.cases.case import AgentRunRecordedBody, CaseList, CaseQuery, CaseRecord, RecordAgentRun
 from service.cases import acting as commands
@@ -31,19 +34,18 @@ _RECORD = reads.record_with(decision.STANDING)
 @groups.CASES.get("/v1/projects/{project_id}/cases", "List cases")
 @Who(KEY)
 @Docs(CaseList, flows=frozenset({"automation"}))
-async def list_cases(call: Call[None, CaseQuery]) -> Answer:
+async def list_cases(call: Call, params: NamedDependency[CaseQuery]) -> Answer:
     """List cases, newest first unless another order is asked for (R-CASE-11).
 
     A case that gets errors meanwhile may move between pages of an order other than `newest`.
     """
-    query = call.query
     # What an onboarding proof has brought is no open case of the product's.
-    trust = query.trust or ("customer_provider" if query.status == "open" else None)
-    status = None if query.status == "all" else query.status
-    wanted = listing.CaseFilter(status, query.environment, query.release, query.since, query.text, trust)
-    shown, cursor = await _page(call, wanted)
+    trust = params.trust or ("customer_provider" if params.status == "open" else None)
+    status = None if params.status == "all" else params.status
+    wanted = listing.CaseFilter(status, params.environment, params.release, params.since, params.text, trust)
+    shown, cursor = await _page(call, params, wanted)
     trends = await reads.trends(
-        call.services.store, call.project_id, [case.id for case in shown] if query.trend else []
+        call.services.store, call.project_id, [case.id for case in shown] if params.trend else []
     )
     body = CaseList(
         project_id=call.project_id,
@@ -55,21 +57,23 @@ async def list_cases(call: Call[None, CaseQuery]) -> Answer:
     return Answer(200, body)
 
 
-async def _page(call: Call[None, CaseQuery], wanted: listing.CaseFilter) -> tuple[list[listing.ListedCase], str | None]:
+async def _page(
+    call: Call, params: CaseQuery, wanted: listing.CaseFilter
+) -> tuple[list[listing.ListedCase], str | None]:
     """A page in the order asked for, and the cursor of the next."""
-    store, query, order = call.services.store, call.query, call.query.order
+    store, order = call.services.store, params.order
     if order == "newest":
-        found = await listing.list_cases(store, call.project_id, wanted, start_of(query), query.limit + 1)
-        return page(found, query, lambda case: case.place)
-    start = start_of(query, order)
-    found = await listing.list_ordered(store, call.project_id, wanted, order, start, query.limit + 1)
-    return page(found, query, lambda case: case.place_by(order), order)
+        found = await listing.list_cases(store, call.project_id, wanted, start_of(params), params.limit + 1)
+        return page(found, params, lambda case: case.place)
+    start = start_of(params, order)
+    found = await listing.list_ordered(store, call.project_id, wanted, order, start, params.limit + 1)
+    return page(found, params, lambda case: case.place_by(order), order)
 
 
 @groups.CASES.get("/v1/cases/{case_id}", "Read a case")
 @Who(KEY_OR_RUNNER, scope="cases:read", subject=CASE_LOCATED)
 @Docs(CaseRecord, errors=("case_not_found", "claim_required"), flows=frozenset({"automation"}))
-async def read_case(call: Call[None, None]) -> Answer:
+async def read_case(call: Call) -> Answer:
     """Show a case in full and why it is or is not worked on. A runner sees it only while it holds it (R-CASE-14)."""
     store, project_id, case_id = call.services.store, call.project_id, call.subject.id
     bundle, beside = await reads.read_case(store, project_id, case_id, call.runner, _RECORD)
@@ -90,10 +94,9 @@ async def read_case(call: Call[None, None]) -> Answer:
 @Who(KEY, subject=CASE_LOCATED)
 @Fencing(idempotency="optional")
 @Docs({201: AgentRunRecordedBody}, errors=("case_not_found", "case_not_actionable"))
-async def create_case_run(call: Call[RecordAgentRun, None]) -> Outcome:
+async def create_case_run(call: Call, data: JSONBody[RecordAgentRun]) -> Outcome:
     """Record a run. One that found the case to be noise takes it out of attention."""
-    body = call.body
-    report = commands.AgentRunReport(agent_run.Outcome(body.status), text_of(body.summary_md), text_of(body.pr_url))
+    report = commands.AgentRunReport(agent_run.Outcome(data.status), text_of(data.summary_md), text_of(data.pr_url))
     intent = await commands.record_run(call.services.store, call.project_id, call.subject.id, report)
     return await call.carry_out(intent, lambda recorded: Answer(201, show.agent_run(recorded)))
 

@@ -4,6 +4,9 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
 from schemas.cases.event import CaseCommon, CaseEvent, CaseEventList, CaseEventQuery, CaseEventRecord
 from service.cases import event as reads
 from service.cases import event as show
@@ -21,16 +24,16 @@ from service.http.declare.operations import KEY
 @groups.CASES.get("/v1/cases/{case_id}/events", "List the stored errors of a case")
 @Who(KEY, subject=CASE_LOCATED)
 @Docs(CaseEventList, errors=("case_not_found",), extension=True)
-async def list_case_events(call: Call[None, CaseEventQuery]) -> Answer:
+async def list_case_events(call: Call, params: NamedDependency[CaseEventQuery]) -> Answer:
     """List the stored errors of a case and of those merged into it, newest first, as they were stored."""
-    store, project_id, query = call.services.store, call.project_id, call.query
-    place = start_of(query)
+    store, project_id = call.services.store, call.project_id
+    place = start_of(params)
     family = await reads.family_of(store, project_id, call.subject.id)
     texts: list[bytes] = []
     more = False
-    async with aclosing(reads.newest(store, project_id, family, place, query.limit + 1)) as found:
+    async with aclosing(reads.newest(store, project_id, family, place, params.limit + 1)) as found:
         async for events in found:
-            fitting = events[: query.limit - len(texts)]
+            fitting = events[: params.limit - len(texts)]
             work = partial(show.encoded, fitting, sum(map(len, texts)))
             written = await call.work_on(sum(event.size for event in fitting), work)
             texts += written
@@ -43,11 +46,11 @@ async def list_case_events(call: Call[None, CaseEventQuery]) -> Answer:
 @groups.CASES.get("/v1/cases/{case_id}/events/{event_id}", "Read a stored error of a case with its sources")
 @Who(KEY, subject=CASE_LOCATED)
 @Docs(CaseEventRecord, errors=("case_not_found", "event_not_found"), extension=True)
-async def get_case_event(call: Call[None, None]) -> Answer:
+async def get_case_event(call: Call, event_id: FromPath[str]) -> Answer:
     """Show a stored error with its frames resolved by source maps and with the lines around them."""
     store, project_id = call.services.store, call.project_id
     family = await reads.family_of(store, project_id, call.subject.id)
-    stored = await reads.event_of(store, project_id, family, call.path["event_id"])
+    stored = await reads.event_of(store, project_id, family, event_id)
     shown, held, frames, said = await call.work_on(stored.size, partial(_take_apart, stored))
     found = await call.services.unmangler.lead(project_id, stored.release, frames, call.principal.tenant)
     beside = await reads.beside(store, project_id, family, stored.place)
@@ -58,7 +61,7 @@ async def get_case_event(call: Call[None, None]) -> Answer:
 @groups.CASES.get("/v1/cases/{case_id}/common", "Count what the stored errors of a case have in common")
 @Who(KEY, subject=CASE_LOCATED)
 @Docs(CaseCommon, errors=("case_not_found",), extension=True)
-async def get_case_common(call: Call[None, None]) -> Answer:
+async def get_case_common(call: Call) -> Answer:
     """Count environments, releases and tags over all stored errors of a case and of those merged into it."""
     store, project_id = call.services.store, call.project_id
     family = await reads.family_of(store, project_id, call.subject.id)

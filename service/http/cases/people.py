@@ -1,6 +1,8 @@
 """Who met errors, at the edge: of a case, of a project, and one person (R-CASE-05 to R-CASE-07)."""
 
 import msgspec
+from litestar.di import NamedDependency
+from litestar.params import FromPath
 
 from schemas.cases.people import CaseUsers, Person, PersonStats, PersonSummary, ProjectUsers, UsersQuery
 from schemas.kernel.shape import shape_from
@@ -22,7 +24,7 @@ _NONE = "These errors name no person. Send `user.id` with your errors to see the
 @groups.CASES.get("/v1/cases/{case_id}/users", "List the people affected by a case")
 @Who(KEY, subject=CASE_LOCATED)
 @Docs(CaseUsers, errors=("case_not_found",))
-async def list_case_users(call: Call[None, None]) -> Answer:
+async def list_case_users(call: Call) -> Answer:
     """List the people affected by a case, most often first."""
     found = await people.users_of_case(call.services.store, call.project_id, call.subject.id)
     following = _SOME if found.users else _NONE
@@ -33,15 +35,14 @@ async def list_case_users(call: Call[None, None]) -> Answer:
 @groups.CASES.get("/v1/projects/{project_id}/users", "List the people affected by errors in a project")
 @Who(KEY)
 @Docs(ProjectUsers)
-async def list_users(call: Call[None, UsersQuery]) -> Answer:
+async def list_users(call: Call, params: NamedDependency[UsersQuery]) -> Answer:
     """List the people affected by errors in a project lately, most often first."""
-    query = call.query
-    found = await people.users_of_project(call.services.store, call.project_id, query.days, query.limit)
+    found = await people.users_of_project(call.services.store, call.project_id, params.days, params.limit)
     body = shape_from(
         ProjectUsers,
         found,
         project_id=call.project_id,
-        window_days=query.days,
+        window_days=params.days,
         next_action=_SOME if found.users else _NONE,
     )
     return Answer(200, body)
@@ -50,9 +51,9 @@ async def list_users(call: Call[None, UsersQuery]) -> Answer:
 @groups.CASES.get("/v1/projects/{project_id}/users/{distinct_id}/summary", "Read a summary of a person")
 @Who(KEY)
 @Docs(PersonSummary, errors=("invalid_payload",))
-async def get_user_summary(call: Call[None, None]) -> Answer:
+async def get_user_summary(call: Call, distinct_id: FromPath[str]) -> Answer:
     """Show a person. An unknown one has empty lists (G-055)."""
-    distinct_id = _distinct_id(call)
+    _check_person(distinct_id)
     known = await people.person(call.services.store, call.project_id, distinct_id)
     recordings, page = await _at_provider(call, distinct_id)
     body = PersonSummary(
@@ -79,16 +80,14 @@ def _stats(known: people.PersonFacts) -> PersonStats:
     return PersonStats(known.total, known.errors, *seen, *occurred, people.MOST_OF_PERSON)
 
 
-def _distinct_id(call: Call[None, None]) -> str:
-    """The id of the person. Raises InvalidPayload when it is too long."""
-    distinct_id = call.path["distinct_id"]
+def _check_person(distinct_id: str) -> None:
+    """Raise InvalidPayload for an id of a person that is too long."""
     if len(distinct_id) > MAX_DISTINCT_ID:
         reason = f"must be at most {MAX_DISTINCT_ID} characters"
         raise InvalidPayload("The id of a person cannot be this long.", invalid=[("distinct_id", reason)])
-    return distinct_id
 
 
-async def _at_provider(call: Call[None, None], distinct_id: str) -> PersonAtProvider:
+async def _at_provider(call: Call, distinct_id: str) -> PersonAtProvider:
     services = call.services
     told = await services.notices.of(call.project_id, call.user_id)
     return await person_at_provider(

@@ -3,6 +3,8 @@
 from contextlib import aclosing
 from functools import partial
 
+from litestar.di import NamedDependency
+
 from schemas.cases.event import StoredLogList, StoredLogQuery
 from service.auth.refusals import InvalidPayload
 from service.cases import logs as reads
@@ -19,14 +21,14 @@ from service.http.declare.operations import KEY
 @groups.CASES.get("/v1/projects/{project_id}/logs", "List the stored records below error")
 @Who(KEY)
 @Docs(StoredLogList, extension=True)
-async def list_logs(call: Call[None, StoredLogQuery]) -> Answer:
+async def list_logs(call: Call, params: NamedDependency[StoredLogQuery]) -> Answer:
     """List the records of a project that belong to no case, as they were stored, newest first."""
-    query, end = call.query, start_of(call.query)
+    end = start_of(params)
     texts: list[bytes] = []
     last: PageEnd | None = end
-    async with aclosing(reads.newest(call.services.store, call.project_id, _wanted(query), end)) as pieces:
+    async with aclosing(reads.newest(call.services.store, call.project_id, _wanted(params), end)) as pieces:
         async for piece in pieces:
-            work = partial(show.encoded, piece.logs, query.trace, query.limit - len(texts), sum(map(len, texts)))
+            work = partial(show.encoded, piece.logs, params.trace, params.limit - len(texts), sum(map(len, texts)))
             written = await call.work_on(sum(log.size for log in piece.logs), work)
             texts += written.texts
             if written.taken < len(piece.logs):

@@ -3,6 +3,7 @@
 from functools import partial
 
 import msgspec
+from litestar.params import FromPath, JSONBody
 
 from schemas.cases import suppression as wire
 from schemas.kernel.published import body_schema
@@ -22,7 +23,7 @@ from statemachines.cases.suppression import Action
 @groups.CASES.get("/v1/projects/{project_id}/suppressions", "List suppression rules")
 @Who(KEY)
 @Docs(wire.SuppressionList)
-async def list_suppressions(call: Call[None, None]) -> Answer:
+async def list_suppressions(call: Call) -> Answer:
     """List the rules of a project, newest first."""
     rules = await suppressing.rules_of(call.services.store, call.project_id)
     return Answer(200, show.listed(call.project_id, rules))
@@ -32,14 +33,13 @@ async def list_suppressions(call: Call[None, None]) -> Answer:
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs({201: wire.SuppressionCreated})
-async def create_suppression(call: Call[wire.CreateSuppression, None]) -> Outcome:
+async def create_suppression(call: Call, data: JSONBody[wire.CreateSuppression]) -> Outcome:
     """Make a rule. It counts for errors from the answer on, and soon for the cases that are there."""
-    body = call.body
     wish = suppressing.SuppressionWish(
-        body.fingerprint_pattern, Action(body.action), text_of(body.reason), text_of(body.hint_text)
+        data.fingerprint_pattern, Action(data.action), text_of(data.reason), text_of(data.hint_text)
     )
     if wish.action is Action.PROMPT_HINT and not wish.hint_text:
-        absent = body.hint_text is msgspec.UNSET
+        absent = data.hint_text is msgspec.UNSET
         raise InvalidPayload(
             "A rule with the action prompt_hint needs a hint_text.",
             missing=["hint_text"] if absent else [],
@@ -54,9 +54,9 @@ async def create_suppression(call: Call[wire.CreateSuppression, None]) -> Outcom
 @Who(KEY)
 @Fencing(mutation=False)
 @Docs(wire.SuppressionPreview, extension=True)
-async def preview_suppression(call: Call[wire.PreviewSuppression, None]) -> Answer:
+async def preview_suppression(call: Call, data: JSONBody[wire.PreviewSuppression]) -> Answer:
     """Count the cases and errors that a pattern matches. Nothing is changed."""
-    pattern = call.body.fingerprint_pattern
+    pattern = data.fingerprint_pattern
     found = await suppression.preview(call.services.store, call.project_id, pattern)
     return Answer(200, show.previewed(call.project_id, pattern, found))
 
@@ -65,9 +65,9 @@ async def preview_suppression(call: Call[wire.PreviewSuppression, None]) -> Answ
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(wire.SuppressionRemoved, errors=("not_found",), extension=True)
-async def remove_suppression(call: Call[None, None]) -> Outcome:
+async def remove_suppression(call: Call, suppression_id: FromPath[str]) -> Outcome:
     """Take a rule away. What it did to cases stays done."""
-    intent = suppressing.remove(call.project_id, call.path["suppression_id"])
+    intent = suppressing.remove(call.project_id, suppression_id)
     return await call.carry_out(intent, partial(_removed, call.project_id))
 
 

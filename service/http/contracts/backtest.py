@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from time import perf_counter
 
+from litestar.params import JSONBody
+
 from schemas.contracts.contract import MAX_CONTRACT_BYTES
 from schemas.kernel.published import body_schema
 from schemas.runs.decision import MAX_DAYS, Backtest, BacktestInput
@@ -44,14 +46,14 @@ _turns = FairSemaphore(FairBounds(AT_ONCE, per_tenant=1), waiting=MOST_WAITING)
 @Body(max_body=MAX_CONTRACT_BYTES)
 @Fencing(mutation=False, idempotency="optional")
 @Docs(Backtest, errors=("rate_limited",), extension=True)
-async def backtest_automation_contract(call: Call[BacktestInput, None]) -> Answer:
+async def backtest_automation_contract(call: Call, data: JSONBody[BacktestInput]) -> Answer:
     """Say what the contract would have issued, and why not; one an account and two a process at a time."""
-    document = await call.work_on_body(partial(read_document, call.body.automations, BacktestInput))
+    document = await call.work_on_body(partial(read_document, data.automations, BacktestInput))
     names = [automation.automation_id for automation in document.automations]
     async with _place(call.principal.tenant):
         try:
             with reading_for(Caller(call.principal.tenant, READ_SECONDS)):
-                past = await read_past(call.services.store, call.project_id, call.body.days, names)
+                past = await read_past(call.services.store, call.project_id, data.days, names)
             row = backtesting.contract_row(call.project_id, document, past.start)
             result = backtesting.Backtest(call.project_id, row, past.known)
             await _in_slices(result.run(past.looks, past.changes))

@@ -3,10 +3,11 @@
 import asyncio
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import msgspec
 import psycopg
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
 from psycopg_pool import PoolTimeout
 
 from projections.contracts import AutomationContractRow
@@ -50,7 +51,7 @@ def _disabled(row: AutomationContractRow) -> Answer:
     return Answer(200, contracts.disabled(row), {"etag": row.etag})
 
 
-async def _with_effects(call: Call[Any, Any], outcome: Outcome, automation_id: str | None = None) -> Outcome:
+async def _with_effects(call: Call, outcome: Outcome, automation_id: str | None = None) -> Outcome:
     """Add to the answer of a stop which effects had begun, read after its commit: nothing begins after that.
 
     The stop stands whether they can be read or not, and nobody waits for it: without them the answer says null.
@@ -83,10 +84,10 @@ def _enabled_before(project_id: str, wish: EnableWish, unit: Unit, stored: Store
 @Body(max_body=wire.MAX_CONTRACT_BYTES)
 @Fencing(mutation=False, idempotency="optional")
 @Docs(wire.ContractValidation)
-async def validate_automation_contract(call: Call[wire.ContractInput, None]) -> Answer:
+async def validate_automation_contract(call: Call, data: JSONBody[wire.ContractInput]) -> Answer:
     """Say everything that a save would refuse and everything that an enable would miss (R-AUT-01)."""
-    checked = await call.work_on_body(partial(check_contract, call.body.automations))
-    examined = await contracts.examine(call.services.store, call.project_id, call.body.automations, checked)
+    checked = await call.work_on_body(partial(check_contract, data.automations))
+    examined = await contracts.examine(call.services.store, call.project_id, data.automations, checked)
     services = call.services
     proposals = await propose(services.store, services.providers, call.project_id, checked.automations, examined.basis)
     return Answer(200, await call.work_on_body(partial(contracts.validation, call.project_id, examined, proposals)))
@@ -97,9 +98,9 @@ async def validate_automation_contract(call: Call[wire.ContractInput, None]) -> 
 @Body(max_body=wire.MAX_CONTRACT_BYTES)
 @Fencing(if_match="optional", idempotency="optional")
 @Docs({201: wire.AutomationContract, 200: wire.AutomationContract})
-async def put_automation_contract(call: Call[wire.ContractInput, None]) -> Outcome:
+async def put_automation_contract(call: Call, data: JSONBody[wire.ContractInput]) -> Outcome:
     """Save a contract with everything off (R-AUT-02 to R-AUT-04)."""
-    document = await call.work_on_body(partial(read_document, call.body.automations, wire.ContractInput))
+    document = await call.work_on_body(partial(read_document, data.automations, wire.ContractInput))
     intent = contracts.save(call.project_id, document, if_match=call.if_match, saved_by=call.user_id)
     return await call.carry_out(intent, _saved)
 
@@ -107,21 +108,21 @@ async def put_automation_contract(call: Call[wire.ContractInput, None]) -> Outco
 @groups.AUTOMATION.get(_PATH, "Read the contract and its etag")
 @Who(KEY, as_of=True)
 @Docs(wire.AutomationContract, errors=("automation_contract_not_found",))
-async def get_automation_contract(call: Call[None, AsOfQuery]) -> Answer:
+async def get_automation_contract(call: Call, params: NamedDependency[AsOfQuery]) -> Answer:
     """Read the contract (R-AUT-04)."""
-    return _contract(await contracts.find_contract(call.rows, call.project_id))
+    return _contract(await contracts.find_contract(call.rows(params), call.project_id))
 
 
 @groups.AUTOMATION.post(f"{_PATH}/enable", "Enable one automation or all of them, exactly as reviewed")
 @Who(OWNER, owner=True, fresh=True)
 @Fencing(if_match="required", idempotency="required")
 @Docs(wire.EnableAnswer, errors=("automation_contract_not_found", "automation_not_found", "readiness_incomplete"))
-async def enable_automation_contract(call: Call[wire.EnableRequest, None]) -> Outcome:
+async def enable_automation_contract(call: Call, data: JSONBody[wire.EnableRequest]) -> Outcome:
     """Turn automations on; a repeat with the same key recovers the receipt and turns nothing on (R-AUT-05)."""
     assert call.key is not None
     wish = EnableWish(
         receipt_id=new_id("enr"),
-        automation_id=text_of(call.body.automation_id),
+        automation_id=text_of(data.automation_id),
         if_match=call.if_match,
         command=command_of(f"{call.principal.kind.value}:{call.principal.id}", call.key),
         request=call.request_hash,
@@ -134,9 +135,9 @@ async def enable_automation_contract(call: Call[wire.EnableRequest, None]) -> Ou
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(wire.PauseAnswer, errors=("automation_contract_not_found",))
-async def pause_automation_contract(call: Call[wire.PauseRequest, None]) -> Outcome:
+async def pause_automation_contract(call: Call, data: JSONBody[wire.PauseRequest]) -> Outcome:
     """Stop everything, whatever revision the contract is at (R-AUT-06)."""
-    intent = contracts.pause(call.project_id, reason=text_of(call.body.reason), paused_by=call.user_id)
+    intent = contracts.pause(call.project_id, reason=text_of(data.reason), paused_by=call.user_id)
     return await _with_effects(call, await call.carry_out(intent, _paused))
 
 
@@ -144,18 +145,18 @@ async def pause_automation_contract(call: Call[wire.PauseRequest, None]) -> Outc
 @Who(KEY)
 @Fencing(if_match="required", idempotency="optional")
 @Docs(wire.DisabledContract, errors=("automation_contract_not_found", "automation_not_found"))
-async def disable_automation(call: Call[wire.DisableRequest, None]) -> Outcome:
+async def disable_automation(call: Call, data: JSONBody[wire.DisableRequest], automation_id: FromPath[str]) -> Outcome:
     """Disable one automation at the revision that was read (R-AUT-07)."""
-    if call.body.enabled:
+    if data.enabled:
         raise _only_off()
     intent = contracts.disable(
         call.project_id,
-        call.path["automation_id"],
-        reason=text_of(call.body.reason),
+        automation_id,
+        reason=text_of(data.reason),
         if_match=call.if_match,
         disabled_by=call.user_id,
     )
-    return await _with_effects(call, await call.carry_out(intent, _disabled), call.path["automation_id"])
+    return await _with_effects(call, await call.carry_out(intent, _disabled), automation_id)
 
 
 def _only_off() -> InvalidPayload:

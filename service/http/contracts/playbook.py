@@ -2,6 +2,9 @@
 
 from functools import cache, partial
 
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
 from schemas.contracts import playbook as wire
 from schemas.contracts.contract import Candidate, ContractInput
 from schemas.kernel.published import publish
@@ -37,7 +40,7 @@ def _show(template: playbook.Template) -> wire.Playbook:
 @Who(_ANYONE)
 @Fencing(rate="none")
 @Docs(wire.PlaybookCatalog)
-async def list_automation_playbooks(_: Call[None, None]) -> Answer:
+async def list_automation_playbooks() -> Answer:
     """List every template at its latest version."""
     playbooks = [_show(template) for template in playbook.latest_templates()]
     catalog = wire.PlaybookCatalog(
@@ -52,9 +55,9 @@ async def list_automation_playbooks(_: Call[None, None]) -> Answer:
 @Who(_ANYONE)
 @Fencing(rate="none")
 @Docs(wire.Playbook, errors=("playbook_not_found", "playbook_version_not_found"))
-async def get_automation_playbook(call: Call[None, wire.PlaybookQuery]) -> Answer:
+async def get_automation_playbook(params: NamedDependency[wire.PlaybookQuery], id: FromPath[str]) -> Answer:
     """Read one version."""
-    return Answer(200, _show(playbook.find_template(call.path["id"], call.query.version)), _PUBLIC)
+    return Answer(200, _show(playbook.find_template(id, params.version)), _PUBLIC)
 
 
 @groups.AUTOMATION.post(
@@ -65,10 +68,10 @@ async def get_automation_playbook(call: Call[None, wire.PlaybookQuery]) -> Answe
 @Body(max_body=wire.MAX_RENDER_BYTES, shown_body=wire.RenderBody)
 @Fencing(mutation=False, idempotency="optional")
 @Docs(Candidate, errors=("playbook_not_found",))
-async def render_automation_playbook(call: Call[wire.RenderRequest, None]) -> Answer:
+async def render_automation_playbook(call: Call, data: JSONBody[wire.RenderRequest], id: FromPath[str]) -> Answer:
     """Render bindings into a disabled candidate: a function of the request alone (R-PB-05 to R-PB-07)."""
-    template = playbook.find_template(call.path["id"])
-    return Answer(200, await call.work_on_body(partial(_render, template, call.project_id, call.body)))
+    template = playbook.find_template(id)
+    return Answer(200, await call.work_on_body(partial(_render, template, call.project_id, data)))
 
 
 def _render(template: playbook.Template, project_id: str, body: wire.RenderRequest) -> Candidate:

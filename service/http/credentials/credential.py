@@ -3,6 +3,8 @@
 from functools import partial
 
 import msgspec
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
 
 from projections.credentials import CREDENTIALS
 from schemas import credentials as wire
@@ -27,9 +29,9 @@ from statemachines.credentials import RUNNER, CredentialWish, credential_id
 @Body(max_body=wire.MAX_CREATE_BYTES)
 @Fencing(idempotency="required")
 @Docs(wire.CredentialCreatedBody, errors=("credential_already_created",), flows=frozenset({"onboarding", "automation"}))
-async def create_credential(call: Call[wire.CreateCredential, None]) -> Outcome:
+async def create_credential(call: Call, data: JSONBody[wire.CreateCredential]) -> Outcome:
     """Make a credential; a repeat is told which one it made and never gets a secret again (R-CRED-09)."""
-    wish = _wish(call.body)
+    wish = _wish(data)
     assert call.key is not None, "the operation requires a key"
     caller = f"{call.principal.kind.value}:{call.principal.id}"
     made_id = credential_id(call.services.store.installation_salt, call.project_id, caller, call.key)
@@ -62,12 +64,12 @@ def _wish(body: wire.CreateCredential) -> CredentialWish:
 @groups.CREDENTIALS.get("/v1/projects/{project_id}/credentials", "List a project's credentials, without secrets")
 @Who(OWNER, owner=True)
 @Docs(wire.CredentialList)
-async def list_credentials(call: Call[None, wire.CredentialQuery]) -> Answer:
+async def list_credentials(call: Call, params: NamedDependency[wire.CredentialQuery]) -> Answer:
     """List the credentials of a project, newest first."""
     await call.services.authenticator.uses.flush()
-    start, limit = start_of(call.query), call.query.limit + 1
+    start, limit = start_of(params), params.limit + 1
     found = await credentials.credentials_of(call.services.store, call.project_id, start, limit)
-    shown, cursor = page(found, call.query, lambda standing: PageEnd(standing.row.created_at, standing.row.id))
+    shown, cursor = page(found, params, lambda standing: PageEnd(standing.row.created_at, standing.row.id))
     return Answer(200, credentials.credential_list(shown, cursor))
 
 
@@ -75,9 +77,9 @@ async def list_credentials(call: Call[None, wire.CredentialQuery]) -> Answer:
 @Who(OWNER, owner=True, subject=Subject("credential_id", CREDENTIALS, "credential_not_found"))
 @Fencing(idempotency="optional")
 @Docs(wire.CredentialRevokedBody, errors=("credential_not_found",))
-async def revoke_credential(call: Call[wire.RevokeCredential, None]) -> Outcome:
+async def revoke_credential(call: Call, data: JSONBody[wire.RevokeCredential], credential_id: FromPath[str]) -> Outcome:
     """End a credential; from the answer on nothing that rests on it commits (R-CRED-11)."""
-    intent = credentials.revoke(call.project_id, call.path["credential_id"], text_of(call.body.reason))
+    intent = credentials.revoke(call.project_id, credential_id, text_of(data.reason))
     outcome = await call.carry_out(intent, lambda ended: Answer(200, credentials.credential_revoked(ended)))
     call.services.authenticator.forget()
     return outcome

@@ -6,6 +6,7 @@ Query parameters that it does not know are ignored, counted, and named to whoeve
 import re
 from dataclasses import replace
 from functools import cached_property
+from inspect import signature
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -122,6 +123,7 @@ class Bound:
         self.operation = operation
         self.past = replace(operation, who=replace(operation.who, owner=True))
         self.handler = endpoint.handler
+        self.given = tuple(signature(endpoint.handler).parameters)
         self.takes_cookie = PrincipalKind.SESSION in operation.who.principals
         self.public = operation.who.principals == {PrincipalKind.ANONYMOUS}
         self.reads_body = operation.method not in {"GET", "HEAD"}

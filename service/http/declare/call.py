@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
+from litestar.di import NamedDependency
+from litestar.params import SkipValidation
 from litestar.types import HTTPScope
 
 from schemas.kernel.errors import CATALOGUE
-from schemas.kernel.shape import WaitQuery
+from schemas.kernel.shape import AsOfQuery, WaitQuery
 from service.auth.authority import Principal, PrincipalKind, authority
 from service.auth.refusals import ReauthenticationRequired
 from service.eventstore.declare.commands import (
@@ -36,8 +38,6 @@ from service.services import Services
 from statemachines.kernel.machine import Moved, Rejection
 from statemachines.runs.claim import Holder
 
-B = TypeVar("B")
-Q = TypeVar("Q")
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class Tools(Protocol):
 
 
 @dataclass(slots=True)
-class Call(Generic[B, Q]):
+class CheckedCall:
     """One request after all checks: authenticated, visible, not fenced, validated."""
 
     scope: HTTPScope  # of ASGI
@@ -88,9 +88,6 @@ class Call(Generic[B, Q]):
     principal: Principal
     request_id: str
     scope_id: str | None  # the project in scope: of the path, the subject or the credential; None without one
-    path: Mapping[str, str]
-    query: Q
-    body: B
     raw_body: bytes
     if_match: str | None  # the tag with its quotes, already checked for form
     key: str | None
@@ -101,7 +98,7 @@ class Call(Generic[B, Q]):
     subject: Any = None  # the subject's row as read before the command; relations in it never change
     headers: dict[str, str] = field(default_factory=dict)  # extra response headers
     reads_head: bool = False  # whether parameters and headers are being read: what is refused then is no body
-    form: Form | None = None  # of the body, when it is not that of one record: then `body` is None
+    form: Form | None = None  # of the body, when it is not that of one record: then `data` is None
     records: Counter[tuple[str, int]] | None = None  # those of a request that has several, by kind and status
     waiting: RevisionWait | None = None  # of a request that may wait for a change
     known_as: str = ""  # what records of the request call it; "": its method and path
@@ -119,11 +116,10 @@ class Call(Generic[B, Q]):
         assert self.principal.user_id is not None, "this operation is not for people alone"
         return self.principal.user_id
 
-    @property
-    def rows(self) -> RowSource:
+    def rows(self, params: AsOfQuery) -> RowSource:
         """What the one object is read from: the read models, or the past where the caller asks for it."""
-        wanted = getattr(self.query, "as_of", None)
-        return self.services.store if wanted is None else Past(self.services.store, parse_mark(wanted))
+        store = self.services.store
+        return store if params.as_of is None else Past(store, parse_mark(params.as_of))
 
     def ask_fresh(self) -> None:
         """Ask for a fresh sign-in, because of the body alone. Operations declared `fresh` ask always.
@@ -164,14 +160,13 @@ class Call(Generic[B, Q]):
             who.frame_variables,
         )
 
-    async def listen(self, stream: str) -> None:
+    async def listen(self, stream: str, params: WaitQuery) -> None:
         """Begin to hear of a stream, for a caller with a wait. Comes before all reads of it.
 
         Raises RateLimited when too many wait, and ReadNotDone while the log cannot be read.
         """
         if self.waiting is not None:
-            assert isinstance(self.query, WaitQuery)
-            await self.waiting.listen(self.services.follower, self.principal.tenant, stream, self.query)
+            await self.waiting.listen(self.services.follower, self.principal.tenant, stream, params)
 
     def saw(self, revision: int) -> None:
         """Note the revision of the answer: a waiting caller with the same one is sent a later answer.
@@ -322,6 +317,10 @@ class Call(Generic[B, Q]):
 
     def _gate(self, fence: bool | str) -> str:
         return fence if isinstance(fence, str) else self.project_id
+
+
+Call: TypeAlias = NamedDependency[SkipValidation[CheckedCall]]
+"""The call of a handler, which Litestar hands over under the name `call`."""
 
 
 def _as_it_is(answer: Answer) -> Answer:

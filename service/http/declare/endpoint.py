@@ -2,8 +2,9 @@
 
 The common values of a group are said once (see groups.py), and those of all operations are the defaults.
 
-A handler's own annotation says what it reads: `Call[B, Q]` takes a body of type B (None: none; bytes: as it came) and
-the query parameters of the struct Q (None: none).
+A handler's own parameters say what it reads, as Litestar hands it over: `data` has the type of the body (bytes: as it
+came), `params` is the struct of the query parameters, others are named by the path, and `call` is the request's own.
+Of a body that the handler reads by itself, as it arrives, there is no `data`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
-from types import NoneType
-from typing import Any, Protocol, get_args, get_type_hints
+from string import Formatter
+from typing import Any, Protocol, get_type_hints
 
 import msgspec
 
@@ -24,14 +25,16 @@ from service.http.answer.reply import JSON, Streamed
 from service.http.declare.forms import Form, Sdk
 from service.http.declare.operations import FailurePage, Method, Presence, Rate, Subject
 
+DATA, PARAMS = "data", "params"  # parameters of handlers
+
 
 class Handler(Protocol):
     """A function with the name of its operation."""
 
     __name__: str
 
-    def __call__(self, call: Any, /) -> Awaitable[Outcome | Answer | Streamed]:
-        """Answer a Call."""
+    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Outcome | Answer | Streamed]:
+        """Answer a request."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +228,7 @@ class Group:
     def get(self, path: str, summary: str, *parts: DeclaredPart, operation_id: str = "") -> Declare:
         """Declare a read. The parts stand here, or below as decorators. The operation has the name of its handler.
 
-        Raises TypeError for a handler that is not annotated with a Call, or without Who and Docs.
+        Raises TypeError for a handler with a parameter of no known name, or without Who and Docs.
         """
         return partial(self._bind, "GET", path, summary, parts, operation_id)
 
@@ -256,7 +259,8 @@ class Group:
     ) -> Endpoint:
         below = declared if isinstance(declared, Declaration) else Declaration(declared)
         said: dict[str, Any] = {_PARTS[type(part)]: part for part in (*parts, *below.parts)}
-        takes, query = _reads(below.handler)
+        takes, query = _reads(below.handler, path)
+        body = said.get("body", Body())
         operation = Operation(
             **said,
             method=method,
@@ -264,7 +268,7 @@ class Group:
             operation_id=operation_id or below.handler.__name__,
             summary=summary,
             common=self,
-            takes=takes,
+            takes=bytes if body.piecewise or body.streams else takes,
             query=query,
         )
         if operation.who.as_of != (query is AsOfQuery):
@@ -275,13 +279,10 @@ class Group:
 _PARTS: Mapping[type[DeclaredPart], str] = {Who: "who", Body: "body", Fencing: "fencing", Docs: "docs"}
 
 
-def _reads(handler: Handler) -> tuple[Any, Any]:
-    """The types of the body and of the query parameters that a handler's call is annotated with."""
+def _reads(handler: Handler, path: str) -> tuple[Any, Any]:
+    """The types of the body and of the query parameters that a handler has as its own parameters."""
     hints = get_type_hints(handler)
-    hints.pop("return", None)
-    [call] = hints.values()
-    arguments = get_args(call)
-    if len(arguments) != len(("body", "query")):
-        raise TypeError(f"{handler!r} does not say what it reads")
-    body, query = (None if argument is NoneType else argument for argument in arguments)
-    return body, query
+    unknown = {*hints} - {"return", "call", DATA, PARAMS, *(name for _, name, _, _ in Formatter().parse(path) if name)}
+    if unknown:
+        raise TypeError(f"{handler!r} has parameters of no known name: {sorted(unknown)}")
+    return hints.get(DATA), hints.get(PARAMS)

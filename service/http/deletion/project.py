@@ -5,6 +5,8 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
 
 from projections.deletion import DeletionRow, ErasureRow
 from schemas import deletion as wire
@@ -36,20 +38,20 @@ MAX_DISTINCT_ID = 200
     errors=("invalid_payload", "person_deletion_in_progress"),
     extension=True,
 )
-async def delete_user(call: Call[None, None]) -> Outcome | Answer:
+async def delete_user(call: Call, distinct_id: FromPath[str]) -> Outcome | Answer:
     """Fence a person at once, and delete the records step by step. Each repeat moves it on and shows it."""
     assert call.key is not None, "the operation requires a key"
-    project_id, name = call.project_id, call.path["distinct_id"]
-    if len(name) > MAX_DISTINCT_ID:
+    project_id = call.project_id
+    if len(distinct_id) > MAX_DISTINCT_ID:
         reason = f"must be at most {MAX_DISTINCT_ID} characters"
         raise InvalidPayload("The id of a person cannot be this long.", invalid=[("distinct_id", reason)])
     eraser = people.Eraser.of(call.services.store, call.services.settings)
-    hashed = eraser.hash_of(project_id, name)
+    hashed = eraser.hash_of(project_id, distinct_id)
     # The record of the request outlives the person, and knows the name by its hash.
     call.known_as = f"DELETE /v1/projects/{project_id}/users/{hashed}"
     shown = partial(_erasure_shown, request_sha256(call.user_id, call.key, hashed))
     fence = partial(call.carry_out, render=shown)
-    answer = await eraser.ask(project_id, name, (call.user_id, call.key), fence)
+    answer = await eraser.ask(project_id, distinct_id, (call.user_id, call.key), fence)
     return shown(answer) if isinstance(answer, ErasureRow) else answer
 
 
@@ -65,7 +67,7 @@ _OVER = "deleted"
 Show = Callable[[DeletionRow, removal.DeletionLeft | None], Any]
 
 
-async def deleting(call: Call[Any, WaitQuery], wish: AskForDeletion, show: Show) -> Outcome | Answer:
+async def deleting(call: Call, params: WaitQuery, wish: AskForDeletion, show: Show) -> Outcome | Answer:
     """Carry the wish out or on: 202 until the receipt, then 200. Raises what `ask` raises.
 
     A repeat may wait for the next phase of the deletion. The sweep moves it on meanwhile.
@@ -77,7 +79,7 @@ async def deleting(call: Call[Any, WaitQuery], wish: AskForDeletion, show: Show)
         call.services.authenticator.forget()
         return found
     if found.phase != _OVER and call.waiting is not None:
-        await call.listen(found.id)
+        await call.listen(found.id, params)
         found = await removal.get_deletion(store, found.id) or found
     if found.phase == _OVER:
         return _calls_shown(show, found)
@@ -102,12 +104,12 @@ def _calls_shown(show: Show, row: DeletionRow, left: removal.DeletionLeft | None
     errors=("project_deletion_in_progress",),
     flows=frozenset({"automation"}),
 )
-async def delete_project(call: Call[None, WaitQuery]) -> Outcome | Answer:
+async def delete_project(call: Call, params: NamedDependency[WaitQuery]) -> Outcome | Answer:
     """Fence a project at once, and delete it step by step. Each repeat of the request moves it on and shows it."""
     assert call.key is not None, "the operation requires a key"
     request = command_key_sha256(call.user_id, call.key)
     wish = AskForDeletion("project", call.project_id, call.user_id, request)
-    return await deleting(call, wish, removal.project)
+    return await deleting(call, params, wish, removal.project)
 
 
 # Deleting one's own account (R-AUTH-19, G-130).
@@ -117,15 +119,17 @@ async def delete_project(call: Call[None, WaitQuery]) -> Outcome | Answer:
 @Who(KEY, fresh=True)
 @Fencing(idempotency="optional")
 @Docs({202: wire.AccountDeleting, 200: wire.AccountDeleted}, errors=("project_deletion_in_progress",))
-async def delete_account(call: Call[wire.DeleteAccount, WaitQuery]) -> Outcome | Answer:
+async def delete_account(
+    call: Call, data: JSONBody[wire.DeleteAccount], params: NamedDependency[WaitQuery]
+) -> Outcome | Answer:
     """Fence an account at once, and delete it step by step. Each repeat of the request moves it on and shows it."""
-    if call.body.confirm != wire.CONFIRM:
+    if data.confirm != wire.CONFIRM:
         wrong = [("confirm", f"must be {wire.CONFIRM}")]
         raise InvalidPayload("The confirmation is not the expected word.", invalid=wrong, expected=wire.CONFIRM)
     call.key = call.key or f"account:{call.user_id}"
     request = command_key_sha256(call.user_id, call.key)
     wish = AskForDeletion("account", call.user_id, call.user_id, request, call.principal.secret_hash)
-    return await deleting(call, wish, removal.account)
+    return await deleting(call, params, wish, removal.account)
 
 
 ENDPOINTS = [delete_user, delete_project, delete_account]

@@ -3,6 +3,9 @@
 import hashlib
 from functools import partial
 
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
 from schemas.cases.log import MAX_INGEST_BYTES
 from schemas.deploys import DeployAccepted, DeployEvent, DeployList, DeployQuery
 from schemas.onboarding import PROOF_HEADER
@@ -24,27 +27,27 @@ DEFAULT_ENVIRONMENT = "production"
 @Body(max_body=MAX_INGEST_BYTES, strict=False, headers=(PROOF_HEADER,))
 @Fencing(idempotency="optional")
 @Docs({202: DeployAccepted}, flows=frozenset({"onboarding", "automation"}))
-async def record_deploy(call: Call[DeployEvent, None]) -> Outcome:
+async def record_deploy(call: Call, data: JSONBody[DeployEvent]) -> Outcome:
     """Record a deploy, and bind it to the run that waits for its commit."""
-    return await retry_moved(partial(_record, call, _report(call)))
+    return await retry_moved(partial(_record, call, _report(call, data)))
 
 
-async def _record(call: Call[DeployEvent, None], report: deploys.Report) -> Outcome:
+async def _record(call: Call, report: deploys.Report) -> Outcome:
     # Only a project's own secrets send deploys, and their account is who pays for the project.
     intent = await deploys.record(call.services.store, call.project_id, report, call.principal.account)
     return await call.carry_out(intent, _accepted)
 
 
-def _report(call: Call[DeployEvent, None]) -> deploys.Report:
+def _report(call: Call, data: DeployEvent) -> deploys.Report:
     """Take the sender's words with their secrets hidden, and of its proof marker only the hash (G-084)."""
-    body, marker = call.body, call.header(PROOF_HEADER.lower())
+    marker = call.header(PROOF_HEADER.lower())
     [version, environment, branch, message], scrubbed = hide_own(
-        body.version, body.environment or DEFAULT_ENVIRONMENT, body.branch, body.message
+        data.version, data.environment or DEFAULT_ENVIRONMENT, data.branch, data.message
     )
     return deploys.Report(
         version=version,
         environment=environment,
-        sha=body.sha,
+        sha=data.sha,
         branch=branch,
         message=message,
         scrubbed=scrubbed,
@@ -60,13 +63,12 @@ def _accepted(recorded: deploys.RecordedDeploy) -> Answer:
 @groups.ANALYTICS.get("/v1/projects/{project_id}/deploys", "List deploys")
 @Who(KEY)
 @Docs(DeployList)
-async def list_deploys(call: Call[None, DeployQuery]) -> Answer:
+async def list_deploys(call: Call, params: NamedDependency[DeployQuery]) -> Answer:
     """List a project's deploys, newest first."""
-    query = call.query
     found = await deploys.newest(
-        call.services.store, call.project_id, query.environment, start_of(query), query.limit + 1
+        call.services.store, call.project_id, params.environment, start_of(params), params.limit + 1
     )
-    shown, cursor = page(found, query, lambda noted: noted.place)
+    shown, cursor = page(found, params, lambda noted: noted.place)
     return Answer(200, deploys.listed(call.project_id, shown, cursor))
 
 

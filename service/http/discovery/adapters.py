@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 import msgspec
+from litestar.params import FromPath
 
 from schemas.discovery import AdapterList
 from service.auth.refusals import refusal
@@ -18,7 +19,7 @@ from service.http.discovery.guides import PUBLIC, serve, text_of
 @groups.DISCOVERY.get("/adapters", "List the documents for coding agents and editors")
 @Who(PUBLIC)
 @Docs({200: AdapterList, 304: None})
-async def list_adapters(call: Call[None, None]) -> Outcome:
+async def list_adapters(call: Call) -> Outcome:
     """List them."""
     return serve(call, _adapters(call.services.settings.base_url), JSON)
 
@@ -31,9 +32,8 @@ async def list_adapters(call: Call[None, None]) -> Outcome:
     content_type="text/markdown; charset=utf-8",
     also_answers=("text/plain; charset=utf-8", "application/json"),
 )
-async def get_adapter(call: Call[None, None]) -> Outcome:
+async def get_adapter(call: Call, file: FromPath[str]) -> Outcome:
     """Serve one by its exact name, from memory. Raises `adapter_not_found` for any other."""
-    file = call.path["file"]
     adapter = ADAPTERS.get(file)
     if adapter is None:
         raise refusal("adapter_not_found")

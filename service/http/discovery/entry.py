@@ -4,10 +4,10 @@ All are public and without side effects. Pointers are given only to what is buil
 """
 
 from functools import partial
-from typing import Any
 
 import msgspec
 from litestar import Litestar
+from litestar.di import NamedDependency
 
 from schemas.discovery import Root, SchemaDocument, SchemaQuery
 from schemas.kernel.errors import CATALOGUE, ErrorCatalogue, ErrorCatalogueEntry
@@ -23,17 +23,17 @@ from service.http.document.openapi import SchemaDocuments
 from service.http.document.schema_filters import check_filters, index_of, select
 
 
-def documents_of(call: Call[Any, Any]) -> SchemaDocuments:
+def documents_of(call: Call) -> SchemaDocuments:
     """The schema documents of the application that a call came to."""
     return Litestar.from_scope(call.scope).plugins.get(SchemaDocuments)
 
 
-async def _rendered(call: Call[None, SchemaQuery]) -> Text:
+async def _rendered(call: Call, params: SchemaQuery) -> Text:
     """The document for one choice of filters. Raises InvalidPayload or `operation_not_found`.
 
     It is made apart: the first takes a fifth of a second of processor time, each other up to a tenth of that.
     """
-    made = call.services.settings.base_url, call.query
+    made = call.services.settings.base_url, params
     found = _selections.get(made)
     if found is None:
         found = await call.work_once(("schema", *made), partial(_render, documents_of(call), *made))
@@ -63,15 +63,15 @@ def _render(documents: SchemaDocuments, base_url: str, query: SchemaQuery) -> Te
 @groups.DISCOVERY.get("/v1/openapi.json", "Read the API schema, whole or filtered")
 @Who(PUBLIC)
 @Docs({200: SchemaDocument, 304: None}, errors=("operation_not_found",))
-async def get_openapi(call: Call[None, SchemaQuery]) -> Outcome:
+async def get_openapi(call: Call, params: NamedDependency[SchemaQuery]) -> Outcome:
     """Serve the schema document."""
-    return serve(call, await _rendered(call), JSON)
+    return serve(call, await _rendered(call, params), JSON)
 
 
 @groups.DISCOVERY.get("/v1/errors", "List every error code with its status and remedy")
 @Who(PUBLIC)
 @Docs(ErrorCatalogue, extension=True)
-async def list_errors(_: Call[None, None]) -> Answer:
+async def list_errors() -> Answer:
     """List the catalogue."""
     entries = [
         ErrorCatalogueEntry(code, known.status, known.retryable, known.message, known.next_action, known.texts)
@@ -84,7 +84,7 @@ async def list_errors(_: Call[None, None]) -> Answer:
 @groups.DISCOVERY.get("/", "Start here: links to the other operations")
 @Who(PUBLIC)
 @Docs(Root, also_answers=(MARKDOWN,))
-async def get_root(call: Call[None, None]) -> Answer | Outcome:
+async def get_root(call: Call) -> Answer | Outcome:
     """Describe the service and point to its parts. As Markdown it is the service guide."""
     settings = call.services.settings
     if wants_markdown(call):

@@ -20,7 +20,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 @groups.OPERATIONS.get("/health/live", "Check that the process is alive")
 @Who(PUBLIC, place=NOBODY)
 @Docs(Live, extension=True)
-async def get_live(_: Call[None, None]) -> Answer:
+async def get_live() -> Answer:
     """Answer."""
     return Answer(200, Live("live"))
 
@@ -28,7 +28,7 @@ async def get_live(_: Call[None, None]) -> Answer:
 @groups.OPERATIONS.get("/health/ready", "Check that the process can serve, and how far its readers lag")
 @Who(PUBLIC, place=NOBODY)
 @Docs(Ready, extension=True)
-async def get_ready(call: Call[None, None]) -> Answer:
+async def get_ready(call: Call) -> Answer:
     """Check database, migrations and log. Raises ServiceUnavailable when requests cannot be served."""
     return Answer(200, await readiness(call.services.store, call.services.settings))
 
@@ -38,7 +38,7 @@ async def get_ready(call: Call[None, None]) -> Answer:
 )
 @Who(PUBLIC, place=NOBODY, inside=True)
 @Docs(str, extension=True, content_type=METRICS_TYPE)
-async def get_metrics(call: Call[None, None]) -> Outcome:
+async def get_metrics(call: Call) -> Outcome:
     """Render what all processes of this machine count, and what the database tells."""
     metrics = Litestar.from_scope(call.scope).state.metrics
     body: bytes = await metrics.scrape(partial(figures, call.services.store, call.services.settings))

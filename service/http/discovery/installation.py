@@ -3,6 +3,7 @@
 from functools import lru_cache, partial
 
 import msgspec
+from litestar.di import NamedDependency
 
 from schemas.discovery import Capabilities, DisclosureQuery, PrivacyDisclosure, SetupManifest
 from service.discovery.manifest import MARKDOWN, OfferedOperation, Text, as_text, capabilities, disclosure, manifest
@@ -19,7 +20,7 @@ from service.http.discovery.guides import PUBLIC, kept, serve, wants_markdown
 @groups.DISCOVERY.get("/v1/capabilities", "List the capabilities of this installation")
 @Who(PUBLIC)
 @Docs({200: Capabilities, 304: None})
-async def list_capabilities(call: Call[None, None]) -> Outcome:
+async def list_capabilities(call: Call) -> Outcome:
     """List the capabilities, and those without their setting."""
     return serve(call, _capabilities(installation(call.services.settings)), JSON)
 
@@ -27,7 +28,7 @@ async def list_capabilities(call: Call[None, None]) -> Outcome:
 @groups.DISCOVERY.get("/v1/setup/manifest", "Read the variables, checks and files of a setup")
 @Who(PUBLIC)
 @Docs({200: SetupManifest, 304: None}, flows=frozenset({"install"}))
-async def get_setup_manifest(call: Call[None, None]) -> Outcome:
+async def get_setup_manifest(call: Call) -> Outcome:
     """Describe a setup."""
     return serve(call, _manifest(call.services.settings.base_url), JSON)
 
@@ -35,24 +36,24 @@ async def get_setup_manifest(call: Call[None, None]) -> Outcome:
 @groups.DISCOVERY.get("/v1/privacy/disclosure", "Read a privacy disclosure for a product")
 @Who(PUBLIC)
 @Docs({200: PrivacyDisclosure, 304: None}, also_answers=(MARKDOWN,))
-async def get_privacy_disclosure(call: Call[None, DisclosureQuery]) -> Outcome:
+async def get_privacy_disclosure(call: Call, params: NamedDependency[DisclosureQuery]) -> Outcome:
     """Describe collection, retention and erasure."""
     if wants_markdown(call):
-        return serve(call, await _privacy(call), vary=True)
-    made = partial(_disclosure, query=call.query)
-    return serve(call, await kept(call, f"privacy.json {call.query}", made), JSON, vary=True)
+        return serve(call, await _privacy(call, params), vary=True)
+    made = partial(_disclosure, query=params)
+    return serve(call, await kept(call, f"privacy.json {params}", made), JSON, vary=True)
 
 
 @groups.DISCOVERY.get("/v1/privacy/disclosure.md", "Read a privacy disclosure as Markdown alone")
 @Who(PUBLIC)
 @Docs({200: str, 304: None}, extension=True, content_type=MARKDOWN)
-async def get_privacy_page(call: Call[None, DisclosureQuery]) -> Outcome:
+async def get_privacy_page(call: Call, params: NamedDependency[DisclosureQuery]) -> Outcome:
     """Serve the text to paste."""
-    return serve(call, await _privacy(call))
+    return serve(call, await _privacy(call, params))
 
 
-async def _privacy(call: Call[None, DisclosureQuery]) -> Text:
-    return await kept(call, f"privacy.md {call.query}", partial(facts.privacy, query=call.query))
+async def _privacy(call: Call, params: DisclosureQuery) -> Text:
+    return await kept(call, f"privacy.md {params}", partial(facts.privacy, query=params))
 
 
 @lru_cache(maxsize=4)

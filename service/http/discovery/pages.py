@@ -6,7 +6,9 @@ policy allows no request but to this host.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+
+from litestar.di import NamedDependency
+from litestar.params import FromPath
 
 from schemas.discovery import PagesQuery
 from service.auth.refusals import refusal
@@ -32,7 +34,7 @@ Find = Callable[[Installation, str], DocPage | None]
 """How a page is found by its name."""
 
 
-async def _page(call: Call[None, None], section: str, asked: str, find: Find) -> Outcome:
+async def _page(call: Call, section: str, asked: str, find: Find) -> Outcome:
     """Answer with a page: as Markdown for a name with `.md` or by Accept, else as HTML. Raises `not_found`."""
     name = asked.removesuffix(ENDING)
     negotiated = name == asked
@@ -57,12 +59,12 @@ def _directed(page: DocPage) -> str:
     return f"{title}\n\n{DIRECTIVE}{rest}"
 
 
-async def _outline(call: Call[None, None]) -> Text:
+async def _outline(call: Call) -> Text:
     """The list of all pages as Markdown."""
     return await kept(call, OUTLINE, lambda at: shelf.library(at).outline())
 
 
-def _serve(call: Call[Any, Any], text: Text, content_type: str = HTML, *, vary: bool = False) -> Outcome:
+def _serve(call: Call, text: Text, content_type: str = HTML, *, vary: bool = False) -> Outcome:
     outcome = serve(call, text, content_type, vary=vary)
     return Outcome(outcome.status, outcome.body, {**outcome.headers, **LINKED})
 
@@ -70,7 +72,7 @@ def _serve(call: Call[Any, Any], text: Text, content_type: str = HTML, *, vary: 
 @groups.DISCOVERY.get("/llms.txt", "Read the list of texts for language models")
 @Who(PUBLIC)
 @Docs({200: str, 304: None}, extension=True, content_type=PLAIN)
-async def get_llms_index(call: Call[None, None]) -> Outcome:
+async def get_llms_index(call: Call) -> Outcome:
     """Serve the list, in the form of llmstxt.org."""
     return serve(call, await kept(call, "llms.txt", shelf.llms), PLAIN)
 
@@ -78,7 +80,7 @@ async def get_llms_index(call: Call[None, None]) -> Outcome:
 @groups.DISCOVERY.get(ROOT, "Open the documentation for people")
 @Who(PUBLIC)
 @Docs({200: str, 304: None}, extension=True, content_type=HTML, also_answers=(MARKDOWN,))
-async def get_docs(call: Call[None, None]) -> Outcome:
+async def get_docs(call: Call) -> Outcome:
     """Serve the list of all pages, as HTML or by Accept as Markdown."""
     if prefers(call.header("accept"), "text/markdown", to="text/html"):
         return serve(call, await _outline(call), vary=True)
@@ -88,7 +90,7 @@ async def get_docs(call: Call[None, None]) -> Outcome:
 @groups.DISCOVERY.get(OUTLINE, "Read the list of all pages of the documentation as Markdown")
 @Who(PUBLIC)
 @Docs({200: str, 304: None}, extension=True, content_type=MARKDOWN)
-async def get_docs_outline(call: Call[None, None]) -> Outcome:
+async def get_docs_outline(call: Call) -> Outcome:
     """Serve the same list as at `/docs`."""
     return serve(call, await _outline(call))
 
@@ -96,7 +98,7 @@ async def get_docs_outline(call: Call[None, None]) -> Outcome:
 @groups.DISCOVERY.get(STYLE, "Read the style sheet of the documentation")
 @Who(PUBLIC)
 @Docs({200: str, 304: None}, extension=True, content_type=CSS)
-async def get_docs_style(call: Call[None, None]) -> Outcome:
+async def get_docs_style(call: Call) -> Outcome:
     """Serve the one style sheet."""
     return _serve(call, await kept(call, STYLE, lambda _: render("pages/style.css", {})), CSS)
 
@@ -104,27 +106,26 @@ async def get_docs_style(call: Call[None, None]) -> Outcome:
 @groups.DISCOVERY.get(SEARCH, "Search the documentation")
 @Who(PUBLIC)
 @Docs({200: str, 304: None}, extension=True, content_type=HTML)
-async def search_docs(call: Call[None, PagesQuery]) -> Outcome:
+async def search_docs(call: Call, params: NamedDependency[PagesQuery]) -> Outcome:
     """Serve the hits, at most twenty, as a page."""
     at = installation(call.services.settings)
-    return _serve(call, await call.work_apart(lambda: shelf.library(at).found(call.query.q)))
+    return _serve(call, await call.work_apart(lambda: shelf.library(at).found(params.q)))
 
 
 @groups.DISCOVERY.get(f"{ROOT}/{API}/{{tag}}", "Open the reference of a tag or an operation of the API")
 @Who(PUBLIC)
 @Docs({200: str, 304: None}, errors=("not_found",), extension=True, content_type=HTML, also_answers=(MARKDOWN,))
-async def get_docs_api(call: Call[None, None]) -> Outcome:
+async def get_docs_api(call: Call, tag: FromPath[str]) -> Outcome:
     """Serve the operations of a tag, or one operation, made of the schema document."""
-    return await _page(call, API, call.path["tag"], partial(shelf.api_page, documents_of(call)))
+    return await _page(call, API, tag, partial(shelf.api_page, documents_of(call)))
 
 
 @groups.DISCOVERY.get(f"{ROOT}/{{section}}/{{page}}", "Open a page of the documentation")
 @Who(PUBLIC)
 @Docs({200: str, 304: None}, errors=("not_found",), extension=True, content_type=HTML, also_answers=(MARKDOWN,))
-async def get_docs_page(call: Call[None, None]) -> Outcome:
+async def get_docs_page(call: Call, section: FromPath[str], page: FromPath[str]) -> Outcome:
     """Serve a page of a fixed set. Its names are looked up and never lead to a file."""
-    section = call.path["section"]
-    return await _page(call, section, call.path["page"], lambda at, name: shelf.page(at, section, name))
+    return await _page(call, section, page, lambda at, name: shelf.page(at, section, name))
 
 
 ENDPOINTS = [get_llms_index, get_docs, get_docs_outline, get_docs_style, search_docs, get_docs_api, get_docs_page]

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+from litestar.params import JSONBody
+
 from schemas.discovery import AdvanceClock, ClockAdvanced
 from service.auth.authority import PrincipalKind
 from service.discovery.reads import advance
@@ -17,10 +19,10 @@ from service.services import scheduled_jobs
 @groups.TEST_CLOCK.post(TEST_CLOCK_PATH, "Move the clock forward")
 @Who(frozenset({PrincipalKind.TEST}))
 @Docs(ClockAdvanced, extension=True)
-async def advance_test_clock(call: Call[AdvanceClock, None]) -> Answer:
+async def advance_test_clock(call: Call, data: JSONBody[AdvanceClock]) -> Answer:
     """Move the clock, and wake everything that runs by the minute."""
     tasks, _ = declared()
-    server_time, ahead = await advance(call.services.store.conninfo, call.body.seconds, partial(scheduled_jobs, tasks))
+    server_time, ahead = await advance(call.services.store.conninfo, data.seconds, partial(scheduled_jobs, tasks))
     return Answer(200, ClockAdvanced(server_time, ahead))
 
 

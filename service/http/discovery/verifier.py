@@ -31,7 +31,7 @@ class _Verifier(NamedTuple):
 @groups.DISCOVERY.get(VERIFY, "Open the page that verifies exports and proofs in the browser")
 @Who(PUBLIC)
 @Docs({200: str, 304: None}, extension=True, content_type=HTML)
-async def get_docs_verifier(call: Call[None, None]) -> Outcome:
+async def get_docs_verifier(call: Call) -> Outcome:
     """Serve the page as it is. It asks for nothing else, from here or from anywhere."""
     found = _verifier()
     outcome = serve(call, found.text, HTML)

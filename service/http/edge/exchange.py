@@ -16,7 +16,7 @@ from service.eventstore.read.reader import Caller, reads_for
 from service.fairness.semaphore import FairSemaphore, Holding
 from service.fairness.turns import NOBODY, sharing
 from service.http.answer.reply import Reply
-from service.http.body.parsing import Query, query_for_credential
+from service.http.body.parsing import Query, Sent, query_for_credential
 from service.http.body.read_limited import arriving
 from service.http.body.upload import Upload
 from service.http.declare.bound import Bound
@@ -34,6 +34,7 @@ from service.services import Services
 READING: Mapping[bool, float] = {False: 1.0, True: 5.0}
 PACED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 """Refusals without a bucket: their caller could ask for them as fast as it is answered."""
+NOTHING_GIVEN = Sent(None, None)
 SCOPE_KEY = "service.exchange"  # in the scope
 
 
@@ -69,7 +70,8 @@ class HttpExchange:
         self.crowd = NOBODY
         self.project_id: str | None = None
         self.subject: Any = None
-        self.call: Call[Any, Any] | None = None
+        self.call: Call | None = None
+        self.given = NOTHING_GIVEN  # to the handler
         self.headers: dict[str, str] = dict(bound.cors)  # of the answer
         self.wait: RevisionWait | None = None
         self.goes_on = False  # whether its answer is dropped, for another one later
@@ -124,12 +126,12 @@ class HttpExchange:
 
     def forget(self) -> bytes:
         """Let go of an unsent answer. Returns the body, for another one."""
-        call, self.call, self.reply = self.call, None, None
+        call, self.call, self.given, self.reply = self.call, None, NOTHING_GIVEN, None
         return b"" if call is None else call.raw_body
 
     def note(self, reply: Reply, code: str | None, seconds: float) -> None:
         """Tell metrics and the access log of the answer, and let go of the request."""
-        call, self.call, self.sent = self.call, None, None
+        call, self.call, self.given, self.sent = self.call, None, NOTHING_GIVEN, None
         records, who = (None, UNKNOWN) if call is None else (call.records, call.principal.kind.value)
         self.pipeline.observer.answered(self.bound.name, reply.status, code, seconds, records)
         self.pipeline.access.answered(

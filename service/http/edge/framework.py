@@ -7,15 +7,15 @@ declaration. A guard runs before anything of the body is read: the order of G-00
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 from litestar import HttpMethod, Request, Response
 from litestar.connection import ASGIConnection
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.middleware import DefineMiddleware
-from litestar.params import Dependency
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.auth.authority import Principal
@@ -35,7 +35,6 @@ from service.http.edge.steps import (
     authenticate,
     charge,
     find_project,
-    handle,
     introduce,
     read,
     refuse,
@@ -128,7 +127,7 @@ async def may_ask_now(connection: Connection, _: BaseRouteHandler) -> None:
 
 
 class OperationRequest(Request[Principal, Any, Any]):
-    """A request whose body is the checked one: within its limit, past the gate, as its operation takes it."""
+    """A request whose body is the checked one: within its limit, past the gate, and of the type its operation takes."""
 
     @property
     def exchange(self) -> HttpExchange:
@@ -136,17 +135,47 @@ class OperationRequest(Request[Principal, Any, Any]):
         return exchange_of(self.scope)
 
     async def body(self) -> bytes:
-        """The bytes of the body, once the call is made."""
+        """The bytes of the body. An absent one counts as an empty object (G-003)."""
         call = self.exchange.call
-        return b"" if call is None else call.raw_body
+        assert call is not None, "it is read first"
+        return call.raw_body or b"{}"
+
+    async def json(self) -> Any:
+        """The body as its operation takes it, for `data` of the handler."""
+        return self.exchange.given.data
 
 
-KnownCall = Annotated[Call[Any, Any], Dependency(skip_validation=True)]
+async def take_in(request: OperationRequest) -> None:
+    """Before a handler: make the call, with all that was sent read and checked."""
+    await read(request.exchange)
 
 
-async def call_of(request: OperationRequest) -> Call[Any, Any]:
-    """Dependency: the call, with its body read and checked."""
-    return await read(request.exchange)
+def call_of(request: OperationRequest) -> Call:
+    """Dependency: the call."""
+    call = request.exchange.call
+    assert call is not None, "it is read first"
+    return call
+
+
+def params_of(request: OperationRequest, call: Call) -> Any:  # noqa: ARG001 - see below
+    """Dependency: the query parameters, as the struct of the operation.
+
+    It rests on the call, for Litestar gives each of two that do not rest on each other a task.
+    """
+    return request.exchange.given.params
+
+
+class AnswerResponse(Response[Any]):
+    """The answer of a handler, written by the last step."""
+
+    def to_asgi_response(self, *_: Any, request: Request[Any, Any, Any], **__: Any) -> Any:
+        """Return the application to write and send it."""
+        return partial(self._send, exchange_of(request.scope))
+
+    async def _send(self, exchange: HttpExchange, scope: Scope, receive: Receive, send: Send) -> None:
+        reply = await answer(exchange, self.content)
+        self.content = None  # It is not held while the reply is sent.
+        await reply(scope, receive, send)
 
 
 class RefusalResponse(Response[None]):
@@ -183,14 +212,16 @@ class OperationHandler(HTTPRouteHandler):
 
 
 def operation_handlers(pipeline: Pipeline, bound: Iterable[Bound], paths: Sequence[str]) -> Iterator[HTTPRouteHandler]:
-    """Make the route handlers of the operations of a path, with its aliases. A GET answers HEAD too (G-016).
-
-    It returns an ASGI application to send the answer as it is: a response of Litestar's would be written anew.
-    """
+    """Make the route handlers of the operations of a path, with its aliases. A GET answers HEAD too (G-016)."""
     layers: Any = {
         "middleware": [DefineMiddleware(Admission, pipeline=pipeline), Authentication],
         "guards": [may_reach, may_ask_now],
-        "dependencies": {"call": Provide(call_of)},
+        "before_request": take_in,
+        "dependencies": {
+            "call": Provide(call_of, sync_to_thread=False),
+            "params": Provide(params_of, sync_to_thread=False),
+        },
+        "response_class": AnswerResponse,
         "exception_handlers": {Exception: refused},
         "request_class": OperationRequest,
     }
@@ -206,10 +237,4 @@ def operation_handlers(pipeline: Pipeline, bound: Iterable[Bound], paths: Sequen
             status_code=HTTPStatus.OK,
             request_max_body_size=max(operation.body.max_body, operation.body.largest_form),
             **layers,
-        )(_answering)
-
-
-async def _answering(request: OperationRequest, call: KnownCall) -> Reply:
-    """Answer an operation."""
-    exchange = request.exchange
-    return await answer(exchange, call, await handle(exchange, call))
+        )(one.handler)

@@ -33,14 +33,14 @@ class InnerRequest(NamedTuple):
     body: bytes = b""
 
 
-def pipeline_of(call: Call[Any, Any]) -> Pipeline:
+def pipeline_of(call: Call) -> Pipeline:
     """The pipeline of the process of a call."""
     found = Litestar.from_scope(call.scope).state.pipeline
     assert isinstance(found, Pipeline)
     return found
 
 
-async def ask(call: Call[Any, Any], bound: Bound, asked: InnerRequest) -> Reply:
+async def ask(call: Call, bound: Bound, asked: InnerRequest) -> Reply:
     """Carry out the request. Raises NotFound for a value outside of any path."""
     operation = bound.operation
     path = operation.path

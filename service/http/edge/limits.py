@@ -21,8 +21,7 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from service.auth.authenticator import presented
 from service.auth.authority import Principal, PrincipalKind
@@ -236,7 +235,7 @@ def take_token(
     return {} if name is None else limiter.take(name, principal.kind.value, principal.id, count=count, taken=taken)
 
 
-async def notice_beside(call: Call[Any, Any]) -> bytes:
+async def notice_beside(call: Call) -> bytes:
     """What to say to a person about the quota, as JSON; empty for anybody else (R-BILL-16)."""
     operation = call.operation
     if not call.principal.kind.is_person or operation.docs.sealed or operation.docs.content_type != JSON:
@@ -244,25 +243,23 @@ async def notice_beside(call: Call[Any, Any]) -> bytes:
     return (await _standing(call)).notice
 
 
-async def behind_quota(
-    call: Call[Any, Any], handler: Callable[[Call[Any, Any]], Awaitable[Outcome | Answer | Streamed]]
-) -> Outcome | Answer | Streamed:
-    """Answer a `quota_locked` operation. Raises QuotaExceeded while the account is over its quota.
+async def check_quota(call: Call) -> None:
+    """Lock a `quota_locked` operation while the account is over its quota. Raises QuotaExceeded without a key.
 
     What was answered under a key before is answered again all the same, and what does not exist is not found
     (G-007): both show in the unit alone, so a request with a key goes as far as its command.
     """
-    if not (await _standing(call)).locked:
-        return await handler(call)
-    refused = QuotaExceeded()
-    if call.key is None:
-        raise refused
-    call.locked = refused
-    outcome = await handler(call)
-    if isinstance(outcome, Outcome) and outcome.replayed:
-        return outcome
-    raise refused
+    if call.operation.fencing.quota_locked and (await _standing(call)).locked:
+        call.locked = QuotaExceeded()
+        if call.key is None:
+            raise call.locked
 
 
-async def _standing(call: Call[Any, Any]) -> Told:
+def check_locked(call: Call, made: Outcome | Answer | Streamed) -> None:
+    """Raise QuotaExceeded for a locked operation that answers anew."""
+    if call.locked is not None and not (isinstance(made, Outcome) and made.replayed):
+        raise call.locked
+
+
+async def _standing(call: Call) -> Told:
     return await call.services.notices.of(call.scope_id, call.principal.user_id)

@@ -36,7 +36,7 @@ class _Rows(msgspec.Struct):
     rows: list[dict[str, Any]]
 
 
-async def answer_read(call: Call[Any, Any], read: Callable[[], Awaitable[Answer]]) -> Answer | Outcome:
+async def answer_read(call: Call, read: Callable[[], Awaitable[Answer]]) -> Answer | Outcome:
     """Answer a read by POST, in the form that the caller asks for.
 
     What was answered under the request's key is answered again, whatever a read would find or fail with now. Raises
@@ -45,7 +45,7 @@ async def answer_read(call: Call[Any, Any], read: Callable[[], Awaitable[Answer]
     return await _in_form(call, await stored_answer(call) or await _read(call, read))
 
 
-async def stored_answer(call: Call[Any, Any]) -> Outcome | None:
+async def stored_answer(call: Call) -> Outcome | None:
     """The answer stored under the key of the request. None without one. Raises as the store.
 
     For doors with a read before their command. The command itself finds the answer only after the read.
@@ -58,7 +58,7 @@ async def stored_answer(call: Call[Any, Any]) -> Outcome | None:
         return None
 
 
-async def _read(call: Call[Any, Any], read: Callable[[], Awaitable[Answer]]) -> Answer | Outcome:
+async def _read(call: Call, read: Callable[[], Awaitable[Answer]]) -> Answer | Outcome:
     answer = await read()
     if call.key is None:
         return answer
@@ -77,7 +77,7 @@ def _as_it_is(answer: Answer) -> Answer:
     return answer
 
 
-async def _in_form(call: Call[Any, Any], answer: Answer | Outcome) -> Answer | Outcome:
+async def _in_form(call: Call, answer: Answer | Outcome) -> Answer | Outcome:
     if not call.operation.docs.tables or not prefers(call.header("accept"), MEDIA):
         return answer
     body = answer.body if isinstance(answer, Outcome) else msgspec.json.encode(answer.body)

@@ -24,7 +24,7 @@ from service.http.declare.endpoint import Operation
 from service.http.declare.forms import BATCHES, form_of, media_of
 from service.http.declare.headers import Head
 
-Known = Call[Any, Any] | None
+Known = Call | None
 """The call of a request with a known caller. None before that."""
 _SCHEMA = "request_body_schema"
 

@@ -27,17 +27,17 @@ from service.http.answer.errors import failure_of, let_go, log_failure
 from service.http.answer.reply import Reply, Streamed
 from service.http.body.adjusting import adjust
 from service.http.body.gate import Odd
-from service.http.body.parsing import decode_body, parse, parse_head
+from service.http.body.parsing import Sent, decode_body, parse, parse_head
 from service.http.body.read_limited import PIECE, ArrivingBody, too_large
 from service.http.body.unpacking import coding_of, unpack
 from service.http.body.upload import Upload, read_pieces
 from service.http.declare.bound import IGNORED, TEST_CLOCK_PATH, find_ignored
-from service.http.declare.call import Call
+from service.http.declare.call import Call, CheckedCall
 from service.http.declare.forms import TOLD_BY, BodyReader, form_of
 from service.http.declare.headers import check_content, check_repeated_headers, with_coding
 from service.http.edge.caller import find_subject, identify
 from service.http.edge.exchange import HttpExchange
-from service.http.edge.limits import behind_quota, notice_beside, shown_in, take_token, take_token_of
+from service.http.edge.limits import check_locked, check_quota, notice_beside, shown_in, take_token, take_token_of
 from service.http.edge.origin import check_origin as check_origin_of
 from service.http.edge.origin import with_session
 from service.http.edge.pipeline import MAX_READING, MAX_RUNNING, Pipeline
@@ -185,16 +185,19 @@ def _charge(exchange: HttpExchange, records: int | None = None) -> dict[str, str
 # The call, with what is in the body.
 
 
-async def read(exchange: HttpExchange) -> Call[Any, Any]:
-    """Make the call of an admitted caller, and read its body. Raises the faults of form (G-007) and PayloadTooLarge.
+async def read(exchange: HttpExchange) -> None:
+    """Make the call of an admitted caller, with what its handler is given.
 
-    A large body holds its place until the request is answered.
+    Raises the faults of form (G-007), PayloadTooLarge, and QuotaExceeded.
     """
     exchange.call = call = _call_of(exchange)
-    operation, body, pipeline, tenant = exchange.operation, exchange.body, exchange.pipeline, exchange.principal.tenant
-    if body is None:
-        await _understand(exchange, call, b"")
-        return call
+    await _understand(exchange, call, b"" if exchange.body is None else await _read_body(exchange, call, exchange.body))
+    await check_quota(call)
+
+
+async def _read_body(exchange: HttpExchange, call: Call, body: ArrivingBody) -> bytes:
+    """Read a body, but one that the handler reads by itself. A large one holds its place until the answer is made."""
+    operation, pipeline, tenant = exchange.operation, exchange.pipeline, exchange.principal.tenant
     holder = exchange.principal.account or exchange.address
     if operation.body.streams:
         await exchange.take_place(pipeline.uploads.place(tenant))
@@ -213,15 +216,14 @@ async def read(exchange: HttpExchange) -> Call[Any, Any]:
     elif len(sent) > LARGE:
         places = pipeline.telemetry if operation.body.adjusts else pipeline.documents
         await exchange.take_place(places.place(tenant))
-    await _understand(exchange, call, sent)
-    return call
+    return sent
 
 
-def _call_of(exchange: HttpExchange) -> Call[Any, Any]:
+def _call_of(exchange: HttpExchange) -> Call:
     pipeline, principal = exchange.pipeline, exchange.principal
     if exchange.operation.who.place:
         pipeline.apart.note(principal.tenant)
-    return Call(
+    return CheckedCall(
         scope=exchange.scope,
         operation=exchange.operation,
         services=exchange.services,
@@ -229,9 +231,6 @@ def _call_of(exchange: HttpExchange) -> Call[Any, Any]:
         principal=principal,
         request_id=exchange.head.request_id,
         scope_id=exchange.project_id,
-        path=exchange.path,
-        query=None,
-        body=None,
         raw_body=b"",
         if_match=None,
         key=None,
@@ -290,7 +289,7 @@ def _place_of(pipeline: Pipeline, upload: Upload, tenant: str) -> AbstractAsyncC
     return (pipeline.telemetry if upload.held else pipeline.uploaded).place(tenant)
 
 
-async def _understand(exchange: HttpExchange, call: Call[Any, Any], raw: bytes) -> None:
+async def _understand(exchange: HttpExchange, call: Call, raw: bytes) -> None:
     """Parse a request when its body's turn has come. Odd telemetry is adjusted first (G-133).
 
     A large document of an owner may hold ten times the values of a record, so it is parsed apart.
@@ -305,19 +304,19 @@ async def _understand(exchange: HttpExchange, call: Call[Any, Any], raw: bytes) 
         if call.form.begins is not None:
             check_content(head, text_plain=operation.body.text_plain, packed=True)
         call.raw_body = raw
-        parse_head(call, head)  # What is in it is read by who knows the form.
+        exchange.given = Sent(None, parse_head(call, head))  # What is in it is read by who knows the form.
         return
     if len(raw) > LARGE and not operation.body.adjusts:
-        await pipeline.apart.run(tenant, partial(parse, call, bound, head, raw))
+        exchange.given = await pipeline.apart.run(tenant, partial(parse, call, bound, head, raw))
         return
     await pipeline.turns.take(tenant, len(raw))
     try:
-        parse(call, bound, head, raw)
+        exchange.given = parse(call, bound, head, raw)
     except Odd:
         if not operation.body.adjusts:
             raise
         raw, call.adjustments = await pipeline.apart.run(tenant, partial(adjust, raw))
-        parse(call, bound, head, raw)
+        exchange.given = parse(call, bound, head, raw)
 
 
 class LentTools:
@@ -359,17 +358,15 @@ class LentTools:
 # The answer.
 
 
-async def handle(exchange: HttpExchange, call: Call[Any, Any]) -> Answered:
-    """Have the handler answer."""
-    handler = exchange.bound.handler
-    return await (behind_quota(call, handler) if exchange.bound.operation.fencing.quota_locked else handler(call))
-
-
-async def answer(exchange: HttpExchange, call: Call[Any, Any], made: Answered) -> Reply:
+async def answer(exchange: HttpExchange, made: Answered) -> Reply:
     """Write the answer of a handler. Nothing is held any more then.
 
-    Raises RateLimited for a stream without a place, NotFound for one in another answer, and the errors of its source.
+    Raises RateLimited for a stream without a place, NotFound for one in another answer, QuotaExceeded, and the errors
+    of its source.
     """
+    call = exchange.call
+    assert call is not None, "it is carried out"
+    check_locked(call, made)
     await exchange.release()
     operation, request_id = exchange.bound.operation, exchange.head.request_id
     if not isinstance(made, Streamed):
@@ -428,9 +425,7 @@ async def answer_anew(exchange: HttpExchange) -> Reply:
 async def _answer_by(exchange: HttpExchange, carried_out: Awaitable[Answered]) -> Reply:
     with reading_for(exchange.caller):
         try:
-            made = await carried_out
-            assert exchange.call is not None, "it is carried out"
-            return await answer(exchange, exchange.call, made)
+            return await answer(exchange, await carried_out)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an envelope
             return await refuse(exchange, error)
         except BaseException:
@@ -443,7 +438,9 @@ async def _carried_out(exchange: HttpExchange, admission: Sequence[Admit], check
         admit(exchange)
     for check in checks:
         await check(exchange)
-    return await handle(exchange, await read(exchange))
+    await read(exchange)
+    bound, given = exchange.bound, {"call": exchange.call, **exchange.given._asdict(), **exchange.path}
+    return await bound.handler(**{name: given[name] for name in bound.given})
 
 
 async def _carried_out_in_turn(exchange: HttpExchange) -> Answered:

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
+from litestar.di import NamedDependency
 
 from projections.accounts import MEMBERSHIPS
 from schemas.events import LogPage, LogQuery, TopicQuery, TopicSchemas
@@ -56,36 +57,36 @@ STREAM = Subject("stream_id", MEMBERSHIPS, "not_found", find=_find_stream)
 @groups.EVENTS.get("/v1/projects/{project_id}/events", "Read or follow the events of a project")
 @Who(OWNER, owner=True)
 @Docs(LogPage, extension=True, also_answers=(BATCH, LINES, SENT))
-async def list_events(call: Call[None, LogQuery]) -> Answer | Outcome | Streamed:
+async def list_events(call: Call, params: NamedDependency[LogQuery]) -> Answer | Outcome | Streamed:
     """Answer events after a position, in the form of the Accept header."""
-    return await _answer(call, EventSource(call.project_id))
+    return await _answer(call, params, EventSource(call.project_id))
 
 
 @groups.EVENTS.get("/v1/streams/{stream_id}/events", "Read or follow the events of one stream")
 @Who(OWNER, owner=True, subject=STREAM)
 @Docs(LogPage, errors=("not_found",), extension=True, also_answers=(BATCH, LINES, SENT))
-async def list_stream_events(call: Call[None, LogQuery]) -> Answer | Outcome | Streamed:
+async def list_stream_events(call: Call, params: NamedDependency[LogQuery]) -> Answer | Outcome | Streamed:
     """Answer the events of a stream after a position, in the form of the Accept header."""
-    return await _answer(call, EventSource(call.project_id, call.subject.id))
+    return await _answer(call, params, EventSource(call.project_id, call.subject.id))
 
 
-async def _answer(call: Call[None, LogQuery], source: EventSource) -> Answer | Outcome | Streamed:
-    services, query, accept = call.services, call.query, call.header("accept")
-    as_cloud_events = query.format == "cloudevents"
+async def _answer(call: Call, params: LogQuery, source: EventSource) -> Answer | Outcome | Streamed:
+    services, accept = call.services, call.header("accept")
+    as_cloud_events = params.format == "cloudevents"
     encode = eventss.encode_cloud_event(services.settings.base_url) if as_cloud_events else eventss.encode_event
     authority = StreamAuthority(call.readmit, streams_of(call.principal, call.project_id), call.principal.tenant)
     sources = StreamParts(services.store, services.follower, services.feeds)
-    if query.before is not None:
-        return await _before(call, source, query.before)
+    if params.before is not None:
+        return await _before(call, params, source, params.before)
     if prefers(accept, SENT) and JSON not in (accept or ""):  # A client of /mcp names both, and means pages.
-        pieces = follow(sources, source, _begin(call), authority, encode)
+        pieces = follow(sources, source, _begin(call, params), authority, encode)
         return Streamed(pieces, headers={"content-type": SENT}, endless=True)
     if prefers(accept, LINES):
-        lines = download(sources, source, query.after, authority, encode)
+        lines = download(sources, source, params.after, authority, encode)
         return Streamed(lines, headers={"content-type": LINES})
-    page = await eventss.read_page(services.store, source, query.after, query.limit)
+    page = await eventss.read_page(services.store, source, params.after, params.limit)
     if prefers(accept, BATCH) or as_cloud_events:
-        return _batch(call, page)
+        return _batch(call, params, page)
     return Answer(
         200,
         LogPage(
@@ -98,13 +99,13 @@ async def _answer(call: Call[None, LogQuery], source: EventSource) -> Answer | O
     )
 
 
-async def _before(call: Call[None, LogQuery], source: EventSource, before: int) -> Answer:
+async def _before(call: Call, params: LogQuery, source: EventSource, before: int) -> Answer:
     """A page of the last events before a position. Raises InvalidPayload when it is asked for in another form."""
-    query, accept = call.query, call.header("accept")
+    accept = call.header("accept")
     pages = JSON in (accept or "") or not (prefers(accept, SENT) or prefers(accept, LINES) or prefers(accept, BATCH))
-    if query.after or query.format != "event" or not pages:
+    if params.after or params.format != "event" or not pages:
         raise InvalidPayload(invalid=[("before", "must come without after, for a page in JSON")])
-    page = await eventss.read_before(call.services.store, source, before, query.limit)
+    page = await eventss.read_before(call.services.store, source, before, params.limit)
     events = list(map(eventss.show_event, page.events))
     return Answer(
         200,
@@ -119,14 +120,14 @@ async def _before(call: Call[None, LogQuery], source: EventSource, before: int) 
     )
 
 
-def _begin(call: Call[None, LogQuery]) -> int:
+def _begin(call: Call, params: LogQuery) -> int:
     """The position to begin after: of the last event the client has, else of the query.
 
     Raises InvalidPayload for any other id.
     """
     last = call.header("last-event-id")
     if not last:
-        return call.query.after
+        return params.after
     if last.isascii() and last.isdigit() and len(last) <= len(str(SAFE_INTEGER)):
         return int(last)
     raise InvalidPayload(
@@ -134,11 +135,11 @@ def _begin(call: Call[None, LogQuery]) -> int:
     )
 
 
-def _batch(call: Call[None, LogQuery], page: EventsRead) -> Outcome:
+def _batch(call: Call, params: LogQuery, page: EventsRead) -> Outcome:
     """A page as a batch of CloudEvents, with the next page in the Link header."""
-    settings, query = call.services.settings, call.query
+    settings = call.services.settings
     events: list[Any] = list(map(partial(eventss.cloud_event, base_url=settings.base_url), page.events))
-    link = f'<{call.scope["path"]}?after={page.next_after}&limit={query.limit}>; rel="next"'
+    link = f'<{call.scope["path"]}?after={page.next_after}&limit={params.limit}>; rel="next"'
     return Outcome(200, msgspec.json.encode(events), {"content-type": BATCH, "link": link})
 
 
@@ -150,7 +151,7 @@ TAR = "application/x-tar"
 @groups.EVENTS.get("/v1/projects/{project_id}/archive", "Download everything that is stored of a project")
 @Who(OWNER, owner=True)
 @Docs(bytes, extension=True, content_type=TAR, sealed=True)
-async def get_project_archive(call: Call[None, None]) -> Streamed:
+async def get_project_archive(call: Call) -> Streamed:
     """Make an archive in one snapshot, and send it as it grows."""
     try:
         archive = await call.services.archives.begin(call.project_id, call.principal.tenant)
@@ -173,9 +174,9 @@ ASYNCAPI = "application/vnd.aai.asyncapi+json;version=3.0.0"
 @Who(ANYONE)
 @Fencing(rate="none")
 @Docs(TopicSchemas, errors=("not_found",), extension=True)
-async def get_event_schemas(call: Call[None, TopicQuery]) -> Answer:
+async def get_event_schemas(call: Call, params: NamedDependency[TopicQuery]) -> Answer:
     """Show the schemas of all topics, or of one."""
-    found, topic = await call.once(topic_schemas), call.query.topic
+    found, topic = await call.once(topic_schemas), params.topic
     if topic is not None and topic not in found:
         raise NotFound("There is no such topic.")
     return Answer(200, TopicSchemas(schemas=found if topic is None else {topic: found[topic]}))
@@ -185,7 +186,7 @@ async def get_event_schemas(call: Call[None, TopicQuery]) -> Answer:
 @Who(ANYONE)
 @Fencing(rate="none")
 @Docs(None, extension=True, content_type=ASYNCAPI)
-async def get_asyncapi(call: Call[None, None]) -> Outcome:
+async def get_asyncapi(call: Call) -> Outcome:
     """Describe the streams by AsyncAPI 3."""
     return Outcome(200, await call.once(asyncapi, call.services.settings.base_url), {})
 

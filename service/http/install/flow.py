@@ -3,6 +3,8 @@
 from functools import cache, partial
 from http import HTTPStatus
 
+from litestar.params import JSONBody
+
 from schemas import install as wire
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.declare import groups
@@ -20,12 +22,11 @@ from statemachines.install import ImplementationReport, ProposedReport, VerifyRe
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(wire.PlanDrafted, errors=("project_not_found", "install_state_conflict"))
-async def plan_install(call: Call[wire.DraftRequest, None]) -> Outcome:
+async def plan_install(call: Call, data: JSONBody[wire.DraftRequest]) -> Outcome:
     """Draft a skeleton. Only the state of the flow is kept."""
-    body = call.body
-    await call.services.authenticator.admit(call.principal, body.project_id, call.operation)
-    call.scope_id = body.project_id
-    return await call.carry_out(flow.draft(body.project_id), lambda _: Answer(HTTPStatus.OK, flow.drafted(body)))
+    await call.services.authenticator.admit(call.principal, data.project_id, call.operation)
+    call.scope_id = data.project_id
+    return await call.carry_out(flow.draft(data.project_id), lambda _: Answer(HTTPStatus.OK, flow.drafted(data)))
 
 
 @groups.INSTALL.put(
@@ -34,9 +35,9 @@ async def plan_install(call: Call[wire.DraftRequest, None]) -> Outcome:
 @Who(OWNER, owner=True)
 @Fencing(idempotency="optional")
 @Docs({201: wire.ReportStored, 200: wire.ReportStored}, errors=("install_state_conflict", "plan_hash_mismatch"))
-async def put_implementation_report(call: Call[wire.ReportRequest, None]) -> Outcome:
+async def put_implementation_report(call: Call, data: JSONBody[wire.ReportRequest]) -> Outcome:
     """Record a report. A repeat of the latest one changes nothing."""
-    wish = await call.work_on_body(partial(_checked, call.body))
+    wish = await call.work_on_body(partial(_checked, data))
     return await call.carry_out(flow.report(call.project_id, wish), partial(_reported, wish.report))
 
 
@@ -54,7 +55,7 @@ def _reported(sent: ImplementationReport, stored: flow.RecordedReport) -> Answer
 @groups.INSTALL.get("/v1/install/contract", "Read the install flow: states, steps and gates")
 @Who(ANYONE)
 @Docs(wire.InstallContract)
-async def get_install_contract(_: Call[None, None]) -> Answer:
+async def get_install_contract() -> Answer:
     """Show the flow with the operations that are served here."""
     return Answer(200, _contract(), {"cache-control": "public, max-age=300"})
 
@@ -62,7 +63,7 @@ async def get_install_contract(_: Call[None, None]) -> Answer:
 @groups.INSTALL.get("/v1/projects/{project_id}/setup", "Read the variables and addresses to install a project with")
 @Who(KEY)
 @Docs(wire.ProjectSetup)
-async def get_setup(call: Call[None, None]) -> Answer:
+async def get_setup(call: Call) -> Answer:
     """Show names and places of variables, addresses, and the state of the flow. No secret is shown."""
     services = call.services
     found = await flow.setup_of(services.store, call.project_id, call.user_id)
@@ -83,7 +84,10 @@ _UNREAD = ("rate_limited", "upstream_error", "upstream_timeout")
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(wire.InstallVerdict, errors=_UNREAD)
-async def verify_install(call: Call[wire.VerifyRequest, None]) -> Outcome:
+async def verify_install(
+    call: Call,
+    data: JSONBody[wire.VerifyRequest],  # noqa: ARG001 - only its form counts
+) -> Outcome:
     """Judge the newest evidence, and record a changed verdict. A failed read records nothing."""
     stored = await stored_answer(call)
     if stored is not None:
@@ -94,7 +98,7 @@ async def verify_install(call: Call[wire.VerifyRequest, None]) -> Outcome:
 @groups.INSTALL.get("/v1/projects/{project_id}/verify-report", "Read what a verification would find now")
 @Who(KEY)
 @Docs(wire.VerifyReport, errors=("verify_report_not_found", *_UNREAD))
-async def get_verify_report(call: Call[None, None]) -> Answer:
+async def get_verify_report(call: Call) -> Answer:
     """Show gates, gaps and signals as they are now. Nothing is recorded."""
     findings = await _find(call)
     if findings.asked.signal_map is None:
@@ -111,22 +115,22 @@ async def get_verify_report(call: Call[None, None]) -> Answer:
 )
 @Who(KEY)
 @Docs(wire.AnswerContracts, errors=_UNREAD)
-async def list_answer_contracts(call: Call[None, None]) -> Answer:
+async def list_answer_contracts(call: Call) -> Answer:
     """Show a funnel over the milestones, and a question for each of them."""
     services = call.services
     asked = await ask_about(services.store, services.queries, call.project_id, call.principal.tenant)
     return Answer(200, flow.contracts(call.project_id, asked))
 
 
-async def _find(call: Call[wire.VerifyRequest, None] | Call[None, None]) -> flow.InstallFindings:
+async def _find(call: Call) -> flow.InstallFindings:
     return await flow.find(call.services.store, call.services.queries, call.project_id, call.principal.tenant)
 
 
-def _verify(call: Call[wire.VerifyRequest, None], found: flow.InstallFindings) -> Intent[Answer]:
+def _verify(call: Call, found: flow.InstallFindings) -> Intent[Answer]:
     return flow.record_verdict(call.project_id, found).shown_by(lambda findings, _: _answer(call, findings))
 
 
-def _answer(call: Call[wire.VerifyRequest, None], findings: flow.InstallFindings) -> Answer:
+def _answer(call: Call, findings: flow.InstallFindings) -> Answer:
     """A failed verification is not final, so a repeat with the same Idempotency-Key looks again (G-008)."""
     shown = flow.verdict(call.project_id, findings)
     return Answer(200, shown, pending=not shown.ok)

@@ -88,7 +88,7 @@ def _plain(name: str, value: Any) -> str:
     raise InvalidPayload("An argument is not acceptable.", invalid=[(name, "must be a text or a number")])
 
 
-async def ask(call: Call[Any, Any], one: Reached, asked: ToolRequest) -> Found:
+async def ask(call: Call, one: Reached, asked: ToolRequest) -> Found:
     """Carry out the request. Raises NotFound for a value outside of any path."""
     operation = one.bound.operation
     body = msgspec.json.encode(asked.body) if one.bound.takes_body else b""

@@ -90,7 +90,7 @@ class Kit(NamedTuple):
 _kits: dict[str, Kit] = {}  # one, for a process has one address
 
 
-async def kit_for(call: Call[Any, Any]) -> Kit:
+async def kit_for(call: Call) -> Kit:
     """The kit of an installation. The first call makes it apart, and all who come meanwhile wait for that one."""
     base_url = call.services.settings.base_url
     kit = _kits.get(base_url)

@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any
 
+from litestar.params import RequestBody
+
 from schemas.mcp import BATCHED, MAX_MESSAGE_BYTES, McpAnswer, McpMessage, McpRefusal
 from service.eventstore.declare.commands import Answer
 from service.http.declare import groups
@@ -39,23 +41,23 @@ INSTRUCTIONS = (
     sealed=True,
     refuses=dict.fromkeys((400, 404, 406), McpRefusal),
 )
-async def send_mcp_message(call: Call[bytes, None]) -> Answer:
+async def send_mcp_message(call: Call, data: RequestBody[bytes]) -> Answer:
     """Answer one message, or a batch. A tool call is one request to an operation, with the credential of this one.
 
     Each further message of a batch takes a token of its own. Raises RateLimited.
     """
     methods = {"tools/list": partial(_list, call), "tools/call": partial(_call, call)}
     declared = Declared(TITLE, SCHEMA_VERSION, INSTRUCTIONS, {"tools": {}}, methods, FRESH_MS)
-    told = await answer(call.body, head_of(call.scope).headers, declared, call.take_tokens)
+    told = await answer(data, head_of(call.scope).headers, declared, call.take_tokens)
     return Answer(told.status, told.message)
 
 
-async def _list(call: Call[bytes, None], _: Message) -> Json:
+async def _list(call: Call, _: Message) -> Json:
     kit = await kit_for(call)
     return {"tools": kit.tools, "ttlMs": FRESH_MS, "cacheScope": "public"}
 
 
-async def _call(call: Call[bytes, None], message: Message) -> Json:
+async def _call(call: Call, message: Message) -> Json:
     """Carry out a tool. Raises RpcFault for no such tool."""
     name, arguments = message.params.get("name"), message.params.get("arguments", {})
     if name not in NAMES:

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 LONGEST_WORDS = 300
 
 
-async def use(call: Call[Any, Any], name: str, arguments: Json) -> Json:
+async def use(call: Call, name: str, arguments: Json) -> Json:
     """The result of a tool. Never raises a Rejection."""
     try:
         cursor = read_cursor(arguments.get(CURSOR))
@@ -33,7 +33,7 @@ async def use(call: Call[Any, Any], name: str, arguments: Json) -> Json:
         return shown(Found(name, failure.status, body, failure.headers, {}), Cursor())
 
 
-async def _carry_out(call: Call[Any, Any], kit: Kit, name: str, arguments: Json, cursor: Cursor) -> Found:
+async def _carry_out(call: Call, kit: Kit, name: str, arguments: Json, cursor: Cursor) -> Found:
     """The findings of a tool. Raises the Rejection of bad arguments."""
     if name == FIND:
         return _of_service(name, msgspec.json.encode(_find(kit.indexes[call.principal.kind], arguments)))

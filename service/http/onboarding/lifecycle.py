@@ -3,6 +3,9 @@
 from functools import partial
 from http import HTTPStatus
 
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
 from projections.onboarding import OnboardingRow
 from schemas import onboarding as wire
 from schemas.kernel.shape import AsOfQuery
@@ -24,9 +27,9 @@ PATH = "/v1/projects/{project_id}/onboarding"
 @groups.ONBOARDING.get(PATH, "Read the onboarding of a project")
 @Who(OWNER, owner=True, as_of=True)
 @Docs(wire.OnboardingState, errors=("onboarding_not_started",))
-async def get_onboarding(call: Call[None, AsOfQuery]) -> Answer:
+async def get_onboarding(call: Call, params: NamedDependency[AsOfQuery]) -> Answer:
     """Show where the onboarding stands; 404 before its start (R-ONB-41)."""
-    return _state(await lifecycle.read_onboarding(call.rows, call.project_id))
+    return _state(await lifecycle.read_onboarding(call.rows(params), call.project_id))
 
 
 @groups.ONBOARDING.post(PATH, "Start an onboarding with a plan, or replace its plan")
@@ -37,9 +40,9 @@ async def get_onboarding(call: Call[None, AsOfQuery]) -> Answer:
     {201: wire.PlannedState, 200: wire.OnboardingState},
     errors=("onboarding_state_conflict", "precondition_failed", "if_match_required"),
 )
-async def start_onboarding(call: Call[wire.StartRequest, None]) -> Outcome:
+async def start_onboarding(call: Call, data: JSONBody[wire.StartRequest]) -> Outcome:
     """Make a plan the current one. An exact replay is shown what is there (R-ONB-43 to R-ONB-46)."""
-    wish = await call.work_on_body(partial(_checked, call.body.plan, "plan"))
+    wish = await call.work_on_body(partial(_checked, data.plan, "plan"))
     return await call.carry_out(lifecycle.start(call.project_id, wish, call.if_match), _started)
 
 
@@ -48,14 +51,13 @@ async def start_onboarding(call: Call[wire.StartRequest, None]) -> Outcome:
 @Body(max_body=wire.MAX_PLAN_BYTES)
 @Fencing(if_match="required", idempotency="optional")
 @Docs(wire.OnboardingState, errors=("onboarding_not_started", "plan_hash_mismatch", "onboarding_state_conflict"))
-async def review_onboarding(call: Call[wire.ReviewRequest, None]) -> Outcome:
+async def review_onboarding(call: Call, data: JSONBody[wire.ReviewRequest]) -> Outcome:
     """Approve the plan, which makes it the signal map, or put another in its place (R-ONB-47 to R-ONB-50)."""
-    body = call.body
-    if isinstance(body, wire.ApproveRequest):
+    if isinstance(data, wire.ApproveRequest):
         call.ask_fresh()
-        return await call.carry_out(lifecycle.approve(call.project_id, body.plan_sha256, call.if_match), _state)
-    wish = await call.work_on_body(partial(_checked, body.replacement_plan, "replacement_plan"))
-    return await call.carry_out(lifecycle.replace(call.project_id, body.plan_sha256, wish, call.if_match), _state)
+        return await call.carry_out(lifecycle.approve(call.project_id, data.plan_sha256, call.if_match), _state)
+    wish = await call.work_on_body(partial(_checked, data.replacement_plan, "replacement_plan"))
+    return await call.carry_out(lifecycle.replace(call.project_id, data.plan_sha256, wish, call.if_match), _state)
 
 
 def _checked(plan: wire.Plan, path: str) -> plans.ProposedPlan:
@@ -82,9 +84,9 @@ HELPER = onboarding_helper.load_module()
 @Docs(
     {201: wire.ProofStarted}, errors=("onboarding_not_started", "source_snapshot_mismatch", "onboarding_state_conflict")
 )
-async def start_onboarding_proof(call: Call[wire.ProofRequest, None]) -> Outcome:
+async def start_onboarding_proof(call: Call, data: JSONBody[wire.ProofRequest]) -> Outcome:
     """Open a session with a fresh marker pair. A former pair is dead from the commit on (R-ONB-52, R-ONB-53)."""
-    snapshot = reshape(call.body.implementation_source_snapshot, plans.SourceSnapshot)
+    snapshot = reshape(data.implementation_source_snapshot, plans.SourceSnapshot)
     return await call.carry_out(lifecycle.begin_proof(call.project_id, snapshot, call.if_match), _begun)
 
 
@@ -93,7 +95,7 @@ async def start_onboarding_proof(call: Call[wire.ProofRequest, None]) -> Outcome
 @Body(max_body=0)
 @Fencing(if_match="required", idempotency="optional")
 @Docs(wire.VerifyAnswer, errors=("onboarding_not_started", "onboarding_state_conflict"))
-async def verify_onboarding(call: Call[None, None]) -> Outcome:
+async def verify_onboarding(call: Call) -> Outcome:
     """Judge the open session. Only a complete proof is recorded, with the signal map's (R-ONB-54 to R-ONB-59)."""
     services = call.services
     intent = await lifecycle.verify(services.store, services.providers, call.project_id, call.if_match)
@@ -106,7 +108,7 @@ async def verify_onboarding(call: Call[None, None]) -> Outcome:
 @Who(frozenset({PrincipalKind.ANONYMOUS}))
 @Fencing(rate="none")
 @Docs({200: str, 304: None}, content_type="text/javascript; charset=utf-8")
-async def get_source_snapshot_module(call: Call[None, None]) -> Outcome:
+async def get_source_snapshot_module(call: Call) -> Outcome:
     """Serve the helper, or say that the caller's copy is current (R-ONB-64)."""
     headers = {"etag": HELPER.etag, "cache-control": "public, max-age=300"}
     if matches_tag(call.header("if-none-match"), HELPER.etag):
@@ -133,9 +135,9 @@ _PATH = "/v1/projects/{project_id}/signal-map"
 @groups.SIGNAL_MAP.get(_PATH, "Read the signal map of a project")
 @Who(KEY, as_of=True)
 @Docs(wire.SignalMap, errors=("signal_map_not_found",), flows=frozenset({"install", "onboarding", "automation"}))
-async def get_signal_map(call: Call[None, AsOfQuery]) -> Answer:
+async def get_signal_map(call: Call, params: NamedDependency[AsOfQuery]) -> Answer:
     """Show the approved plan as a map; 404 while none is approved."""
-    return Answer(200, lifecycle.shown_signal_map(await lifecycle.read_signal_map(call.rows, call.project_id)))
+    return Answer(200, lifecycle.shown_signal_map(await lifecycle.read_signal_map(call.rows(params), call.project_id)))
 
 
 @groups.SIGNAL_MAP.put(_PATH, "Save a reviewed plan as the signal map of a project without onboarding")
@@ -147,9 +149,9 @@ async def get_signal_map(call: Call[None, AsOfQuery]) -> Answer:
     errors=("signal_map_managed_by_onboarding",),
     flows=frozenset({"install"}),
 )
-async def put_signal_map(call: Call[wire.Plan, None]) -> Outcome:
+async def put_signal_map(call: Call, data: JSONBody[wire.Plan]) -> Outcome:
     """Make a plan the map. The same plan again changes nothing."""
-    wish = await call.work_on_body(partial(_signal_map_checked, call.body))
+    wish = await call.work_on_body(partial(_signal_map_checked, data))
     return await call.carry_out(lifecycle.put_map(call.project_id, wish), _put)
 
 

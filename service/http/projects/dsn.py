@@ -2,6 +2,8 @@
 
 from functools import partial
 
+from litestar.params import JSONBody
+
 from schemas.projects import DsnBody, DsnRotatedBody, DsnVerified, PublicDsnRotatedBody, RotateDsn, VerifyDsn
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.declare import groups
@@ -16,7 +18,7 @@ from service.projects import project as show
 @groups.PROJECTS.get("/v1/projects/{project_id}/dsn", "Read the DSN from its recovery copy")
 @Who(OWNER, owner=True, reveals=True)
 @Docs(DsnBody, flows=frozenset({"install"}))
-async def read_dsn(call: Call[None, None]) -> Answer:
+async def read_dsn(call: Call) -> Answer:
     """Show the DSN if its copy can be opened. Never rotates it (R-PROJ-03)."""
     settings = call.services.settings
     known = await reads.dsn_of(call.services.store, call.project_id, settings.encryption_key)
@@ -27,9 +29,9 @@ async def read_dsn(call: Call[None, None]) -> Answer:
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(DsnVerified)
-async def verify_dsn(call: Call[VerifyDsn, None]) -> Outcome:
+async def verify_dsn(call: Call, data: JSONBody[VerifyDsn]) -> Outcome:
     """Compare a DSN with the project's, and keep a missing recovery copy of it. Never rotates (R-PROJ-04)."""
-    intent = dsn_commands.verify(call.project_id, call.body.dsn, call.services.settings.encryption_key)
+    intent = dsn_commands.verify(call.project_id, data.dsn, call.services.settings.encryption_key)
     return await call.carry_out(intent, lambda checked: Answer(200, show.dsn_verified(checked)))
 
 
@@ -37,7 +39,10 @@ async def verify_dsn(call: Call[VerifyDsn, None]) -> Outcome:
 @Who(OWNER, owner=True, fresh=True)
 @Fencing(idempotency="optional")
 @Docs(DsnRotatedBody)
-async def rotate_dsn(call: Call[RotateDsn, None]) -> Outcome:
+async def rotate_dsn(
+    call: Call,
+    data: JSONBody[RotateDsn],  # noqa: ARG001 - only its form counts
+) -> Outcome:
     """Replace the DSN as a fence: nothing that rests on the old one commits after the answer (R-PROJ-06)."""
     settings = call.services.settings
     intent = dsn_commands.rotate(call.project_id, settings.encryption_key)
@@ -52,7 +57,10 @@ async def rotate_dsn(call: Call[RotateDsn, None]) -> Outcome:
 @Who(OWNER, owner=True, fresh=True)
 @Fencing(idempotency="optional")
 @Docs(PublicDsnRotatedBody, extension=True)
-async def rotate_public_dsn(call: Call[RotateDsn, None]) -> Outcome:
+async def rotate_public_dsn(
+    call: Call,
+    data: JSONBody[RotateDsn],  # noqa: ARG001 - only its form counts
+) -> Outcome:
     """Replace the public DSN as a fence, or make the first one of an older project (G-184)."""
     settings = call.services.settings
     intent = dsn_commands.rotate(call.project_id, settings.encryption_key, public=True)

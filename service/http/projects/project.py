@@ -2,6 +2,9 @@
 
 from functools import cache, partial
 
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
 from schemas.kernel.shape import PageQuery
 from schemas.projects import CreateProject, HealthQuery, NextSteps, ProjectCreatedBody, ProjectHealth, ProjectList
 from service.eventstore.declare.commands import Answer, Outcome
@@ -25,10 +28,10 @@ from service.webhooks.webhook import webhooks_of
 @groups.PROJECTS.get("/v1/projects", "List your projects")
 @Who(KEY)
 @Docs(ProjectList, flows=frozenset({"install", "provider"}))
-async def list_projects(call: Call[None, PageQuery]) -> Answer:
+async def list_projects(call: Call, params: NamedDependency[PageQuery]) -> Answer:
     """List the caller's projects, newest first."""
-    found = await reads.projects_of(call.services.store, call.user_id, start_of(call.query), call.query.limit + 1)
-    projects, cursor = page(found, call.query, lambda project: PageEnd(project.created_at, project.id))
+    found = await reads.projects_of(call.services.store, call.user_id, start_of(params), params.limit + 1)
+    projects, cursor = page(found, params, lambda project: PageEnd(project.created_at, project.id))
     can_unseal = call.services.settings.encryption_key is not None
     return Answer(200, show.project_list(projects, cursor, can_unseal=can_unseal))
 
@@ -37,9 +40,9 @@ async def list_projects(call: Call[None, PageQuery]) -> Answer:
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs({201: ProjectCreatedBody}, flows=frozenset({"install", "onboarding", "provider"}))
-async def create_project(call: Call[CreateProject, None]) -> Outcome:
+async def create_project(call: Call, data: JSONBody[CreateProject]) -> Outcome:
     """Make a project that the caller owns. A replay of the request shows everything but the DSN."""
-    intent = project_commands.create(call.user_id, call.body.name, call.services.settings.encryption_key)
+    intent = project_commands.create(call.user_id, data.name, call.services.settings.encryption_key)
     return await call.carry_out(intent, partial(_created, call.services.settings.base_url))
 
 
@@ -54,9 +57,9 @@ def _created(base_url: str, issued: show.IssuedDsn) -> Answer:
 @groups.PROJECTS.get("/v1/projects/{project_id}/health", "Read the health of a project's data")
 @Who(KEY)
 @Docs(ProjectHealth)
-async def get_project_health(call: Call[None, HealthQuery]) -> Answer:
+async def get_project_health(call: Call, params: NamedDependency[HealthQuery]) -> Answer:
     """Show when data last arrived, how much of it, and what waits for attention."""
-    health = await health_of(call.services.store, call.project_id, call.query.days)
+    health = await health_of(call.services.store, call.project_id, params.days)
     webhooks = show_webhooks(await webhooks_of(call.services.store, call.project_id))
     return Answer(200, project_health(call.project_id, health, call.services.settings.new_cases_per_hour, webhooks))
 
@@ -70,7 +73,7 @@ _CONNECTING = frozenset({"POST /v1/auth/provider", "POST /v1/auth/provider/poll"
 @groups.PROJECTS.get("/v1/projects/{project_id}/next-steps", "Read a project's progress and its next steps")
 @Who(KEY)
 @Docs(NextSteps, errors=("rate_limited", "upstream_error", "upstream_timeout"), flows=frozenset({"install"}))
-async def get_next_steps(call: Call[None, None]) -> Answer:
+async def get_next_steps(call: Call) -> Answer:
     """Show the project's state and what follows from it for the one who asks."""
     services = call.services
     asked = await ask_about(services.store, services.queries, call.project_id, call.principal.tenant)

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from litestar.params import JSONBody
 
 from schemas.projects import ChangeSettings, ProjectSettings, ProjectSettingsChanged
 from service.auth.authenticator import CACHE_SECONDS
@@ -25,7 +26,7 @@ _OF_INTAKE = frozenset({"default_level", "frame_variables"})
 @groups.PROJECTS.get(_PATH, "Read the settings of a project")
 @Who(KEY)
 @Docs(ProjectSettings, extension=True)
-async def get_project_settings(call: Call[None, None]) -> Answer:
+async def get_project_settings(call: Call) -> Answer:
     """Show the settings in force, with their tag from the first change on."""
     shown = show.shown_settings(call.project_id, await show.settings_of(call.services.store, call.project_id))
     return Answer(200, shown, _tag(shown))
@@ -35,9 +36,9 @@ async def get_project_settings(call: Call[None, None]) -> Answer:
 @Who(OWNER, owner=True)
 @Fencing(if_match="optional", idempotency="optional")
 @Docs(ProjectSettingsChanged, extension=True)
-async def change_project_settings(call: Call[ChangeSettings, None]) -> Outcome:
+async def change_project_settings(call: Call, data: JSONBody[ChangeSettings]) -> Outcome:
     """Change the settings in the body, as a fence. A loosening change turns an enabled contract off."""
-    given = msgspec.structs.asdict(call.body).items()
+    given = msgspec.structs.asdict(data).items()
     # A number is stored as its shortest decimal text.
     wished: dict[str, Any] = {n: repr(v) if isinstance(v, float) else v for n, v in given if v is not msgspec.UNSET}
     intent = settings_commands.change(

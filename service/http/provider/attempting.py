@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.declare.call import Call
@@ -16,7 +15,7 @@ LOOK_SECONDS = 0.1
 
 
 async def begin(
-    call: Call[Any, Any], make: Callable[[str, str], Intent[AttemptBegun]]
+    call: Call, make: Callable[[str, str], Intent[AttemptBegun]]
 ) -> tuple[str, AttemptBegun | None] | Outcome:
     """Begin an attempt, once no other one is under way. Returns its name, or the answer stored under the key.
 
@@ -46,7 +45,7 @@ class BegunAttempt:
         return Answer(200, None, pending=True)
 
 
-async def _is_free(call: Call[Any, Any], until: float) -> bool:
+async def _is_free(call: Call, until: float) -> bool:
     """Wait until no attempt is under way. False when that takes too long."""
     store, loop = call.services.store, asyncio.get_running_loop()
     while loop.time() < until:

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
+from litestar.di import NamedDependency
 
 from schemas.kernel.shape import PageQuery
 from schemas.provider import ExperimentList, FeatureFlagList, SessionRecordingList, SurveyList, SurveyQuery
@@ -35,7 +36,7 @@ class ListedPage(NamedTuple, Generic[I]):
     next_action: str
     source: Source | None = None
 
-    def members(self, call: Call[Any, Any]) -> dict[str, Any]:
+    def members(self, call: Call) -> dict[str, Any]:
         """What every list shows beside its items."""
         return {
             "project_id": call.project_id,
@@ -51,21 +52,21 @@ class ListedPage(NamedTuple, Generic[I]):
 @Who(KEY)
 @Fencing(quota_locked=True)
 @Docs(SessionRecordingList, errors=ERRORS)
-async def list_session_recordings(call: Call[None, PageQuery]) -> Answer:
+async def list_session_recordings(call: Call, params: NamedDependency[PageQuery]) -> Answer:
     """List recordings, newest first. Over the quota the provider is not asked (G-072)."""
     find = call.services.sources.of_recordings
     async with call.services.exchanges.turn(call.principal.tenant):
-        page = await _page(call, "session_recording:read", find, listing.recordings_of)
+        page = await _page(call, params, "session_recording:read", find, listing.recordings_of)
     return Answer(HTTPStatus.OK, SessionRecordingList(session_recordings=page.items, **page.members(call)))
 
 
 @groups.PROVIDER.get("/v1/projects/{project_id}/feature-flags", "List the feature flags at a project's provider")
 @Who(KEY)
 @Docs(FeatureFlagList, errors=ERRORS)
-async def list_feature_flags(call: Call[None, PageQuery]) -> Answer:
+async def list_feature_flags(call: Call, params: NamedDependency[PageQuery]) -> Answer:
     """List flags as they are. Nothing here turns one."""
     async with call.services.exchanges.turn(call.principal.tenant):
-        page = await _page(call, "feature_flag:read", call.services.sources.of, listing.feature_flags)
+        page = await _page(call, params, "feature_flag:read", call.services.sources.of, listing.feature_flags)
     return Answer(HTTPStatus.OK, FeatureFlagList(feature_flags=page.items, **page.members(call)))
 
 
@@ -74,11 +75,11 @@ async def list_feature_flags(call: Call[None, PageQuery]) -> Answer:
 )
 @Who(KEY)
 @Docs(SurveyList, errors=ERRORS)
-async def list_surveys(call: Call[None, SurveyQuery]) -> Answer:
+async def list_surveys(call: Call, params: NamedDependency[SurveyQuery]) -> Answer:
     """List surveys. With `survey_id` also its responses and stats: an unknown survey has none."""
     async with call.services.exchanges.turn(call.principal.tenant):
-        page = await _page(call, "survey:read", call.services.sources.of, listing.surveys)
-        found = await _findings(page.source, call.query.survey_id)
+        page = await _page(call, params, "survey:read", call.services.sources.of, listing.surveys)
+        found = await _findings(page.source, params.survey_id)
     body = SurveyList(surveys=page.items, **page.members(call))
     if found is not None:
         body = msgspec.structs.replace(body, responses=found.responses, stats=found.stats)
@@ -88,30 +89,31 @@ async def list_surveys(call: Call[None, SurveyQuery]) -> Answer:
 @groups.PROVIDER.get("/v1/projects/{project_id}/experiments", "List the experiments at a project's provider")
 @Who(KEY)
 @Docs(ExperimentList, errors=ERRORS)
-async def list_experiments(call: Call[None, PageQuery]) -> Answer:
+async def list_experiments(call: Call, params: NamedDependency[PageQuery]) -> Answer:
     """List experiments with their variants."""
     async with call.services.exchanges.turn(call.principal.tenant):
-        page = await _page(call, "experiment:read", call.services.sources.of, listing.experiments)
+        page = await _page(call, params, "experiment:read", call.services.sources.of, listing.experiments)
     return Answer(HTTPStatus.OK, ExperimentList(experiments=page.items, **page.members(call)))
 
 
 async def _page(
-    call: Call[None, Any],
+    call: Call,
+    params: PageQuery,
     scope: listing.Scope,
     find: Callable[[str, str], Awaitable[Source | None]],
     read: Callable[[Source, int, int], Awaitable[listing.Listing[I] | ReadFailed]],
 ) -> ListedPage[I]:
     """Read a page. Raises the refusal of a failed read: an empty page is never a failure."""
-    offset = _offset(call.query, scope)
+    offset = _offset(params, scope)
     source = await find(call.project_id, call.principal.tenant)
     if source is None:
         return ListedPage([], None, team.NO_SOURCE)
     if source.lacks(scope):
         return ListedPage([], None, team.scope_missing(scope))
-    found = await read(source, call.query.limit, offset)
+    found = await read(source, params.limit, offset)
     if isinstance(found, ReadFailed):
         raise unread(found)
-    following = offset + call.query.limit
+    following = offset + params.limit
     more = found.more and following <= FARTHEST
     cursor = encode_cursor(PageEnd(following, scope)) if more else None
     return ListedPage(found.items, cursor, team.next_of_list(more=more), source)

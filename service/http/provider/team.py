@@ -4,6 +4,8 @@ from contextlib import suppress
 from decimal import ROUND_HALF_UP, Decimal
 from http import HTTPStatus
 
+from litestar.params import JSONBody
+
 from projections.provider import TeamRow
 from schemas.provider import ConfigureReplay, ProvisionTeam, ReplayConfigured, ReplayStanding, TeamProvisioned
 from service.analytics.queries import QueriesBusy
@@ -28,7 +30,10 @@ UPSTREAM = ("service_unavailable", "upstream_error", "upstream_timeout")
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(TeamProvisioned, errors=("provider_provisioning_blocked", "service_unavailable"))
-async def provision_provider(call: Call[ProvisionTeam, None]) -> Outcome:
+async def provision_provider(
+    call: Call,
+    data: JSONBody[ProvisionTeam],  # noqa: ARG001 - only its form counts
+) -> Outcome:
     """Find or create the project's team. Every repeat shows the same one."""
     if (stored := await stored_answer(call)) is not None:
         return stored
@@ -39,7 +44,7 @@ async def provision_provider(call: Call[ProvisionTeam, None]) -> Outcome:
         return begun if isinstance(begun, Outcome) else await _provide(call, *begun)
 
 
-async def _provide(call: Call[ProvisionTeam, None], attempt: str, begun: team.AttemptBegun | None) -> Outcome:
+async def _provide(call: Call, attempt: str, begun: team.AttemptBegun | None) -> Outcome:
     """Carry an attempt through. Raises ProvisioningRefused, AttemptLost."""
     if begun is None:
         raise team.refused(ATTEMPT_SECONDS // 2)
@@ -62,22 +67,22 @@ def _provisioned(row: TeamRow) -> Answer:
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(ReplayConfigured, errors=("provider_not_provisioned", *UPSTREAM))
-async def configure_provider_session_replay(call: Call[ConfigureReplay, None]) -> Outcome:
+async def configure_provider_session_replay(call: Call, data: JSONBody[ConfigureReplay]) -> Outcome:
     """Send the settings to the provider, and record them after its confirmation."""
     if (stored := await stored_answer(call)) is not None:
         return stored
     async with call.services.exchanges.turn(call.principal.tenant):
         begun = await begin(call, team.begin_replay)
-        return begun if isinstance(begun, Outcome) else await _configure(call, *begun)
+        return begun if isinstance(begun, Outcome) else await _configure(call, data, *begun)
 
 
-async def _configure(call: Call[ConfigureReplay, None], attempt: str, begun: team.AttemptBegun | None) -> Outcome:
+async def _configure(call: Call, data: ConfigureReplay, attempt: str, begun: team.AttemptBegun | None) -> Outcome:
     """Carry an attempt through. Raises AttemptLost, and the refusal after a failed exchange."""
     if begun is None or begun.row is None or begun.row.team_id is None:
         raise team.busy()
-    body, project_id = call.body, call.project_id
-    rate = Decimal(str(body.sample_rate)).quantize(Decimal("0.01"), ROUND_HALF_UP)
-    settings = ReplaySettings(body.enabled, str(rate), body.mask_all_inputs)
+    project_id = call.project_id
+    rate = Decimal(str(data.sample_rate)).quantize(Decimal("0.01"), ROUND_HALF_UP)
+    settings = ReplaySettings(data.enabled, str(rate), data.mask_all_inputs)
     failed = await call.services.operator.configure(begun.row.team_id, settings, call.principal.tenant)
     if isinstance(failed, ReadFailed):
         return await call.carry_out(team.replay_failed(project_id, attempt, sources.unread(failed)), _nothing)
@@ -95,7 +100,7 @@ def _nothing(_: None) -> Answer:
 @groups.PROVIDER.get(REPLAY + "/status", "Read the state of session replay at the analytics provider")
 @Who(KEY)
 @Docs(ReplayStanding)
-async def get_provider_session_replay_status(call: Call[None, None]) -> Answer:
+async def get_provider_session_replay_status(call: Call) -> Answer:
     """Show the state of replay. The provider may be asked. Without its answer, the last known state is shown."""
     services, account = call.services, call.principal.tenant
     known = await sources.standing_of(services.store, call.project_id)

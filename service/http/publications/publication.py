@@ -5,6 +5,9 @@ from functools import partial
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
 from schemas import publications as wire
 from schemas.kernel.published import body_schema
 from service import publications
@@ -35,10 +38,10 @@ _REVALIDATED = "no-cache"
 @Who(KEY, fresh=True)
 @Fencing(idempotency="optional")
 @Docs({201: wire.PublicationCreated})
-async def create_public_query(call: Call[wire.PublishQuery, None]) -> Outcome:
+async def create_public_query(call: Call, data: JSONBody[wire.PublishQuery]) -> Outcome:
     """Publish a query with its parameters as they are now. This answer alone shows its key."""
     base_url = call.services.settings.base_url
-    return await call.carry_out(publications.publish(call.project_id, _wish(call.body)), partial(_created, base_url))
+    return await call.carry_out(publications.publish(call.project_id, _wish(data)), partial(_created, base_url))
 
 
 def _wish(body: wire.PublishQuery) -> PublicationWish:
@@ -66,7 +69,7 @@ def _created(base_url: str, made: publications.Published) -> Answer:
 @groups.PUBLIC_QUERIES.get("/v1/projects/{project_id}/public-queries", "List a project's published queries")
 @Who(KEY)
 @Docs(wire.PublicationList, extension=True)
-async def list_public_queries(call: Call[None, None]) -> Answer:
+async def list_public_queries(call: Call) -> Answer:
     """List the published queries of a project, newest first."""
     rows = await publications.published_in(call.services.store, call.project_id)
     return Answer(HTTPStatus.OK, publications.listed(call.project_id, rows, call.services.settings.base_url))
@@ -76,9 +79,9 @@ async def list_public_queries(call: Call[None, None]) -> Answer:
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(wire.PublicationRevoked, errors=("publication_not_found",))
-async def delete_public_query(call: Call[None, None]) -> Outcome:
+async def delete_public_query(call: Call, publication_id: FromPath[str]) -> Outcome:
     """Revoke a publication. From the answer on no process serves it."""
-    intent = publications.revoke(call.project_id, call.path["publication_id"])
+    intent = publications.revoke(call.project_id, publication_id)
     return await call.carry_out(intent, lambda row: Answer(HTTPStatus.OK, publications.revoked(row)))
 
 
@@ -90,9 +93,13 @@ async def delete_public_query(call: Call[None, None]) -> Outcome:
     {200: wire.PublicAnswer, 304: None},
     errors=("invalid_publishable_key", "publication_not_found", "upstream_error", "upstream_timeout"),
 )
-async def run_public_query(call: Call[None, wire.PublicQuery]) -> Outcome:
+async def run_public_query(
+    call: Call,
+    params: NamedDependency[wire.PublicQuery],  # noqa: ARG001 - only its form counts
+    publication_id: FromPath[str],
+) -> Outcome:
     """Show the rows to anybody, or 304 for a current copy. A key may be absent, but not wrong (R-PUB-03)."""
-    answers, publication_id = call.services.public_answers, call.path["publication_id"]
+    answers = call.services.public_answers
     standing = await answers.find(publication_id)
     _check_keys(call, standing.key_hash)
     answer = await answers.answer(publication_id, standing)
@@ -102,14 +109,14 @@ async def run_public_query(call: Call[None, wire.PublicQuery]) -> Outcome:
     return Outcome(HTTPStatus.OK, answer.body, headers)
 
 
-def _check_keys(call: Call[None, wire.PublicQuery], key_hash: str) -> None:
+def _check_keys(call: Call, key_hash: str) -> None:
     """Refuse every key or Bearer but that of the publication. Raises a refusal of `invalid_publishable_key`."""
     repeated = "authorization" in head_of(call.scope).repeated
     if repeated or not all(equal(digest(key), key_hash) for key in _keys_of(call)):
         raise refusal("invalid_publishable_key")
 
 
-def _keys_of(call: Call[None, wire.PublicQuery]) -> Iterator[str]:
+def _keys_of(call: Call) -> Iterator[str]:
     """The keys that a request shows, each as often as it does, empty ones included."""
     words = (call.header("authorization") or "").split(maxsplit=1)
     if words and words[0].lower() == _BEARER:

@@ -2,6 +2,8 @@
 
 from http import HTTPStatus
 
+from litestar.params import JSONBody
+
 from schemas.reports import ReadReportSource, RecordedReport, RecordReport, ReportSource
 from service import reports
 from service.eventstore.declare.commands import Answer, Outcome, Unit
@@ -18,12 +20,12 @@ from statemachines.runs.steps.end_run import as_of
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
 @Docs(ReportSource, errors=(*TOKEN_ERRORS, "run_transition_not_allowed"))
-async def read_report_source(call: Call[ReadReportSource, None]) -> Outcome:
+async def read_report_source(call: Call, data: JSONBody[ReadReportSource]) -> Outcome:
     """Commit the intent, read the provider, store what it said; a repeat gets what is stored without a read.
 
     The first of these binds the key and stores no answer, so that a repeat after a failed read reads again.
     """
-    token, row, services = token_of(call), call.subject, call.services
+    token, row, services = token_of(call, data), call.subject, call.services
     wanted = await on_run(call, lambda latest: reports.want_source(latest, token), _wanted)
     if wanted.status != HTTPStatus.ACCEPTED:
         return wanted
@@ -57,9 +59,9 @@ def _source(ran: Ran[None], unit: Unit) -> Answer:
         "report_already_recorded",
     ),
 )
-async def record_report(call: Call[RecordReport, None]) -> Outcome:
+async def record_report(call: Call, data: JSONBody[RecordReport]) -> Outcome:
     """Hold the report to its source and record it, which ends the run; nothing in it is acted on (R-AUT-49)."""
-    token, document = token_of(call), call.body.report
+    token, document = token_of(call, data), data.report
     return await on_run(call, lambda row: reports.record(row, token, document), _recorded)
 
 

@@ -4,6 +4,8 @@ from functools import partial
 
 import msgspec
 import rfc8785
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
 
 from projections.runs import APPROVALS, ApprovalRow
 from schemas.kernel.published import body_schema
@@ -33,10 +35,10 @@ from statemachines.runs.steps import use_grant
     {201: wire.RequestedApproval, 200: wire.RequestedApproval},
     errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "approval_rejected"),
 )
-async def request_automation_approval(call: Call[wire.RequestApproval, None]) -> Outcome:
+async def request_automation_approval(call: Call, data: JSONBody[wire.RequestApproval]) -> Outcome:
     """Put a question to a person. The run waits. What the runner writes is shown and never acted upon."""
-    token, body = token_of(call), call.body
-    wish = use_grant.RequestApproval(body.action, body.summary, _evidence(body))
+    token = token_of(call, data)
+    wish = use_grant.RequestApproval(data.action, data.summary, _evidence(data))
     return await on_run(call, lambda row: acting.request_approval(row, token, wish), _requested)
 
 
@@ -62,14 +64,14 @@ def _evidence(body: wire.RequestApproval) -> str | None:
 @groups.AUTOMATION.get("/v1/projects/{project_id}/automation-approvals", "List requests for approval")
 @Who(KEY)
 @Docs(wire.ApprovalList)
-async def list_automation_approvals(call: Call[None, wire.ApprovalQuery]) -> Answer:
+async def list_automation_approvals(call: Call, params: NamedDependency[wire.ApprovalQuery]) -> Answer:
     """List requests by the time they were made, newest first, by what they are now."""
-    project_id, query = call.project_id, call.query
+    project_id = call.project_id
     items, cursor = await read_page(
-        query,
-        partial(reads.approvals, call.services.store, project_id, run_id=query.run_id, status=query.status),
+        params,
+        partial(reads.approvals, call.services.store, project_id, run_id=params.run_id, status=params.status),
         lambda item: PageEnd(item.row.requested_at, item.row.id),
-        lambda item: query.status in (None, item.state.status.value),
+        lambda item: params.status in (None, item.state.status.value),
     )
     waiting = any(item.state.status is Status.PENDING for item in items)
     approvals = [show.approval(project_id, item.row.id, item.state) for item in items]
@@ -90,12 +92,12 @@ def _list(project_id: str, approvals: list[wire.Approval], cursor: str | None, *
 @Who(OWNER, owner=True, subject=Subject("approval_id", APPROVALS, "approval_not_found"), fresh_when="it approves")
 @Fencing(idempotency="optional")
 @Docs(wire.Approval, errors=("approval_not_found", "approval_already_decided", "approval_cancelled"))
-async def decide_automation_approval(call: Call[wire.DecideApproval, None]) -> Outcome:
+async def decide_automation_approval(call: Call, data: JSONBody[wire.DecideApproval]) -> Outcome:
     """Record an owner's word. No runner or CI credential can."""
     row: ApprovalRow = call.subject
-    if call.body.decision == "approve":
+    if data.decision == "approve":
         call.ask_fresh()
-    decision = OwnerDecision(call.body.decision == "approve", call.user_id, text_of(call.body.reason))
+    decision = OwnerDecision(data.decision == "approve", call.user_id, text_of(data.reason))
     run = await reads.run_row(call.services.store, call.project_id, row.run_id)
     command = partial(acting.decide_approval, approval_id=row.id, decision=decision)
     return await on_run(call, command, partial(_decided, row), row=run)

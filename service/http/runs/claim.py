@@ -1,7 +1,8 @@
 """Claims at the edge: the active one of a case, creating, renewing, releasing (G-105, R-AUT-25, R-AUT-26)."""
 
 from functools import partial
-from typing import Any
+
+from litestar.params import FromPath, JSONBody
 
 from projections.runs import CLAIMS, LEASES, RUNS, ClaimRow, RunRow
 from schemas.kernel.published import body_schema
@@ -28,7 +29,7 @@ _ERRORS = ("case_not_found", "claim_not_found", "claim_required", "automation_mi
 @groups.AUTOMATION.get("/v1/cases/{case_id}/claims/active", "Read the active claim of a case")
 @Who(KEY_OR_RUNNER, scope="claims:write", subject=CASE_LOCATED)
 @Docs(Claim, errors=("case_not_found", "claim_not_found", "automation_mismatch"))
-async def get_active_claim(call: Call[None, None]) -> Answer:
+async def get_active_claim(call: Call) -> Answer:
     """Show the active claim of a case."""
     row = await reads.active_claim(call.services.store, call.project_id, call.subject.id)
     if row is None:
@@ -58,9 +59,9 @@ async def get_active_claim(call: Call[None, None]) -> Answer:
         "materiality_not_met",
     ),
 )
-async def create_claim(call: Call[CreateClaim, None]) -> Outcome:
+async def create_claim(call: Call, data: JSONBody[CreateClaim]) -> Outcome:
     """Hold the case for 900 seconds. The same runner's repeat names the same claim."""
-    store, command = call.services.store, _wish(call)
+    store, command = call.services.store, _wish(call, data)
     named = (LEASES, command.project_id, leases.lease_id(command.project_id, command.case_id))
     return await call.carry_out_on(
         await store.locate(*named),
@@ -69,12 +70,12 @@ async def create_claim(call: Call[CreateClaim, None]) -> Outcome:
     )
 
 
-def _wish(call: Call[CreateClaim, None]) -> ClaimCase:
+def _wish(call: Call, data: CreateClaim) -> ClaimCase:
     return ClaimCase(
         project_id=call.project_id,
         case_id=call.subject.id,
-        receipt_id=call.body.trigger_receipt_id,
-        case_revision=call.body.case_revision,
+        receipt_id=data.trigger_receipt_id,
+        case_revision=data.case_revision,
         holder=holder_of(call),
     )
 
@@ -84,23 +85,23 @@ def _claimed(claimed: acting.Claimed, unit: Unit) -> Answer:
     return Answer(201 if claimed.new else 200, show.claim(stream.project_id, stream.id, unit.state(stream)))
 
 
-async def _claim_row(call: Call[Any, Any]) -> ClaimRow:
+async def _claim_row(call: Call, claim_id: str) -> ClaimRow:
     """The claim that the path names, of the case that it names. Raises ClaimNotFound."""
-    row = await call.services.store.get(CLAIMS, call.project_id, call.path["claim_id"])
+    row = await call.services.store.get(CLAIMS, call.project_id, claim_id)
     if row is None or row.case_id != call.subject.id:
         raise claims.ClaimNotFound("There is no such claim.", next_action="Read the active claim of the case.")
     return row
 
 
-async def _resting(call: Call[Any, Any]) -> tuple[ClaimRow, RunRow | None]:
+async def _resting(call: Call, claim_id: str) -> tuple[ClaimRow, RunRow | None]:
     """The claim of the path, and its run while the clocks of both rest. Raises ClaimNotFound."""
-    row = await _claim_row(call)
+    row = await _claim_row(call, claim_id)
     if not row.state.resting or row.run_id is None:
         return row, None
     return row, await call.services.store.get(RUNS, call.project_id, row.run_id)
 
 
-async def _on_claim(call: Call[Any, Any], row: ClaimRow, intent: Intent[None]) -> Outcome:
+async def _on_claim(call: Call, row: ClaimRow, intent: Intent[None]) -> Outcome:
     return await call.carry_out(intent.shown_by(partial(_shown, row)), lambda answer: answer)
 
 
@@ -124,12 +125,12 @@ def _shown(row: ClaimRow, _: None, unit: Unit) -> Answer:
         "automation_paused",
     ),
 )
-async def renew_claim(call: Call[RenewClaim, None]) -> Outcome:
+async def renew_claim(call: Call, data: JSONBody[RenewClaim], claim_id: FromPath[str]) -> Outcome:
     """Extend the lease to 900 seconds from now, no further than the deadline of the run."""
-    holder, epoch = holder_of(call), call.body.lease_epoch
+    holder, epoch = holder_of(call), data.lease_epoch
     return await call.carry_out_on(
-        await _resting(call),
-        partial(_resting, call),
+        await _resting(call, claim_id),
+        partial(_resting, call, claim_id),
         lambda found: acting.renew(found[0], holder, epoch, found[1]).shown_by(partial(_shown, found[0])),
     )
 
@@ -138,14 +139,14 @@ async def renew_claim(call: Call[RenewClaim, None]) -> Outcome:
 @Who(KEY_OR_RUNNER, scope="claims:write", owner=True, subject=CASE_LOCATED)
 @Fencing(idempotency="optional")
 @Docs(Claim, errors=(*_ERRORS, "claim_not_active", "lease_expired", "stale_lease_epoch"))
-async def release_claim(call: Call[ReleaseClaim, None]) -> Outcome:
+async def release_claim(call: Call, data: JSONBody[ReleaseClaim], claim_id: FromPath[str]) -> Outcome:
     """End a claim. A runner names its epoch, an owner need not (R-AUT-52)."""
-    holder, epoch = call.runner, call.body.lease_epoch
+    holder, epoch = call.runner, data.lease_epoch
     if holder is not None and not isinstance(epoch, int):
         schema = body_schema(ReleaseClaim)
         raise InvalidPayload("A runner must send the epoch of its lease.", missing=["lease_epoch"], schema=schema)
-    row = await _claim_row(call)
-    wish = Release(holder, epoch if isinstance(epoch, int) else None, text_of(call.body.reason))
+    row = await _claim_row(call, claim_id)
+    wish = Release(holder, epoch if isinstance(epoch, int) else None, text_of(data.reason))
     return await _on_claim(call, row, acting.release(row, wish))
 
 

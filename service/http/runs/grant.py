@@ -3,6 +3,7 @@
 from functools import partial
 
 import msgspec
+from litestar.params import JSONBody
 
 from schemas.kernel.shape import shape_from
 from schemas.runs.approval import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGrant, ConsumeGrant, Grant
@@ -34,14 +35,14 @@ _CONSUME = (*TOKEN_ERRORS, *_PEOPLE, "grant_not_available")
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
 @Docs({201: Grant, 200: Grant}, errors=(*_AUTHORIZE, "scope_violation", "budget_exhausted"))
-async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
+async def authorize_draft_pr(call: Call, data: JSONBody[AuthorizeDraftPr]) -> Outcome:
     """Hold the change against the policy and reserve a pull request for exactly it."""
-    token, body = token_of(call), call.body
+    token = token_of(call, data)
     binding = shape_from(
         DraftPrBinding,
-        body,
-        tests=[TestRun(test.command, test.passed) for test in body.tests],
-        title=text_of(body.title),
+        data,
+        tests=[TestRun(test.command, test.passed) for test in data.tests],
+        title=text_of(data.title),
     )
     return await on_run(call, lambda row: acting.authorize_draft_pr(row, token, binding), _authorized)
 
@@ -53,10 +54,10 @@ async def authorize_draft_pr(call: Call[AuthorizeDraftPr, None]) -> Outcome:
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
 @Docs({201: Grant, 200: Grant}, errors=(*_AUTHORIZE, "pr_proof_required", "pr_proof_mismatch"))
-async def authorize_auto_merge(call: Call[AuthorizeAutoMerge, None]) -> Outcome:
+async def authorize_auto_merge(call: Call, data: JSONBody[AuthorizeAutoMerge]) -> Outcome:
     """Reserve auto-merge once a trusted CI has proven readiness of this very head."""
-    token, body = token_of(call), call.body
-    binding = AutoMergeBinding(pr_number=body.pr_number, head_sha=body.head_sha, merge_method=body.merge_method)
+    token = token_of(call, data)
+    binding = AutoMergeBinding(pr_number=data.pr_number, head_sha=data.head_sha, merge_method=data.merge_method)
     return await on_run(call, lambda row: acting.authorize_auto_merge(row, token, binding), _authorized)
 
 
@@ -72,9 +73,9 @@ def _authorized(ran: Ran[str], _: Unit) -> Answer:
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
 @Docs(ConsumedGrant, errors=_CONSUME)
-async def consume_draft_pr(call: Call[ConsumeGrant, None]) -> Outcome:
+async def consume_draft_pr(call: Call, data: JSONBody[ConsumeGrant]) -> Outcome:
     """Commit the intent and its charge before the provider is called."""
-    return await _consume(call, "draft_pr")
+    return await _consume(call, data, "draft_pr")
 
 
 @groups.AUTOMATION.post(
@@ -83,14 +84,14 @@ async def consume_draft_pr(call: Call[ConsumeGrant, None]) -> Outcome:
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
 @Docs(ConsumedGrant, errors=_CONSUME)
-async def consume_auto_merge(call: Call[ConsumeGrant, None]) -> Outcome:
+async def consume_auto_merge(call: Call, data: JSONBody[ConsumeGrant]) -> Outcome:
     """Commit the intent before the provider is called."""
-    return await _consume(call, "auto_merge")
+    return await _consume(call, data, "auto_merge")
 
 
-async def _consume(call: Call[ConsumeGrant, None], kind: GrantKind) -> Outcome:
+async def _consume(call: Call, data: ConsumeGrant, kind: GrantKind) -> Outcome:
     """Spend a grant: the first answer alone says that the provider may be called, whatever key comes again."""
-    token, grant_id = token_of(call), call.body.grant_id
+    token, grant_id = token_of(call, data), data.grant_id
     return await on_run(
         call,
         lambda row: acting.consume(row, token, kind, grant_id),

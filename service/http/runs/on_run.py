@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 from projections.kernel import Row, Table
 from projections.runs import RUNS, RunRow
@@ -39,19 +39,31 @@ TOKEN_ERRORS = (
 """What every runner command on a run may be refused with."""
 
 
-def holder_of(call: Call[Any, Any]) -> Holder:
+def holder_of(call: Call) -> Holder:
     """The runner that asks, of an operation for runners alone."""
     assert call.runner is not None, "this operation is for runners"
     return call.runner
 
 
-def token_of(call: Call[Any, Any]) -> FencingToken:
+class Fenced(Protocol):
+    """A body with the fence of a runner command."""
+
+    @property
+    def state_revision(self) -> int:
+        """The revision of the run that the runner has seen."""
+
+    @property
+    def lease_epoch(self) -> int:
+        """The epoch of its lease."""
+
+
+def token_of(call: Call, data: Fenced) -> FencingToken:
     """What a runner command carries."""
-    return FencingToken(holder_of(call), call.body.state_revision, call.body.lease_epoch)
+    return FencingToken(holder_of(call), data.state_revision, data.lease_epoch)
 
 
 async def on_run(
-    call: Call[Any, Any],
+    call: Call,
     command: Callable[[RunRow], Intent[Ran[T]]],
     render: Callable[[Ran[T], Unit], Answer],
     *,
@@ -73,7 +85,7 @@ async def _latest(store: EventStore, table: Table[R], row: R) -> R:
     return await store.get(table, row.project_id, row.id) or row
 
 
-def read_again(call: Call[Any, Any], table: Table[R], row: R) -> Callable[[], Awaitable[R]]:
+def read_again(call: Call, table: Table[R], row: R) -> Callable[[], Awaitable[R]]:
     """How to read a row once more, for a command that found it out of date."""
     return partial(_latest, call.services.store, table, row)
 
@@ -81,14 +93,14 @@ def read_again(call: Call[Any, Any], table: Table[R], row: R) -> Callable[[], Aw
 # What the automation modules of the edge share beside runs: whose objects a caller sees, pages by true status.
 
 
-def require_visible(call: Call[Any, Any], automation_id: str) -> None:
+def require_visible(call: Call, automation_id: str) -> None:
     """Refuse a runner that reads another automation's object (R-AUT-55). Raises AutomationMismatch."""
     runner = call.runner
     if runner is not None:
         require_own(automation_id, runner)
 
 
-def seen_automation(call: Call[Any, Any], asked: str | None) -> str | None:
+def seen_automation(call: Call, asked: str | None) -> str | None:
     """The automation that a list is bound to: a runner's own, whatever it asks for. Raises AutomationMismatch."""
     runner = call.runner
     if runner is None:
@@ -99,7 +111,7 @@ def seen_automation(call: Call[Any, Any], asked: str | None) -> str | None:
 
 
 async def read_receipts(
-    call: Call[Any, Any], query: PageQuery, automation_id: str | None, status: str | None
+    call: Call, query: PageQuery, automation_id: str | None, status: str | None
 ) -> tuple[list[reads.ReceiptNow], str | None]:
     """Read a page of receipts, those of a runner's own automation only."""
     seen = seen_automation(call, automation_id)

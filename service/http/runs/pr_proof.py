@@ -4,6 +4,7 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
+from litestar.params import JSONBody
 
 from projections.runs import RunRow
 from schemas.kernel.shape import shape_from
@@ -38,10 +39,10 @@ _NEED_HOST = frozenset({"checks_passed", "auto_merge_enabled", "merged"})
     {201: PrProof, 200: PrProof},
     errors=("run_not_found", "run_terminal", "pr_proof_required", "pr_proof_mismatch", "delivery_mode_mismatch"),
 )
-async def record_pr_proof(call: Call[RecordPrProof, None]) -> Outcome:
+async def record_pr_proof(call: Call, data: JSONBody[RecordPrProof]) -> Outcome:
     """Advance a live run, or settle what a finished one left open. Times are the server's."""
-    _require_read(call.body, call.subject)
-    observed = _observed(call.body)
+    _require_read(data, call.subject)
+    observed = _observed(data)
     render = partial(_recorded, observed.observation)
     case_id, notes = call.subject.case_id, None
     if observed.observation == "closed" and case_id is not None:

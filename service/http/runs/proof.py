@@ -15,7 +15,7 @@ from service.runs.verifying import as_tlog_proof, prove_run
 @groups.AUTOMATION.get("/v1/automation-runs/{run_id}/proof", "Read every event of a run's chain with its hashes")
 @Who(KEY_OR_RUNNER, scope="runs:read", subject=RUN_SUBJECT)
 @Docs(RunProof, errors=("run_not_found", "automation_mismatch"), extension=True, sealed=True)
-async def get_automation_run_proof(call: Call[None, None]) -> Answer:
+async def get_automation_run_proof(call: Call) -> Answer:
     """Show receipt, claim, run, approvals, grants and deploy from their first events on, as of one moment."""
     row: RunRow = call.subject
     require_visible(call, row.automation_id)
@@ -31,7 +31,7 @@ async def get_automation_run_proof(call: Call[None, None]) -> Answer:
     content_type="text/plain; charset=utf-8",
     sealed=True,
 )
-async def get_automation_run_tlog_proof(call: Call[None, None]) -> Outcome:
+async def get_automation_run_tlog_proof(call: Call) -> Outcome:
     """Show the same proof in the form of C2SP tlog-proof, with a signed checkpoint."""
     row: RunRow = call.subject
     require_visible(call, row.automation_id)

@@ -2,6 +2,9 @@
 
 from functools import partial
 
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
 from projections.runs import RECEIPTS, TRIGGER_EVIDENCE, TriggerReceiptRow
 from schemas.credentials import CredentialMetadata
 from schemas.runs import receipt as wire
@@ -38,9 +41,9 @@ _NOTHING = "There is no work now. Ask again when the scheduler wakes the runner.
     wire.IssuedTriggers,
     errors=("automation_not_found", "automation_mismatch", "automation_disabled", "automation_paused"),
 )
-async def issue_automation_triggers(call: Call[wire.IssueTriggers, None]) -> Outcome:
+async def issue_automation_triggers(call: Call, data: JSONBody[wire.IssueTriggers]) -> Outcome:
     """Issue receipts from the server's clock and the saved policy. The caller only names the automation."""
-    project_id, automation_id = call.project_id, call.body.automation_id
+    project_id, automation_id = call.project_id, data.automation_id
     require_visible(call, automation_id)
     store, taken = call.services.store, list[Taken]()
     look_again = partial(look_for_work, store, project_id, automation_id)
@@ -104,9 +107,9 @@ def _still_open(look: Look) -> list[wire.TriggerReceipt]:
 @groups.AUTOMATION.get("/v1/projects/{project_id}/automation-trigger-receipts", "List trigger receipts")
 @Who(KEY_OR_RUNNER, scope="triggers:read")
 @Docs(wire.TriggerReceiptList)
-async def list_automation_trigger_receipts(call: Call[None, wire.TriggerQuery]) -> Answer:
+async def list_automation_trigger_receipts(call: Call, params: NamedDependency[wire.TriggerQuery]) -> Answer:
     """List receipts by the time they were issued, newest first, by what they are now."""
-    found, cursor = await read_receipts(call, call.query, call.query.automation_id, call.query.status)
+    found, cursor = await read_receipts(call, params, params.automation_id, params.status)
     items = [show.receipt(call.project_id, item.row.id, item.state, item.title) for item in found]
     body = wire.TriggerReceiptList(
         project_id=call.project_id,
@@ -122,7 +125,7 @@ async def list_automation_trigger_receipts(call: Call[None, wire.TriggerQuery]) 
 @groups.AUTOMATION.get("/v1/automation-trigger-receipts/{receipt_id}", "Read a trigger receipt")
 @Who(KEY_OR_RUNNER, scope="triggers:read", subject=Subject("receipt_id", RECEIPTS, "trigger_receipt_not_found"))
 @Docs(wire.TriggerReceipt, errors=("trigger_receipt_not_found", "automation_mismatch"))
-async def get_automation_trigger_receipt(call: Call[None, None]) -> Answer:
+async def get_automation_trigger_receipt(call: Call) -> Answer:
     """Show a receipt: before a claim the only source on its case, after a start the name of its run (R-AUT-24)."""
     row: TriggerReceiptRow = call.subject
     require_visible(call, row.automation_id)
@@ -138,15 +141,14 @@ async def get_automation_trigger_receipt(call: Call[None, None]) -> Answer:
 )
 @Who(KEY)
 @Docs(DecisionList, extension=True)
-async def list_automation_decisions(call: Call[None, DecisionQuery]) -> Answer:
+async def list_automation_decisions(call: Call, params: NamedDependency[DecisionQuery]) -> Answer:
     """List decisions, newest first: one for each time that the answer for a case changed, while the plan keeps it."""
-    query = call.query
-    passed = None if query.verdict is None else query.verdict == "passed"
-    wanted = show_decision.DecisionFilter(query.case_id, query.automation_id, passed)
+    passed = None if params.verdict is None else params.verdict == "passed"
+    wanted = show_decision.DecisionFilter(params.case_id, params.automation_id, passed)
     found = await show_decision.decisions(
-        call.services.store, call.project_id, start_of(query), query.limit + 1, wanted
+        call.services.store, call.project_id, start_of(params), params.limit + 1, wanted
     )
-    shown, cursor = page(found, query, lambda item: item.place)
+    shown, cursor = page(found, params, lambda item: item.place)
     body = DecisionList(
         project_id=call.project_id,
         decisions=[show_decision.decision(item.row) for item in shown],
@@ -166,7 +168,7 @@ async def list_automation_decisions(call: Call[None, DecisionQuery]) -> Answer:
 )
 @Who(KEY)
 @Docs(AutomationControl)
-async def get_automation_control(call: Call[None, None]) -> Answer:
+async def get_automation_control(call: Call) -> Answer:
     """Show everything at one server time. There is no queue and nothing to acknowledge."""
     await call.services.authenticator.uses.flush()
     snapshot = await show_control.read_snapshot(call.services.store, call.project_id)

@@ -6,6 +6,8 @@ from functools import partial
 from typing import Any, Literal
 
 import msgspec
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
 
 from projections.runs import RECEIPTS, RunRow
 from schemas.kernel.published import body_schema
@@ -65,10 +67,10 @@ _READ_ERRORS = ("run_not_found", "automation_mismatch")
         "budget_exhausted",
     ),
 )
-async def start_automation_run(call: Call[wire.StartRun, None]) -> Outcome | Answer:
+async def start_automation_run(call: Call, data: JSONBody[wire.StartRun]) -> Outcome | Answer:
     """Consume the receipt, create the run and charge the budgets as one. A repeat names the same run (R-AUT-28)."""
     store, project_id = call.services.store, call.project_id
-    row = await reads.receipt_row(store, project_id, call.body.trigger_receipt_id)
+    row = await reads.receipt_row(store, project_id, data.trigger_receipt_id)
     command = starting.StartRun(project_id=project_id, receipt_id=row.id, holder=holder_of(call))
     outcome = await call.carry_out_on(
         row,
@@ -91,22 +93,22 @@ def _started(run: Stream, unit: Unit) -> Answer:
 @groups.AUTOMATION.get("/v1/projects/{project_id}/automation-runs", "List automation runs")
 @Who(KEY_OR_RUNNER, scope="runs:read")
 @Docs(wire.RunList)
-async def list_automation_runs(call: Call[None, wire.RunQuery]) -> Answer:
+async def list_automation_runs(call: Call, params: NamedDependency[wire.RunQuery]) -> Answer:
     """List runs by the time they began, newest first, by what they are now."""
-    project_id, query, store = call.project_id, call.query, call.services.store
-    automation_id = seen_automation(call, query.automation_id)
+    project_id, store = call.project_id, call.services.store
+    automation_id = seen_automation(call, params.automation_id)
     books, cursor = await read_page(
-        query,
+        params,
         partial(
             reads.runs,
             store,
             project_id,
             automation_id=automation_id,
-            case_id=query.case_id,
-            status=query.status,
+            case_id=params.case_id,
+            status=params.status,
         ),
         lambda book: PageEnd(book.run.started_at, book.run_id),
-        lambda book: query.status in (None, book.run.status.outcome),
+        lambda book: params.status in (None, book.run.status.outcome),
     )
     return Answer(200, _list(project_id, books, cursor))
 
@@ -125,11 +127,11 @@ def _list(project_id: str, books: list[Book], cursor: str | None) -> wire.RunLis
 @groups.AUTOMATION.get("/v1/automation-runs/{run_id}", "Read an automation run")
 @Who(KEY_OR_RUNNER, scope="runs:read", subject=RUN_LOCATED)
 @Docs(wire.Run, errors=_READ_ERRORS)
-async def get_automation_run(call: Call[None, WaitQuery]) -> Answer:
+async def get_automation_run(call: Call, params: NamedDependency[WaitQuery]) -> Answer:
     """Show a run with everything around it, as it stands now."""
     row: RunRow = call.subject
     require_visible(call, row.automation_id)
-    await call.listen(row.id)
+    await call.listen(row.id, params)
     book = await reads.run(call.services.store, row.project_id, row.id)
     call.saw(book.run.state_revision)
     return Answer(200, show_run.run(book))
@@ -138,7 +140,7 @@ async def get_automation_run(call: Call[None, WaitQuery]) -> Answer:
 @groups.AUTOMATION.get("/v1/automation-runs/{run_id}/policy", "Read the policy that a run works under")
 @Who(RUNNER, scope="runs:read", subject=RUN_LOCATED)
 @Docs(wire.RunPolicy, errors=(*_READ_ERRORS, "automation_disabled", "automation_paused"), extension=True)
-async def get_automation_run_policy(call: Call[None, None]) -> Answer:
+async def get_automation_run_policy(call: Call) -> Answer:
     """Show a runner the policy of its run. Once an owner has withdrawn it, the runner is refused (G-114)."""
     row: RunRow = call.subject
     require_visible(call, row.automation_id)
@@ -157,10 +159,10 @@ def show_updated(ran: Ran[Any], unit: Unit) -> Answer:
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
 @Docs(wire.Run, errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "pr_proof_mismatch", "approval_rejected"))
-async def update_automation_run(call: Call[wire.UpdateRun, None]) -> Outcome:
+async def update_automation_run(call: Call, data: JSONBody[wire.UpdateRun]) -> Outcome:
     """Take one of the steps of G-106. Every other combination is a step that no run has."""
-    token, body = token_of(call), call.body
-    return await on_run(call, lambda row: _step(row, token, body), show_updated)
+    token = token_of(call, data)
+    return await on_run(call, lambda row: _step(row, token, data), show_updated)
 
 
 def _step(row: RunRow, token: FencingToken, body: wire.UpdateRun) -> Intent[Ran[None]]:
@@ -197,10 +199,10 @@ def _missing(name: str) -> InvalidPayload:
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="required")
 @Docs(wire.UsageRecorded, errors=(*TOKEN_ERRORS, "run_transition_not_allowed", "budget_exhausted"))
-async def record_automation_usage(call: Call[wire.RecordUsage, None]) -> Outcome:
+async def record_automation_usage(call: Call, data: JSONBody[wire.RecordUsage]) -> Outcome:
     """Charge all of it or nothing (R-AUT-35)."""
-    token = token_of(call)
-    usage = advance_run.Usage(_amounts(call.body), text_of(call.body.label))
+    token = token_of(call, data)
+    usage = advance_run.Usage(_amounts(data), text_of(data.label))
     return await on_run(call, lambda row: acting.charge(row, token, usage), _charged, on_replay=_charged_before)
 
 
@@ -237,14 +239,14 @@ def _amounts(body: wire.RecordUsage) -> Amounts:
 @Who(KEY_OR_RUNNER, scope="runs:write", owner=True, subject=RUN_LOCATED)
 @Fencing(idempotency="required")
 @Docs(wire.CancelledRun, errors=("run_not_found", "automation_mismatch", "claim_required", "run_terminal"))
-async def cancel_automation_run(call: Call[wire.CancelRun, None]) -> Outcome:
+async def cancel_automation_run(call: Call, data: JSONBody[wire.CancelRun]) -> Outcome:
     """Close service authority only: nothing outside is closed, cancelled, undone or rolled back (R-AUT-51)."""
     runner, key = call.runner, call.key
     if key is None:
         raise IdempotencyKeyRequired
     if runner is not None:
         require_runner(call.subject.state, runner)
-    command = end_run.CancelRun(hashlib.sha256(key.encode()).hexdigest(), text_of(call.body.reason))
+    command = end_run.CancelRun(hashlib.sha256(key.encode()).hexdigest(), text_of(data.reason))
     return await on_run(call, lambda row: acting.cancel(row, command), _cancelled)
 
 

@@ -2,8 +2,10 @@
 
 from functools import partial
 from http import HTTPStatus
-from typing import Any, cast
+from typing import cast
 
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
 from msgspec import UNSET
 
 from projections.runs import RunRow
@@ -44,12 +46,16 @@ POLL_SECONDS = 60
         "upstream_timeout",
     ),
 )
-async def verify_automation_run(call: Call[VerifyRun, WaitQuery]) -> Outcome:
+async def verify_automation_run(
+    call: Call,
+    data: JSONBody[VerifyRun],  # noqa: ARG001 - only its form counts
+    params: NamedDependency[WaitQuery],
+) -> Outcome:
     """Count since the deploy and decide. The provider is read first. The run's deploy never changes once bound."""
     runner, row = call.runner, cast("RunRow", call.subject)
     if runner is not None:
         require_automation(row.state, runner)
-    await call.listen(row.id)
+    await call.listen(row.id, params)
     counts = None if require_verifiable(row.state) is None else await _count(call, row)
     revisions: list[int] = []
     judged = partial(_judged, revisions, counts)
@@ -59,7 +65,7 @@ async def verify_automation_run(call: Call[VerifyRun, WaitQuery]) -> Outcome:
     return outcome
 
 
-async def _count(call: Call[Any, Any], row: RunRow) -> Counts:
+async def _count(call: Call, row: RunRow) -> Counts:
     """Count since the deploy. Raises a refusal when the provider cannot be read."""
     services = call.services
     counts = await verifying.count(services.store, services.providers, row.project_id, row.state)

@@ -2,6 +2,9 @@
 
 from functools import partial
 
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
 from schemas import webhooks as wire
 from schemas.kernel.published import body_schema
 from service.auth.refusals import InvalidPayload, refusal
@@ -19,11 +22,11 @@ from service.webhooks.queueing import events_of
 @groups.WEBHOOKS.get(ONE + "/deliveries", "List the deliveries of a webhook in the order of the log")
 @Who(KEY)
 @Docs(wire.DeliveryList, errors=NOT_FOUND, extension=True)
-async def list_webhook_deliveries(call: Call[None, wire.DeliveryQuery]) -> Answer:
+async def list_webhook_deliveries(call: Call, params: NamedDependency[wire.DeliveryQuery], id: FromPath[str]) -> Answer:
     """List deliveries after a position, without their bodies."""
-    found, query = await find(call), call.query
+    found = await find(call, id)
     page = await webhooks.deliveries_of(
-        call.services.store, call.project_id, found.row.id, query.after, query.status, query.limit
+        call.services.store, call.project_id, found.row.id, params.after, params.status, params.limit
     )
     return Answer(200, webhooks.delivery_list(*page))
 
@@ -32,16 +35,16 @@ async def list_webhook_deliveries(call: Call[None, wire.DeliveryQuery]) -> Answe
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(wire.DeliveryResent, errors=(*NOT_FOUND, "delivery_not_found"), extension=True)
-async def resend_webhook_delivery(call: Call[None, None]) -> Outcome:
+async def resend_webhook_delivery(call: Call, delivery_id: FromPath[str], id: FromPath[str]) -> Outcome:
     """Queue a delivery again, once for a key, and show it as it is then."""
-    stored = await answered(call)
+    stored = await answered(call, id)
     if stored is not None:
         return stored
-    found, store, delivery = await find(call), call.services.store, call.path["delivery_id"]
-    if await webhooks.find_delivery(store, call.project_id, found.row.id, delivery) is None:
+    found, store = await find(call, id), call.services.store
+    if await webhooks.find_delivery(store, call.project_id, found.row.id, delivery_id) is None:
         raise refusal("delivery_not_found")
-    await testing.resend(store, call.project_id, found.row.id, delivery, mark(call, "ask"))
-    again = await webhooks.find_delivery(store, call.project_id, found.row.id, delivery)
+    await testing.resend(store, call.project_id, found.row.id, delivery_id, mark(call, "ask"))
+    again = await webhooks.find_delivery(store, call.project_id, found.row.id, delivery_id)
     if again is None:
         raise refusal("delivery_not_found")
     return await call.carry_out(webhooks.look_at(call.project_id, found.row.id), partial(_resent, again))
@@ -55,20 +58,19 @@ def _resent(delivery: webhooks.LoggedDelivery, _: None) -> Answer:
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(wire.WebhookReplayed, errors=NOT_FOUND, extension=True)
-async def replay_webhook(call: Call[wire.ReplayWebhook, None]) -> Outcome:
+async def replay_webhook(call: Call, data: JSONBody[wire.ReplayWebhook], id: FromPath[str]) -> Outcome:
     """Queue what the webhook is subscribed to, from its registration on, once for a key. Ids are as before."""
-    body = call.body
-    if not 0 < body.until - body.after <= wire.MAX_RANGE:
+    if not 0 < data.until - data.after <= wire.MAX_RANGE:
         raise InvalidPayload(
             "The range cannot be replayed.",
             invalid=[("until", f"must be 1 to {wire.MAX_RANGE} positions after after")],
             schema=body_schema(wire.ReplayWebhook),
         )
-    stored = await answered(call)
+    stored = await answered(call, id)
     if stored is not None:
         return stored
-    found = await find(call)
-    queued = await testing.replay(call.services.store, found, body.after, body.until, mark(call, "ask"))
+    found = await find(call, id)
+    queued = await testing.replay(call.services.store, found, data.after, data.until, mark(call, "ask"))
     return await call.carry_out(webhooks.look_at(call.project_id, found.row.id), partial(_replayed, found, queued))
 
 
@@ -85,15 +87,14 @@ def _replayed(webhook: webhooks.StandingWebhook, queued: int, _: None) -> Answer
 )
 @Who(KEY)
 @Docs(wire.ProjectEventList, extension=True)
-async def list_project_events(call: Call[None, wire.ProjectEventQuery]) -> Answer:
+async def list_project_events(call: Call, params: NamedDependency[wire.ProjectEventQuery]) -> Answer:
     """List events after a position."""
-    query = call.query
-    names = testing.DOCUMENTED if query.names is None else frozenset(query.names.split(","))
+    names = testing.DOCUMENTED if params.names is None else frozenset(params.names.split(","))
     if names - set(testing.TOPICS):
         raise InvalidPayload(
             "A parameter is not acceptable.", invalid=[("names", "must be names of events, parted by commas")]
         )
-    found, next_after = await events_of(call.services.store, call.project_id, names, query.after, query.limit)
+    found, next_after = await events_of(call.services.store, call.project_id, names, params.after, params.limit)
     events = [
         wire.ProjectEvent(
             id=one.told.id, event=one.told.event, position=one.position, created_at=one.told.created_at, data=one.data

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
+from litestar.params import FromPath, JSONBody
 
 from schemas import webhooks as wire
 from schemas.kernel.published import body_schema
@@ -32,18 +32,18 @@ from statemachines.webhooks import WebhookChange, no_webhook
 # they keep the mark of the request.
 
 
-async def answered(call: Call[Any, Any]) -> Outcome | None:
+async def answered(call: Call, id: str) -> Outcome | None:
     """The answer stored under the key of a request to a webhook. None: its key is bound to it now, or it has none.
 
     Raises WebhookNotFound, and what the store raises.
     """
     if call.key is None:
         return None
-    found = await call.carry_out(webhook.look_at(call.project_id, call.path["id"]), _bound)
+    found = await call.carry_out(webhook.look_at(call.project_id, id), _bound)
     return found if found.replayed else None
 
 
-def mark(call: Call[Any, Any], prefix: str) -> str | None:
+def mark(call: Call, prefix: str) -> str | None:
     """An id made from the request's key, path and caller. None without a key."""
     if call.key is None:
         return None
@@ -64,14 +64,14 @@ RECENT = 20
 @Who(KEY, fresh=True)
 @Fencing(idempotency="optional")
 @Docs({201: wire.WebhookCreated}, errors=("service_unavailable",))
-async def create_webhook(call: Call[wire.CreateWebhook, None]) -> Outcome:
+async def create_webhook(call: Call, data: JSONBody[wire.CreateWebhook]) -> Outcome:
     """Register an address. A repeat of the request shows no secret (G-008)."""
-    body, key = call.body, call.services.settings.encryption_key
+    key = call.services.settings.encryption_key
     if key is None:
         raise no_key()
-    events = _names(call, body.events)
-    address = await _address(call, body.url)
-    intent = webhooks.register(call.project_id, address, events, text_of(body.description), key)
+    events = _names(call, data.events)
+    address = await _address(call, data.url)
+    intent = webhooks.register(call.project_id, address, events, text_of(data.description), key)
     return await call.carry_out(intent, _created)
 
 
@@ -82,7 +82,7 @@ def _created(made: webhooks.NewWebhook) -> Answer:
 @groups.WEBHOOKS.get(PATH, "List a project's webhooks with their latest outcomes")
 @Who(KEY)
 @Docs(wire.WebhookList)
-async def list_webhooks(call: Call[None, None]) -> Answer:
+async def list_webhooks(call: Call) -> Answer:
     """List all webhooks of the project, newest first."""
     found = await webhooks.webhooks_of(call.services.store, call.project_id)
     return Answer(200, webhooks.listed(call.project_id, found, call.services.settings.encryption_key))
@@ -91,9 +91,9 @@ async def list_webhooks(call: Call[None, None]) -> Answer:
 @groups.WEBHOOKS.get(ONE, "Read a webhook")
 @Who(KEY)
 @Docs(wire.WebhookDetail, errors=NOT_FOUND)
-async def get_webhook(call: Call[None, None]) -> Answer:
+async def get_webhook(call: Call, id: FromPath[str]) -> Answer:
     """Show one webhook with its newest deliveries."""
-    found = await find(call)
+    found = await find(call, id)
     recent = await webhooks.recent_deliveries(call.services.store, call.project_id, found.row.id, RECENT)
     return Answer(200, webhooks.detail(found, recent, call.services.settings.encryption_key))
 
@@ -102,25 +102,25 @@ async def get_webhook(call: Call[None, None]) -> Answer:
 @Who(KEY, fresh_when="it names an address")
 @Fencing(idempotency="optional")
 @Docs(wire.WebhookRecord, errors=(*NOT_FOUND, "service_unavailable"), extension=True)
-async def change_webhook(call: Call[wire.ChangeWebhook, None]) -> Outcome:
+async def change_webhook(call: Call, data: JSONBody[wire.ChangeWebhook], id: FromPath[str]) -> Outcome:
     """Change what the body names."""
-    body, key = call.body, call.services.settings.encryption_key
-    if body.url is not msgspec.UNSET:
+    key = call.services.settings.encryption_key
+    if data.url is not msgspec.UNSET:
         call.ask_fresh()
         if key is None:
             raise no_key()
-    address = None if body.url is msgspec.UNSET else await _address(call, body.url)
-    events = None if body.events is msgspec.UNSET else _names(call, body.events)
-    found = await webhooks.find_webhook(call.services.store, call.project_id, call.path["id"])
+    address = None if data.url is msgspec.UNSET else await _address(call, data.url)
+    events = None if data.events is msgspec.UNSET else _names(call, data.events)
+    found = await webhooks.find_webhook(call.services.store, call.project_id, id)
     wish = WebhookChange(
         origin=None if address is None else address.origin,
         events=events,
-        enabled=None if body.enabled is msgspec.UNSET else body.enabled,
+        enabled=None if data.enabled is msgspec.UNSET else data.enabled,
         readdressed=address is not None,
-        described=body.description is not msgspec.UNSET,
+        described=data.description is not msgspec.UNSET,
     )
-    text = body.description or None if wish.described else None
-    intent = webhooks.change(call.project_id, call.path["id"], wish, address=address, description=text, key=key)
+    text = data.description or None if wish.described else None
+    intent = webhooks.change(call.project_id, id, wish, address=address, description=text, key=key)
     return await call.carry_out(intent, partial(_changed, found, key))
 
 
@@ -133,9 +133,9 @@ def _changed(found: webhooks.StandingWebhook | None, key: bytes | None, changed:
 @Who(KEY, fresh=True)
 @Fencing(idempotency="optional")
 @Docs(wire.WebhookDeletedBody, errors=NOT_FOUND)
-async def delete_webhook(call: Call[None, None]) -> Outcome:
+async def delete_webhook(call: Call, id: FromPath[str]) -> Outcome:
     """Delete a webhook: no attempt begins after the answer (R-WEB-09)."""
-    return await call.carry_out(webhooks.delete(call.project_id, call.path["id"]), _ended)
+    return await call.carry_out(webhooks.delete(call.project_id, id), _ended)
 
 
 def _ended(webhook: webhooks.EndedWebhook) -> Answer:
@@ -146,12 +146,12 @@ def _ended(webhook: webhooks.EndedWebhook) -> Answer:
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(wire.WebhookTested, errors=NOT_FOUND)
-async def test_webhook(call: Call[None, None]) -> Outcome:
+async def test_webhook(call: Call, id: FromPath[str]) -> Outcome:
     """Send a test and tell its outcome, also when the receiver fails. One key names one delivery."""
-    stored = await answered(call)
+    stored = await answered(call, id)
     if stored is not None:
         return stored
-    found = await find(call)
+    found = await find(call, id)
     delivery = mark(call, "whd") or new_id("whd")
     attempt = await call.services.webhook_tester.test(found, delivery, call.principal.tenant)
     intent = webhooks.tested(call.project_id, found.row.id, delivered=attempt is not None and attempt.delivered)
@@ -169,14 +169,14 @@ def _tested(webhook_id: str, delivery: str, attempt: AttemptOutcome | None, _: N
 @Who(KEY, fresh=True)
 @Fencing(idempotency="optional")
 @Docs(wire.WebhookSecret, errors=(*NOT_FOUND, "service_unavailable"), extension=True)
-async def rotate_webhook_secret(call: Call[None, None]) -> Outcome:
+async def rotate_webhook_secret(call: Call, id: FromPath[str]) -> Outcome:
     """Replace the secret. The one before signs beside it for a day (G-161)."""
     key = call.services.settings.encryption_key
     if key is None:
         raise no_key()
-    found = await webhooks.find_webhook(call.services.store, call.project_id, call.path["id"])
+    found = await webhooks.find_webhook(call.services.store, call.project_id, id)
     facts = webhooks.WebhookFacts() if found is None else found.facts
-    intent = webhooks.rotate_secret(call.project_id, call.path["id"], key)
+    intent = webhooks.rotate_secret(call.project_id, id, key)
     return await call.carry_out(intent, partial(_rotated, facts, key))
 
 
@@ -193,15 +193,15 @@ def no_key() -> ServiceUnavailable:
     )
 
 
-async def find(call: Call[Any, Any]) -> webhooks.StandingWebhook:
+async def find(call: Call, id: str) -> webhooks.StandingWebhook:
     """Read the webhook of the path. Raises WebhookNotFound."""
-    found = await webhooks.find_webhook(call.services.store, call.project_id, call.path["id"])
+    found = await webhooks.find_webhook(call.services.store, call.project_id, id)
     if found is None:
         raise no_webhook()
     return found
 
 
-async def _address(call: Call[Any, Any], url: str) -> webhooks.AddressChange:
+async def _address(call: Call, url: str) -> webhooks.AddressChange:
     """Judge an address by the guard's rules. Raises InvalidPayload."""
     services = call.services
     reach = reach_of_webhooks(allow_private=services.settings.webhook_allow_private)
@@ -216,7 +216,7 @@ async def _address(call: Call[Any, Any], url: str) -> webhooks.AddressChange:
     return webhooks.AddressChange(url, f"{'https' if target.secure else 'http'}://{target.authority}")
 
 
-def _names(call: Call[Any, Any], events: Sequence[str]) -> tuple[str, ...]:
+def _names(call: Call, events: Sequence[str]) -> tuple[str, ...]:
     """Check the rule between the names. Raises InvalidPayload."""
     if len(set(events)) < len(events):
         reason = "must be unique"
@@ -237,7 +237,7 @@ CACHED = {"cache-control": "public, max-age=300"}
 @groups.WEBHOOKS.get("/v1/webhook-events", "List the kinds of deliveries with schema and example")
 @Who(frozenset({PrincipalKind.ANONYMOUS}))
 @Docs(wire.WebhookEventList, extension=True)
-async def list_webhook_events(_: Call[None, None]) -> Answer:
+async def list_webhook_events() -> Answer:
     """List every kind of delivery."""
     return Answer(200, catalogue(), CACHED)
 

@@ -42,7 +42,7 @@ class MemoryStore:
         self.rows: dict[tuple[str, str, str], Any] = {}
         self.entries: list[Entry] = []
 
-    def row(self, table: Table[R], project_id: str, id: str) -> R | None:  # noqa: A002
+    def row(self, table: Table[R], project_id: str, id: str) -> R | None:
         """Read a row by its key."""
         found: R | None = self.rows.get((table.name, project_id, id))
         return found

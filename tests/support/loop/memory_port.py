@@ -108,7 +108,7 @@ class MemoryPort:
         automation_id, _, runner_id = request.actor.partition("/")
         return Holder(automation_id, runner_id)
 
-    def _row(self, projection: Any, id: str, refusal: type[Rejection]) -> Any:  # noqa: A002
+    def _row(self, projection: Any, id: str, refusal: type[Rejection]) -> Any:
         row = self.store.row(projection, PROJECT, id)
         if row is None:
             raise refusal("Not there.")

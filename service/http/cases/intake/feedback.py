@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
+from litestar.params import RequestBody
+
 from schemas.cases.foreign import SentryUserReport, SentryUserText
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import SENTRY
@@ -42,9 +44,7 @@ class TakenFeedback(NamedTuple):
     refusal: InvalidPayload | PayloadTooLarge | RateLimited | None
 
 
-async def take(
-    call: Call[bytes, None], envelope_id: str | None, items: Iterable[tuple[str, bytes | None]]
-) -> TakenFeedback:
+async def take(call: Call, envelope_id: str | None, items: Iterable[tuple[str, bytes | None]]) -> TakenFeedback:
     """Store feedback, and tell the SDK of its limit.
 
     Raises OutcomeUnknown, and ProjectDeletionInProgress.
@@ -61,7 +61,7 @@ async def take(
     return TakenFeedback(kept, refused, refusal)
 
 
-def _take_token(call: Call[bytes, None]) -> None:
+def _take_token(call: Call) -> None:
     """Charge one item to its DSN. Raises RateLimited with the header for items of people alone."""
     try:
         call.take_token_of(FEEDBACK)
@@ -73,7 +73,7 @@ def _take_token(call: Call[bytes, None]) -> None:
 
 
 async def _store(
-    call: Call[bytes, None], source: str, payload: bytes | None, envelope_id: str | None = None, *, about: bool = False
+    call: Call, source: str, payload: bytes | None, envelope_id: str | None = None, *, about: bool = False
 ) -> FeedbackRow:
     """Store an item, and return its row. `about`: it has to name its error. Raises as `take`, and each refusal."""
     _take_token(call)
@@ -125,12 +125,12 @@ def _read_adjusted(
     media_type="application/json",
     shown_body=SentryUserText,
 )
-async def record_sentry_user_report(call: Call[bytes, None]) -> Answer:
+async def record_sentry_user_report(call: Call, data: RequestBody[bytes]) -> Answer:
     """Store it beside its error, as an item `user_report` of an envelope (G-142). A repeat changes nothing."""
     intake = call.services.intake
     intake.sdks.items[SENTRY, USER_REPORT] += 1
     try:
-        row = await _store(call, USER_REPORT, call.body, about=True)
+        row = await _store(call, USER_REPORT, data, about=True)
     except (InvalidPayload, PayloadTooLarge, RateLimited):
         intake.kinds.note(Kind(call.project_id, SENTRY, USER_REPORT, REFUSED))
         raise

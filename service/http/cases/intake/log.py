@@ -1,5 +1,7 @@
 """`POST /v1/logs/`: one log or error event, stored and in its case before the answer (R-ING-01, R-ING-07)."""
 
+from litestar.params import JSONBody
+
 from schemas.cases.log import MAX_INGEST_BYTES, LogAccepted, LogEvent
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.cases.intake.otlp import record_export
@@ -25,13 +27,13 @@ from service.ingest.items import take_log
 )
 @Fencing(idempotency="optional")
 @Docs({202: LogAccepted})
-async def record_log(call: Call[LogEvent, None]) -> Outcome | Answer:
+async def record_log(call: Call, data: JSONBody[LogEvent]) -> Outcome | Answer:
     """Store a log event, or many; at error level and above each is grouped into a case."""
     if call.form in BATCHES:
         return await record_several(call, "logs", take_log)
     if call.form is not None:
         return await record_export(call)
-    return await call.services.intake.submit(take_log(call.sender, call.body, call.raw_body, call.adjustments))
+    return await call.services.intake.submit(take_log(call.sender, data, call.raw_body, call.adjustments))
 
 
 ENDPOINTS = [record_log]

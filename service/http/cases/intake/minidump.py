@@ -108,7 +108,7 @@ class ArrivingCrash:
     media_type=FORM,
     content_type=PLAIN,
 )
-async def record_minidump(call: Call[bytes, None]) -> Outcome:
+async def record_minidump(call: Call) -> Outcome:
     """Store a crash as an error with the facts of its dump, and answer with its id (G-142)."""
     arriving = ArrivingCrash(_content_type(call))
     async for _ in call.work_on_pieces(arriving):
@@ -121,7 +121,7 @@ async def record_minidump(call: Call[bytes, None]) -> Outcome:
     return Outcome(200, str(UUID(event_id)).encode(), {"content-type": PLAIN})
 
 
-def _content_type(call: Call[bytes, None]) -> str:
+def _content_type(call: Call) -> str:
     """The type of the body. Raises UnsupportedMediaType for any that is no upload of a crash."""
     if media_of(head_of(call.scope).headers) not in {FORM, *BARE}:
         raise UnsupportedMediaType(
@@ -183,7 +183,7 @@ def _event_in(form: crash.CrashForm) -> tuple[dict[str, Any] | None, Adjustments
     return (event if isinstance(event, dict) else None), adjustments
 
 
-def _count(call: Call[bytes, None], arriving: ArrivingCrash) -> None:
+def _count(call: Call, arriving: ArrivingCrash) -> None:
     """Count the dump, and the other files as attachments that are not kept."""
     intake = call.services.intake
     others = sum(part.is_file and part.name not in {crash.DUMP, crash.PACKED_EVENT} for part in arriving.parts)

@@ -35,7 +35,7 @@ MOST_STORED = 32 * 1024 * 1024
 """Bytes of the records of an export, each with what it keeps of its resource and scope."""
 
 
-async def record_export(call: Call[Any, None]) -> Outcome:
+async def record_export(call: Call) -> Outcome:
     """Store the log records of an export; those that cannot be taken are counted, and the others are stored.
 
     The answer names unread members, and those of an older form (G-206).
@@ -161,7 +161,7 @@ class CutExport:
         return Item(OPERATION, self._nameless, body, text, first=first, before=before, clock=clock)
 
 
-async def _item_of(call: Call[Any, None], export: CutExport, index: int) -> Item:
+async def _item_of(call: Call, export: CutExport, index: int) -> Item:
     """Read a record, a large one apart, and adjust what is odd in it. Raises MalformedExport and InvalidPayload."""
     if export.is_large(index):
         item = await call.work_apart(partial(export.read, index))

@@ -11,6 +11,7 @@ from functools import partial
 from http import HTTPStatus
 
 import msgspec
+from litestar.params import RequestBody
 
 from schemas.cases import foreign as wire
 from service.auth.refusals import InvalidPayload
@@ -46,49 +47,49 @@ _ask_route = partial(sdk_route, sdks.POSTHOG, max_body=wire.MAX_QUESTION_BYTES, 
 
 
 @_route("/batch/", "capture_posthog_batch", "Record a batch of a PostHog SDK", wire.PosthogAccepted)
-async def capture_posthog_batch(call: Call[bytes, None]) -> Answer:
+async def capture_posthog_batch(call: Call) -> Answer:
     """Store the events of a body (G-142)."""
     return Answer(200, wire.PosthogAccepted(1, await _record(call) or msgspec.UNSET))
 
 
 @_route("/capture/", "capture_posthog_event", "Record an event of a PostHog SDK", wire.PosthogAccepted)
-async def capture_posthog_event(call: Call[bytes, None]) -> Answer:
+async def capture_posthog_event(call: Call) -> Answer:
     """Store the events of a body, most often one."""
     return Answer(200, wire.PosthogAccepted(1, await _record(call) or msgspec.UNSET))
 
 
 @_route("/e/", "capture_posthog_events", "Record events of a PostHog SDK in a browser", wire.PosthogAccepted)
-async def capture_posthog_events(call: Call[bytes, None]) -> Answer:
+async def capture_posthog_events(call: Call) -> Answer:
     """Store the events of a body, as browsers send it."""
     return Answer(200, wire.PosthogAccepted(1, await _record(call) or msgspec.UNSET))
 
 
 @_route("/i/v0/e/", "ingest_posthog_events", "Record events of a newer PostHog SDK", wire.PosthogCaptured)
-async def ingest_posthog_events(call: Call[bytes, None]) -> Answer:
+async def ingest_posthog_events(call: Call) -> Answer:
     """Store the events of a body, and say so in the words of this route."""
     return Answer(200, wire.PosthogCaptured("Ok", await _record(call) or msgspec.UNSET))
 
 
 @_ask_route("/flags/", "read_posthog_flags", "Tell a PostHog SDK that there are no flags", wire.PosthogFlags)
-async def read_posthog_flags(call: Call[bytes, None]) -> Answer:
+async def read_posthog_flags(call: Call, data: RequestBody[bytes]) -> Answer:
     """Say that there are no flags and no recordings. The fence closes this to a DSN as well (G-131)."""
-    return await _tell_no_flags(call)
+    return await _tell_no_flags(call, data)
 
 
 @_ask_route("/decide/", "decide_posthog", "Tell an old PostHog SDK that there are no flags", wire.PosthogFlags)
-async def decide_posthog(call: Call[bytes, None]) -> Answer:
+async def decide_posthog(call: Call, data: RequestBody[bytes]) -> Answer:
     """Say the same as for flags, which older SDKs ask for here."""
-    return await _tell_no_flags(call)
+    return await _tell_no_flags(call, data)
 
 
-async def _tell_no_flags(call: Call[bytes, None]) -> Answer:
+async def _tell_no_flags(call: Call, data: bytes) -> Answer:
     """Answer any question for flags. Raises InvalidPayload for what is none, and as `admit`."""
-    await call.work_on_body(partial(_check, call.body))
+    await call.work_on_body(partial(_check, data))
     await call.services.authenticator.admit(call.principal, call.project_id, call.operation)
     return Answer(200, wire.PosthogFlags())
 
 
-async def _record(call: Call[bytes, None]) -> int:
+async def _record(call: Call) -> int:
     """Store the events of a body; returns how many were refused for good.
 
     Of too many events the first are stored. Raises InvalidPayload for a body, or an event alone, that is none,
@@ -124,7 +125,7 @@ async def _record(call: Call[bytes, None]) -> int:
     return refused + parts.refused
 
 
-async def _add(call: Call[bytes, None], sent: posthog.Sent, texts: Sequence[bytes | None], parts: Parts[str]) -> int:
+async def _add(call: Call, sent: posthog.Sent, texts: Sequence[bytes | None], parts: Parts[str]) -> int:
     """Add events of a body to the next part. Returns how many are refused.
 
     Raises InvalidPayload for an event alone that is none, and as `Parts.turn`.
@@ -158,7 +159,7 @@ async def _add(call: Call[bytes, None], sent: posthog.Sent, texts: Sequence[byte
     return refused
 
 
-def _count(call: Call[bytes, None], name: str, outcome: str, amount: int = 1) -> None:
+def _count(call: Call, name: str, outcome: str, amount: int = 1) -> None:
     """Count what is not kept, by its name."""
     call.services.intake.kinds.note(Kind(call.project_id, POSTHOG, name, outcome), amount)
 
@@ -171,7 +172,7 @@ def _check(raw: bytes) -> None:
         raise sdks.malformed_events(fault) from None
 
 
-async def _item_of(call: Call[bytes, None], sent: posthog.Sent, text: bytes) -> tuple[str, Item] | str:
+async def _item_of(call: Call, sent: posthog.Sent, text: bytes) -> tuple[str, Item] | str:
     """Read an event, a large or odd one apart. The name of an unkept one. Raises InvalidPayload."""
     sender = call.sender
     work = partial(_read, sent, text, variables=sender.frame_variables)

@@ -9,6 +9,8 @@ from functools import partial
 from http import HTTPStatus
 
 import msgspec
+from litestar.di import NamedDependency
+from litestar.params import RequestBody
 
 from schemas.cases.foreign import MAX_EVENT_BYTES, SentryReported, SentryReportQuery
 from service.auth.refusals import InvalidPayload
@@ -42,8 +44,6 @@ MEDIA = (
 _TYPE = "raw_security"
 _MALFORMED = "malformed_report"
 
-Reported = Call[bytes, SentryReportQuery]
-
 
 @sdk_route(
     sdks.SENTRY,
@@ -55,14 +55,16 @@ Reported = Call[bytes, SentryReportQuery]
     unpacked=MAX_EVENT_BYTES,
     media_type=MEDIA[0],
 )
-async def record_security_reports(call: Call[bytes, SentryReportQuery]) -> Answer:
+async def record_security_reports(
+    call: Call, data: RequestBody[bytes], params: NamedDependency[SentryReportQuery]
+) -> Answer:
     """Store the reports of a body. Each is an error, in the case of its directive and blocked origin (G-142)."""
     _check_media(call)
-    texts = await call.work_on_body(partial(_texts, call.body))
+    texts = await call.work_on_body(partial(_texts, data))
     call.take_tokens(len(texts) - 1)
     call.records = Counter()
     parts = Parts[str](call, partial(settle, call), foreign=True)
-    facts = _facts(call)
+    facts = _facts(call, params)
     for group in groups_of(map(len, texts)):
         await parts.turn(group.size)
         for index in group.indexes:
@@ -78,7 +80,7 @@ async def record_security_reports(call: Call[bytes, SentryReportQuery]) -> Answe
     return Answer(200, SentryReported(call.records["logs", HTTPStatus.BAD_REQUEST] or msgspec.UNSET))
 
 
-def _check_media(call: Reported) -> None:
+def _check_media(call: Call) -> None:
     """Raise UnsupportedMediaType for any other content type than those of reports."""
     if media_of(head_of(call.scope).headers) not in MEDIA:
         raise UnsupportedMediaType(
@@ -93,11 +95,11 @@ def _texts(raw: bytes) -> list[bytes]:
     return list(cut(raw, ARRAY.name)) if raw.lstrip()[:1] == b"[" else [raw]
 
 
-def _facts(call: Reported) -> ReportFacts:
-    return ReportFacts(call.header("user-agent"), call.query.sentry_release, call.query.sentry_environment)
+def _facts(call: Call, params: SentryReportQuery) -> ReportFacts:
+    return ReportFacts(call.header("user-agent"), params.sentry_release, params.sentry_environment)
 
 
-async def _add(call: Reported, parts: Parts[str], text: bytes, facts: ReportFacts) -> None:
+async def _add(call: Call, parts: Parts[str], text: bytes, facts: ReportFacts) -> None:
     """Read a report, a large or odd one apart, and add or count it. Raises InvalidPayload."""
     adjustments = AS_SENT
     try:
@@ -113,7 +115,7 @@ async def _add(call: Reported, parts: Parts[str], text: bytes, facts: ReportFact
     parts.add("logs", Item(OPERATION, call.sender, log.body, log.raw, adjustments, client=log.client, clock=log.clock))
 
 
-def _count(call: Reported, name: str, outcome: str, amount: int = 1) -> None:
+def _count(call: Call, name: str, outcome: str, amount: int = 1) -> None:
     """Count reports that are not kept, by their name."""
     call.services.intake.kinds.note(Kind(call.project_id, SENTRY, name, outcome), amount)
 

@@ -13,6 +13,8 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+from litestar.params import RequestBody
+
 from schemas.cases.foreign import MAX_ENVELOPE_BYTES, MAX_EVENT_BYTES, MAX_UNPACKED_BYTES, SentryAccepted
 from service.auth.refusals import InvalidPayload
 from service.auth.secrets import SENTRY
@@ -132,7 +134,7 @@ class ReadEvent(NamedTuple):
 
 
 @_route("/api/{alias}/envelope/", "record_sentry_envelope", "Record an envelope of a Sentry SDK", SentryAccepted)
-async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
+async def record_sentry_envelope(call: Call) -> Answer:
     """Store the event and the feedback of an envelope, and count its other items (G-142).
 
     Both are stored also before the end or the fault of a broken envelope.
@@ -158,7 +160,7 @@ async def record_sentry_envelope(call: Call[bytes, None]) -> Answer:
     return Answer(200, SentryAccepted() if event_id is None else SentryAccepted(event_id))
 
 
-async def _event_of(call: Call[bytes, None], opened: ArrivingEnvelope) -> str | None:
+async def _event_of(call: Call, opened: ArrivingEnvelope) -> str | None:
     """Store the event of an envelope, and return its id. None without one. Raises as `event` and `_record`."""
     if (event := opened.event) is None:
         return None
@@ -167,7 +169,7 @@ async def _event_of(call: Call[bytes, None], opened: ArrivingEnvelope) -> str | 
     return event_id
 
 
-def _count(call: Call[bytes, None], opened: ArrivingEnvelope, read: Counter[str], refused: Counter[str]) -> None:
+def _count(call: Call, opened: ArrivingEnvelope, read: Counter[str], refused: Counter[str]) -> None:
     """Count the items of an envelope, by name those without a use and refused ones, and the losses of the SDK."""
     intake, project_id = call.services.intake, call.project_id
     for kind, count in opened.types.items():
@@ -182,12 +184,11 @@ def _count(call: Call[bytes, None], opened: ArrivingEnvelope, read: Counter[str]
 
 
 @_store_route("/api/{alias}/store/", "record_sentry_event", "Record an event of an old Sentry SDK", SentryAccepted)
-async def record_sentry_event(call: Call[bytes, None]) -> Answer:
+async def record_sentry_event(call: Call, data: RequestBody[bytes]) -> Answer:
     """Store an event that comes without an envelope (G-142)."""
-    text = call.body
-    if not text[:_BEGIN].lstrip().startswith(b"{"):
-        text = await call.work_apart(partial(_unwrapped, text))
-    event_id = await _record(call, text, None)
+    if not data[:_BEGIN].lstrip().startswith(b"{"):
+        data = await call.work_apart(partial(_unwrapped, data))
+    event_id = await _record(call, data, None)
     call.records = Counter({("logs", _TAKEN): 1})
     call.services.intake.sdks.items[SENTRY, _EVENT] += 1
     return Answer(200, SentryAccepted(event_id))
@@ -211,7 +212,7 @@ def _unwrapped(text: bytes) -> bytes:
 
 
 async def _record(
-    call: Call[bytes, None],
+    call: Call,
     text: bytes,
     envelope_id: str | None,
     sent_at: Any = None,
@@ -227,7 +228,7 @@ async def _record(
     return await store_event(call, read)
 
 
-async def store_event(call: Call[bytes, None], read: ReadEvent) -> str:
+async def store_event(call: Call, read: ReadEvent) -> str:
     """Store an event that is read, once under its own id, and return its id. Raises as the intake's `submit`."""
     sender = call.sender
     if read.own_id:

@@ -77,7 +77,7 @@ class Parts(Generic[M]):
     """
 
     def __init__(
-        self, call: Call[Any, Any], hear: Callable[[Sequence[M], Sequence[Result]], int], *, foreign: bool = False
+        self, call: Call, hear: Callable[[Sequence[M], Sequence[Result]], int], *, foreign: bool = False
     ) -> None:
         self.refused = 0
         self._call = call
@@ -177,7 +177,7 @@ class _Heard:
         return sum(isinstance(result, Exception) for result in told)
 
 
-async def record_several(call: Call[Any, None], kind: str, take: Take) -> Answer:
+async def record_several(call: Call, kind: str, take: Take) -> Answer:
     """Store the items of a body, and answer when all that are accepted are stored (G-143).
 
     `kind` is what they count as. Raises InvalidPayload and TooManyItems for what is no batch, RateLimited when
@@ -205,7 +205,7 @@ async def record_several(call: Call[Any, None], kind: str, take: Take) -> Answer
     return answer_of(call, kind, [CommandNotDone() if result is None else result for result in heard.results])
 
 
-async def _read(call: Call[Any, None], index: int, text: bytes, take: Take) -> tuple[Item, bool]:
+async def _read(call: Call, index: int, text: bytes, take: Take) -> tuple[Item, bool]:
     """Read an item, and say whether it has an id. Raises InvalidPayload.
 
     It is known by its id, else by its place under the key of the request.
@@ -226,7 +226,7 @@ async def _read(call: Call[Any, None], index: int, text: bytes, take: Take) -> t
     return take(sender, body, raw, adjustments), has_id
 
 
-def answer_of(call: Call[Any, None], kind: str, results: Sequence[Result]) -> Answer:
+def answer_of(call: Call, kind: str, results: Sequence[Result]) -> Answer:
     """Say what became of each record, and count them. Raises the one passing reason for which none was accepted."""
     failures = [failure_of(result) if isinstance(result, Exception) else None for result in results]
     statuses = [HTTPStatus.ACCEPTED if failure is None else failure.status for failure in failures]
@@ -253,7 +253,7 @@ def raise_common(results: Sequence[Result], failures: Sequence[Failure | None]) 
             raise first
 
 
-def log_failures(call: Call[Any, Any], results: Sequence[Result], failures: Sequence[Failure | None]) -> None:
+def log_failures(call: Call, results: Sequence[Result], failures: Sequence[Failure | None]) -> None:
     """Log what a person has to look at, each sort once."""
     told = {failure.code: (result, failure) for result, failure in zip(results, failures, strict=True) if failure}
     for error, failure in told.values():
@@ -261,7 +261,7 @@ def log_failures(call: Call[Any, Any], results: Sequence[Result], failures: Sequ
             log_failure(error, failure, call.operation.operation_id)
 
 
-def settle(call: Call[Any, Any], kinds: Sequence[str], results: Sequence[Result]) -> int:
+def settle(call: Call, kinds: Sequence[str], results: Sequence[Result]) -> int:
     """Count what became of records of these kinds; returns how many were refused for good.
 
     Raises the first that may pass: then the whole request may be repeated.

@@ -8,6 +8,8 @@ trusted, with the key of a person no more than with a DSN. It names no commit, s
 from datetime import UTC, datetime
 from functools import partial
 
+from litestar.params import FromPath, JSONBody
+
 from schemas.cases import foreign as wire
 from service import deploys
 from service.auth.authority import PrincipalKind
@@ -35,10 +37,10 @@ MOST_VERSION = 200
 @Body(strict=False)
 @Fencing(mutation=False)
 @Docs({201: wire.SentryRelease}, errors=_ERRORS, extension=True)
-async def create_sentry_release(call: Call[wire.SentryNewRelease, None]) -> Answer:
+async def create_sentry_release(call: Call, data: JSONBody[wire.SentryNewRelease]) -> Answer:
     """Answer `releases new`. Nothing is stored."""
-    await admit_to(call, call.body.projects)
-    return Answer(201, _release(call.body.version, call.body.projects, call.body.dateReleased))
+    await admit_to(call, data.projects)
+    return Answer(201, _release(data.version, data.projects, data.dateReleased))
 
 
 @groups.CASES.put(_RELEASE + "/", "Take note of sentry-cli's finished release or its commits")
@@ -46,16 +48,16 @@ async def create_sentry_release(call: Call[wire.SentryNewRelease, None]) -> Answ
 @Body(max_body=MOST_COMMITS, strict=False)
 @Fencing(mutation=False)
 @Docs(wire.SentryRelease, errors=_ERRORS, extension=True)
-async def change_sentry_release(call: Call[wire.SentryReleaseChange, None]) -> Answer:
+async def change_sentry_release(call: Call, data: JSONBody[wire.SentryReleaseChange], version: FromPath[str]) -> Answer:
     """Answer `releases finalize` and `releases set-commits`. Nothing is stored."""
-    await admit_to(call, call.body.projects)
-    return Answer(200, _release(_version(call.path["version"]), call.body.projects, call.body.dateReleased))
+    await admit_to(call, data.projects)
+    return Answer(200, _release(_version(version), data.projects, data.dateReleased))
 
 
 @groups.CASES.get(_ORGANIZATION + "/repos/", "Tell sentry-cli that no repository is linked")
 @Who(_CALLERS, scope=_SCOPE)
 @Docs(list[wire.SentryProject], extension=True, sealed=True)
-async def list_sentry_repos(_call: Call[None, None]) -> Answer:
+async def list_sentry_repos() -> Answer:
     """Answer the first question of `releases set-commits --auto`, which then goes on with the local repository."""
     return Answer(200, [])
 
@@ -63,7 +65,7 @@ async def list_sentry_repos(_call: Call[None, None]) -> Answer:
 @groups.CASES.get(_RELEASE + "/previous-with-commits/", "Tell sentry-cli that no earlier release has commits")
 @Who(_CALLERS, scope=_SCOPE)
 @Docs(wire.SentryNoRelease, extension=True, sealed=True)
-async def get_previous_sentry_release(_call: Call[None, None]) -> Answer:
+async def get_previous_sentry_release() -> Answer:
     """Answer the second question of `releases set-commits --auto`."""
     return Answer(200, wire.SentryNoRelease())
 
@@ -72,28 +74,28 @@ async def get_previous_sentry_release(_call: Call[None, None]) -> Answer:
 @Who(_CALLERS, scope=_SCOPE)
 @Body(strict=False)
 @Docs({201: wire.SentryDeploy}, errors=_ERRORS, extension=True)
-async def record_sentry_deploy(call: Call[wire.SentryNewDeploy, None]) -> Answer:
+async def record_sentry_deploy(call: Call, data: JSONBody[wire.SentryNewDeploy], version: FromPath[str]) -> Answer:
     """Record the deploy in each of its projects, as the deploy operation does."""
-    body, version = call.body, _version(call.path["version"])
+    version = _version(version)
     own = call.principal.project_id
-    projects = body.projects or ([] if own is None else [own])
+    projects = data.projects or ([] if own is None else [own])
     require_named(projects)
     await admit_to(call, projects)
-    report = _report(call, version)
+    report = _report(call, data, version)
     for project_id in projects:
         await retry_moved(partial(_record, call, project_id, report))
     told = wire.SentryDeploy(
         environment=report.environment,
         name=report.message,
-        url=body.url,
-        dateStarted=body.dateStarted,
-        dateFinished=body.dateFinished,
+        url=data.url,
+        dateStarted=data.dateStarted,
+        dateFinished=data.dateFinished,
     )
     return Answer(201, told)
 
 
-def _report(call: Call[wire.SentryNewDeploy, None], version: str) -> deploys.Report:
-    [version, environment, name], scrubbed = hide_own(version, call.body.environment, call.body.name)
+def _report(call: Call, data: wire.SentryNewDeploy, version: str) -> deploys.Report:
+    [version, environment, name], scrubbed = hide_own(version, data.environment, data.name)
     return deploys.Report(
         version=version,
         environment=environment,
@@ -106,7 +108,7 @@ def _report(call: Call[wire.SentryNewDeploy, None], version: str) -> deploys.Rep
     )
 
 
-async def _record(call: Call[wire.SentryNewDeploy, None], project_id: str, report: deploys.Report) -> Outcome:
+async def _record(call: Call, project_id: str, report: deploys.Report) -> Outcome:
     payer = await deploys.payer(call.services.store, project_id)
     intent = await deploys.record(call.services.store, project_id, report, payer)
     return await carry_out_in(call, project_id, intent)

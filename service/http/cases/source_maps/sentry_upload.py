@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from litestar.params import FromPath, JSONBody, RequestBody
+
 from schemas.cases.foreign import AssembleBundle, Assembled, ChunksStored, ChunkUpload
 from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import bundles
@@ -25,11 +27,11 @@ _CHUNKS = "/api/0/organizations/{organization}/chunk-upload/"
 @groups.CASES.get(_CHUNKS, "Read how sentry-cli uploads source maps")
 @Who(KEY)
 @Docs(ChunkUpload, extension=True, sealed=True)
-async def get_chunk_upload(call: Call[None, None]) -> Answer:
+async def get_chunk_upload(call: Call, organization: FromPath[str]) -> Answer:
     """Show where parts go and how large they may be."""
     base = call.services.settings.base_url.rstrip("/")
     body = ChunkUpload(
-        url=f"{base}/api/0/organizations/{call.path['organization']}/chunk-upload/",
+        url=f"{base}/api/0/organizations/{organization}/chunk-upload/",
         chunkSize=bundles.CHUNK_BYTES,
         chunksPerRequest=bundles.CHUNKS_A_REQUEST,
         maxFileSize=bundles.MOST_BUNDLE,
@@ -43,14 +45,14 @@ async def get_chunk_upload(call: Call[None, None]) -> Answer:
 @Body(max_body=bundles.MOST_REQUEST, media_type="multipart/form-data")
 @Fencing(mutation=False)
 @Docs(ChunksStored, extension=True, sealed=True)
-async def upload_chunks(call: Call[bytes, None]) -> Answer:
+async def upload_chunks(call: Call, data: RequestBody[bytes]) -> Answer:
     """Keep parts for an hour, until a bundle names them."""
     store, worker = call.services.store, call.services.unmangler.packer
-    kept = await bundles.store_form(store, worker, call.principal, call.header("content-type") or "", call.body)
+    kept = await bundles.store_form(store, worker, call.principal, call.header("content-type") or "", data)
     return Answer(200, ChunksStored(stored=[chunk.id for chunk in kept]))
 
 
-async def admit_to(call: Call[Any, None], project_ids: list[str]) -> None:
+async def admit_to(call: Call, project_ids: list[str]) -> None:
     """Let the caller in to each of these projects. Raises InvalidPayload, and as `admit` for the first refusal."""
     if len(project_ids) != len(set(project_ids)):
         raise InvalidPayload("A project is named twice.", invalid=[("projects", "must name each project once")])
@@ -60,11 +62,10 @@ async def admit_to(call: Call[Any, None], project_ids: list[str]) -> None:
         await call.services.authenticator.admit(call.principal, project_id, call.operation)
 
 
-async def _assemble(call: Call[AssembleBundle, None], project_ids: list[str]) -> Answer:
+async def _assemble(call: Call, data: AssembleBundle, project_ids: list[str]) -> Answer:
     """Store what a bundle holds in each of its projects. Raises ProjectNotFound before anything is stored."""
-    body = call.body
     await admit_to(call, project_ids)
-    wish = bundles.BundleWish(body.checksum, body.chunks, body.version, project_ids)
+    wish = bundles.BundleWish(data.checksum, data.chunks, data.version, project_ids)
     packer = call.services.unmangler.packer
     try:
         done = await bundles.assemble(call.services.store, packer, call.user_id, wish, partial(carry_out_in, call))
@@ -80,7 +81,7 @@ def require_named(project_ids: list[str]) -> None:
         raise InvalidPayload("No project is named.", invalid=[("projects", "must hold the id of a project")])
 
 
-async def carry_out_in(call: Call[Any, None], project_id: str, intent: Intent[Any]) -> Outcome:
+async def carry_out_in(call: Call, project_id: str, intent: Intent[Any]) -> Outcome:
     """Carry an intent out in one of the projects of a request. Its answer is for nobody."""
     return await replace(call, scope_id=project_id).carry_out(intent, lambda _: Answer(204, None))
 
@@ -96,10 +97,10 @@ async def carry_out_in(call: Call[Any, None], project_id: str, intent: Intent[An
     extension=True,
     sealed=True,
 )
-async def assemble_bundle(call: Call[AssembleBundle, None]) -> Answer:
+async def assemble_bundle(call: Call, data: JSONBody[AssembleBundle]) -> Answer:
     """Say which parts are missing, or store what the bundle holds in the projects that it is for."""
-    require_named(call.body.projects)
-    return await _assemble(call, list(call.body.projects))
+    require_named(data.projects)
+    return await _assemble(call, data, list(data.projects))
 
 
 @groups.CASES.post(
@@ -109,9 +110,9 @@ async def assemble_bundle(call: Call[AssembleBundle, None]) -> Answer:
 @Who(KEY)
 @Body(strict=False)
 @Docs(Assembled, extension=True, sealed=True)
-async def assemble_project_bundle(call: Call[AssembleBundle, None]) -> Answer:
+async def assemble_project_bundle(call: Call, data: JSONBody[AssembleBundle]) -> Answer:
     """Do the same for the one project that the path names."""
-    return await _assemble(call, [call.project_id])
+    return await _assemble(call, data, [call.project_id])
 
 
 ENDPOINTS = [get_chunk_upload, upload_chunks, assemble_bundle, assemble_project_bundle]

@@ -2,6 +2,9 @@
 
 from collections.abc import AsyncIterator
 
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
 from schemas.cases import source_map as wire
 from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps import blobs, keeping
@@ -23,9 +26,9 @@ _BEGINNINGS = (b"{", b")]}'")
 @Body(max_body=wire.MAX_MAP_BYTES, streams=True, media_type="application/octet-stream")
 @Fencing(idempotency="optional")
 @Docs(wire.SourceMapStored, extension=True)
-async def upload_source_map(call: Call[bytes, wire.UploadSourceMapQuery]) -> Outcome:
+async def upload_source_map(call: Call, params: NamedDependency[wire.UploadSourceMapQuery]) -> Outcome:
     """Store a file in the place of the one that its debug id, or its release and URL, found before."""
-    name, arriving = _name_of(call.query), call.arriving
+    name, arriving = _name_of(params), call.arriving
     assert arriving is not None, "the operation streams"
     if (call.header("content-encoding") or "identity").strip().lower() not in {"identity", ""}:
         raise UnsupportedMediaType("The body must not have a content coding.")
@@ -54,11 +57,11 @@ def _stored(kept: list[keeping.Kept]) -> Answer:
 @groups.CASES.get("/v1/projects/{project_id}/source-maps", "List source maps")
 @Who(KEY)
 @Docs(wire.SourceMapList, extension=True)
-async def list_source_maps(call: Call[None, wire.SourceMapQuery]) -> Answer:
+async def list_source_maps(call: Call, params: NamedDependency[wire.SourceMapQuery]) -> Answer:
     """List what is kept, newest first, without contents: open also while the quota is used up (R-BILL-15)."""
-    query, store = call.query, call.services.store
-    found = await keeping.newest(store, call.project_id, query.release, start_of(query), query.limit + 1)
-    shown, cursor = page(found, query, lambda row: PageEnd(row.stored_at, row.id))
+    store = call.services.store
+    found = await keeping.newest(store, call.project_id, params.release, start_of(params), params.limit + 1)
+    shown, cursor = page(found, params, lambda row: PageEnd(row.stored_at, row.id))
     total = await keeping.total_of(store, call.project_id)
     return Answer(200, keeping.listed(call.project_id, shown, total, cursor))
 
@@ -67,9 +70,9 @@ async def list_source_maps(call: Call[None, wire.SourceMapQuery]) -> Answer:
 @Who(KEY)
 @Fencing(idempotency="optional")
 @Docs(wire.SourceMapRemoved, errors=("not_found",), extension=True)
-async def remove_source_map(call: Call[None, None]) -> Outcome:
+async def remove_source_map(call: Call, source_map_id: FromPath[str]) -> Outcome:
     """Take a file away, which gives its room back."""
-    intent = keeping.remove(call.project_id, call.path["source_map_id"])
+    intent = keeping.remove(call.project_id, source_map_id)
     outcome = await call.carry_out(intent, lambda row: Answer(200, keeping.removed(row)))
     call.services.intake.forget_maps(call.project_id)
     return outcome

@@ -14,7 +14,7 @@ from service.http.declare.operations import KEY
 @Who(KEY, subject=CASE_LOCATED)
 @Fencing(mutation=False, idempotency="optional", quota_locked=True)
 @Docs(UnmangledCase, errors=("case_not_found",))
-async def unmangle_case(call: Call[None, None]) -> Answer | Outcome:
+async def unmangle_case(call: Call) -> Answer | Outcome:
     """Resolve the frames of the latest error with the source maps that are stored; nothing is changed."""
     case_id = call.subject.id
     found = await call.services.unmangler.unmangle(call.project_id, case_id, call.principal.tenant)

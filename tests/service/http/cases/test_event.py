@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 import httpx2
@@ -213,10 +213,8 @@ async def test_a_large_page_is_written_apart(world: World, project):
     async def work(store: Any) -> None:
         for sent in (small, large):
             services, subject = SimpleNamespace(store=store), SimpleNamespace(id=sent["case_id"])
-            call = SimpleNamespace(
-                services=services, subject=subject, project_id=project_id, query=CaseEventQuery(), work_on=work_on
-            )
-            await list_case_events.handler(cast("Any", call))
+            call = SimpleNamespace(services=services, subject=subject, project_id=project_id, work_on=work_on)
+            await list_case_events.handler(call, CaseEventQuery())
 
     await world.operate(work)
     assert [size > LARGE for size in sizes] == [False, True]

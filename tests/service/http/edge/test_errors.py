@@ -16,7 +16,7 @@ from service.eventstore.declare.commands import CommandFailed, KeyInProgress, Ke
 from service.eventstore.declare.faults import StreamDamaged, StreamIsNewer
 from service.fairness.turns import CommandNotDone
 from service.http.answer.errors import encode_failure, failure_of
-from service.http.declare.call import Call
+from service.http.declare.call import CheckedCall
 from service.http.edge.exchange import HttpExchange
 from statemachines.kernel.machine import PreconditionFailed, Rejection
 from tests.service.http.edge.toy_api import THING, Toy
@@ -160,7 +160,7 @@ async def test_what_failed_leaves_nothing_of_its_request(toy: Toy) -> None:
             toy.store.error.__cause__ = first
         answer = await toy.send_as("owner", "POST", "/v1/broken", json={"note": "x"})
         assert answer.status_code == 503
-        assert not [held for held in gc.get_objects() if isinstance(held, Call)]
+        assert not [held for held in gc.get_objects() if isinstance(held, CheckedCall)]
         assert toy.store.error.__cause__.__traceback__ is None
     finally:
         gc.enable()

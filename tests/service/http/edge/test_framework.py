@@ -61,7 +61,9 @@ def test_every_operation_is_a_route_handler_of_its_own(handlers: dict[str, Handl
         operation = endpoint.operation
         handler = handlers[operation.operation_id]
         assert handler.opt["bound"].operation is operation
-        assert isinstance(handler, ASGIRouteHandler) or operation.method in handler.http_methods
+        if isinstance(handler, HTTPRouteHandler):
+            assert operation.method in handler.http_methods
+            assert handler.fn is endpoint.handler, "Litestar calls what stands under the declaration"
     assert len(handlers) == len(all_endpoints())
 
 
@@ -93,7 +95,8 @@ def test_the_steps_have_the_order_of_the_rules(handlers: dict[str, Handler]) -> 
             continue
         assert [getattr(one, "middleware", one) for one in handler.resolve_middleware()] == [Authentication, Admission]
         assert handler.guards == [may_reach, may_ask_now]
-        assert set(handler.resolve_dependencies()) == {"call"}
+        assert handler.resolve_before_request() is not None
+        assert set(handler.resolve_dependencies()) == {"call", "params"}
         assert copy(handler) is handler, "no guard pays for a copy"
     assert (introduce, authenticate, find_project, charge) == CHECKS
     assert CHECKS[:-1] == CHECKS_ANEW

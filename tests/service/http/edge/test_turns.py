@@ -14,7 +14,7 @@ from service.fairness.bodies import REST, SMALL, UNTIRED, Shares
 from service.fairness.bounds import FairBounds
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import CommandNotDone, Company
-from service.http.declare.call import Call
+from service.http.declare.call import CheckedCall
 from service.http.edge.pipeline import MAX_RUNNING
 
 
@@ -160,5 +160,5 @@ async def test_what_is_dear_to_read_takes_more_of_a_turn(size: int, foreign: boo
         _tools=SimpleNamespace(turns=SimpleNamespace(take_part=take), apart=SimpleNamespace(company=Company())),
         principal=SimpleNamespace(tenant="t"),
     )
-    await Call.turn(call, size, foreign=foreign)
+    await CheckedCall.turn(call, size, foreign=foreign)
     assert taken == [("t", cost)]

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 import httpx2
 import msgspec
+from litestar.di import NamedDependency
+from litestar.params import JSONBody, RequestBody
 from litestar.types import ASGIApp
 from msgspec import Meta
 from structlog.testing import capture_logs
@@ -79,27 +81,27 @@ def declare(method: Method, path: str, name: str, *, closed_errors: bool = False
 
 
 @declare("GET", "/", "root", principals=frozenset({Kind.ANONYMOUS}))
-async def root(_: Call[None, None]) -> Answer:
+async def root() -> Answer:
     return Answer(200, {"name": "toy"})
 
 
 @declare("POST", "/v1/things", "create", idempotency="optional")
-async def create(call: Call[Thing, None]) -> Outcome:
-    return await call.carry_out(Intent([], lambda _: Answer(201, call.body, {"etag": ETAG})), _as_it_is)
+async def create(call: Call, data: JSONBody[Thing]) -> Outcome:
+    return await call.carry_out(Intent([], lambda _: Answer(201, data, {"etag": ETAG})), _as_it_is)
 
 
 @declare("GET", "/v1/things", "search")
-async def search(call: Call[None, Filter]) -> Answer:
-    return Answer(200, call.query)
+async def search(params: NamedDependency[Filter]) -> Answer:
+    return Answer(200, params)
 
 
 @declare("POST", "/v1/projects/{project_id}/things", "member_write", idempotency="required")
-async def member_write(call: Call[Thing, None]) -> Outcome:
-    return await call.carry_out(Intent([], lambda _: Answer(200, call.body)), _as_it_is)
+async def member_write(call: Call, data: JSONBody[Thing]) -> Outcome:
+    return await call.carry_out(Intent([], lambda _: Answer(200, data)), _as_it_is)
 
 
 @declare("GET", "/v1/projects/{project_id}/things", "member_read")
-async def member_read(call: Call[None, None]) -> Answer:
+async def member_read(call: Call) -> Answer:
     return Answer(200, {"project_id": call.project_id})
 
 
@@ -113,24 +115,24 @@ async def member_read(call: Call[None, None]) -> Answer:
     closed_errors=True,
     max_body=200,
 )
-async def owner_write(call: Call[Thing, None]) -> Outcome:
+async def owner_write(call: Call, data: JSONBody[Thing]) -> Outcome:
     def decide(_: Any) -> Answer:
-        if call.body.name == "missing":
+        if data.name == "missing":
             raise ThingNotFound("There is no such thing.")
         if call.if_match != ETAG:
             raise PreconditionFailed("It has moved on.", current_etag=ETAG)
-        return Answer(200, call.body)
+        return Answer(200, data)
 
-    return await call.carry_out(Intent([], decide, fence=call.body.name == "fence"), _as_it_is)
+    return await call.carry_out(Intent([], decide, fence=data.name == "fence"), _as_it_is)
 
 
 @declare("POST", "/v1/projects/{project_id}/empty", "empty", max_body=0, idempotency="optional")
-async def empty(_: Call[None, None]) -> Answer:
+async def empty() -> Answer:
     return Answer(200, {"ok": True})
 
 
 @declare("POST", "/v1/projects/{project_id}/cancel", "cancel", idempotency="required")
-async def cancel(call: Call[Cancel, None]) -> Answer:
+async def cancel(call: Call, data: JSONBody[Cancel]) -> Answer:
     return Answer(200, {"key": call.key})
 
 
@@ -142,41 +144,41 @@ async def cancel(call: Call[Cancel, None]) -> Answer:
     scope="runs:read",
     subject=Subject("run_id", THINGS, "run_not_found"),
 )
-async def read_run(call: Call[None, None]) -> Answer:
+async def read_run(call: Call) -> Answer:
     return Answer(200, {"run_id": call.subject.id, "project_id": call.project_id})
 
 
 @declare(
     "POST", "/v1/logs/", "log", principals=frozenset({Kind.DSN}), rate="ingest", text_plain=True, unpacked=256 * 1024
 )
-async def log(call: Call[dict[str, Any], None]) -> Answer:
-    return Answer(202, {"project_id": call.project_id, "size": len(call.body)})
+async def log(call: Call, data: JSONBody[dict[str, Any]]) -> Answer:
+    return Answer(202, {"project_id": call.project_id, "size": len(data)})
 
 
 @declare("POST", "/v1/telemetry", "record", principals=frozenset({Kind.DSN, Kind.CI}), rate="ingest", adjusts=True)
-async def record(call: Call[dict[str, Any], None]) -> Outcome:
+async def record(call: Call, data: JSONBody[dict[str, Any]]) -> Outcome:
     return await call.carry_out(Intent([], lambda _: Answer(202, {})), _as_it_is)
 
 
 @declare("POST", "/v1/raw", "raw", principals=frozenset({Kind.ANONYMOUS}), rate="device_start")
-async def raw(call: Call[bytes, None]) -> Outcome:
-    return Outcome(200, call.body, {"content-type": "application/octet-stream"})
+async def raw(data: RequestBody[bytes]) -> Outcome:
+    return Outcome(200, data, {"content-type": "application/octet-stream"})
 
 
 @declare("POST", "/v1/broken", "broken")
-async def broken(call: Call[dict[str, Any], None]) -> Answer:
+async def broken(call: Call, data: JSONBody[dict[str, Any]]) -> Answer:
     raise call.services.store.error or RuntimeError("select secret from vault")
 
 
 @declare("POST", "/v1/projects/{project_id}/frames", "unfold", idempotency="optional", quota_locked=True)
-async def unfold(call: Call[Thing, None]) -> Outcome | Answer:
+async def unfold(call: Call, data: JSONBody[Thing]) -> Outcome | Answer:
     def decide(_: Any) -> Answer:
-        if call.body.name == "missing":
+        if data.name == "missing":
             raise ThingNotFound("There is no such thing.")
-        return Answer(200, call.body)
+        return Answer(200, data)
 
-    if call.body.name == "plain":
-        return Answer(200, call.body)
+    if data.name == "plain":
+        return Answer(200, data)
     return await call.carry_out(Intent([], decide), _as_it_is)
 
 
