@@ -1,22 +1,23 @@
 """The steps as Litestar has them: admission and authentication are middleware, the checks of a known caller are guards.
 
-The call is a dependency, refusals are an exception handler, and each operation is a route handler whose `opt` holds its
-declaration. A guard runs before anything of the body is read: the order of G-007.
+What was sent is read before the handler, which gets it as its parameters. Answers are a response class, refusals an
+exception handler. Each operation is a route handler whose `opt` holds its declaration, and each group of them a router.
+A guard runs before anything of the body is read: the order of G-007.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Self
 
-from litestar import HttpMethod, Request, Response
+from litestar import HttpMethod, Request, Response, Router
 from litestar.connection import ASGIConnection
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.middleware import DefineMiddleware
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from service.auth.authority import Principal
 from service.auth.refusals import ServiceUnavailable
@@ -41,19 +42,27 @@ from service.http.edge.steps import (
 )
 from service.http.waiting.waits import once_more
 
+AnswerOptions = Callable[[HTTPScope], Reply]
 BOUND = "bound"  # of an operation, in the `opt` of its route handler
 
 
 class Admission:
-    """Middleware to let a request in, make its exchange, and let it wait for a later answer."""
+    """Middleware to let a request in, make its exchange, and let it wait for a later answer.
 
-    def __init__(self, app: ASGIApp, pipeline: Pipeline) -> None:
+    OPTIONS has its answer here, in the place of Litestar's own, which is 204 on every path.
+    """
+
+    def __init__(self, app: ASGIApp, pipeline: Pipeline, answer_options: AnswerOptions) -> None:
         self.app = app
         self._pipeline = pipeline
+        self._answer_options = answer_options
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         asked: Any = scope
+        if asked["method"] == HttpMethod.OPTIONS:
+            await self._answer_options(asked)(scope, receive, send)
+            return
         exchange = HttpExchange(self._pipeline, asked["route_handler"].opt[BOUND], asked, receive)
         asked[SCOPE_KEY] = exchange
         with reading_for(exchange.caller):
@@ -211,30 +220,45 @@ class OperationHandler(HTTPRouteHandler):
         return self
 
 
-def operation_handlers(pipeline: Pipeline, bound: Iterable[Bound], paths: Sequence[str]) -> Iterator[HTTPRouteHandler]:
-    """Make the route handlers of the operations of a path, with its aliases. A GET answers HEAD too (G-016)."""
-    layers: Any = {
-        "middleware": [DefineMiddleware(Admission, pipeline=pipeline), Authentication],
-        "guards": [may_reach, may_ask_now],
-        "before_request": take_in,
-        "dependencies": {
+def operation_handler(bound: Bound, paths: Sequence[str]) -> HTTPRouteHandler:
+    """Make the route handler of an operation, on its path and its aliases. A GET answers HEAD too (G-016)."""
+    operation = bound.operation
+    return OperationHandler(
+        paths,
+        http_method=[HttpMethod.GET, HttpMethod.HEAD] if operation.method == "GET" else HttpMethod(operation.method),
+        name=operation.operation_id,
+        opt={BOUND: bound},
+        status_code=HTTPStatus.OK,
+        request_max_body_size=max(operation.body.max_body, operation.body.largest_form),
+    )(bound.handler)
+
+
+class AreaRouter(Router):
+    """The router of the operations of a group.
+
+    Litestar registers a deep copy of a router. This one is its own: the decoders of its operations cannot be copied.
+    """
+
+    def __deepcopy__(self, _: dict[int, Any]) -> Self:
+        return self
+
+
+def area_router(
+    pipeline: Pipeline, group: str, handlers: Sequence[HTTPRouteHandler], answer_options: AnswerOptions
+) -> Router:
+    """Make the router of a group, with the steps that its operations share."""
+    return AreaRouter(
+        "",
+        route_handlers=handlers,
+        middleware=[DefineMiddleware(Admission, pipeline=pipeline, answer_options=answer_options), Authentication],
+        guards=[may_reach, may_ask_now],
+        before_request=take_in,
+        dependencies={
             "call": Provide(call_of, sync_to_thread=False),
             "params": Provide(params_of, sync_to_thread=False),
         },
-        "response_class": AnswerResponse,
-        "exception_handlers": {Exception: refused},
-        "request_class": OperationRequest,
-    }
-    for one in bound:
-        operation = one.operation
-        yield OperationHandler(
-            paths,
-            http_method=[HttpMethod.GET, HttpMethod.HEAD]
-            if operation.method == "GET"
-            else HttpMethod(operation.method),
-            name=operation.operation_id,
-            opt={BOUND: one},
-            status_code=HTTPStatus.OK,
-            request_max_body_size=max(operation.body.max_body, operation.body.largest_form),
-            **layers,
-        )(one.handler)
+        response_class=AnswerResponse,
+        exception_handlers={Exception: refused},
+        request_class=OperationRequest,
+        tags=[group],
+    )

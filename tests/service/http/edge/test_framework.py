@@ -94,7 +94,7 @@ def test_the_steps_have_the_order_of_the_rules(handlers: dict[str, Handler]) -> 
         if isinstance(handler, ASGIRouteHandler):
             continue
         assert [getattr(one, "middleware", one) for one in handler.resolve_middleware()] == [Authentication, Admission]
-        assert handler.guards == [may_reach, may_ask_now]
+        assert handler.resolve_guards() == [may_reach, may_ask_now]
         assert handler.resolve_before_request() is not None
         assert set(handler.resolve_dependencies()) == {"call", "params"}
         assert copy(handler) is handler, "no guard pays for a copy"
