@@ -174,40 +174,23 @@ def params_of(request: OperationRequest, call: Call) -> Any:  # noqa: ARG001 - s
     return request.exchange.given.params
 
 
-class AnswerResponse(Response[Any]):
-    """The answer of a handler, written by the last step."""
+class WrittenResponse(Response[Any]):
+    """What a handler returned, or the error of a step or handler, as the last step writes it."""
 
     def to_asgi_response(self, *_: Any, request: Request[Any, Any, Any], **__: Any) -> Any:
         """Return the application to write and send it."""
         return partial(self._send, exchange_of(request.scope))
 
     async def _send(self, exchange: HttpExchange, scope: Scope, receive: Receive, send: Send) -> None:
-        reply = await answer(exchange, self.content)
-        self.content = None  # It is not held while the reply is sent.
-        await reply(scope, receive, send)
-
-
-class RefusalResponse(Response[None]):
-    """The answer to an error of a step or a handler."""
-
-    def __init__(self, exchange: HttpExchange, error: Exception) -> None:
-        super().__init__(None)
-        self._exchange = exchange
-        self._error = error
-
-    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
-        """Return the application to write and send it."""
-        return self._send
-
-    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reply = await refuse(self._exchange, self._error)
+        made, self.content = self.content, None  # It is not held while the reply is sent.
+        reply = await (refuse(exchange, made) if isinstance(made, Exception) else answer(exchange, made))
         await reply(scope, receive, send)
         forget_exchange(scope)
 
 
-def refused(request: Request[Any, Any, Any], error: Exception) -> RefusalResponse:
+def refused(_: Request[Any, Any, Any], error: Exception) -> WrittenResponse:
     """Exception handler of operations: whatever it is, the client gets an envelope."""
-    return RefusalResponse(exchange_of(request.scope), error)
+    return WrittenResponse(error)
 
 
 class OperationHandler(HTTPRouteHandler):
@@ -257,7 +240,7 @@ def area_router(
             "call": Provide(call_of, sync_to_thread=False),
             "params": Provide(params_of, sync_to_thread=False),
         },
-        response_class=AnswerResponse,
+        response_class=WrittenResponse,
         exception_handlers={Exception: refused},
         request_class=OperationRequest,
         tags=[group],
