@@ -125,7 +125,7 @@ def _key(call: Call) -> str | None:
     return hashlib.sha256(f"{call.user_id}\x00{call.key}\x00{call.request_hash}".encode()).hexdigest()
 
 
-def _address(call: Call, data: wire.CheckoutRequest, field: str, given: str | None) -> str:
+def _address(call: Call, data: wire.CheckoutRequest | wire.PortalRequest, field: str, given: str | None) -> str:
     """Where the person goes afterwards: what was given, else this service. Raises InvalidPayload (G-073)."""
     if given is None:
         return call.services.settings.base_url

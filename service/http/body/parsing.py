@@ -49,14 +49,14 @@ def _checked_query(query_string: bytes, expected: type[msgspec.Struct]) -> msgsp
     return decode_query({name: values[0] for name, values in known.items()}, expected)
 
 
-class Sent(NamedTuple):
+class HandlerInput(NamedTuple):
     """The typed body and query parameters of a request. None where its operation has none."""
 
     data: Any
     params: Any
 
 
-def parse(call: Call, bound: Bound, head: Head, raw: bytes) -> Sent:
+def parse(call: Call, bound: Bound, head: Head, raw: bytes) -> HandlerInput:
     """Fill the call with the key and the precondition, and read the rest. Raises what G-007 calls form."""
     operation = call.operation
     call.raw_body = raw
@@ -76,7 +76,7 @@ def parse(call: Call, bound: Bound, head: Head, raw: bytes) -> Sent:
     require_key(call.key, operation.fencing.idempotency)
     if call.key is not None:
         call.request_hash = request_hash(value)
-    return Sent(data, params)
+    return HandlerInput(data, params)
 
 
 def parse_head(call: Call, head: Head) -> msgspec.Struct | None:

@@ -93,7 +93,7 @@ class Body(DeclaredPart):
     know of the SDK that calls it. `streams`: the body is not read before the handler does so, in pieces, however it
     calls itself. `media_type` is that of a body that is bytes. `shown_body` describes a body for the handler to decode.
     With `reads_query` the handler takes the parameters from the request itself, and no query string is refused for its
-    form. `headers`: further request headers.
+    form; `shown_query` describes those. `headers`: further request headers.
     """
 
     max_body: int = 1048576
@@ -108,6 +108,7 @@ class Body(DeclaredPart):
     media_type: str = JSON
     shown_body: Any = None
     reads_query: bool = False
+    shown_query: Any = None
     headers: Sequence[str] = ()
 
     @cached_property
@@ -269,7 +270,7 @@ class Group:
             summary=summary,
             common=self,
             takes=bytes if body.piecewise or body.streams else takes,
-            query=query,
+            query=body.shown_query if query is None else query,
         )
         if operation.who.as_of != (query is AsOfQuery):
             raise TypeError(f"{below.handler!r} does not read what is declared of as_of")

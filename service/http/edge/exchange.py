@@ -16,7 +16,7 @@ from service.eventstore.read.reader import Caller, reads_for
 from service.fairness.semaphore import FairSemaphore, Holding
 from service.fairness.turns import NOBODY, sharing
 from service.http.answer.reply import Reply
-from service.http.body.parsing import Query, Sent, query_for_credential
+from service.http.body.parsing import HandlerInput, Query, query_for_credential
 from service.http.body.read_limited import arriving
 from service.http.body.upload import Upload
 from service.http.declare.bound import Bound
@@ -34,7 +34,7 @@ from service.services import Services
 READING: Mapping[bool, float] = {False: 1.0, True: 5.0}
 PACED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 """Refusals without a bucket: their caller could ask for them as fast as it is answered."""
-NOTHING_GIVEN = Sent(None, None)
+NOTHING_GIVEN = HandlerInput(None, None)
 SCOPE_KEY = "service.exchange"  # in the scope
 
 

@@ -8,7 +8,6 @@ A guard runs before anything of the body is read: the order of G-007.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from http import HTTPStatus
 from typing import Any, Self
 
@@ -154,9 +153,9 @@ class OperationRequest(Request[Principal, Any, Any]):
         return self.exchange.given.data
 
 
-async def take_in(request: OperationRequest) -> None:
+async def take_in(request: Request[Any, Any, Any]) -> None:
     """Before a handler: make the call, with all that was sent read and checked."""
-    await read(request.exchange)
+    await read(exchange_of(request.scope))
 
 
 def call_of(request: OperationRequest) -> Call:
@@ -177,11 +176,12 @@ def params_of(request: OperationRequest, call: Call) -> Any:  # noqa: ARG001 - s
 class WrittenResponse(Response[Any]):
     """What a handler returned, or the error of a step or handler, as the last step writes it."""
 
-    def to_asgi_response(self, *_: Any, request: Request[Any, Any, Any], **__: Any) -> Any:
+    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
         """Return the application to write and send it."""
-        return partial(self._send, exchange_of(request.scope))
+        return self._send
 
-    async def _send(self, exchange: HttpExchange, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = exchange_of(scope)
         made, self.content = self.content, None  # It is not held while the reply is sent.
         reply = await (refuse(exchange, made) if isinstance(made, Exception) else answer(exchange, made))
         await reply(scope, receive, send)

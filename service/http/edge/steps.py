@@ -27,7 +27,7 @@ from service.http.answer.errors import failure_of, let_go, log_failure
 from service.http.answer.reply import Reply, Streamed
 from service.http.body.adjusting import adjust
 from service.http.body.gate import Odd
-from service.http.body.parsing import Sent, decode_body, parse, parse_head
+from service.http.body.parsing import HandlerInput, decode_body, parse, parse_head
 from service.http.body.read_limited import PIECE, ArrivingBody, too_large
 from service.http.body.unpacking import coding_of, unpack
 from service.http.body.upload import Upload, read_pieces
@@ -304,7 +304,7 @@ async def _understand(exchange: HttpExchange, call: Call, raw: bytes) -> None:
         if call.form.begins is not None:
             check_content(head, text_plain=operation.body.text_plain, packed=True)
         call.raw_body = raw
-        exchange.given = Sent(None, parse_head(call, head))  # What is in it is read by who knows the form.
+        exchange.given = HandlerInput(None, parse_head(call, head))  # What is in it is read by who knows the form.
         return
     if len(raw) > LARGE and not operation.body.adjusts:
         exchange.given = await pipeline.apart.run(tenant, partial(parse, call, bound, head, raw))

@@ -5,7 +5,6 @@ from functools import partial
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
-from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from schemas import publications as wire
@@ -87,17 +86,13 @@ async def delete_public_query(call: Call, publication_id: FromPath[str]) -> Outc
 
 @groups.PUBLIC_QUERIES.get("/v1/public/q/{publication_id}", "Read the rows of a published query")
 @Who(ANYONE, place=PUBLIC_QUERIES)
-@Body(reads_query=True)
+@Body(reads_query=True, shown_query=wire.PublicQuery)
 @Fencing(rate="public_query")
 @Docs(
     {200: wire.PublicAnswer, 304: None},
     errors=("invalid_publishable_key", "publication_not_found", "upstream_error", "upstream_timeout"),
 )
-async def run_public_query(
-    call: Call,
-    params: NamedDependency[wire.PublicQuery],  # noqa: ARG001 - only its form counts
-    publication_id: FromPath[str],
-) -> Outcome:
+async def run_public_query(call: Call, publication_id: FromPath[str]) -> Outcome:
     """Show the rows to anybody, or 304 for a current copy. A key may be absent, but not wrong (R-PUB-03)."""
     answers = call.services.public_answers
     standing = await answers.find(publication_id)

@@ -23,9 +23,9 @@ def parsed_in(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     parse = steps.parse
 
-    def watched(*args: Any) -> None:
+    def watched(*args: Any) -> Any:
         names.append(threading.current_thread().name)
-        parse(*args)
+        return parse(*args)
 
     monkeypatch.setattr(steps, "parse", watched)
     return names

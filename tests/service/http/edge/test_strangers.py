@@ -100,16 +100,16 @@ async def _names_of(
     pipeline = toy.edge.pipeline
     tenants: list[str | None] = []
     holders: list[str] = []
-    of, answer = pipeline.bodies.of, framework.handle
+    of, answer = pipeline.bodies.of, framework.answer
 
-    async def heard(exchange: Any, call: Any) -> Any:
+    async def heard(exchange: Any, made: Any) -> Any:
         tenants.append(reads_for())
-        assert call.principal.tenant == reads_for()
-        return await answer(exchange, call)
+        assert exchange.call.principal.tenant == reads_for()
+        return await answer(exchange, made)
 
     with monkeypatch.context() as patch:
         patch.setattr(pipeline.bodies, "of", lambda holder: holders.append(holder) or of(holder))
-        patch.setattr(framework, "handle", heard)
+        patch.setattr(framework, "answer", heard)
         assert (await toy.request(method, path, headers=headers)).status_code == 200
     return tenants, holders
 
