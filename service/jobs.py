@@ -19,6 +19,7 @@ from service.cases.sourcemaps import blobs
 from service.cases.suppression import apply_rules
 from service.deletion.advancing import Advancer, sweep
 from service.deletion.people import Eraser, sweep_erasures
+from service.eventstore.connect.connection import WatchedConnection
 from service.eventstore.connect.facts import NOW
 from service.eventstore.log.reactor import Job, Reaction
 from service.eventstore.read.stored import LogEvent
@@ -74,7 +75,7 @@ async def forget_records(services: Services, _: Mapping[str, Any]) -> None:
 
 
 async def _connect(services: Services) -> psycopg.AsyncConnection[tuple[Any, ...]]:
-    return await psycopg.AsyncConnection.connect(
+    return await WatchedConnection.connect(
         services.settings.database_url, autocommit=True, application_name="service-retention"
     )
 

@@ -69,7 +69,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Variable(
             read.database_url,
-            "URL of your PostgreSQL, version 15 or later. By default the service runs its embedded PostgreSQL.",
+            "URL of your PostgreSQL, version 15 or later. By default the service runs its embedded PostgreSQL. With "
+            "several hosts, such as `postgresql://service@db1:5432,db2:5432/service`, each connection goes to the one "
+            "that takes writes.",
             secret=True,
         ),
     ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
@@ -225,12 +225,40 @@ def label(value: str) -> str:
     return name
 
 
+_OF_A_LIST = {
+    "target_session_attrs": "read-write",
+    "connect_timeout": "2",
+    "keepalives_idle": "2",
+    "keepalives_interval": "1",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "5000",
+}
+"""What each connection to a list of hosts needs (seconds; milliseconds for the last one)."""
+
+
 def database_url(value: str) -> str:
-    """A PostgreSQL URL. The start shows whether the server answers."""
+    """A PostgreSQL URL. The start shows whether the server answers.
+
+    One with a list of hosts leads each connection to the one that takes writes, and past one that does not answer
+    (G-201).
+    """
     url = value.strip()
     if not url.startswith(("postgresql://", "postgres://")):
         raise BadValue("must be a URL like postgresql://user:password@host:5432/database")
-    return url
+    if "," not in url and "%2c" not in url.lower():
+        return url
+    import psycopg  # noqa: PLC0415 - few name several hosts, and every command reads settings
+
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise BadValue("must be a URL like postgresql://user:password@host:5432,host:5432/database") from error
+    if "," not in str(given.get("host") or given.get("hostaddr") or ""):
+        return url
+    if given.get("target_session_attrs", "primary") not in {"primary", "read-write"}:
+        raise BadValue("with several hosts, target_session_attrs must be read-write or primary")
+    added = {name: needed for name, needed in _OF_A_LIST.items() if name not in given}
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(added)}" if added else url
 
 
 def token(value: str) -> str:

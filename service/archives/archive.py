@@ -14,12 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import structlog
 
 from service.archives.making import ArchiveCounts, Connection, make
 from service.archives.spool import Spool
-from service.eventstore.connect.connection import CONNECT_SECONDS, NOTICE_SILENCE
+from service.eventstore.connect.connection import WatchedConnection
+from service.eventstore.connect.hosts import CONNECT_SECONDS, NOTICE_SILENCE
 from service.eventstore.store import EventStore
 from service.fairness.bounds import FairBounds
 from service.fairness.offload import Aside
@@ -108,7 +108,7 @@ class Archives:
                 await make(connection, project_id, archive.spool, work, self._pin, partial(self._turns.place, tenant))
 
     async def _connect(self) -> Connection:
-        return await psycopg.AsyncConnection.connect(
+        return await WatchedConnection.connect(
             self._store.conninfo,
             autocommit=True,
             application_name="service-archive",

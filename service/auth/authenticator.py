@@ -21,7 +21,7 @@ from projections.kernel import Table
 from service.auth import refusals, secrets
 from service.auth.authority import ANONYMOUS, DELETION_GROUP, Access, Principal, PrincipalKind, fence_reaches, permits
 from service.auth.secrets import POSTHOG, SENTRY, Dsn, SecretKind, sent_keys
-from service.eventstore.connect.connection import has_ended
+from service.eventstore.connect.connection import WatchedConnection, has_ended
 from service.eventstore.store import EventStore
 from service.fairness.turns import Looks
 from service.settings import Settings
@@ -100,7 +100,7 @@ class Uses:
             await self._connection.close()
             self._connection = None
         if self._connection is None:
-            self._connection = await psycopg.AsyncConnection.connect(
+            self._connection = await WatchedConnection.connect(
                 self._store.conninfo, autocommit=True, application_name="service-uses", connect_timeout=2
             )
             await self._connection.execute("set statement_timeout = '2s'")

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import click
@@ -22,7 +23,16 @@ from service.egress.guard import Guard
 from service.embedded.attach import supervisor_of
 from service.embedded.layout import EmbeddedError, Layout, unfit
 from service.embedded.room import STOP_BYTES, ballast_of
-from service.eventstore.connect.connection import CONNECT_SECONDS, answering_within
+from service.eventstore.connect.hosts import (
+    CONNECT_SECONDS,
+    Host,
+    HostStanding,
+    Role,
+    answering_within,
+    host_alone,
+    hosts_of,
+    standing,
+)
 from service.eventstore.schema import migrations
 from service.eventstore.schema.guards import serving_role
 from service.eventstore.schema.roles import check_parted
@@ -39,6 +49,8 @@ from service.tlog.tree import CheckpointFile, is_built
 from statemachines.contracts import stop
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
+_REPLICATION = ("synchronous_standby_names", "synchronous_commit")
+_WAITING = frozenset({"on", "remote_apply"})
 _SCHEMA_IS_THERE = load_query("cli", "schema_is_there")
 _SERVER_SETTINGS = load_query("cli", "server_settings")
 _CLOCK_OFFSET = load_query("cli", "clock_offset")
@@ -47,6 +59,7 @@ _UNNUMBERED = load_query("cli", "unnumbered")
 _FAILED_TASKS = load_query("cli", "failed_tasks")
 _LAST_EVENT_IF = load_query("cli", "last_event_if")
 ANSWER_SECONDS = 5.0
+HOST_SECONDS = 2.0  # one host of a list has to answer
 FREE_BYTES = 1_000_000_000
 MB = 1_000_000
 UNNUMBERED_SECONDS = 5
@@ -97,6 +110,7 @@ def _database(settings: Settings) -> list[Finding]:
     ):
         findings = [Finding("database", OK, place_of(settings))]
         findings += _server(connection, settings)
+        findings += _hosts(connection, settings)
         findings += _schema(connection)
         findings += _role(connection, settings)
         findings += _start(connection, settings)
@@ -164,6 +178,54 @@ def _server(connection: psycopg.Connection[Any], settings: Settings) -> Iterator
     needed = LOCKS_A_PROCESS * (settings.workers + 1)
     detail = f"room for {slots}" + ("" if slots >= needed else f", {needed} advised: raise max_locks_per_transaction")
     yield Finding("locks", OK if slots >= needed else WARNING, detail)
+
+
+def _hosts(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
+    """The hosts of a list, and what their commits wait for; nothing for one host without a synchronous standby."""
+    hosts = hosts_of(settings.database_url)
+    found: dict[str, str] = dict(connection.execute(_SERVER_SETTINGS, {"names": list(_REPLICATION)}).fetchall())
+    standbys, waits = (found[name] for name in _REPLICATION)
+    if not (hosts or standbys):
+        return
+    primary = standing(connection)
+    if hosts:
+        addresses = [host_alone(settings.database_url, host) for host in hosts]
+        with ThreadPoolExecutor(len(hosts)) as looks:  # a silent one would use up the time of the others
+            seen = dict(zip(hosts, looks.map(_look_at, addresses), strict=True))
+        first = [host for host, one in seen.items() if one.role is Role.PRIMARY]
+        whole = len(first) == 1 and all(one.timeline for one in seen.values())
+        told = "; ".join(_describe(host, one, primary.end) for host, one in seen.items())
+        yield Finding("hosts", OK if whole else WARNING, told)
+    detail = (
+        f"synchronous_standby_names is {standbys}"
+        if standbys
+        else ("synchronous_standby_names is empty: what a lost host has acknowledged is lost with it")
+    )
+    yield Finding("standbys", OK if standbys else WARNING, detail)
+    late = "" if waits in _WAITING else f": commits wait for no standby; set it to {' or '.join(sorted(_WAITING))}"
+    yield Finding("commits", WARNING if late else OK, f"synchronous_commit is {waits}{late}")
+
+
+def _look_at(address: str) -> HostStanding:
+    """What a host of the list is."""
+    try:
+        with (
+            psycopg.connect(address, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection,
+            answering_within(connection, HOST_SECONDS),
+        ):
+            return standing(connection)
+    except psycopg.errors.ConnectionTimeout:
+        return HostStanding(Role.SILENT)
+    except psycopg.Error:
+        return HostStanding(Role.AWAY)
+
+
+def _describe(host: Host, found: HostStanding, end: int) -> str:
+    """A host in words: its role, its timeline, and how far it is behind the end of the primary's log."""
+    if not found.timeline:
+        return f"{host} {found.role.value}"
+    behind = f", {max(0, end - found.end)} bytes behind" if found.role is Role.STANDBY else ""
+    return f"{host} is {found.role.value}, timeline {found.timeline}{behind}"
 
 
 def _role(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from service.auth.authority import carry_out
 from service.billing.plans import unended
 from service.deletion import removal
 from service.deletion.ledger import Erasure, erasures, remember
-from service.deletion.purging import Purge
+from service.deletion.purging import PHASE, Purge
 from service.eventstore.declare.commands import Intent, OutcomeUnknown, retry_moved
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
@@ -214,7 +214,12 @@ class Advancer:
         return found[:FOLLOW_UP_LIMIT]
 
     async def _remember(self, row: DeletionRow) -> None:
-        """Write the erasure to the ledger: on the disk before the first row goes."""
+        """Write the erasure to the ledger: on the disk before the first row goes, and after the fence is on a standby.
+
+        A line about a fence that a promotion takes back would delete at the next start what nobody has deleted.
+        """
+        if await self._store.see_replicated(PHASE, id=row.id) != [(row.phase,)]:
+            raise CommandNotDone
         now = await self._store.now()
         await asyncio.to_thread(remember, self.ledger, Erasure(row.scope_id, row.id, now))
 

@@ -24,6 +24,7 @@ from schemas.kernel.shape import shape_from
 from service.auth.authority import carry_out
 from service.deletion.advancing import AT_MOST, SLICE, move_all
 from service.deletion.ledger import PersonErasure, people_erased, remember
+from service.eventstore.connect.connection import WatchedConnection
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import (
     Intent,
@@ -33,6 +34,7 @@ from service.eventstore.declare.commands import (
     alone,
     leave_room,
     prepare,
+    replicate,
     retry_moved,
 )
 from service.eventstore.schema.migrations import partitions_of
@@ -249,7 +251,7 @@ async def purge_person(conninfo: str, row: ErasureRow, until: float, end: Callab
     Returns whether it has ended. One process at a time does it, and never for an ended round. Raises psycopg.Error,
     and the errors of `end`.
     """
-    async with await psycopg.AsyncConnection.connect(
+    async with await WatchedConnection.connect(
         conninfo, autocommit=True, application_name="service-purge", connect_timeout=5
     ) as connection:
         await prepare(connection)
@@ -266,6 +268,7 @@ async def purge_person(conninfo: str, row: ErasureRow, until: float, end: Callab
                 psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected, psycopg.errors.UndefinedTable,
             ):  # fmt: skip
                 return False  # Another statement holds a row or the gate, or retention dropped a partition.
+            await replicate(connection)
             await end()
             return True
 
@@ -330,6 +333,7 @@ SECONDS = 0.25
 """Of work on an erasure in one request. The sweep does the rest."""
 LONGEST = 20.0
 """Seconds of one sweep. The next one goes on."""
+_PHASE_OF_PERSON = load_query("deletion", "phase_of_person")
 _NOT_NOW = (Rejection, CommandNotDone, OutcomeUnknown, psycopg.Error, OSError)
 
 
@@ -405,7 +409,10 @@ class Eraser:
         return await purge_person(self._store.conninfo, row, until, end)
 
     async def _remember(self, row: ErasureRow) -> None:
-        """Write the erasure to the ledger: on the disk before the first row goes."""
+        """Write the erasure to the ledger: on the disk before the first row goes, after the fence is on a standby."""
+        of_row = {"project_id": row.project_id, "id": row.id, "deletion_id": row.deletion_id}
+        if await self._store.see_replicated(_PHASE_OF_PERSON, **of_row) != [(row.phase,)]:
+            raise CommandNotDone
         going = await self._store.get(ERASURE_NAMES, row.project_id, row.id)
         names = [] if going is None else going.names
         hashes = dict.fromkeys([row.person_hash, *(self.hash_of(row.project_id, name) for name in names)])

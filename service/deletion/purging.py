@@ -20,7 +20,8 @@ from psycopg import sql
 
 from projections.accounts import PEOPLE
 from projections.deletion import DELETIONS, DeletionRow
-from service.eventstore.declare.commands import alone, leave_room, prepare
+from service.eventstore.connect.connection import WatchedConnection
+from service.eventstore.declare.commands import alone, leave_room, prepare, replicate
 from service.eventstore.schema.migrations import TELEMETRY, partitions_of
 from service.registry import read_models
 from service.sql import load_query
@@ -95,7 +96,8 @@ KEPT = (
 )
 """Tables with such rows that go another way, or stay: see the module's docstring."""
 
-_PHASE = load_query("deletion", "phase")
+PHASE = load_query("deletion", "phase")
+_SERVER = load_query("deletion", "server")
 _DROP_HALVES = load_query("deletion", "drop_halves")
 _ERASE = load_query("deletion", "erase")
 _OF_ACCOUNT = (("usage_days", "account_id"), ("usage_deploys", "account_id"))
@@ -116,6 +118,7 @@ class Purge:
 
     def __init__(self, row: DeletionRow) -> None:
         self._row = row
+        self._server = ""
         self._block = 0
         self._erased_to = ("", 0)
         self.rows = 0
@@ -128,10 +131,11 @@ class Purge:
         a pass that outlived it would take what somebody makes who has signed in again. Raises psycopg.Error, and what
         `end` raises.
         """
-        async with await psycopg.AsyncConnection.connect(
+        async with await WatchedConnection.connect(
             conninfo, autocommit=True, application_name="service-purge", connect_timeout=5
         ) as connection:
             await prepare(connection)
+            await self._begin_anew_elsewhere(connection)
             async with alone(connection, f"deletion:{self._row.id}") as free:
                 if not free or not await self._open(connection):
                     return False
@@ -140,12 +144,19 @@ class Purge:
                         return False
                 except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                     return False  # Somebody's statement holds a row; the next pass finds it free.
+                await replicate(connection)
                 await end()
                 return True
 
+    async def _begin_anew_elsewhere(self, connection: Connection) -> None:
+        """Forget how far the purge has come when this is another server, which may lack some of it (G-201)."""
+        [[server]] = await (await connection.execute(_SERVER)).fetchall()
+        if server != self._server:
+            self._server, self._block, self._erased_to = server, 0, ("", 0)
+
     async def _open(self, connection: Connection) -> bool:
         """Whether the purge of the deletion has not ended by now."""
-        cursor = await connection.execute(_PHASE, {"id": self._row.id})
+        cursor = await connection.execute(PHASE, {"id": self._row.id})
         return await cursor.fetchall() == [("purging",)]
 
     async def _pass(self, connection: Connection, until: float) -> bool:

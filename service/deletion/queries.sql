@@ -3,6 +3,15 @@
 select e.deletion_id from erasures e
 where e.project_id = %(project_id)s and e.id = %(id)s and e.deletion_id = %(deletion_id)s and e.phase = 'purging'
 
+-- phase_of_person --
+-- How far a round of an erasure has come.
+select e.phase from erasures e
+where e.project_id = %(project_id)s and e.id = %(id)s and e.deletion_id = %(deletion_id)s
+
+-- server --
+-- Which server this is, and since when it runs.
+select concat_ws(' ', inet_server_addr(), inet_server_port(), pg_postmaster_start_time())
+
 -- hold_gate --
 -- Hold a gate exclusively to the end of the transaction: nothing of its project is stored meanwhile.
 select pg_advisory_xact_lock(%(gate)s::bigint)

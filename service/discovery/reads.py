@@ -14,7 +14,8 @@ from psycopg_pool import PoolTimeout
 from schemas.discovery import Check, Ready
 from service.analytics.connecting.registering import way_of
 from service.auth.refusals import ServiceUnavailable
-from service.eventstore.connect.connection import FULL_DISK
+from service.eventstore.connect.connection import FULL_DISK, WatchedConnection
+from service.eventstore.connect.hosts import describe
 from service.eventstore.log.reactor import Job
 from service.eventstore.log.sequencer import defer
 from service.eventstore.schema import migrations
@@ -111,9 +112,11 @@ async def readiness(store: EventStore, settings: Settings) -> Ready:
             further = await _further_checks(store) if schema.ok else []
     except (psycopg.Error, CommandNotDone, TimeoutError) as error:
         full = [check for check in room_checks(settings) if not check.ok]  # it may be why
-        checks = [Check("database", ok=False, detail=_reason(error)), *full]
+        hosts = describe(store.conninfo)
+        detail = _reason(error) if hosts is None else f"{_reason(error)}; {hosts}"
+        checks = [Check("database", ok=False, detail=detail), *full]
         raise ServiceUnavailable("The database cannot be used.", checks=list(map(to_builtins, checks))) from error
-    checks = [Check("database", ok=True, detail="reachable"), schema, *further]
+    checks = [Check("database", ok=True, detail=describe(store.conninfo) or "reachable"), schema, *further]
     if not schema.ok:
         raise ServiceUnavailable(
             "The database is not migrated to this version.",
@@ -257,7 +260,7 @@ async def advance(conninfo: str, seconds: int, waking: Callable[[int], Sequence[
 
     Returns the service's time and how far it is ahead by now, in epoch seconds and seconds.
     """
-    async with await psycopg.AsyncConnection.connect(conninfo, application_name="service-test-clock") as connection:
+    async with await WatchedConnection.connect(conninfo, application_name="service-test-clock") as connection:
         cursor = await connection.execute(_ADVANCE, {"seconds": seconds})
         [[server_time, ahead]] = await cursor.fetchall()
         for job in waking(server_time):

@@ -14,6 +14,19 @@ select %s + row_number() over (order by seq), seq from took returning 1) select 
 -- Grow the log.
 update log_state set size = size + %s
 
+-- standing_of_host --
+-- Whether a host is in recovery, its timeline, and the end of its log in bytes, as far as a standby has received it.
+select r.recovers,
+    case when r.recovers then (select timeline_id from pg_control_checkpoint())
+    else ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int end,
+    (case when r.recovers then coalesce(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())
+    else pg_current_wal_flush_lsn() end - '0/0'::pg_lsn)::bigint
+from (select pg_is_in_recovery() as recovers) r
+
+-- replicated --
+-- A note in the server's own log, so that the transaction waits for the standbys at its commit. No table grows.
+select pg_logical_emit_message(true, 'service', '')
+
 -- log_size --
 -- The size of the log.
 select size from log_state

@@ -13,6 +13,8 @@ import psycopg
 from psycopg_pool import PoolTimeout
 
 from projections.kernel import Table
+from service.eventstore.connect import hosts
+from service.eventstore.connect.connection import connect_async
 from service.eventstore.connect.facts import NOW_SECONDS, Facts
 from service.eventstore.declare.commands import Command, Outcome, OutcomeUnknown
 from service.eventstore.read.reader import AsyncConnection, Caller, Reader, Row, reading_for
@@ -37,6 +39,7 @@ DOCUMENT_BYTES = 32 * 1024  # of a command's body: beyond it a command is one of
 COMMANDS, FENCES, READS = "commands", "fences", "reads"
 # The loop gives commands up itself, in time. This bounds what it cannot see: its own wait for a silent database.
 WATCH_SECONDS = 0.25
+STANDBY_SECONDS = 5.0  # a read that has to be on a standby waits for one at most
 ANSWER_SECONDS = 0.2  # a database that lives answers within them; else whoever waits for a command hears so in time
 LONGEST = DEADLINE + DOUBT_DEADLINE + 2.5
 
@@ -71,9 +74,11 @@ class EventStore:
         self._long_reads = FairSemaphore(FairBounds(LONG_READS, per_tenant=1), waiting=LONG_WAITING)
         self.facts = Facts(conninfo)
         self.installation_salt = ""
+        self._watches = False
 
     async def start(self) -> None:
         """Open the pools and start the threads. Raises psycopg_pool.PoolTimeout when there is no database."""
+        self._watch()
         await asyncio.gather(self.reads.start(), self.doors.start(), self.queries.start())
         await self.facts.start()
         [[self.installation_salt]] = await self.fetch("select salt from installation")
@@ -81,6 +86,7 @@ class EventStore:
 
     def start_writing(self) -> None:
         """Start only the loops and the lane: what a synchronous process needs."""
+        self._watch()
         self.loop.start()
         self.documents.start()
         self.lane.start()
@@ -98,6 +104,15 @@ class EventStore:
         self.loop.stop()
         self.documents.stop()
         self.lane.stop()
+        if self._watches:
+            self._watches = False
+            hosts.unwatch(self.conninfo)
+
+    def _watch(self) -> None:
+        """Watch the hosts of a list, once."""
+        if not self._watches:
+            self._watches = True
+            hosts.watch(self.conninfo)
 
     async def execute(self, command: Command) -> Outcome:
         """Carry out a command.
@@ -175,6 +190,22 @@ class EventStore:
     ) -> list[R]:
         """Read the rows for which `where` (SQL over alias t, parameters as %s) holds."""
         return await self.reads.find(table, where, *params, order_by=order_by, limit=limit)
+
+    async def see_replicated(self, query: Statement, **named: Any) -> list[Row]:
+        """Run a read, and return its rows once no promotion of a standby can take them back (G-201).
+
+        For what leaves the database, such as a line of the ledger of erasures. Raises psycopg.Error, and CommandNotDone
+        when no standby has them in time.
+        """
+        try:
+            async with asyncio.timeout(STANDBY_SECONDS):
+                async with await connect_async(self.conninfo, application="service-standby") as connection:
+                    rows = await (await connection.execute(query, named)).fetchall()
+                    if connection.replicates:
+                        await connection.execute(hosts.REPLICATED)
+                    return rows
+        except TimeoutError:
+            raise CommandNotDone from None
 
     def last_known(self, table: Table[R], project_id: str, id: str) -> R | None:
         """Return a row as this process last committed or loaded it. None for an unknown row.

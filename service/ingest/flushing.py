@@ -30,7 +30,7 @@ from service.eventstore.state.cache import StreamName, tell
 from service.eventstore.state.loading import Footprint, WritingSession, fold_streams
 from service.eventstore.state.unit import Batch, Registry
 from service.eventstore.write.warming import load_into
-from service.eventstore.write.writing import write
+from service.eventstore.write.writing import confirm, write
 from service.ids import new_id
 from service.ingest import locking
 from service.ingest.deciding import Attempt, FlushWork, Stored, find_outdated, take
@@ -259,7 +259,7 @@ class Flush:
             except StreamFault as refusal:
                 attempt.settled.append((item, refusal))
         if not attempt.stored:
-            connection.execute("rollback")
+            confirm(connection)  # repeats are answered from records
             return
         attempt.committing = True
         tally, moment = work.tally, work.batch.moment
@@ -409,6 +409,9 @@ class Decider:
         match Meaning.TRY_AGAIN if moved else fault.meaning:
             case Meaning.NOT_CONNECTED:
                 settlement.hold(attempt.items)
+            case Meaning.READ_ONLY:
+                self._session.close()
+                settlement.hold(attempt.items)
             case Meaning.IN_DOUBT:
                 OUTAGE.began(fault.error, in_doubt=len(attempt.items))
                 self.in_doubt += len(attempt.items)
@@ -474,7 +477,7 @@ class Decider:
         connection.execute(locking.WAIT_NAME, (names.lock_number(flusher_name(flusher_id)),))
         row = connection.execute(locking.LAST_BATCH, (flusher_id,)).fetchone()
         if row is not None and row[0] == number:
-            connection.execute("rollback")
+            confirm(connection)
             return int(row[1])
         connection.execute(locking.GIVE_UP, (flusher_id, number))
         connection.execute("commit")

@@ -289,7 +289,9 @@ class Intake:
                     lost_pid = self._session.pid
                     await self._session.reset()
                     return await self._decider.resolve(attempt, lost_pid)
-                case Meaning.TRY_AGAIN | Meaning.NOT_CONNECTED:
+                case Meaning.TRY_AGAIN | Meaning.NOT_CONNECTED | Meaning.READ_ONLY:
+                    if meaning is Meaning.READ_ONLY:
+                        await self._session.reset()
                     return Settlement(held=list(batch))
                 case Meaning.CALLERS_DATA | Meaning.UNEXPECTED:
                     received_at = None  # The decider finds the record at fault.

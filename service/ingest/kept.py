@@ -25,6 +25,7 @@ import structlog
 
 from service.billing.plans import Retention
 from service.eventstore.connect.facts import DAY, NOT_WRITTEN, Facts
+from service.eventstore.connect.hosts import REPLICATED
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import OutcomeUnknown, alone, leave_room, prepare
 from service.eventstore.schema.migrations import TELEMETRY, partitions_of
@@ -480,6 +481,8 @@ class FeedbackReports:
             async with self._facts.connection() as connection, connection.transaction():
                 await connection.execute(_GATE, {"gate": names.lock_number(names.gate(project_id))})
                 [[taken]] = await (await connection.execute(_FEEDBACK_NOTE, values)).fetchall()
+                if connection.replicates:  # a repeat writes nothing, and is answered all the same
+                    await connection.execute(REPLICATED)
                 return bool(taken)
         except (*NOT_WRITTEN, TimeoutError) as error:
             raise OutcomeUnknown from error

@@ -21,7 +21,7 @@ from prometheus_client import Counter, Histogram
 from psycopg_pool import PoolTimeout
 
 from service.egress.guard import CALLERS, OPERATOR
-from service.eventstore.connect.connection import FULL_DISK, OUTAGE
+from service.eventstore.connect.connection import FULL_DISK, OUTAGE, WatchedConnection
 from service.eventstore.connect.facts import NOT_WRITTEN
 from service.eventstore.declare.faults import is_away
 from service.eventstore.log.reactor import Reactor, Repeating
@@ -64,8 +64,8 @@ _NOTE_RUN = load_query("process", "note_run")
 class JobConnector(procrastinate.PsycopgConnector):
     """The library's connections. The end of a job is written again after the loss of a connection.
 
-    Without that, a job would never run again while its worker lives. A statement with rows, such as the next job, is
-    not repeated: its first answer may be lost, and then the worker is given up with it.
+    A commit in doubt counts as one. Without that, a job would never run again while its worker lives. A statement with
+    rows, such as the next job, is not repeated: its first answer may be lost, and then the worker is given up with it.
     """
 
     async def execute_query_async(self, query: LiteralString, **arguments: Any) -> None:
@@ -86,6 +86,7 @@ def job_app(services: Services, tasks: list[Task]) -> procrastinate.App:
     """Make the library's application, in which each task runs with `services`."""
     connector = JobConnector(
         conninfo=services.settings.database_url,
+        connection_class=WatchedConnection,
         min_size=1,
         max_size=CONNECTIONS,
         kwargs={"application_name": "service-jobs"},

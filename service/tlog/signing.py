@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import structlog
 
-from service.eventstore.connect.connection import Connection
+from service.eventstore.connect.connection import Connection, replicating
+from service.eventstore.connect.hosts import REPLICATED
 from service.eventstore.log.reactor import AGAIN_SECONDS, Repeating
 from service.sql import load_query
 from service.tlog.notes import Checkpoint, KeyPair
@@ -181,6 +182,7 @@ class Signed(NamedTuple):
 def sign_once(connection: Connection, signer: Signer, *, judges: bool = False) -> Signed:
     """Sign the log if it has grown and the last checkpoint is not too young. Raises LogBroken and OSError.
 
+    What is signed is on a standby, where commits wait for one: a promotion takes none of it back.
     With `judges` it is compared with earlier checkpoints even when there is nothing to sign.
     """
     seen = look(connection)
@@ -188,9 +190,14 @@ def sign_once(connection: Connection, signer: Signer, *, judges: bool = False) -
         return Signed(None, rest=_due_in(seen))
     if grow_once(connection):  # A log that is new to the tree enters it first.
         return Signed(None, rest=STEP_SECONDS)
+    replicated = _replicated(connection, seen.size)
     with connection.transaction():
         connection.execute(_LOCK, prepare=True)
         seen, begun = look(connection), time.monotonic()
+        if replicated is not None:
+            if replicated < (seen.signed_size or 0) <= seen.size:
+                return Signed(None, rest=STEP_SECONDS)  # another process has signed more meanwhile
+            seen = seen._replace(size=min(seen.size, replicated))
         if not (judges or _is_due(seen)):
             return Signed(None, rest=_due_in(seen))
         grow(connection)
@@ -204,6 +211,18 @@ def sign_once(connection: Connection, signer: Signer, *, judges: bool = False) -
         signer.file.write(note)
         connection.execute(_ADD, (*checkpoint[:3], note, seen.now), prepare=True)
     return Signed(checkpoint, standing, max(0.0, begun + SPACING_SECONDS - time.monotonic()))
+
+
+def _replicated(connection: Connection, size: int) -> int | None:
+    """Return the size that was read, once no promotion can take it back. None where commits wait for no standby.
+
+    Positions of a primary that was started again, or of a cancelled wait, are seen before a standby has them. A
+    commit after that look, in the same session, reaches a standby later than they do (G-201).
+    """
+    if not replicating(connection):
+        return None
+    connection.execute(REPLICATED, prepare=True)
+    return size
 
 
 def thin_out(connection: Connection) -> int:

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import NamedTuple
 
-import psycopg
 import structlog
 
 from service.auth.secrets import unseal
 from service.egress.exchange import Received, Request
 from service.egress.guard import Guard, Reach
+from service.eventstore.connect.connection import WatchedConnection
 from service.sql import load_query
 from statemachines.kernel.machine import derived_id
 
@@ -152,7 +152,7 @@ _FORGET_TARGETS = load_query("webhooks", "forget_targets")
 
 async def tidy(conninfo: str) -> None:
     """Go through all of it once, in batches of a transaction each. Raises psycopg.Error."""
-    async with await psycopg.AsyncConnection.connect(
+    async with await WatchedConnection.connect(
         conninfo, autocommit=True, application_name="service-tidy-webhooks"
     ) as connection:
         for query in (_SETTLE, _FORGET_OLD, _FORGET_DELETED):

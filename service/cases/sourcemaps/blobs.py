@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-import psycopg
 import structlog
 
 from service.auth.refusals import ServiceUnavailable
+from service.eventstore.connect.connection import WatchedConnection
 from service.eventstore.connect.facts import NOT_WRITTEN, AsyncConnection, Facts
 from service.eventstore.store import EventStore
 from service.ids import new_id
@@ -173,7 +173,7 @@ _PARTS = load_query("cases/sourcemaps", "forget_old_chunks")
 async def forget_uploads(conninfo: str) -> int:
     """Delete unreferenced files and parts in small steps. Returns their numbers. Raises psycopg.Error."""
     total = 0
-    async with await psycopg.AsyncConnection.connect(
+    async with await WatchedConnection.connect(
         conninfo, autocommit=True, application_name="service-forget"
     ) as connection:
         for statement, most in ((_FILES, _STEP), (_PARTS, 2 * _STEP)):

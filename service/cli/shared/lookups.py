@@ -6,6 +6,7 @@ import click
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from service.eventstore.connect.hosts import hosts_of
 from service.eventstore.schema import migrations
 from service.settings import Settings
 from service.sql import load_query
@@ -19,6 +20,8 @@ def place_of(settings: Settings) -> str:
     if settings.embedded:
         return f"PostgreSQL in {settings.data_dir}"
     parts = conninfo_to_dict(settings.database_url)
+    if hosts := hosts_of(settings.database_url):
+        return f"{parts.get('dbname') or parts.get('user') or 'the default database'} at {', '.join(map(str, hosts))}"
     place = ":".join(str(parts[name]) for name in ("host", "port") if parts.get(name)) or "the default host"
     return f"{parts.get('dbname') or parts.get('user') or 'the default database'} at {place}"
 

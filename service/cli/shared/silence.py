@@ -53,7 +53,7 @@ class _Watch(threading.Thread):
         """Whether it takes questions and answers none. A refusal is an answer: the command has it too."""
         import psycopg
 
-        from service.eventstore.connect.connection import CONNECT_SECONDS, answering_within
+        from service.eventstore.connect.hosts import CONNECT_SECONDS, answering_within
 
         asked = time.monotonic()
         try:

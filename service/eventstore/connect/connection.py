@@ -6,11 +6,10 @@ import asyncio
 import mmap
 import os
 import select
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
@@ -25,6 +24,7 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg.waiting import wait_async
 from psycopg_pool import AsyncConnectionPool
 
+from service.eventstore.connect.hosts import CONNECT_SECONDS, NOTICE_SILENCE, cut, hosts_of, watch_of
 from service.eventstore.connect.pipeline import STALE, WENT_WELL, StatementPipeline, numbered
 from service.sql import Statement
 
@@ -81,26 +81,49 @@ C = TypeVar("C", bound=psycopg.AsyncConnection[Any])
 Values = Sequence[Any] | Mapping[str, Any]
 """What a statement's places stand for, `%s` in turn or `%(name)s` by name."""
 
-# A host that disappears without closing its connections is noticed after about five seconds; the kernel alone takes a
-# quarter of an hour. (milliseconds for tcp_user_timeout, else seconds)
-NOTICE_SILENCE: dict[str, Any] = {
-    "keepalives_idle": 2,
-    "keepalives_interval": 1,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 5000,
-}
-CONNECT_SECONDS = 2
 KEPT_CURSORS = 50  # of a connection for reading
 KEPT_TEXT = 4096  # characters of text that a kept cursor may hold
 CANCEL_SECONDS = 0.7  # a server that has not ended a cancelled statement by then is stopped, or nobody hears it
 TRANSACTION_TIMEOUT_FROM = 170000  # the first server version that has transaction_timeout
 
 
+_REPLICATES = "select current_setting('synchronous_standby_names') <> ''"
+_IN_TRANSACTION = frozenset({TransactionStatus.INTRANS, TransactionStatus.INERROR})
+
+
+class CommitInDoubt(psycopg.OperationalError):
+    """The server warned at a COMMIT that it answered: no standby may have it, and a promotion may drop it (G-201).
+
+    A wait for a synchronous standby that is cancelled ends so. The session is closed, as if it was lost.
+    """
+
+
+class _Warnings:
+    """Hears the warnings of a session. One that comes as a transaction ends puts its commit in doubt."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def hear(self, notice: psycopg.errors.Diagnostic) -> None:
+        """Take in a notice of the server."""
+        if notice.severity_nonlocalized == "WARNING":
+            self._last = notice.message_primary or "a warning"
+
+    def check(self, connection: AnyConnection) -> None:
+        """Raise CommitInDoubt after an exchange that brought a warning, unless its transaction goes on."""
+        if self._last:
+            last, self._last = self._last, ""
+            if connection.pgconn.transaction_status not in _IN_TRANSACTION:
+                connection.pgconn.finish()
+                raise CommitInDoubt(last)
+
+
 class WritingConnection(psycopg.Connection[Row]):
     """A connection whose prepared statements go past the driver's cursors, which cost more than most statements do.
 
     One thread uses it, and it runs no template strings. `ended_by` is the SQLSTATE with which the server has ended the
-    session.
+    session. `listed`: it is one to a list of hosts. `replicates`: commits wait for a standby, so what was read counts
+    only after a commit of its own.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -110,13 +133,23 @@ class WritingConnection(psycopg.Connection[Row]):
         # would take along what was prepared here.
         self.prepare_threshold = None
         self.ended_by = ""
+        self.listed = False
+        self.replicates = False
+        self._warnings = _Warnings()
         # What the server says while nothing is asked of it comes as a notice; whoever asks next only finds the
         # connection closed.
         self.add_notice_handler(self._hear)
 
     def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
+        self._warnings.hear(notice)
         if notice.severity_nonlocalized in {"FATAL", "PANIC"}:
             self.ended_by = notice.sqlstate or ""
+
+    def wait(self, *args: Any, **more: Any) -> Any:
+        """Wait for an exchange. Raises CommitInDoubt."""
+        found = super().wait(*args, **more)
+        self._warnings.check(self)
+        return found
 
     def execute(  # type: ignore[override]
         self, query: str | bytes | sql.SQL | sql.Composed, params: Values = (), *, prepare: bool = False
@@ -136,7 +169,39 @@ class WritingConnection(psycopg.Connection[Row]):
         return self._together
 
 
-class ReadingConnection(psycopg.AsyncConnection[Row]):
+class WatchedConnection(psycopg.AsyncConnection[Row]):
+    """A connection for the event loop. Its commits are heard as those of WritingConnection, with the same members."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.listed = False
+        self.replicates = False
+        self._warnings = _Warnings()
+        self.add_notice_handler(self._warnings.hear)
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", **more: Any) -> Self:
+        """Open one. Raises psycopg.OperationalError."""
+        watch = watch_of(conninfo)
+        try:
+            connection = await super().connect(conninfo if watch is None else watch.address(), **more)
+        except psycopg.OperationalError as error:
+            OUTAGE.began(error)
+            raise
+        connection.listed = bool(hosts_of(conninfo))
+        if watch is not None:
+            watch.add(connection)
+        OUTAGE.ended()
+        return connection
+
+    async def wait(self, *args: Any, **more: Any) -> Any:
+        """Wait for an exchange. Raises CommitInDoubt."""
+        found = await super().wait(*args, **more)
+        self._warnings.check(self)
+        return found
+
+
+class ReadingConnection(WatchedConnection):
     """A connection whose reader may be cancelled at any time, and has it back at once.
 
     The driver asks the server to end the statement and waits until it has: for up to ten seconds, when the server is
@@ -163,26 +228,17 @@ class ReadingConnection(psycopg.AsyncConnection[Row]):
             self._kept[query] = cursor
         return rows
 
-    @classmethod
-    async def connect(cls, conninfo: str = "", **more: Any) -> Self:
-        """Open one. Raises psycopg.OperationalError."""
-        try:
-            connection = await super().connect(conninfo, **more)
-        except psycopg.OperationalError as error:
-            OUTAGE.began(error)
-            raise
-        OUTAGE.ended()
-        return connection
-
     async def wait(self, gen: Any, *args: Any, **more: Any) -> Any:
         """Wait for a statement. Whoever is cancelled goes at once, and the statement is ended behind them."""
         await self.ended()
         try:
-            return await wait_async(gen, self.pgconn.socket, *args, **more)
+            found = await wait_async(gen, self.pgconn.socket, *args, **more)
         except asyncio.CancelledError:
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 self._ending = asyncio.get_running_loop().create_task(self._end(gen))
             raise
+        self._warnings.check(self)
+        return found
 
     async def ended(self) -> None:
         """Return when no statement is being ended any more."""
@@ -206,6 +262,16 @@ class ReadingConnection(psycopg.AsyncConnection[Row]):
                 OUTAGE.began(TimeoutError())
                 cut(self)
                 self.pgconn.finish()
+
+
+def is_listed(connection: psycopg.BaseConnection[Any]) -> bool:
+    """Whether a connection is one to a list of hosts."""
+    return isinstance(connection, WritingConnection | WatchedConnection) and connection.listed
+
+
+def replicating(connection: AnyConnection) -> bool:
+    """Whether what a session reads counts only after a commit of its own: see WritingConnection."""
+    return isinstance(connection, WritingConnection | WatchedConnection) and connection.replicates
 
 
 def has_ended(connection: AnyConnection) -> bool:
@@ -232,33 +298,21 @@ async def take_from(pool: AsyncConnectionPool[C]) -> C:
     return connection
 
 
-def cut(connection: AnyConnection) -> None:
-    """End a connection under whoever waits on it, who then gets psycopg.OperationalError."""
-    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as end:
-        end.shutdown(socket.SHUT_RDWR)
-
-
-@contextmanager
-def answering_within(connection: Connection, seconds: float) -> Iterator[None]:
-    """Cut a connection unless the block is over in time, however silent its server is."""
-    watch = threading.Timer(seconds, cut, [connection])
-    watch.daemon = True
-    watch.start()
-    try:
-        yield
-    finally:
-        watch.cancel()
-
-
 def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 2000) -> Connection:
     """Open a connection for writing; `conninfo` is a libpq string or URL.
 
     Raises psycopg.OperationalError when the database is not there.
     """
+    watch = watch_of(conninfo)
     try:
-        connection = WritingConnection.connect(conninfo, **_options(application))
+        address = conninfo if watch is None else watch.address()
+        connection = WritingConnection.connect(address, **_options(application))
+        if watch is not None:
+            watch.add(connection)
         for statement in _adapt(connection, transaction_timeout_ms):
             connection.execute(statement)
+        connection.listed = bool(hosts_of(conninfo))
+        connection.replicates = connection.listed or connection.execute(_REPLICATES).fetchone() == (True,)
     except psycopg.OperationalError as error:
         OUTAGE.began(error)
         raise
@@ -266,17 +320,28 @@ def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 20
     return connection
 
 
-async def connect_async(conninfo: str, *, application: str, transaction_timeout_ms: int = 2000) -> AsyncConnection:
+async def connect_async(conninfo: str, *, application: str, transaction_timeout_ms: int = 2000) -> WatchedConnection:
     """Open such a connection for the event loop. Raises psycopg.OperationalError when the database is not there."""
+    connection = await WatchedConnection.connect(conninfo, **_options(application))
     try:
-        connection = await psycopg.AsyncConnection.connect(conninfo, **_options(application))
         for statement in _adapt(connection, transaction_timeout_ms):
             await connection.execute(statement)
+        connection.replicates = await replicates(connection)
     except psycopg.OperationalError as error:
         OUTAGE.began(error)
         raise
-    OUTAGE.ended()
     return connection
+
+
+async def replicates(connection: AsyncConnection) -> bool:
+    """Whether commits of a session wait for a standby: always taken to be so with a list of hosts.
+
+    Patroni changes which standbys there are without a restart, and nobody would ask again.
+    """
+    if is_listed(connection):
+        return True
+    [[found]] = await (await connection.execute(_REPLICATES)).fetchall()
+    return bool(found)
 
 
 def _options(application: str) -> dict[str, Any]:

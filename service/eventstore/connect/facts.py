@@ -14,7 +14,8 @@ from typing import Any, Final
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from service.eventstore.connect.connection import CONNECT_SECONDS, NOTICE_SILENCE, ReadingConnection, take_from
+from service.eventstore.connect.connection import ReadingConnection, replicates, take_from
+from service.eventstore.connect.hosts import CONNECT_SECONDS, NOTICE_SILENCE
 
 AsyncConnection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -50,8 +51,9 @@ class Facts:
         self._conninfo = conninfo
         self._application = application
         self._connections = connections
+        self._durable = durable
         self._settings = _SETTINGS if durable else (*_SETTINGS, _NOT_DURABLE)
-        self._pool: AsyncConnectionPool[AsyncConnection] | None = None
+        self._pool: AsyncConnectionPool[ReadingConnection] | None = None
 
     async def start(self) -> None:
         """Allow connections; none is opened before it is asked for."""
@@ -80,7 +82,7 @@ class Facts:
             await self._pool.close()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncConnection]:
+    async def connection(self) -> AsyncIterator[ReadingConnection]:
         """Lend a connection in autocommit mode. Raises what NOT_WRITTEN names."""
         assert self._pool is not None, "the store is not started"
         async with asyncio.timeout(MOST_SECONDS):
@@ -88,12 +90,18 @@ class Facts:
             try:
                 async with connection:
                     yield connection
+            except psycopg.errors.ReadOnlySqlTransaction:
+                if connection.listed:
+                    await connection.close()  # its host takes no writes any more
+                raise
             finally:
                 await self._pool.putconn(connection)
 
-    async def _configure(self, connection: AsyncConnection) -> None:
+    async def _configure(self, connection: ReadingConnection) -> None:
         for setting in self._settings:
             await connection.execute(f"set {setting}")
+        if self._durable:
+            connection.replicates = await replicates(connection)
 
 
 # The time of the database in SQL, for statements that are put together in Python. Each constant is a scalar subquery:

@@ -17,6 +17,8 @@ import msgspec
 import psycopg
 
 from projections.kernel import Table
+from service.eventstore.connect.connection import replicates
+from service.eventstore.connect.hosts import REPLICATED
 from service.eventstore.declare import names
 from service.fairness.turns import CommandNotDone
 from service.ids import new_id
@@ -291,6 +293,17 @@ async def prepare(connection: Connection) -> None:
     """Set a session up for work in small steps."""
     for setting in SETTINGS:
         await connection.execute(f"set {setting}")
+
+
+async def replicate(connection: Connection) -> None:
+    """Wait until what a session has done in such steps is on a standby, where commits wait for one (G-201).
+
+    Else the end of the work, which another session records, could outlast the work itself. Raises psycopg.Error.
+    """
+    if await replicates(connection):
+        async with connection.transaction():
+            await connection.execute("set local synchronous_commit = on")
+            await connection.execute(REPLICATED)
 
 
 async def leave_room(began: float) -> None:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import psycopg
 
-from service.eventstore.connect.connection import FULL_DISK, AnyConnection, WritingConnection
+from service.eventstore.connect.connection import FULL_DISK, AnyConnection, WritingConnection, is_listed
 from service.eventstore.declare.commands import CommandFailed, OutcomeUnknown
 from service.fairness.turns import CommandNotDone
 from statemachines.kernel.machine import Stream
@@ -65,6 +65,7 @@ class Meaning(Enum):
     """What an error says about the transaction, and whose fault it is."""
 
     NOT_CONNECTED = "nothing was sent: certainly not done"
+    READ_ONLY = "a host of a list that takes no writes: certainly not done, and another host is the primary"
     IN_DOUBT = "the session is lost, and the outcome of its transaction is unknown"
     OUT_OF_TIME = "certainly rolled back, and the session lost: the transaction took longer than any may"
     TRY_AGAIN = "certainly rolled back; the same may succeed in another transaction"
@@ -101,8 +102,10 @@ class Fault:
 
 def judge(error: Exception, connection: AnyConnection | None) -> Fault:
     """Say what an error means that was met while writing on `connection` (None: it could not be opened)."""
-    FULL_DISK.met(error)
-    return Fault(error, _meaning(error, connection))
+    meaning = _meaning(error, connection)
+    if meaning is not Meaning.READ_ONLY:
+        FULL_DISK.met(error)
+    return Fault(error, meaning)
 
 
 def _meaning(error: Exception, connection: AnyConnection | None) -> Meaning:
@@ -116,7 +119,7 @@ def _meaning(error: Exception, connection: AnyConnection | None) -> Meaning:
         return Meaning.OUT_OF_TIME
     if connection.closed or is_loss(error):
         return Meaning.IN_DOUBT
-    return _verdict(error)
+    return _verdict(error, connection)
 
 
 def is_away(error: Exception) -> bool:
@@ -131,11 +134,13 @@ def _last_words(connection: AnyConnection) -> str:
     return connection.ended_by if isinstance(connection, WritingConnection) else ""
 
 
-def _verdict(error: psycopg.Error) -> Meaning:
+def _verdict(error: psycopg.Error, connection: AnyConnection) -> Meaning:
     """What an error means that left the session whole."""
     sqlstate = error.sqlstate or ""
     if sqlstate in _TRY_AGAIN:
         return Meaning.TRY_AGAIN
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and is_listed(connection):
+        return Meaning.READ_ONLY
     # The driver refuses a NUL itself, without a SQLSTATE.
     if isinstance(error, psycopg.DataError) or sqlstate.startswith(_CALLERS_DATA):
         return Meaning.CALLERS_DATA

@@ -18,7 +18,8 @@ from typing import Self
 import psycopg
 import structlog
 
-from service.eventstore.connect.connection import CONNECT_SECONDS, NOTICE_SILENCE, OUTAGE, ReadingConnection
+from service.eventstore.connect.connection import OUTAGE, ReadingConnection
+from service.eventstore.connect.hosts import CONNECT_SECONDS, NOTICE_SILENCE
 from service.fairness.turns import ReadNotDone
 from service.sql import load_query
 

@@ -22,14 +22,8 @@ from psycopg_pool import AsyncConnectionPool
 
 from projections.kernel import Table
 from service.deadlines import Deadlines
-from service.eventstore.connect.connection import (
-    CONNECT_SECONDS,
-    NOTICE_SILENCE,
-    ReadingConnection,
-    Values,
-    has_ended,
-    take_from,
-)
+from service.eventstore.connect.connection import ReadingConnection, Values, has_ended, take_from
+from service.eventstore.connect.hosts import CONNECT_SECONDS, NOTICE_SILENCE
 from service.eventstore.declare.faults import is_loss
 from service.fairness.bounds import FairBounds
 from service.fairness.semaphore import FairSemaphore

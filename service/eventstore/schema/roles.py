@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import psycopg
 from psycopg import sql
 
-from service.eventstore.connect.connection import CONNECT_SECONDS
+from service.eventstore.connect.hosts import CONNECT_SECONDS
 from service.eventstore.schema import migrations
 from service.eventstore.schema.migrations import MigrationError
 from service.sql import load_query

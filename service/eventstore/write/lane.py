@@ -23,7 +23,7 @@ from typing import NamedTuple
 import psycopg
 import structlog
 
-from service.eventstore.connect.connection import Connection
+from service.eventstore.connect.connection import Connection, WatchedConnection
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Command, Outcome
 from service.eventstore.declare.faults import Meaning, judge
@@ -177,7 +177,7 @@ class FenceLane:
                 session.close()
                 time.sleep(PAUSE)
                 return None
-            case Meaning.OUT_OF_TIME:
+            case Meaning.OUT_OF_TIME | Meaning.READ_ONLY:
                 session.close()
                 return None
             case Meaning.TRY_AGAIN:
@@ -224,7 +224,7 @@ async def forget(conninfo: str, over: Iterable[tuple[str, str]], event: str) -> 
 
     `event` names what is logged when there were any. Raises psycopg.Error.
     """
-    async with await psycopg.AsyncConnection.connect(
+    async with await WatchedConnection.connect(
         conninfo, autocommit=True, application_name="service-forget"
     ) as connection:
         for table, condition in over:

@@ -289,6 +289,9 @@ class CommandLoop:
         match fault.meaning:
             case Meaning.NOT_CONNECTED:
                 self._park(batch)
+            case Meaning.READ_ONLY:
+                self._session.close()
+                self._park(batch)
             case Meaning.IN_DOUBT:
                 OUTAGE.began(fault.error, in_doubt=len(batch))
                 self.in_doubt += len(batch)

@@ -11,7 +11,8 @@ The order of the statements is the point of this file:
 * service_now() is the last statement of the first pipeline: the clock is read after every wait. PostgreSQL arms the
   idle-in-transaction timer when it answers the Sync of a pipeline, and any message disarms it again: none may follow
   (the driver's own pipeline sends a Flush).
-* the tag of COMMIT must read COMMIT: an aborted transaction answers ROLLBACK without an error.
+* the tag of COMMIT must read COMMIT: an aborted transaction answers ROLLBACK without an error. A warning beside it says
+  that no standby may have it: the batch is in doubt then, as after a lost connection.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from service.eventstore.state.cache import Entry, StateCache, StreamName
 from service.eventstore.state.loading import Footprint, Loaded, fold_streams, lock_and_load
 from service.eventstore.state.unit import Batch, Registry, UnitOfWork
 from service.eventstore.write.warming import Wanted
-from service.eventstore.write.writing import Accepted, write
+from service.eventstore.write.writing import Accepted, confirm, write
 from statemachines.kernel.machine import Rejection
 
 _encode = msgspec.json.Encoder().encode
@@ -82,6 +83,8 @@ class Round:
         accepted = self._decide(runnable, batch, loaded, result)
         if accepted:
             write(connection, batch, loaded, accepted, self._cache, self.write_more)
+        elif loaded.records:
+            confirm(connection)  # an answer from a record acknowledges what may have been lost
         else:
             connection.execute("rollback")
         return result

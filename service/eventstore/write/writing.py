@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from projections.kernel import Table
-from service.eventstore.connect.connection import COMMITTED, Connection
+from service.eventstore.connect.connection import COMMITTED, Connection, replicating
+from service.eventstore.connect.hosts import REPLICATED
 from service.eventstore.connect.pipeline import Value, columns
 from service.eventstore.declare.commands import IdempotencyRecord
 from service.eventstore.declare.faults import CommitNotConfirmed
@@ -106,6 +107,22 @@ def write(
         COMMITTED.ring()
     stored = {(s.project_id, s.stream_id): marks[s.project_id, s.stream_id] for s in snapshots}
     _remember(batch, loaded, cache, chains, added, marks, stored)
+
+
+def confirm(connection: Connection) -> None:
+    """End a transaction that only read, once all that it saw is on the standbys too, if commits wait for them (G-201).
+
+    A primary that was started again shows commits that a promotion then drops. A later commit of the same session is on
+    the same timeline: when a standby has it, it has those. Raises psycopg.Error and CommitNotConfirmed.
+    """
+    if not replicating(connection):
+        connection.execute("rollback")
+        return
+    with connection.pipeline():
+        connection.execute(REPLICATED, prepare=True)
+        commit = connection.execute(statements.COMMIT, prepare=True)
+    if commit.statusmessage != "COMMIT":
+        raise CommitNotConfirmed(commit.statusmessage)
 
 
 def _assemble(batch: Batch, loaded: Loaded) -> _Written:

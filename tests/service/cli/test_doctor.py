@@ -17,6 +17,8 @@ from service.settings import unknown_variables
 from tests.support.cluster import TestCluster
 from tests.support.issuer import running_issuer
 from tests.support.parted import QUERIES, SERVING, parted_database
+from tests.support.replicas import Replicas
+from tests.support.rounds import wait_until
 from tests.support.server import ENCRYPTION_KEY, SIGNING_KEY
 
 ROOT = Path(__file__).parents[3]
@@ -225,3 +227,44 @@ def test_the_issuer_of_sign_ins_is_asked(base: dict[str, str]) -> None:
         assert "status 500" in told(**env)["issuer"]["detail"]
     gone = told(**env)["issuer"]
     assert (gone["result"], "could not be asked" in gone["detail"]) == ("wrong", True)
+
+
+def test_hosts_their_standbys_and_what_commits_wait_for(replicas: Replicas, tmp_path: Path) -> None:
+    """One host without a synchronous standby has none of these lines."""
+    env = {"SERVICE_DATABASE_URL": replicas.url, "SERVICE_DATA_DIR": str(tmp_path / "none"), **SECRETS}
+    found = told(**env)
+    assert re.fullmatch(
+        rf"127.0.0.1:{replicas.one.port} is primary, timeline 1; "
+        rf"127.0.0.1:{replicas.two.port} is standby, timeline 1, \d+ bytes behind",
+        found["hosts"]["detail"],
+    )
+    assert found["standbys"]["detail"] == "synchronous_standby_names is two"
+    assert found["commits"]["detail"] == "synchronous_commit is on"
+    assert {found[check]["result"] for check in ("hosts", "standbys", "commits")} == {"ok"}
+    assert found["database"]["detail"] == f"service at 127.0.0.1:{replicas.one.port}, 127.0.0.1:{replicas.two.port}"
+
+    replicas.two.stop()
+    with replicas.one.admin("service") as admin:
+        admin.execute("alter system set synchronous_standby_names = ''")
+        admin.execute("alter system set synchronous_commit = off")
+        admin.execute("select pg_reload_conf()")
+        wait_until(lambda: admin.execute("show synchronous_commit").fetchone() == ("off",))
+    found = told(**env)
+    assert f"127.0.0.1:{replicas.two.port} does not accept connections" in found["hosts"]["detail"]
+    assert {found[check]["result"] for check in ("hosts", "standbys", "commits")} == {"warning"}
+    assert "lost with it" in found["standbys"]["detail"]
+    assert "commits wait for no standby" in found["commits"]["detail"]
+    assert found["server"]["result"] == "wrong"
+
+
+def test_a_frozen_host_does_not_answer(replicas: Replicas, tmp_path: Path) -> None:
+    env = {"SERVICE_DATABASE_URL": replicas.url, "SERVICE_DATA_DIR": str(tmp_path / "none"), **SECRETS}
+    replicas.two.freeze()
+    try:
+        assert f"127.0.0.1:{replicas.two.port} does not answer" in told(**env)["hosts"]["detail"]
+    finally:
+        replicas.two.thaw()
+
+
+def test_one_host_has_no_line_of_hosts(base: dict[str, str]) -> None:
+    assert {"hosts", "standbys", "commits"}.isdisjoint(told(**base))

@@ -16,7 +16,8 @@ import psycopg
 import pytest
 
 from service.eventstore import store as store_module
-from service.eventstore.connect.connection import NOTICE_SILENCE, connect
+from service.eventstore.connect.connection import connect
+from service.eventstore.connect.hosts import NOTICE_SILENCE
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import (
     Answer,

@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 from structlog.testing import capture_logs
 
-from service.eventstore.connect.connection import Outage, ReadingConnection, answering_within, connect
+from service.eventstore.connect.connection import Outage, ReadingConnection, connect
+from service.eventstore.connect.hosts import answering_within
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.read import reader
 from service.eventstore.store import EventStore
