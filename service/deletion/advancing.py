@@ -216,7 +216,7 @@ class Advancer:
     async def _remember(self, row: DeletionRow) -> None:
         """Write the erasure to the ledger: on the disk before the first row goes, and after the fence is on a standby.
 
-        A line about a fence that a promotion takes back would delete at the next start what nobody has deleted.
+        After a promotion without the fence, the line would delete a living project or account at the next start.
         """
         if await self._store.see_replicated(PHASE, id=row.id) != [(row.phase,)]:
             raise CommandNotDone

@@ -149,7 +149,7 @@ class Purge:
                 return True
 
     async def _begin_anew_elsewhere(self, connection: Connection) -> None:
-        """Forget how far the purge has come when this is another server, which may lack some of it (G-201)."""
+        """Forget how far the purge has come on another server. This one may lack some of it (G-201)."""
         [[server]] = await (await connection.execute(_SERVER)).fetchall()
         if server != self._server:
             self._server, self._block, self._erased_to = server, 0, ("", 0)

@@ -30,6 +30,7 @@ from eventsourcing.postgres import PostgresDatastore
 import statemachines
 from service.eventstore.read.recorder import FencedRecorder
 from service.eventstore.read.stored import ErasedEvent, MsgspecMapper
+from service.settingvalues import BadValue, database_url
 
 __all__ = ["ADDRESS", "ErasedEvent", "Factory"]
 
@@ -100,6 +101,8 @@ class Factory(InfrastructureFactory[TrackingRecorder]):
         address = self.env.get(ADDRESS)
         if not address:
             raise ProgrammingError(f"set {ADDRESS} to the database of the service, best with a role that only reads")
+        with suppress(BadValue):  # any string of libpq will do here, and a standby where it says so
+            address = database_url(address)
         self._recorders.append(FencedRecorder(AddressedDatastore(address)))
         return self._recorders[-1]
 

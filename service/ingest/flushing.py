@@ -17,9 +17,9 @@ import structlog
 from service.eventstore.connect.connection import (
     FULL_DISK,
     OUTAGE,
-    AsyncConnection,
     Connection,
     PreparedStatement,
+    WatchedConnection,
     connect_async,
 )
 from service.eventstore.connect.pipeline import array, columns
@@ -113,16 +113,17 @@ class CountingSession:
     def __init__(self, conninfo: str, application: str) -> None:
         self._conninfo = conninfo
         self._application = application
-        self._connection: AsyncConnection | None = None
+        self._connection: WatchedConnection | None = None
         self._statement: PreparedStatement | None = None
         self._news = select.poll()
         self.pid = 0  # of the last session
 
-    async def open(self) -> None:
+    async def open(self) -> bool:
         """Open the connection if there is none, and replace one that its server has ended while it was idle.
 
         A statement is then sent to a session that existed a moment ago, so that its outcome is rarely in doubt.
-        Raises psycopg.OperationalError when the database is not there.
+        Returns whether it is a new one to a list of hosts: another host may lack what is remembered. Raises
+        psycopg.OperationalError when the database is not there.
         """
         if self._connection is not None and self._news.poll(0):
             await self.reset()
@@ -131,6 +132,8 @@ class CountingSession:
             self._statement = PreparedStatement(self._connection, locking.FLUSH)
             self.pid = self._connection.info.backend_pid
             self._news.register(self._connection.fileno(), select.POLLIN)
+            return self._connection.listed
+        return False
 
     async def store(self, values: Parameters) -> int | None:
         """Run the statement, which commits by itself; its answer comes after the commit.

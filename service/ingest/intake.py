@@ -268,13 +268,17 @@ class Intake:
         """Count what can be counted at once; leave the rest, and every doubt, to the decider."""
         attempt = self._flush.attempt(batch)
         values = self._flush.count(attempt)
+        if values is not None:
+            try:
+                moved = await self._session.open()
+            except psycopg.Error:
+                await asyncio.sleep(RECONNECT_PAUSE)  # Nobody is refused for it: the records wait until their deadline.
+                return Settlement(held=list(batch))
+            if moved:
+                self._flush.forget()
+                values = None
         if values is None:
             return await self._decider.carry_out(batch)
-        try:
-            await self._session.open()
-        except psycopg.Error:
-            await asyncio.sleep(RECONNECT_PAUSE)  # Nobody is refused for it: the records wait until their deadline.
-            return Settlement(held=list(batch))
         try:
             received_at = await self._count(values)
         except Exception as error:  # noqa: BLE001 - what was sent may be committed, whatever went wrong here

@@ -110,10 +110,11 @@ def write(
 
 
 def confirm(connection: Connection) -> None:
-    """End a transaction that only read, once all that it saw is on the standbys too, if commits wait for them (G-201).
+    """End a transaction of reads. Where commits wait for a standby, it has all of their rows after this (G-201).
 
-    A primary that was started again shows commits that a promotion then drops. A later commit of the same session is on
-    the same timeline: when a standby has it, it has those. Raises psycopg.Error and CommitNotConfirmed.
+    A primary may show commits without a copy after its restart, and a promotion then drops them. A later commit of the
+    same session is on the same timeline, so a standby with it has them too. Raises psycopg.Error and
+    CommitNotConfirmed.
     """
     if not replicating(connection):
         connection.execute("rollback")
