@@ -20,7 +20,7 @@ from psycopg import sql
 
 from projections.accounts import PEOPLE
 from projections.deletion import DELETIONS, DeletionRow
-from service.eventstore.connect.connection import WatchedConnection
+from service.eventstore.connect.connection import WatchedConnection, is_listed
 from service.eventstore.declare.commands import alone, leave_room, prepare, replicate
 from service.eventstore.schema.migrations import TELEMETRY, partitions_of
 from service.registry import read_models
@@ -135,7 +135,8 @@ class Purge:
             conninfo, autocommit=True, application_name="service-purge", connect_timeout=5
         ) as connection:
             await prepare(connection)
-            await self._begin_anew_elsewhere(connection)
+            if is_listed(connection):
+                await self._begin_anew_elsewhere(connection)
             async with alone(connection, f"deletion:{self._row.id}") as free:
                 if not free or not await self._open(connection):
                     return False

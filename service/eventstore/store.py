@@ -191,18 +191,22 @@ class EventStore:
         """Read the rows for which `where` (SQL over alias t, parameters as %s) holds."""
         return await self.reads.find(table, where, *params, order_by=order_by, limit=limit)
 
+    @property
+    def listed(self) -> bool:
+        """Whether its address lists several hosts."""
+        return bool(hosts.hosts_of(self.conninfo))
+
     async def see_replicated(self, query: Statement, **named: Any) -> list[Row]:
         """Run a read, and return its rows once no promotion of a standby can take them back (G-201).
 
-        For what leaves the database, such as a line of the ledger of erasures. Raises psycopg.Error, and CommandNotDone
-        when no standby has them in time.
+        With a list of hosts, for what leaves the database, such as a line of the ledger of erasures. Raises
+        psycopg.Error, and CommandNotDone when no standby has them in time.
         """
         try:
             async with asyncio.timeout(STANDBY_SECONDS):
                 async with await connect_async(self.conninfo, application="service-standby") as connection:
                     rows = await (await connection.execute(query, named)).fetchall()
-                    if connection.replicates:
-                        await connection.execute(hosts.REPLICATED)
+                    await connection.execute(hosts.REPLICATED)
                     return rows
         except TimeoutError:
             raise CommandNotDone from None

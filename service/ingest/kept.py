@@ -481,7 +481,7 @@ class FeedbackReports:
             async with self._facts.connection() as connection, connection.transaction():
                 await connection.execute(_GATE, {"gate": names.lock_number(names.gate(project_id))})
                 [[taken]] = await (await connection.execute(_FEEDBACK_NOTE, values)).fetchall()
-                if connection.replicates:  # a repeat writes nothing, and is answered all the same
+                if connection.listed:  # a repeat writes nothing, and is answered all the same
                     await connection.execute(REPLICATED)
                 return bool(taken)
         except (*NOT_WRITTEN, TimeoutError) as error:

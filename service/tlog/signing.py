@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import structlog
 
-from service.eventstore.connect.connection import Connection, replicating
+from service.eventstore.connect.connection import Connection, is_listed
 from service.eventstore.connect.hosts import REPLICATED
 from service.eventstore.log.reactor import AGAIN_SECONDS, Repeating
 from service.sql import load_query
@@ -182,7 +182,7 @@ class Signed(NamedTuple):
 def sign_once(connection: Connection, signer: Signer, *, judges: bool = False) -> Signed:
     """Sign the log if it has grown and the last checkpoint is not too young. Raises LogBroken and OSError.
 
-    What is signed is on a standby, where commits wait for one: a promotion takes none of it back.
+    With a list of hosts, what is signed is on a standby: a promotion takes none of it back.
     With `judges` it is compared with earlier checkpoints even when there is nothing to sign.
     """
     seen = look(connection)
@@ -214,12 +214,12 @@ def sign_once(connection: Connection, signer: Signer, *, judges: bool = False) -
 
 
 def _replicated(connection: Connection, size: int) -> int | None:
-    """Return the size that was read, once no promotion can take it back. None where commits wait for no standby.
+    """Return the size that was read, once no promotion can take it back. None with one host.
 
     Positions of a primary that was started again, or of a cancelled wait, are seen before a standby has them. A
     commit after that look, in the same session, reaches a standby later than they do (G-201).
     """
-    if not replicating(connection):
+    if not is_listed(connection):
         return None
     connection.execute(REPLICATED, prepare=True)
     return size

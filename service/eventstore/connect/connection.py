@@ -87,7 +87,6 @@ CANCEL_SECONDS = 0.7  # a server that has not ended a cancelled statement by the
 TRANSACTION_TIMEOUT_FROM = 170000  # the first server version that has transaction_timeout
 
 
-_REPLICATES = "select current_setting('synchronous_standby_names') <> ''"
 _IN_TRANSACTION = frozenset({TransactionStatus.INTRANS, TransactionStatus.INERROR})
 
 
@@ -122,8 +121,7 @@ class WritingConnection(psycopg.Connection[Row]):
     """A connection whose prepared statements go past the driver's cursors, which cost more than most statements do.
 
     One thread uses it, and it runs no template strings. `ended_by` is the SQLSTATE with which the server has ended the
-    session. `listed`: it is one to a list of hosts. `replicates`: commits wait for a standby, so what was read counts
-    only after a commit of its own.
+    session. `listed`: it is one to a list of hosts, so what was read counts only after a commit of its own.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -134,7 +132,6 @@ class WritingConnection(psycopg.Connection[Row]):
         self.prepare_threshold = None
         self.ended_by = ""
         self.listed = False
-        self.replicates = False
         self._warnings = _Warnings()
         # What the server says while nothing is asked of it comes as a notice; whoever asks next only finds the
         # connection closed.
@@ -175,7 +172,6 @@ class WatchedConnection(psycopg.AsyncConnection[Row]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.listed = False
-        self.replicates = False
         self._warnings = _Warnings()
         self.add_notice_handler(self._warnings.hear)
 
@@ -265,13 +261,11 @@ class ReadingConnection(WatchedConnection):
 
 
 def is_listed(connection: psycopg.BaseConnection[Any]) -> bool:
-    """Whether a connection is one to a list of hosts."""
+    """Whether a connection is one to a list of hosts: what it reads counts only after a commit of its own.
+
+    Patroni changes without a restart which standbys there are, so each is taken to have a synchronous one.
+    """
     return isinstance(connection, WritingConnection | WatchedConnection) and connection.listed
-
-
-def replicating(connection: AnyConnection) -> bool:
-    """Whether what a session reads counts only after a commit of its own: see WritingConnection."""
-    return isinstance(connection, WritingConnection | WatchedConnection) and connection.replicates
 
 
 def has_ended(connection: AnyConnection) -> bool:
@@ -312,7 +306,6 @@ def connect(conninfo: str, *, application: str, transaction_timeout_ms: int = 20
         for statement in _adapt(connection, transaction_timeout_ms):
             connection.execute(statement)
         connection.listed = bool(hosts_of(conninfo))
-        connection.replicates = connection.listed or connection.execute(_REPLICATES).fetchone() == (True,)
     except psycopg.OperationalError as error:
         OUTAGE.began(error)
         raise
@@ -326,22 +319,10 @@ async def connect_async(conninfo: str, *, application: str, transaction_timeout_
     try:
         for statement in _adapt(connection, transaction_timeout_ms):
             await connection.execute(statement)
-        connection.replicates = await replicates(connection)
     except psycopg.OperationalError as error:
         OUTAGE.began(error)
         raise
     return connection
-
-
-async def replicates(connection: AsyncConnection) -> bool:
-    """Whether commits of a session wait for a standby: always taken to be so with a list of hosts.
-
-    Patroni changes which standbys there are without a restart, and nobody would ask again.
-    """
-    if is_listed(connection):
-        return True
-    [[found]] = await (await connection.execute(_REPLICATES)).fetchall()
-    return bool(found)
 
 
 def _options(application: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from service.eventstore.connect.connection import ReadingConnection, replicates, take_from
+from service.eventstore.connect.connection import ReadingConnection, take_from
 from service.eventstore.connect.hosts import CONNECT_SECONDS, NOTICE_SILENCE
 
 AsyncConnection = psycopg.AsyncConnection[tuple[Any, ...]]
@@ -51,7 +51,6 @@ class Facts:
         self._conninfo = conninfo
         self._application = application
         self._connections = connections
-        self._durable = durable
         self._settings = _SETTINGS if durable else (*_SETTINGS, _NOT_DURABLE)
         self._pool: AsyncConnectionPool[ReadingConnection] | None = None
 
@@ -100,8 +99,6 @@ class Facts:
     async def _configure(self, connection: ReadingConnection) -> None:
         for setting in self._settings:
             await connection.execute(f"set {setting}")
-        if self._durable:
-            connection.replicates = await replicates(connection)
 
 
 # The time of the database in SQL, for statements that are put together in Python. Each constant is a scalar subquery:

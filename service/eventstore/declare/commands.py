@@ -17,7 +17,7 @@ import msgspec
 import psycopg
 
 from projections.kernel import Table
-from service.eventstore.connect.connection import replicates
+from service.eventstore.connect.connection import is_listed
 from service.eventstore.connect.hosts import REPLICATED
 from service.eventstore.declare import names
 from service.fairness.turns import CommandNotDone
@@ -296,11 +296,11 @@ async def prepare(connection: Connection) -> None:
 
 
 async def replicate(connection: Connection) -> None:
-    """Wait until what a session has done in such steps is on a standby, where commits wait for one (G-201).
+    """Wait until what a session has done in such steps is on a standby. Nothing with one host (G-201).
 
     Else the end of the work, which another session records, could outlast the work itself. Raises psycopg.Error.
     """
-    if await replicates(connection):
+    if is_listed(connection):
         async with connection.transaction():
             await connection.execute("set local synchronous_commit = on")
             await connection.execute(REPLICATED)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from projections.kernel import Table
-from service.eventstore.connect.connection import COMMITTED, Connection, replicating
+from service.eventstore.connect.connection import COMMITTED, Connection, is_listed
 from service.eventstore.connect.hosts import REPLICATED
 from service.eventstore.connect.pipeline import Value, columns
 from service.eventstore.declare.commands import IdempotencyRecord
@@ -110,13 +110,13 @@ def write(
 
 
 def confirm(connection: Connection) -> None:
-    """End a transaction of reads. Where commits wait for a standby, it has all of their rows after this (G-201).
+    """End a transaction of reads. With a list of hosts, a standby has all of their rows after this (G-201).
 
     A primary may show commits without a copy after its restart, and a promotion then drops them. A later commit of the
     same session is on the same timeline, so a standby with it has them too. Raises psycopg.Error and
     CommitNotConfirmed.
     """
-    if not replicating(connection):
+    if not is_listed(connection):
         connection.execute("rollback")
         return
     with connection.pipeline():

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from psycopg.pq import TransactionStatus
 
 from service.eventstore.connect.connection import CommitInDoubt, WatchedConnection, connect, connect_async
-from service.eventstore.connect.hosts import REPLICATED
+from service.eventstore.connect.hosts import REPLICATED, watch_of
 from service.eventstore.declare.commands import OutcomeUnknown
 from service.eventstore.log.sequencer import Sequencer, sequence_once
 from service.eventstore.store import EventStore
+from service.eventstore.write.writing import confirm
 from service.fairness.turns import CommandNotDone
 from service.tlog.signing import Signed, sign_once
 from service.tlog.tree import latest_checkpoint
@@ -138,7 +140,7 @@ async def test_positions_are_in_doubt_until_a_standby_has_them(lasting: Replicas
     sequencer.start()
     try:
         await listed.execute(simple_bump("numbered"))
-        unnumbered = "select count(*) from events e where e.position is null"
+        unnumbered = "select count(*) from unsequenced"
         await asyncio.to_thread(wait_until, lambda: lasting.one.run(unnumbered) == [(0,)], PATIENCE)
     finally:
         sequencer.stop()
@@ -222,16 +224,14 @@ async def test_or_is_not_told_in_time(lasting: Replicas, listed: EventStore, mon
         await listed.see_replicated("select 1 as n")
 
 
-async def test_one_host_without_a_standby_commits_nothing_more(database_url: str) -> None:
+async def test_one_host_commits_nothing_more(database_url: str) -> None:
     with connect(database_url, application="test") as connection:
-        assert (connection.replicates, connection.listed) == (False, False)
+        assert not connection.listed
+        before = connection.execute("select pg_current_xact_id_if_assigned()").fetchone()
+        connection.execute("begin")
+        confirm(connection)
+        assert before == (None,)
+        assert connection.info.transaction_status is TransactionStatus.IDLE
     async with await connect_async(database_url, application="test") as other:
-        assert (other.replicates, other.listed) == (False, False)
-
-
-async def test_one_host_with_a_standby_is_proven_too(lasting: Replicas) -> None:
-    alone = f"postgresql://service@{lasting.one.address}/service"
-    with connect(alone, application="test") as connection:
-        assert (connection.replicates, connection.listed) == (True, False)
-    async with await connect_async(alone, application="test") as other:
-        assert (other.replicates, other.listed) == (True, False)
+        assert not other.listed
+    assert watch_of(database_url) is None
