@@ -17,6 +17,7 @@ from service.deletion.advancing import Advancer
 from service.deletion.ledger import erasures
 from service.deletion.purging import Purge
 from service.eventstore.connect.connection import CommitInDoubt, WatchedConnection
+from service.eventstore.connect.hosts import watch_of
 from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.ids import new_id
@@ -24,6 +25,7 @@ from service.registry import registry
 from statemachines.deletion.removal import AskForDeletion
 from tests.support.accounts_store import make_project
 from tests.support.replicas import Replicas
+from tests.support.rounds import wait_until
 
 
 @pytest_asyncio.fixture
@@ -72,6 +74,9 @@ async def test_a_purge_begins_anew_on_another_host(listed: EventStore, replicas:
         await purge._begin_anew_elsewhere(connection)
         assert (purge._block, purge._erased_to) == (7, ("a", 3))
     await asyncio.to_thread(replicas.fail_over)
+    watch = watch_of(replicas.url)
+    assert watch is not None
+    await asyncio.to_thread(wait_until, lambda: str(watch.primary) == replicas.two.address, 20.0)
     async with await WatchedConnection.connect(replicas.url, autocommit=True) as connection:
         await purge._begin_anew_elsewhere(connection)
         assert (purge._block, purge._erased_to) == (0, ("", 0))
