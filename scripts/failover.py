@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import signal
 import sys
 import time
 from pathlib import Path
@@ -49,12 +50,15 @@ def main() -> int:
         print(f"{time.monotonic() - began:6.0f} s  {line}", flush=True)
 
     drill = Drill(directory, POSTGRES_15 if chosen.postgres == "15" else None, tell)
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         outcome = asyncio.run(drill.run(plan))
         wrong = judge(outcome)
         print(table(outcome))
     except AssertionError as failure:
         wrong = [str(failure), *drill.outcome.wrong]
+    except KeyboardInterrupt:
+        wrong = ["interrupted", *drill.outcome.wrong]
     for problem in wrong[:SHOWN]:
         print(f"WRONG: {problem}")
     print(f"{'held' if not wrong else f'BROKEN ({len(wrong)})'} after {time.monotonic() - began:.0f} s")
@@ -63,6 +67,12 @@ def main() -> int:
     else:
         clear(directory)
     return 1 if wrong else 0
+
+
+def _interrupt(*_: object) -> None:
+    """End as after Ctrl-C: on the way out the drill ends its hosts, machines and programs."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

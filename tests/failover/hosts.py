@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -340,6 +341,7 @@ class Hosts:
         if os.geteuid() == 0:
             os.chown(directory, user.pw_uid, user.pw_gid)
         self.all = [Host(name, directory, programs or wheel_programs(), self.etcd) for name in ("a", "b", "c")]
+        self._ended = threading.Event()
 
     def url(self, role: str = "service", database: str = "service") -> str:
         """The list of hosts, as the service is given it."""
@@ -375,13 +377,14 @@ class Hosts:
         )
 
     def wait_until_whole(self) -> None:
-        """Wait for that. Fails when it takes too long."""
+        """Wait for that. Fails when it takes too long, and when they are ended meanwhile."""
         give_up = time.monotonic() + WHOLE_SECONDS
         while not self.is_whole():
             assert time.monotonic() < give_up, f"the hosts are not whole again: {[host.roles() for host in self.all]}"
-            time.sleep(LOOK_SECONDS)
+            assert not self._ended.wait(LOOK_SECONDS), "the hosts were ended"
 
     def stop(self) -> None:
+        self._ended.set()
         for host in self.all:
             host.stop()
         self.etcd.stop()

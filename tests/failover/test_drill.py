@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.failover.clients import Tally, at_machine, tally
@@ -12,6 +16,7 @@ from tests.failover.drill import Drill, Failover, Outcome, judge, percentile, ta
 from tests.failover.nemeses import NEMESES
 from tests.support.cluster import POSTGRES_15
 
+ROOT = Path(__file__).parents[2]
 CUT = ("kill", "restart", "etcd")
 """Those that take seconds; a stopped or isolated host is noticed when its lock has run out, after twenty."""
 
@@ -25,6 +30,26 @@ async def test_nothing_acknowledged_is_lost_when_a_host_dies(tmp_path: Path) -> 
     outcome = await Drill(tmp_path).run([NEMESES[name] for name in CUT])
     assert judge(outcome) == []
     assert all(tallied.acknowledged > 0 for tallied in outcome.tallies)
+
+
+@pytest.mark.release
+@pytest.mark.timeout(120)
+def test_a_drill_that_is_ended_leaves_nothing_running() -> None:
+    """Patroni starts PostgreSQL as a daemon, which outlives it."""
+    if (reason := unable()) is not None:
+        pytest.skip(reason)
+    with subprocess.Popen(
+        [sys.executable, "-m", "scripts.failover"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as drill:
+        assert drill.stdout is not None
+        assert "three hosts" in drill.stdout.readline()
+        drill.send_signal(signal.SIGTERM)
+        said = drill.stdout.read()
+    assert drill.returncode == 1
+    assert "interrupted" in said
+    _, _, directory = said.strip().rpartition("see ")
+    running = [" ".join(one.info["cmdline"] or ()) for one in psutil.process_iter(["cmdline"])]
+    assert [command for command in running if directory in command] == []
 
 
 def test_a_tally_counts_what_is_not_there_and_what_is_there_twice() -> None:
