@@ -196,11 +196,9 @@ def _hosts(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[
         whole = len(first) == 1 and all(one.timeline for one in seen.values())
         told = "; ".join(_describe(host, one, primary.end) for host, one in seen.items())
         yield Finding("hosts", OK if whole else WARNING, told)
-    detail = (
-        f"synchronous_standby_names is {standbys}"
-        if standbys
-        else ("synchronous_standby_names is empty: what a lost host has acknowledged is lost with it")
-    )
+    detail = f"synchronous_standby_names is {standbys or 'empty: what a lost host has acknowledged is lost with it'}"
+    if standbys and not hosts:
+        detail += "; name each host in SERVICE_DATABASE_URL, so that looks at earlier commits wait for a standby too"
     yield Finding("standbys", OK if standbys else WARNING, detail)
     late = "" if waits in _WAITING else f": commits wait for no standby; set it to {' or '.join(sorted(_WAITING))}"
     yield Finding("commits", WARNING if late else OK, f"synchronous_commit is {waits}{late}")

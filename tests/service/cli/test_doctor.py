@@ -243,6 +243,10 @@ def test_hosts_their_standbys_and_what_commits_wait_for(replicas: Replicas, tmp_
     assert {found[check]["result"] for check in ("hosts", "standbys", "commits")} == {"ok"}
     assert found["database"]["detail"] == f"service at 127.0.0.1:{replicas.one.port}, 127.0.0.1:{replicas.two.port}"
 
+    alone = told(**{**env, "SERVICE_DATABASE_URL": f"postgresql://service@{replicas.one.address}/service"})
+    assert "hosts" not in alone
+    assert "name each host in SERVICE_DATABASE_URL" in alone["standbys"]["detail"]
+
     replicas.two.stop()
     with replicas.one.admin("service") as admin:
         admin.execute("alter system set synchronous_standby_names = ''")
