@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 
-from tests.support.accounts import bearer, create_project, sign_in
+from tests.support.accounts import bearer, checked, create_project, sign_in
 from tests.support.replicas import Replicas, replicas  # noqa: F401 (fixtures are found by name)
 from tests.support.rounds import wait_until
 from tests.support.server import ServerHandle
@@ -83,10 +83,9 @@ def lose_and_recover(server: ServerHandle, lose: Any) -> tuple[Books, Books, Boo
         names: set[str] = set()
         cursor: str | None = None
         while True:
-            page = client.get(
-                "/v1/projects", params={"limit": 200, **({"cursor": cursor} if cursor else {})}, headers=bearer(key)
-            ).json()
-            names |= {project["name"] for project in page["items"]}
+            wanted = {"limit": 200, **({"cursor": cursor} if cursor else {})}
+            page = checked(client.get("/v1/projects", params=wanted, headers=bearer(key)))
+            names |= {project["name"] for project in page["projects"]}
             cursor = page.get("next_cursor")
             if not cursor:
                 return writes, reads, reports, names

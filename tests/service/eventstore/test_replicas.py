@@ -224,14 +224,18 @@ async def test_or_is_not_told_in_time(lasting: Replicas, listed: EventStore, mon
         await listed.see_replicated("select 1 as n")
 
 
-async def test_one_host_commits_nothing_more(database_url: str) -> None:
-    with connect(database_url, application="test") as connection:
+async def test_one_host_commits_nothing_more(database_url: str, tmp_path: Path) -> None:
+    """The end of a look is all that the server is sent."""
+    sent = tmp_path / "sent"
+    with connect(database_url, application="test") as connection, sent.open("w") as output:
         assert not connection.listed
-        before = connection.execute("select pg_current_xact_id_if_assigned()").fetchone()
         connection.execute("begin")
+        connection.pgconn.trace(output.fileno())
         confirm(connection)
-        assert before == (None,)
+        connection.pgconn.untrace()
         assert connection.info.transaction_status is TransactionStatus.IDLE
+    [query] = [line for line in sent.read_text().splitlines() if "\tF\t" in line]
+    assert "rollback" in query
     async with await connect_async(database_url, application="test") as other:
         assert not other.listed
     assert watch_of(database_url) is None
