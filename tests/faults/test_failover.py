@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,15 +38,22 @@ class Books:
             self.unhelpful.append(answer.text)
 
 
-def lose_and_recover(server: ServerHandle, lose: Any) -> tuple[Books, Books, Books, set[str]]:
-    """Write, read and report while a host is lost; returns the books, and the names of the projects at the end."""
-    writes, reads, reports = Books(), Books(), Books()
+def lose_and_recover(
+    server: ServerHandle,
+    replicas: Replicas,  # noqa: F811
+    lose: Callable[[httpx2.Client], None],
+) -> tuple[Books, Books, Books, set[str]]:
+    """Write, read and report while a host is lost, and the other one is promoted once all of them were refused.
+
+    Returns the books, and the names of the projects at the end.
+    """
+    books = writes, reads, reports = Books(), Books(), Books()
     with server.client() as client, ThreadPoolExecutor(4) as crowd:
         key = sign_in(client, server.internal_token)
         dsn = create_project(client, key)["dsn"]
         over: list[bool] = []
 
-        def go_on(books: Books, method: str, path: str, credential: str, made: bool = False) -> None:
+        def go_on(book: Books, method: str, path: str, credential: str, made: bool = False) -> None:
             number = 0
             while not over:
                 number += 1
@@ -58,7 +65,7 @@ def lose_and_recover(server: ServerHandle, lose: Any) -> tuple[Books, Books, Boo
                     headers = {**headers, "idempotency-key": name.replace("/", "_")}
                 began = time.monotonic()
                 answer = client.request(method, path, timeout=60, headers=headers, **({"json": body} if body else {}))
-                books.note(answer, time.monotonic() - began, name)
+                book.note(answer, time.monotonic() - began, name)
                 time.sleep(0.02)
 
         running = [
@@ -67,14 +74,13 @@ def lose_and_recover(server: ServerHandle, lose: Any) -> tuple[Books, Books, Boo
             crowd.submit(go_on, reports, "POST", "/v1/logs/", dsn),
         ]
         try:
-            wait_until(lambda: all(len(books.told) > 5 for books in (writes, reads, reports)), PATIENCE)
+            wait_until(lambda: all(len(book.told) > 5 for book in books), PATIENCE)
             lose(client)
-            before = [len(books.told) for books in (writes, reads, reports)]
+            wait_until(lambda: all(503 in book.statuses for book in books), PATIENCE)
+            replicas.two.promote()
+            before = [len(book.told) for book in books]
             wait_until(
-                lambda: all(
-                    len(books.told) > count + 5 for books, count in zip((writes, reads, reports), before, strict=True)
-                ),
-                PATIENCE,
+                lambda: all(len(book.told) > count + 5 for book, count in zip(books, before, strict=True)), PATIENCE
             )
         finally:
             over.append(True)
@@ -112,11 +118,8 @@ def test_a_killed_host(tmp_path: Path, replicas: Replicas) -> None:  # noqa: F81
             assert refused.status_code == 503
             [check, *_] = refused.json()["error"]["details"]["checks"]
             assert "takes writes" in check["detail"]
-            replicas.two.promote()
 
-        writes, reads, reports, names = lose_and_recover(server, lose)
-        assert 503 in writes.statuses
-        check_books(writes, reads, reports, names, replicas)
+        check_books(*lose_and_recover(server, replicas, lose), replicas)
         with server.client() as client:
             ready = client.get("/health/ready").json()
             assert f"127.0.0.1:{replicas.two.port} takes writes, on timeline 2" in ready["checks"][0]["detail"]
@@ -129,10 +132,8 @@ def test_a_host_that_stands_still(tmp_path: Path, replicas: Replicas) -> None:  
         def lose(client: httpx2.Client) -> None:
             replicas.one.freeze()
             wait_until(lambda: client.get("/health/ready", timeout=30).status_code == 503, PATIENCE)
-            replicas.two.promote()
 
-        books = lose_and_recover(server, lose)
-        check_books(*books, replicas)
+        check_books(*lose_and_recover(server, replicas, lose), replicas)
         replicas.one.thaw()
 
 
