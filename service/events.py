@@ -18,7 +18,7 @@ from service.eventstore.log.follower import Follower, Listener
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.read.stored import LogEvent
 from service.eventstore.store import EventStore
-from service.fairness.bounds import FairBounds
+from service.fairness.bounds import SHARE, FairBounds
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import CommandNotDone
 from service.history.audit import envelope_of
@@ -414,7 +414,10 @@ class Feeds:
     """
 
     def __init__(self, store: EventStore, follower: Follower) -> None:
-        self.pages = FairSemaphore(FairBounds(MOST_PAGES, per_tenant=MOST_PAGES_OF_ACCOUNT), waiting=MOST_WAITING)
+        self.pages = FairSemaphore(
+            FairBounds(SHARE.of(MOST_PAGES, least=2), per_tenant=SHARE.of(MOST_PAGES_OF_ACCOUNT)),
+            waiting=MOST_WAITING,
+        )
         self._store = store
         self._follower = follower
         self._feeds: dict[EventSource, tuple[Feed, Listener, asyncio.Task[None]]] = {}

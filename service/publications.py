@@ -20,6 +20,7 @@ from service.auth.secrets import make_publishable
 from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.read.reader import Caller, read_as, reading_for
 from service.eventstore.store import EventStore
+from service.fairness.bounds import SHARE
 from service.fairness.turns import Looks, member_of, sharing
 from service.ids import random_id
 from service.sql import load_query
@@ -217,7 +218,7 @@ class KeptAnswers:
     """
 
     def __init__(self, most: int = MOST_BYTES) -> None:
-        self._most = most
+        self._most = SHARE.of(most)
         self._payers: dict[str, str] = {}
         self._answers: dict[str, OrderedDict[str, KeptAnswer]] = {}
         self._bytes: dict[str, int] = {}

@@ -99,7 +99,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ]
     host: Annotated[str, Variable(read.text, "Address to listen on.", default="127.0.0.1")]
     port: Annotated[int, Variable(read.one_to(65535), "Port to listen on.", default="8000")]
-    workers: Annotated[int, Variable(read.one_to(64), "Number of API processes.", default="1")]
+    workers: Annotated[
+        int,
+        Variable(
+            read.one_to(64),
+            "Number of API processes on this machine. They share its limits evenly, and each further machine has the "
+            "same limits again. Default: 2, and 1 on a machine with one core.",
+        ),
+    ]
     base_url: Annotated[
         str,
         Variable(
@@ -329,7 +336,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         dict[str, int],
         Variable(
             read.rate_limits,
-            "Requests per minute: `on`, `off`, or a list of changes, such as `key=1200,ingest=off`. The defaults are "
+            "Requests per minute, shared by the API processes of a machine: `on`, `off`, or a list of changes, such as "
+            "`key=1200,ingest=off`. The defaults are "
             + ", ".join(f"`{name}={limit}`" for name, limit in read.RATE_LIMITS.items())
             + ".",
             default="on",
@@ -339,7 +347,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Variable(
             read.one_to(1024),
-            "Concurrent requests of one credential in an API process. One more gets a 429.",
+            "Concurrent requests of one credential, shared by the API processes of a machine. One more gets a 429.",
             default="256",
         ),
     ]
@@ -415,6 +423,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return f"Settings(embedded={self.embedded}, {', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
 
+USUAL_WORKERS = 2
+"""API processes of a machine with so many cores: while one works on a long piece, or is replaced, another answers."""
+
+
+def cores() -> int:
+    """The number of cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+    return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
+
+
 def _variables() -> Iterator[Variable]:
     for field, kind in get_type_hints(Settings, include_extras=True).items():
         yield from (one._replace(field=field) for one in get_args(kind) if isinstance(one, Variable))
@@ -471,6 +489,7 @@ def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True)
     layout = Layout(values["data_dir"])
     values["database_url"] = layout.url if embedded else values["database_url"]
     values["erasure_ledger"] = values["erasure_ledger"] or values["data_dir"] / "erasures.jsonl"
+    values["workers"] = values["workers"] or min(USUAL_WORKERS, cores())
     values["base_url"] = values["base_url"] or _default_base_url(values["host"], values["port"])
     unsold = values["payment_api_key"] in {None, ABSENT}
     values["self_hosted"] = unsold and not env.get("SERVICE_PLANS")

@@ -47,6 +47,7 @@ def service_environment(data_dir: Path, port: int, **more: str) -> dict[str, str
         "SERVICE_HOST": HOST,
         "SERVICE_PORT": str(port),
         "SERVICE_BASE_URL": f"http://{HOST}:{port}",
+        "SERVICE_WORKERS": "1",  # what a row says of an API process is said of one
         "SERVICE_RATE_LIMITS": "0",
         "SERVICE_LOG_LEVEL": "error",
         **more,

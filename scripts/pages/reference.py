@@ -105,11 +105,11 @@ LIMITS: Mapping[str, str] = {
     "Call to your analytics provider": (
         f"{READ_SECONDS:g} seconds, {MAX_HEAD:,} bytes of head, {MAX_QUERY_BYTES:,} of body"
     ),
-    "Calls of one connection to its provider": f"{AT_ONCE} at once, {MOST_WAITING} waiting, in an API process",
+    "Calls of one connection to its provider": f"{AT_ONCE} at once, {MOST_WAITING} waiting, on a machine",
     "Rest of a connection after a 429 or 5xx": (
         f"{FIRST_REST:.0f} to {LONGEST_REST:.0f} seconds, or the provider's Retry-After up to {LONGEST_TOLD:.0f}"
     ),
-    "Lists of the provider": f"{PER_ACCOUNT} at once an account, {PLACES} an API process",
+    "Lists of the provider": f"{PER_ACCOUNT} at once an account, {PLACES} a machine",
     "Attempt to provision": (
         f"{PROVISION_SECONDS:.0f} seconds; {DOUBT_SECONDS} until the next creation after one without an answer"
     ),
@@ -126,11 +126,11 @@ LIMITS: Mapping[str, str] = {
     "Preview of an alert": f"{MOST_DAYS} days, {MOST_LOOKS} looks, {QUERY_SECONDS:.0f} seconds",
     "Published queries": f"{PUBLICATIONS_LIMIT} a project",
     "Public query": f"{MAX_PUBLIC_ROWS:,} rows, kept for at most {MAX_CACHE_SECONDS:,} seconds",
-    "Kept answers of public queries": f"{MOST_PUBLIC_BYTES:,} bytes an API process",
+    "Kept answers of public queries": f"{MOST_PUBLIC_BYTES:,} bytes a machine",
     "JSON nesting": f"{MAX_DEPTH} levels",
     "JSON values of a record": f"{MAX_VALUES:,}",
     "JSON integer": f"{MAX_INTEGER:,}",
-    "Connections of an API process": f"{MAX_CONNECTIONS:,}",
+    "Connections of a machine": f"{MAX_CONNECTIONS:,}",
     "Answers 401, 429 and 503 to one caller": f"{REFUSAL_RATE} a second, held for up to {LONGEST_HELD:g} seconds",
 }
 """What is bounded, and how; rates and other bounds that an operator sets are settings."""
@@ -182,8 +182,8 @@ def limits() -> str:
     rows = [f"| {what} | {how} |\n" for what, how in LIMITS.items()]
     return (
         f"# Limits\n\n{WRITTEN}\nA request over a limit gets a 413 or a 400 with the limit in `details`. Rate limits, "
-        "plans and requests in\nflight are [settings](settings.md).\n\n| What | Limit |\n| --- | --- |\n"
-        + "".join(rows)
+        "plans and requests in\nflight are [settings](settings.md). What a machine has, its API processes "
+        "[share](../how-to/run.md#scale-out).\n\n| What | Limit |\n| --- | --- |\n" + "".join(rows)
     )
 
 

@@ -22,7 +22,7 @@ from service.egress.guard import Guard
 from service.eventstore.connect.facts import DAY, NOT_WRITTEN
 from service.eventstore.read.reader import Caller, reading_for
 from service.eventstore.store import QUERY_CONNECTIONS, EventStore
-from service.fairness.bounds import FairBounds
+from service.fairness.bounds import SHARE, FairBounds
 from service.fairness.offload import Aside
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import ReadNotDone
@@ -163,7 +163,8 @@ class BoundedQueries:
         self._store = store
         self._providers = providers
         self._own = FairSemaphore(FairBounds(QUERY_CONNECTIONS, per_tenant=1), waiting=MOST_WAITING, rest=REST)
-        self._provided = FairSemaphore(FairBounds(PROVIDER_PLACES, per_tenant=1), waiting=MOST_WAITING)
+        places = FairBounds(SHARE.of(PROVIDER_PLACES, least=2), per_tenant=1)
+        self._provided = FairSemaphore(places, waiting=MOST_WAITING)
         self._thread = Aside(waiting=MOST_WAITING, name="service-answers", rest=REST)
 
     @property

@@ -21,7 +21,7 @@ from service.archives.spool import Spool
 from service.eventstore.connect.connection import WatchedConnection
 from service.eventstore.connect.hosts import CONNECT_SECONDS, NOTICE_SILENCE
 from service.eventstore.store import EventStore
-from service.fairness.bounds import FairBounds
+from service.fairness.bounds import SHARE, FairBounds
 from service.fairness.offload import Aside
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import ReadNotDone
@@ -49,12 +49,13 @@ class ArchiveUnderWay(Exception):
 
 
 class Archives:
-    """The archives under way in one process: MOST, of which MAKING read rows at the same time. An account has one."""
+    """The archives under way in one process: its share of MOST. MAKING read rows at a time. An account has one."""
 
     def __init__(self, store: EventStore, directory: Path) -> None:
         self._store = store
         self._directory = directory
         self._turns = FairSemaphore(FairBounds(MAKING, per_tenant=1), waiting=1)
+        self._most = SHARE.of(MOST, least=2)
         self._aside = Aside(waiting=MOST, name="service-archive")
         self._under_way: dict[str, Archive] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -77,7 +78,7 @@ class Archives:
         """
         if tenant in self._under_way:
             raise ArchiveUnderWay
-        if len(self._under_way) >= MOST:
+        if len(self._under_way) >= self._most:
             self._make_way()
         archive = Archive(self._open_spool(), partial(self._leave, tenant))
         self._under_way[tenant] = archive

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from schemas.audit import ConsistencyProof, InclusionProof
 from service.auth.refusals import refusal
 from service.eventstore.store import EventStore
-from service.fairness.bounds import Weighted
+from service.fairness.bounds import SHARE, Weighted
 from service.fairness.turns import Looks
 from service.tlog import tree
 from service.tlog.hashing import HASH_BYTES, Tile
@@ -50,10 +50,11 @@ class SignedTree:
         self._looks = Looks(self._look)
         self._signed = 0  # the largest size that this process has seen signed
         self._tiles: Weighted[tuple[int, int], bytes] = Weighted(
-            lambda hashes: len(hashes) + ENTRY_BYTES, max_bytes=KEPT_TILES_BYTES
+            lambda hashes: len(hashes) + ENTRY_BYTES, max_bytes=SHARE.of(KEPT_TILES_BYTES)
         )
         self._proofs: Weighted[tuple[str, int, int], list[bytes]] = Weighted(
-            lambda hashes: sum(map(len, hashes)) + len(hashes) * HASH_BYTES + ENTRY_BYTES, max_bytes=KEPT_PROOFS_BYTES
+            lambda hashes: sum(map(len, hashes)) + len(hashes) * HASH_BYTES + ENTRY_BYTES,
+            max_bytes=SHARE.of(KEPT_PROOFS_BYTES),
         )
 
     @property

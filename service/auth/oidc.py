@@ -26,6 +26,7 @@ from jwt.algorithms import RSAAlgorithm
 from service.egress.exchange import AddressRefused, NotReceived, Request, take_apart
 from service.egress.guard import CALLERS, Guard, Reach
 from service.egress.lookups import OF_OPERATOR
+from service.fairness.bounds import SHARE
 from service.settings import Settings
 from statemachines.accounts.identity import Vouched
 
@@ -335,6 +336,7 @@ class Issuer:
         self._keys: _Kept[Sequence[Key]] | None = None
         self._failed: tuple[float, IssuerFailed] | None = None
         self._at_once = 0
+        self._most_at_once = SHARE.of(MOST_AT_ONCE)
 
     async def address(self, flow: Flow) -> str:
         """The address at the issuer to which a browser is sent. Raises IssuerFailed."""
@@ -377,8 +379,8 @@ class Issuer:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """One of MOST_AT_ONCE sign-ins that ask, for SECONDS at most. Raises IssuerFailed."""
-        if self._at_once >= MOST_AT_ONCE:
+        """A place of this process among MOST_AT_ONCE sign-ins that ask, for SECONDS at most. Raises IssuerFailed."""
+        if self._at_once >= self._most_at_once:
             raise self._failure("Too many people are signing in. Try again in a moment.")
         self._at_once += 1
         try:

@@ -24,7 +24,7 @@ from projections.billing import SUBSCRIPTIONS
 from service.auth.refusals import Refusal
 from service.egress.lookups import OF_OPERATOR, Lookups, NameTooSlow
 from service.eventstore.store import EventStore
-from service.fairness.bounds import FairBounds
+from service.fairness.bounds import SHARE, FairBounds
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import NOBODY, ReadNotDone
 from service.settings import Settings
@@ -269,7 +269,8 @@ class Payments:
         self._key = settings.payment_api_key
         self._base = settings.payment_api_base
         self._secret = settings.payment_webhook_secret
-        self._waiting = FairSemaphore(FairBounds(MOST_WAITING), refuse=lambda _, __: PaymentProviderUnavailable())
+        places = FairBounds(SHARE.of(MOST_WAITING))
+        self._waiting = FairSemaphore(places, refuse=lambda _, __: PaymentProviderUnavailable())
 
     @property
     def configured(self) -> bool:

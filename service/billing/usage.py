@@ -13,7 +13,7 @@ from service.billing import plans
 from service.billing.payments import Page
 from service.eventstore.connect.facts import DAY
 from service.eventstore.store import EventStore
-from service.fairness.bounds import Weighted
+from service.fairness.bounds import SHARE, Weighted
 from service.fairness.turns import CommandNotDone
 from service.settingvalues import SELF_HOSTED, Terms
 
@@ -269,7 +269,7 @@ class _Recent(Generic[T]):
         self._read = read
         self._unknown = unknown
         self._known: Weighted[str, _Known[T]] = Weighted(
-            lambda known: _ENTRY_BYTES + weigh(known.value), max_bytes=MAX_BYTES
+            lambda known: _ENTRY_BYTES + weigh(known.value), max_bytes=SHARE.of(MAX_BYTES)
         )
         self._reading: dict[str, asyncio.Task[T]] = {}
 

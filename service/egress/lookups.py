@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from service.egress.exchange import Ip
-from service.fairness.bounds import FairBounds
+from service.fairness.bounds import SHARE, FairBounds
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import ReadNotDone
 
@@ -86,7 +86,8 @@ class _Threads:
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
-        self._turns = FairSemaphore(FairBounds(THREADS, per_tenant=THREADS_OF_ACCOUNT), waiting=WAITING)
+        places = FairBounds(SHARE.of(THREADS, least=2), per_tenant=SHARE.of(THREADS_OF_ACCOUNT))
+        self._turns = FairSemaphore(places, waiting=WAITING)
         self._running: dict[tuple[str, str], _LookUp] = {}
         self._of_tenant: Counter[str] = Counter()
         self._suspects: OrderedDict[tuple[str, str], None] = OrderedDict()

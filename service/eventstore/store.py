@@ -22,7 +22,7 @@ from service.eventstore.state.cache import DEADLINE, DOUBT_DEADLINE, KEPT_DOCUME
 from service.eventstore.state.unit import Registry
 from service.eventstore.write.lane import FenceLane
 from service.eventstore.write.loop import CommandLoop
-from service.fairness.bounds import FairBounds
+from service.fairness.bounds import SHARE, FairBounds
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import CommandNotDone
 from service.sql import Statement
@@ -61,7 +61,8 @@ class EventStore:
             conninfo, registry, application="service-documents", kept_bytes=KEPT_DOCUMENTS_BYTES
         )
         self.lane = FenceLane(conninfo, registry)
-        self.reads = Reader(conninfo, "service-read", connections=READ_CONNECTIONS, per_tenant=READS_PER_TENANT)
+        reads, of_tenant = SHARE.of(READ_CONNECTIONS, least=2), SHARE.of(READS_PER_TENANT)
+        self.reads = Reader(conninfo, "service-read", connections=reads, per_tenant=of_tenant)
         self.doors = Reader(conninfo, "service-door", connections=DOOR_CONNECTIONS, per_tenant=1)
         self.queries = Reader(
             conninfo,

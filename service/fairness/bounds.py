@@ -1,7 +1,7 @@
 """How much may be held: in all, by one tenant, by one member of a shared place, and by a map (P25, P26, G-204).
 
 What is held is counted by name, in places or in bytes. A name without anything is forgotten, so nothing here grows past
-what is held now.
+what is held now. Limits are those of a machine, and each API process there keeps to its share of them (G-012).
 """
 
 from __future__ import annotations
@@ -13,6 +13,31 @@ from math import inf
 from typing import Generic, TypeVar
 
 from service.fairness.turns import place_of
+
+
+class Share:
+    """The share of one process in the limits of its machine: one part in `processes`.
+
+    Whoever starts the API processes says how many there are, before they make what has limits. Without a word a process
+    is alone, and its share is the limit. Shares stay as they are while a process is started anew.
+    """
+
+    __slots__ = ("processes",)
+
+    def __init__(self) -> None:
+        self.processes = 1
+
+    def of(self, limit: int, least: int = 1) -> int:
+        """Return the share of a limit, rounded down: all shares together never exceed it.
+
+        No share is below `least`, or below the limit where that is lower still. `least` is 2 for places of several
+        tenants, because one tenant would take the only place of a process.
+        """
+        return max(limit // self.processes, min(least, limit))
+
+
+SHARE = Share()
+"""The one of this process."""
 
 
 class Full(Enum):

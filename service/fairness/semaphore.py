@@ -13,7 +13,7 @@ from math import inf
 from types import TracebackType
 from typing import Self
 
-from service.fairness.bounds import FairBounds, Full
+from service.fairness.bounds import SHARE, FairBounds, Full
 from service.fairness.queue import FairQueue
 from service.fairness.turns import Company, ReadNotDone, Rests, place_of
 
@@ -41,7 +41,7 @@ class _Waiter:
 
 
 class FairSemaphore:
-    """Places of one event loop within `bounds`, of which at most `waiting` of one tenant or member wait for theirs.
+    """Places of one event loop within `bounds`. Of `waiting` callers of a tenant or member a process has its share.
 
     Whoever waits gets in while anything is free, in turn, so one may exceed the bound.
     Those who are `first` go before the others of their tenant, where it is `ranked`.
@@ -63,6 +63,7 @@ class FairSemaphore:
         refuse: Refuse = _not_done,
     ) -> None:
         self.bounds = bounds
+        waiting = waiting if waiting == inf else SHARE.of(int(waiting))
         self._rest = rest
         self._patience = patience
         self._refuse = refuse

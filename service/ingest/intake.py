@@ -25,7 +25,7 @@ from service.eventstore.declare.faults import Meaning
 from service.eventstore.state.cache import SILENCE, tell
 from service.eventstore.state.loading import RECONNECT_PAUSE
 from service.eventstore.state.unit import Registry
-from service.fairness.bounds import FairBounds
+from service.fairness.bounds import SHARE, FairBounds
 from service.fairness.held import HeldByTime
 from service.fairness.queue import FairQueue
 from service.fairness.turns import CommandNotDone
@@ -40,6 +40,8 @@ log = structlog.get_logger()
 BATCH = 256
 CAPACITY = 8192
 CAPACITY_BYTES = 64 * 1024 * 1024
+LEAST_BYTES = 16 * 1024 * 1024
+"""Room in a process for several of the largest events, however many processes there are."""
 BATCH_BYTES = 4 * 1024 * 1024
 SHARED_BYTES = 1024 * 1024
 """Bytes of a flush while several accounts wait: the records of one do not hold up the others for long. Half of it,
@@ -53,16 +55,16 @@ LONGEST = DOUBT_DEADLINE + 2.5  # seconds past its deadline that a record may be
 
 
 def record_queue(capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> FairQueue[Item]:
-    """The queue of records before their commit, bounded in number and bytes until they have their answer.
+    """The queue of records before their commit: a process's share, in number and bytes until they have their answer.
 
     Bytes are those in memory, by estimate, and stand for the time of a record as well: an account has its share of
     them, in the queue and in each flush, however its records are made and however many projects it has.
     """
     return FairQueue(
         attrgetter("turn"),
-        places=FairBounds(capacity, leaving=True),
+        places=FairBounds(SHARE.of(capacity), leaving=True),
         weight=attrgetter("size"),
-        weights=FairBounds(capacity_bytes, leaving=True),
+        weights=FairBounds(SHARE.of(capacity_bytes, least=LEAST_BYTES), leaving=True),
         until_done=True,
         late=lambda item, now: item.deadline <= now,
         hold=HeldByTime[Item](),

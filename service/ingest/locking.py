@@ -11,9 +11,10 @@ from service.eventstore.connect.connection import Connection
 from service.eventstore.connect.pipeline import array, columns
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import IdempotencyRecord
-from service.eventstore.state.cache import StateCache, StreamName
+from service.eventstore.state.cache import KEPT_BYTES, StateCache, StreamName
 from service.eventstore.state.loading import Footprint, Loaded, StreamHead, lock_and_load
 from service.eventstore.state.unit import Registry
+from service.fairness.bounds import SHARE
 from service.ingest.items import Item
 from service.sql import load_query
 from statemachines.cases import case
@@ -254,7 +255,7 @@ class Memory:
     """
 
     def __init__(self, registry: Registry) -> None:
-        self.cache = StateCache()
+        self.cache = StateCache(max_bytes=SHARE.of(KEPT_BYTES))
         self.projects: dict[str, Project] = {}
         self.moved: set[StreamName] = set()
         self.heavy: dict[StreamName, Stream] = {}

@@ -31,6 +31,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from service.console.door import ENDPOINTS
 from service.eventstore.connect.connection import COMMITTED, RESENT
+from service.fairness.bounds import SHARE
 from service.http.app import create_app
 from service.http.edge.routes import all_endpoints
 from service.http.measure.metrics import forget
@@ -46,7 +47,7 @@ from service.settings import Settings, load_settings
 # What the kernel is asked for: open files, and a listening socket that takes no more connections.
 
 OWN_FILES = 256  # descriptors that a process needs besides its connections: database, log, sockets to providers
-MAX_CONNECTIONS = 8192  # of one API process, whatever the limit of open files allows
+MAX_CONNECTIONS = 8192  # of the API processes of a machine, whatever the limit of open files allows
 STALLED_SECONDS = 30  # a client that takes nothing of an answer for so long is gone
 
 SO_ATTACH_FILTER = 26  # not in Python's socket module (Linux, asm-generic/socket.h)
@@ -176,6 +177,7 @@ def load() -> ApiServer:
     Raises SettingsError.
     """
     settings = load_settings()
+    SHARE.processes = settings.workers
     configure(settings.log_level, "api")
     registry()
     declared()
@@ -206,7 +208,7 @@ class ApiServer(MPServer):
             http=HTTPModes.http1,
             websockets=False,
             backlog=BACKLOG,
-            backpressure=most_connections(raise_open_files()),
+            backpressure=SHARE.of(most_connections(raise_open_files())),
             http1_settings=HTTP1Settings(
                 header_read_timeout=settings.idle_seconds * 1000,
                 max_buffer_size=BUFFER_BYTES,
@@ -229,6 +231,7 @@ class ApiServer(MPServer):
         """Work, in a process of its own. It takes no connection: a later one closes the socket, the first has none."""
         if self._sso is not None:
             self._sso.close()
+        SHARE.processes = 1
         worker.main()
 
     def _init_shared_socket(self) -> None:

@@ -15,7 +15,7 @@ from service.analytics.connecting.http import Content
 from service.analytics.queries import AnalyticsProviders, QueriesBusy, unanswered
 from service.auth.refusals import Refusal, refusal
 from service.eventstore.store import EventStore
-from service.fairness.bounds import FairBounds
+from service.fairness.bounds import SHARE, FairBounds
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import ReadNotDone
 from service.provider.operator import EXCHANGE_SECONDS, OperatorProvider
@@ -52,8 +52,10 @@ class Exchanges:
     """The turns of one process."""
 
     def __init__(self) -> None:
-        self._turns = FairSemaphore(FairBounds(PLACES, per_tenant=PER_ACCOUNT), waiting=MOST_WAITING)
-        self._slow_turns = FairSemaphore(FairBounds(SLOW_PLACES, per_tenant=1), waiting=MOST_WAITING)
+        places = FairBounds(SHARE.of(PLACES, least=2), per_tenant=SHARE.of(PER_ACCOUNT))
+        self._turns = FairSemaphore(places, waiting=MOST_WAITING)
+        slow = FairBounds(SHARE.of(SLOW_PLACES, least=2), per_tenant=1)
+        self._slow_turns = FairSemaphore(slow, waiting=MOST_WAITING)
         self._slow: OrderedDict[str, None] = OrderedDict()
 
     @asynccontextmanager

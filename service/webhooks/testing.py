@@ -23,6 +23,7 @@ from service.egress.guard import Guard, reach_of_webhooks
 from service.eventstore.connect.connection import RESENT
 from service.eventstore.declare.commands import KeyInProgress
 from service.eventstore.store import EventStore
+from service.fairness.bounds import SHARE
 from service.settings import Settings
 from service.sql import load_query
 from service.webhooks.sending import AttemptOutcome, Outgoing, delivery_id, open_target, scope_of, send
@@ -68,6 +69,7 @@ class WebhookTester:
         self._reach = reach_of_webhooks(allow_private=settings.webhook_allow_private)
         self._most = A_MINUTE if settings.rate_limits else UNLIMITED
         self._running = 0
+        self._most_running = SHARE.of(AT_ONCE)
 
     async def test(self, webhook: StandingWebhook, delivery: str, account: str) -> AttemptOutcome | None:
         """Send a test and note its outcome, or find the outcome that a twin has noted.
@@ -75,7 +77,7 @@ class WebhookTester:
         None when the webhook or its project has ended meanwhile. Raises TooManyTests, KeyInProgress while a twin is
         sending it, and what writing facts raises.
         """
-        if self._running >= AT_ONCE:
+        if self._running >= self._most_running:
             raise too_many_tests(1)
         self._running += 1
         try:

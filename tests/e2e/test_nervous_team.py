@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.nervous import Team, moments_of_page, open_team
+from tests.support.cluster import TestCluster
 from tests.support.runner.workplace import REPAIR
-from tests.support.server import ServerHandle
+from tests.support.server import USUAL_PROCESSES, ServerHandle, running_server
 
 MINUTE, HOUR = 60, 3600
 SAID = re.compile(r'team\.says\("([^"]+)"\)')
@@ -30,6 +31,13 @@ both_at_releases = pytest.mark.parametrize(
     "opens", ["github", pytest.param("gitlab", marks=pytest.mark.release)], indirect=True
 )
 """For acts in which the code host takes no part of its own."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[ServerHandle]:
+    """A server with as many API processes as an operator gets."""
+    with running_server(tmp_path_factory.mktemp("usual"), cluster, USUAL_PROCESSES) as handle:
+        yield handle
 
 
 @pytest.fixture

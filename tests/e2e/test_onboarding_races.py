@@ -17,7 +17,7 @@ from tests.support.cluster import TestCluster
 from tests.support.loaded import run_command
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.plans import plan_body
-from tests.support.server import ServerHandle
+from tests.support.server import USUAL_PROCESSES, ServerHandle
 
 ROUNDS = 8
 
@@ -26,7 +26,8 @@ ROUNDS = 8
 def servers(tmp_path_factory: pytest.TempPathFactory, cluster: TestCluster) -> Iterator[list[ServerHandle]]:
     """Two services on one database."""
     with cluster.database() as url:
-        handles = [ServerHandle(tmp_path_factory.mktemp(name), database_url=url) for name in ("first", "second")]
+        names = ("first", "second")
+        handles = [ServerHandle(tmp_path_factory.mktemp(name), database_url=url, env=USUAL_PROCESSES) for name in names]
         handles[1].internal_token = handles[0].internal_token
         try:
             for handle in handles:

@@ -16,6 +16,7 @@ from service.settings import (
     VARIABLES,
     Settings,
     SettingsError,
+    cores,
     load_settings,
     settings_table,
     unknown_variables,
@@ -44,7 +45,7 @@ def test_an_empty_environment_gives_the_embedded_mode(tmp_path: Path, monkeypatc
     assert settings.embedded
     assert settings.data_dir == tmp_path / ".data"
     assert settings.database_url.startswith("postgresql://service@/service?host=")
-    assert (settings.host, settings.port, settings.workers) == ("127.0.0.1", 8000, 1)
+    assert (settings.host, settings.port, settings.workers) == ("127.0.0.1", 8000, min(2, cores()))
     assert settings.base_url == "http://127.0.0.1:8000"
     assert settings.rate_limits == RATE_LIMITS
     assert not settings.webhook_allow_private
@@ -54,6 +55,17 @@ def test_an_empty_environment_gives_the_embedded_mode(tmp_path: Path, monkeypatc
     assert settings.encryption_key is not None
     assert len(settings.encryption_key) == len(settings.signing_key) == 32
     assert settings.plans["free"].events == 100000
+
+
+@pytest.mark.parametrize(("number", "processes"), [(1, 1), (2, 2), (64, 2)])
+def test_two_processes_serve_where_there_are_two_cores(
+    number: int, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More are for the operator to ask for, and one is kept to by its setting."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(number)), raising=False)
+    assert load_settings(EXTERNAL).workers == processes
+    assert load_settings({**EXTERNAL, "SERVICE_WORKERS": "1"}).workers == 1
+    assert load_settings({**EXTERNAL, "SERVICE_WORKERS": "3"}).workers == 3
 
 
 def test_an_owner_apart_is_one_of_a_database_of_ones_own():

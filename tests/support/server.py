@@ -28,6 +28,8 @@ ENCRYPTION_KEY = "11" * 32
 SIGNING_KEY = "22" * 32
 OPERATOR = "operator@example.com"
 """The mail address of the operator of every test server."""
+USUAL_PROCESSES = {"SERVICE_WORKERS": ""}
+"""The setting of a test server with as many API processes as an operator gets."""
 
 
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
@@ -58,9 +60,10 @@ def clean_environment(**more: str) -> dict[str, str]:
 class ServerHandle:
     """One `service serve` process and its children.
 
-    `env` are settings that differ from a test server's usual ones: internal and test token and test clock on, rate
-    limits off, the plans with their caps, a provider at which nobody answers. With a `database_url` the server uses
-    that database, else the embedded one in `data_dir`.
+    `env` are settings that differ from a test server's usual ones: internal and test token and test clock on, one API
+    process (`USUAL_PROCESSES` has as many as an operator gets), rate limits off, the plans with their caps,
+    a provider at which nobody answers. With a `database_url` the server uses that database, else the embedded one in
+    `data_dir`.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class ServerHandle:
             "SERVICE_TEST_TOKEN": self.test_token,
             "SERVICE_TEST_CLOCK": "1",
             "SERVICE_OPERATORS": OPERATOR,
+            "SERVICE_WORKERS": "1",
             "SERVICE_RATE_LIMITS": "0",
             "SERVICE_PLANS": "{}",
             "SERVICE_WEBHOOK_ALLOW_PRIVATE": "1",

@@ -15,7 +15,7 @@ import structlog
 from service.egress.exchange import NotReceived, Reason, Received, Request
 from service.egress.guard import CALLERS, OPERATOR, Guard, Reach
 from service.egress.lookups import OF_OPERATOR
-from service.fairness.bounds import FairBounds
+from service.fairness.bounds import SHARE, FairBounds
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import NOBODY
 from service.settings import Settings
@@ -226,7 +226,8 @@ class Pace:
         self._clock = clock
         self._failures = 0
         self._rests_until = 0.0
-        self._turns = FairSemaphore(FairBounds(AT_ONCE), ranked=True)
+        self._turns = FairSemaphore(FairBounds(SHARE.of(AT_ONCE, least=2)), ranked=True)
+        self._most_waiting = SHARE.of(MOST_WAITING)
 
     async def send(self, ask: Callable[[], Awaitable[Answer]], *, first: bool) -> Answer:
         """Carry out a request in its turn: before the others if `first`. Returns Throttled in place of a 429 or 5xx.
@@ -235,7 +236,7 @@ class Pace:
         """
         if (rest := self._rest()) is not None:
             return rest
-        if self._turns.waiting >= MOST_WAITING:
+        if self._turns.waiting >= self._most_waiting:
             return Throttled("unreachable", retry_after=math.ceil(FIRST_REST))
         async with self._turns.place(NOBODY, first=first):
             rest = self._rest()

@@ -23,7 +23,7 @@ from service.cases.sourcemaps.frames import RecordedFrame, may_be_mapped, record
 from service.cases.sourcemaps.resolving import SourcePlace
 from service.cases.sourcemaps.unmangling import MapFiles, Unmangler, files_of, place_of
 from service.eventstore.store import EventStore
-from service.fairness.bounds import FairBounds, Weighted
+from service.fairness.bounds import SHARE, FairBounds, Weighted
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import CommandNotDone
 
@@ -131,11 +131,13 @@ class DecidingFrames:
     def __init__(self, store: EventStore, unmangler: Unmangler) -> None:
         self._store = store
         self._unmangler = unmangler
-        self._turns = FairSemaphore(FairBounds(4, per_tenant=1), waiting=MOST_WAITING)
-        self._projects: Weighted[str, _Project] = Weighted(_one, max_bytes=MOST_KNOWN)
+        self._turns = FairSemaphore(FairBounds(SHARE.of(4, least=2), per_tenant=1), waiting=MOST_WAITING)
+        self._projects: Weighted[str, _Project] = Weighted(_one, max_bytes=SHARE.of(MOST_KNOWN))
         # The files of frames, and since when they are known.
-        self._files: Weighted[_FileName, tuple[float, MapFiles | None]] = Weighted(_one, max_bytes=MOST_KNOWN)
-        self._places: Weighted[_PlaceName, tuple[MappedFrame | None]] = Weighted(_weigh, max_bytes=PLACES_BYTES)
+        self._files: Weighted[_FileName, tuple[float, MapFiles | None]] = Weighted(_one, max_bytes=SHARE.of(MOST_KNOWN))
+        self._places: Weighted[_PlaceName, tuple[MappedFrame | None]] = Weighted(
+            _weigh, max_bytes=SHARE.of(PLACES_BYTES)
+        )
         self._waiting: Counter[str] = Counter()
 
     def has_none(self, project_id: str) -> bool:

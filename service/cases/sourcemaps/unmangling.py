@@ -22,7 +22,7 @@ from service.cases.sourcemaps import blobs, keeping, trial
 from service.cases.sourcemaps.frames import RecordedFrame, frames_of, may_be_mapped
 from service.cases.sourcemaps.resolving import Corrupt, ReadyMap, SourcePlace, TooComplex
 from service.eventstore.store import EventStore
-from service.fairness.bounds import FairBounds, Weighted
+from service.fairness.bounds import SHARE, FairBounds, Weighted
 from service.fairness.offload import Aside
 from service.fairness.semaphore import FairSemaphore
 from service.packing import unpack
@@ -72,7 +72,7 @@ class Unmangler:
         self._worker = Aside(MOST_WAITING, "service-source-maps", stack=trial.PARSER_STACK)
         self.packer = Aside(MOST_WAITING, "service-packing")  # of uploads: a piece of them never waits for a map
         self._turns = FairSemaphore(FairBounds(2, per_tenant=1), waiting=MOST_WAITING)
-        self._warm: Weighted[tuple[str, str, str], Ready] = Weighted(_weigh, max_bytes=warm_bytes)
+        self._warm: Weighted[tuple[str, str, str], Ready] = Weighted(_weigh, max_bytes=SHARE.of(warm_bytes))
         self._making: dict[tuple[str, str, str], asyncio.Task[Ready]] = {}
 
     @property

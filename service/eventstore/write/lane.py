@@ -34,7 +34,7 @@ from service.eventstore.state.unit import Registry
 from service.eventstore.write.loop import Answers
 from service.eventstore.write.round import Round
 from service.eventstore.write.warming import Found, Wanted, attempt, take_in
-from service.fairness.bounds import FairBounds
+from service.fairness.bounds import SHARE, FairBounds
 from service.fairness.queue import FairQueue
 from service.fairness.turns import CommandNotDone
 
@@ -58,7 +58,7 @@ def fence_queue() -> FairQueue[Entry]:
     """The line before the lane: a tenant holds no more than one thread, and a stop never waits behind a save."""
     return FairQueue(
         attrgetter("tenant"),
-        places=FairBounds(CAPACITY, per_tenant=PER_TENANT),
+        places=FairBounds(SHARE.of(CAPACITY, least=2), per_tenant=SHARE.of(PER_TENANT)),
         last=attrgetter("saves"),
         at_once=1,
     )

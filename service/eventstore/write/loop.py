@@ -24,7 +24,7 @@ from service.eventstore.state.loading import WritingSession
 from service.eventstore.state.unit import Registry
 from service.eventstore.write.round import Round, RoundResult
 from service.eventstore.write.warming import Warmer
-from service.fairness.bounds import FairBounds
+from service.fairness.bounds import SHARE, FairBounds
 from service.fairness.held import HeldByName
 from service.fairness.queue import FairQueue
 from service.fairness.turns import CommandNotDone
@@ -76,10 +76,14 @@ def command_queue(
     """The commands that wait. Those of one tenant, and of a name that was found held, stay in order of arrival."""
     return FairQueue(
         attrgetter("tenant"),
-        places=FairBounds(capacity, per_tenant=per_tenant, per_member=max(1, per_tenant // MEMBERS_PART)),
+        places=FairBounds(
+            SHARE.of(capacity, least=2),
+            per_tenant=SHARE.of(per_tenant),
+            per_member=SHARE.of(max(1, per_tenant // MEMBERS_PART)),
+        ),
         weight=attrgetter("weight"),
         names=attrgetter("writes"),
-        per_name=per_stream,
+        per_name=SHARE.of(per_stream),
         late=lambda entry, _: entry.overdue,
         hold=hold,
     )
@@ -88,7 +92,7 @@ def command_queue(
 class CommandLoop:
     """Accepts commands from any thread; its own thread commits them in rounds.
 
-    `kept_bytes` is the memory of the states that it keeps.
+    `kept_bytes` is the memory of the states that the loops of a machine keep.
     """
 
     def __init__(
@@ -100,7 +104,7 @@ class CommandLoop:
         kept_bytes: int = KEPT_BYTES,
         make_round: Callable[[Registry, StateCache], Round] = Round,
     ) -> None:
-        self._cache = StateCache(max_bytes=kept_bytes)
+        self._cache = StateCache(max_bytes=SHARE.of(kept_bytes))
         self._session = WritingSession(conninfo, application, cache=self._cache)
         self._round = make_round(registry, self._cache)
         self._warmer = Warmer(conninfo, registry, f"{application}-warm")
@@ -145,6 +149,11 @@ class CommandLoop:
     def depth(self) -> int:
         """Commands waiting."""
         return len(self._queue)
+
+    @property
+    def full(self) -> bool:
+        """Whether no command may wait any more."""
+        return self._queue.places.free <= 0
 
     def begun(self, entry: Entry) -> bool:
         """Whether an entry may be under way. One that is not, past its deadline, never will be."""

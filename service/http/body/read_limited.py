@@ -13,7 +13,7 @@ from litestar.types import Receive
 
 from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable
 from service.deadlines import Deadlines
-from service.fairness.bounds import FairBounds, Full
+from service.fairness.bounds import SHARE, FairBounds, Full
 from service.fairness.semaphore import FairSemaphore, Holding
 from service.fairness.turns import place_of
 from service.http.answer.errors import PayloadTooLarge, RateLimited
@@ -28,15 +28,18 @@ DISCARD_BYTES = 6 * 1024 * 1024
 MAX_DISCARDING = 16  # refused bodies that a process reads to their end at once
 TOTAL_BYTES = 64 * 1024 * 1024  # of bodies that a process holds at once
 SHARE_BYTES = TOTAL_BYTES // 8
+LEAST_SHARE_BYTES = 5 * 1024 * 1024
+"""Room for the largest body in memory: a request of source map chunks. A member's part holds a batch of errors."""
 MEMBERS_PART = 4
 
 
 def body_room(total: int = TOTAL_BYTES, share: int = SHARE_BYTES) -> FairSemaphore:
-    """The bytes of bodies in one process. Nobody holds more than `share` of the `total` (G-204).
+    """The bytes of bodies in one process, its part of `total` on the machine. Nobody holds more than `share` (G-204).
 
     A body counts from its first chunk until its request is answered. Refuses as RateLimited beyond a share, and as
     ServiceUnavailable when all is taken. The members of a shared place have one share together, each a part of it.
     """
+    share = SHARE.of(share, LEAST_SHARE_BYTES)
     part = share // MEMBERS_PART
 
     def refuse(full: Full, holder: str) -> Exception:
@@ -48,6 +51,7 @@ def body_room(total: int = TOTAL_BYTES, share: int = SHARE_BYTES) -> FairSemapho
             max_bytes_in_flight=share if place_of(holder) == holder else part,
         )
 
+    total = SHARE.of(total, 2 * LEAST_SHARE_BYTES)
     return FairSemaphore(FairBounds(total, per_tenant=share, per_member=part), refuse=refuse)
 
 
@@ -55,7 +59,7 @@ class Discarding:
     """How many refused bodies a process reads to their end just now."""
 
     def __init__(self, most: int = MAX_DISCARDING) -> None:
-        self.most = most
+        self.most = SHARE.of(most)
         self.now = 0
 
 

@@ -1,4 +1,4 @@
-"""Limits of callers in one process: requests in flight, requests a minute, refusals, and the quota.
+"""Limits of callers in one process, its share of those of the machine: in flight, a minute, refusals, and the quota.
 
 Requests in flight are counted by the credential presented, and all without one together (threat 20, G-204). A caller
 floods the process in vain: it is refused before anything is read, and leaves room for the others.
@@ -29,7 +29,7 @@ from service.auth.refusals import QuotaExceeded, ServiceUnavailable, Unauthentic
 from service.auth.secrets import Dsn
 from service.billing.usage import Told
 from service.eventstore.declare.commands import Answer, Outcome
-from service.fairness.bounds import FairBounds, Full
+from service.fairness.bounds import SHARE, FairBounds, Full
 from service.fairness.semaphore import FairSemaphore
 from service.http.answer.errors import RateLimited
 from service.http.answer.reply import JSON, Streamed
@@ -39,7 +39,8 @@ from service.settingvalues import RATE_LIMITS
 
 
 def requests_in_flight(most: int) -> FairSemaphore:
-    """The requests of one process, `most` of each credential. Refuses as RateLimited."""
+    """The requests of one process: its share of `most` of each credential. Refuses as RateLimited."""
+    most = SHARE.of(most)
 
     def refuse(_: Full, __: str) -> Exception:
         return RateLimited(
@@ -52,12 +53,13 @@ def requests_in_flight(most: int) -> FairSemaphore:
 
 
 def crowd_of_place(most: int, of_member: int) -> FairSemaphore:
-    """The requests of one process with a shared place: `most` of each place, `of_member` of one member.
+    """The requests of one process with a shared place: its share of `most` of a place, of `of_member` of one member.
 
     They wait for one turn together, so without a bound their waiting would fill the process. Refuses as
     ServiceUnavailable.
     """
-    return FairSemaphore(FairBounds(per_tenant=most, per_member=of_member), refuse=lambda _, __: ServiceUnavailable())
+    bounds = FairBounds(per_tenant=SHARE.of(most), per_member=SHARE.of(of_member))
+    return FairSemaphore(bounds, refuse=lambda _, __: ServiceUnavailable())
 
 
 def shown_in(operation: Operation, headers: Mapping[str, str], query: Mapping[str, str | Sequence[str]]) -> Dsn | None:
@@ -78,6 +80,8 @@ class RefusalPace:
     """Holds the refusals of one process."""
 
     def __init__(self) -> None:
+        self._rate, self._burst = SHARE.of(REFUSAL_RATE), SHARE.of(REFUSAL_BURST)
+        self._most_callers = SHARE.of(MOST_CALLERS)
         self._paid: OrderedDict[str, float] = OrderedDict()
         self.held: set[asyncio.Future[None]] = set()
         self._over = False
@@ -87,9 +91,9 @@ class RefusalPace:
 
     def delay(self, caller: str, now: float) -> float:
         """Count a refusal in, at a moment of a monotonic clock; returns for how many seconds it is held."""
-        paid = max(self._paid.pop(caller, -math.inf), now - REFUSAL_BURST / REFUSAL_RATE) + 1 / REFUSAL_RATE
+        paid = max(self._paid.pop(caller, -math.inf), now - self._burst / self._rate) + 1 / self._rate
         self._paid[caller] = paid = min(paid, now + LONGEST_HELD)
-        if len(self._paid) > MOST_CALLERS:
+        if len(self._paid) > self._most_callers:
             self._paid.popitem(last=False)
         return max(0.0, paid - now)
 
@@ -147,7 +151,10 @@ class Bucket:
 
 
 class RateLimiter:
-    """Decides for each request whether its bucket has a token. `limits` maps class to requests a minute."""
+    """Decides for each request whether its bucket has a token. `limits` maps class to requests a minute.
+
+    The process keeps to its share of each limit, and shows that one to callers.
+    """
 
     def __init__(
         self,
@@ -156,8 +163,8 @@ class RateLimiter:
         max_buckets: int = MAX_BUCKETS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._limits = limits
-        self._max_buckets = max_buckets
+        self._limits = {name: SHARE.of(limit) for name, limit in limits.items()}
+        self._max_buckets = SHARE.of(max_buckets)
         self._clock = clock
         self._buckets: OrderedDict[tuple[str, ...], Bucket] = OrderedDict()
 

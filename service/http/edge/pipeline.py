@@ -8,7 +8,7 @@ from typing import Protocol
 
 from service.deadlines import Deadlines
 from service.fairness.bodies import Shares
-from service.fairness.bounds import FairBounds
+from service.fairness.bounds import SHARE, FairBounds
 from service.fairness.offload import Apart, Offload
 from service.fairness.semaphore import FairSemaphore
 from service.http.body.read_limited import Discarding, body_room
@@ -48,7 +48,7 @@ class Observer(Protocol):
 
 
 class Pipeline:
-    """The limits and counts of one process. `services` is set while the process is up."""
+    """The limits and counts of one process, with its share of each. `services` is set while the process is up."""
 
     def __init__(self, limiter: RateLimiter, observer: Observer) -> None:
         self.services: Services | None = None
@@ -67,6 +67,8 @@ class Pipeline:
         self.bound: Mapping[str, Bound] = {}
         self.reading = 0
         self.running = 0
+        self.most_reading = SHARE.of(MAX_READING)
+        self.most_running = SHARE.of(MAX_RUNNING)
         self.ignored: Counter[str] = Counter()
         self.waits = Waits()
         self.streams = Streams()
@@ -75,13 +77,13 @@ class Pipeline:
         self.apart = Apart(waiting=MAX_RUNNING)
         self.offload = Offload(waiting=MOST_OFFLOADED)
         # A piece of each is in memory; what is large takes its sender's time, so one account gets few places.
-        self.uploads = FairSemaphore(FairBounds(MOST_UPLOADS, per_tenant=MOST_UPLOADS // 4), waiting=MOST_UPLOADS)
+        self.uploads = _places(MOST_UPLOADS, MOST_UPLOADS // 4, waiting=MOST_UPLOADS)
         # A document takes ten times its bytes once it is parsed, and is copied several times until it is stored.
-        self.documents = FairSemaphore(FairBounds(MOST_DOCUMENTS, per_tenant=MOST_DOCUMENTS // 2), waiting=MAX_RUNNING)
+        self.documents = _places(MOST_DOCUMENTS, MOST_DOCUMENTS // 2)
         # A large body of telemetry may hold thousands of records, each of which waits for its commit.
-        self.telemetry = FairSemaphore(FairBounds(MOST_TELEMETRY, per_tenant=MOST_TELEMETRY // 4), waiting=MAX_RUNNING)
+        self.telemetry = _places(MOST_TELEMETRY, MOST_TELEMETRY // 4)
         # What unpacks a body may look back on 16 MiB of it, and an event of it is more than bytes once it is read.
-        self.uploaded = FairSemaphore(FairBounds(MOST_UPLOADED, per_tenant=MOST_UPLOADED // 2), waiting=MAX_RUNNING)
+        self.uploaded = _places(MOST_UPLOADED, MOST_UPLOADED // 2)
 
     def run(self, crowd: str, number: int) -> None:
         """Count requests as running, or with a negative number out, in all and of a crowd."""
@@ -94,3 +96,8 @@ class Pipeline:
         self.waits.stop()
         self.streams.stop()
         self.pace.end()
+
+
+def _places(most: int, of_tenant: int, waiting: int = MAX_RUNNING) -> FairSemaphore:
+    """The places of this process for what is large."""
+    return FairSemaphore(FairBounds(SHARE.of(most, least=2), per_tenant=SHARE.of(of_tenant)), waiting=waiting)

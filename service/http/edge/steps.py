@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 from service.auth.refusals import NotFound, ServiceUnavailable
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import read_as, reading_for
-from service.eventstore.write.loop import CAPACITY
 from service.fairness.offload import LARGE
 from service.fairness.semaphore import FairSemaphore
 from service.http.answer.errors import failure_of, let_go, log_failure
@@ -40,7 +39,7 @@ from service.http.edge.exchange import HttpExchange
 from service.http.edge.limits import check_locked, check_quota, notice_beside, shown_in, take_token, take_token_of
 from service.http.edge.origin import check_origin as check_origin_of
 from service.http.edge.origin import with_session
-from service.http.edge.pipeline import MAX_READING, MAX_RUNNING, Pipeline
+from service.http.edge.pipeline import Pipeline
 from service.http.edge.rendering import render_failure, render_success, with_body_schema, with_next_operations
 from service.http.waiting.streams import StreamedReply
 from service.ingest.items import AS_SENT, Adjustments
@@ -64,7 +63,8 @@ def name_ignored(exchange: HttpExchange) -> None:
 def check_room(exchange: HttpExchange) -> None:
     """Raise ServiceUnavailable in a full process."""
     pipeline = exchange.pipeline
-    if exchange.operation.who.place and (pipeline.running >= MAX_RUNNING or pipeline.reading >= MAX_READING):
+    full = pipeline.running >= pipeline.most_running or pipeline.reading >= pipeline.most_reading
+    if full and exchange.operation.who.place:
         raise ServiceUnavailable
 
 
@@ -73,7 +73,7 @@ def find_services(exchange: HttpExchange) -> None:
     operation, services = exchange.operation, exchange.pipeline.services
     if services is None:
         raise ServiceUnavailable
-    if operation.mutation and operation.rate != "ingest" and services.store.loop.depth >= CAPACITY:
+    if operation.mutation and operation.rate != "ingest" and services.store.loop.full:
         raise ServiceUnavailable
     if operation.path == TEST_CLOCK_PATH and not services.settings.test_clock:
         raise NotFound
@@ -275,7 +275,7 @@ async def _arrived(exchange: HttpExchange, arrival: Awaitable[T]) -> T:
     finally:
         pipeline.reading -= 1
         pipeline.run(exchange.crowd, 1)
-    if pipeline.running > MAX_RUNNING:
+    if pipeline.running > pipeline.most_running:
         raise ServiceUnavailable
     if exchange.crowd:
         pipeline.crowd.check(exchange.crowd, 0)

@@ -21,13 +21,14 @@ from litestar.types import Receive
 
 from schemas.kernel.shape import WaitQuery
 from service.eventstore.log.follower import Listener
-from service.fairness.bounds import FairBounds, Full
+from service.fairness.bounds import SHARE, FairBounds, Full
 from service.fairness.semaphore import FairSemaphore
 from service.http.answer.errors import RateLimited
 
 
 def waiting_places(total: int, per_account: int) -> FairSemaphore:
-    """The places of requests that wait or stream. Without one a request is refused as RateLimited."""
+    """A process's places for requests that wait or stream. Without one a request is refused as RateLimited."""
+    total, per_account = SHARE.of(total, least=2), SHARE.of(per_account)
 
     def refuse(full: Full, _: str) -> Exception:
         if full is Full.ALL:
@@ -67,7 +68,7 @@ class Waits:
     def __init__(self) -> None:
         self._places = waiting_places(MOST, MOST_OF_ACCOUNT)
         self._under_way: set[RevisionWait] = set()
-        self.turns = FairSemaphore(FairBounds(ANEW, per_tenant=ANEW // 4), waiting=MOST)
+        self.turns = FairSemaphore(FairBounds(SHARE.of(ANEW, least=2), per_tenant=SHARE.of(ANEW // 4)), waiting=MOST)
         self.stops_at: float | None = None
 
     @property

@@ -28,7 +28,7 @@ from tests.support.history import check_read_models, check_rebuild
 from tests.support.loop.http_scene import RUNNER, HttpScene, contract_of
 from tests.support.loop.port import Entry
 from tests.support.loop.rules import Rules
-from tests.support.server import ServerHandle
+from tests.support.server import USUAL_PROCESSES, ServerHandle
 
 LEASE_SECONDS = 900
 SETTLE_SECONDS = 20.0
@@ -286,9 +286,10 @@ def _word(number: int) -> str:
 
 @contextmanager
 def open_pair(directory: Path, cluster: TestCluster) -> Iterator[list[ServerHandle]]:
-    """Two running services on a database of their own; afterwards every row must be what its history folds to."""
+    """Two running services on a database; afterwards every row must be what its history folds to."""
     with cluster.database() as url:
-        servers = [ServerHandle(_made(directory / name), database_url=url) for name in ("one", "other")]
+        names = ("one", "other")
+        servers = [ServerHandle(_made(directory / name), database_url=url, env=USUAL_PROCESSES) for name in names]
         try:
             for server in servers:
                 server.start()

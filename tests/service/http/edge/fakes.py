@@ -120,7 +120,9 @@ class FakeStore:
     rows: list[Any] = field(default_factory=list)
     error: Exception | None = None
     stored: dict[str | None, Outcome] = field(default_factory=dict)
-    loop: Any = field(default_factory=lambda: SimpleNamespace(depth=0, kept_bytes=0, commands=0, rounds=0, in_doubt=0))
+    loop: Any = field(
+        default_factory=lambda: SimpleNamespace(depth=0, full=False, kept_bytes=0, commands=0, rounds=0, in_doubt=0)
+    )
     lane: Any = field(default_factory=lambda: SimpleNamespace(fences=0, holders_ended=0, in_doubt=0))
     kept_bytes: int = 0
     waiting: Any = field(default_factory=lambda: {COMMANDS: 0, FENCES: 0, READS: 0})

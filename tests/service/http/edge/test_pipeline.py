@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -95,7 +94,7 @@ async def test_admission_comes_first(toy: Toy) -> None:
         answer = await toy.send_as("nobody", "PUT", SECRET, **BIG)
         assert (answer.status_code, code(answer)) == (503, "service_unavailable")
         setattr(pipeline, name, 0)
-    toy.store.loop = SimpleNamespace(depth=10_000)
+    toy.store.loop.full = True
     assert (await toy.send_as("nobody", "PUT", SECRET, **BIG)).status_code == 503
     assert (await toy.send_as("owner", "GET", "/v1/things")).status_code == 200
     pipeline.services = None
