@@ -14,7 +14,8 @@ from projections.deletion import DeletionRow
 from service.auth.authority import carry_out
 from service.deletion import removal
 from service.deletion.advancing import Advancer
-from service.deletion.ledger import erasures
+from service.deletion.ledger import erasures, people_erased
+from service.deletion.people import Eraser
 from service.deletion.purging import Purge
 from service.eventstore.connect.connection import CommitInDoubt, WatchedConnection
 from service.eventstore.connect.hosts import watch_of
@@ -23,6 +24,8 @@ from service.fairness.turns import CommandNotDone
 from service.ids import new_id
 from service.registry import registry
 from statemachines.deletion.removal import AskForDeletion
+from tests.service.deletion.test_people import KEYS, to_its_end
+from tests.service.deletion.test_people import fenced as fenced_person
 from tests.support.accounts_store import make_project
 from tests.support.replicas import Replicas
 from tests.support.rounds import wait_until
@@ -57,12 +60,29 @@ async def test_the_ledger_waits_for_a_standby(listed: EventStore, replicas: Repl
     assert [one.scope_id for one in erasures(ledger)] == [row.scope_id]
 
 
+async def test_so_does_the_line_of_a_person(listed: EventStore, replicas: Replicas, ledger: Path) -> None:
+    project = await make_project(listed, "usr_owner")
+    row = await fenced_person(listed, project, "ada")
+    with replicas.without_standby():
+        moving = asyncio.create_task(Eraser(listed, ledger, KEYS).advance(row, 5))
+        await asyncio.to_thread(replicas.cancel_wait, "service-standby")
+        with pytest.raises(CommitInDoubt):
+            await moving
+        assert people_erased(ledger) == []
+    assert (await to_its_end(listed, ledger, row)).phase == "deleted"
+    assert [one.project_id for one in people_erased(ledger)] == [project]
+
+
 async def test_a_fence_that_is_not_there_is_not_remembered(listed: EventStore, ledger: Path) -> None:
     """It was read on a host that is lost by now."""
     row = replace(await fenced(listed), id=new_id("del"))
     with pytest.raises(CommandNotDone):
         await Advancer(listed, ledger).advance(row, 5)
     assert erasures(ledger) == []
+    person = await fenced_person(listed, await make_project(listed, "usr_other"), "ada")
+    with pytest.raises(CommandNotDone):
+        await Eraser(listed, ledger, KEYS).advance(replace(person, deletion_id=new_id("del")), 5)
+    assert people_erased(ledger) == []
 
 
 async def test_a_purge_begins_anew_on_another_host(listed: EventStore, replicas: Replicas, ledger: Path) -> None:
