@@ -157,7 +157,7 @@ async def test_who_waits_at_any_process_hears_of_a_change(server: ServerHandle, 
 
 async def _waiting(server: ServerHandle, number: int) -> None:
     give_up = time.monotonic() + GIVE_UP
-    async with httpx2.AsyncClient(base_url=server.base_url) as client:
+    async with seen.async_client(server.base_url) as client:
         while True:
             text = (await client.get("/metrics", headers=bearer(server.internal_token))).text
             [line] = [line for line in text.splitlines() if line.startswith("service_requests_waiting ")]
