@@ -6,8 +6,6 @@ Each request goes to a known process: a client keeps its connection, and the ker
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -25,7 +23,7 @@ from tests.support.accounts import bearer
 from tests.support.api import Person, World, at_once, ok, refused
 from tests.support.cluster import TestCluster
 from tests.support.console import browser_of
-from tests.support.loop.arena import serving
+from tests.support.loop.arena import replaced, serving
 from tests.support.loop.http_scene import open_scene
 from tests.support.mcp import Agent
 from tests.support.server import USUAL_PROCESSES, ServerHandle, running_server
@@ -189,12 +187,8 @@ async def test_together_the_processes_never_exceed_a_limit(tmp_path: Path, clust
                 counts.append(passed)
             assert counts == [4, 4]
         [victim, kept] = serving(limited)
-        os.kill(victim.pid, signal.SIGKILL)
-        give_up = time.monotonic() + GIVE_UP
-        while len(left := serving(limited)) < USUAL_WORKERS or victim in left:
-            assert time.monotonic() < give_up, "a killed process is replaced"
-            await asyncio.sleep(0.05)
-        limited.wait_until_ready()
+        victim.kill()
+        await replaced(limited, victim)
         assert kept in serving(limited)
         async with AsyncExitStack() as stack:
             worlds = [World(client, limited) for client in await client_of_each(limited, stack)]

@@ -21,6 +21,7 @@ import psutil
 import psycopg
 
 from service.registry import registry
+from service.settings import USUAL_WORKERS, cores
 from statemachines.kernel.topics import decode_event
 from tests.support import seen
 from tests.support.cluster import TestCluster
@@ -81,6 +82,15 @@ def serving(server: ServerHandle) -> list[psutil.Process]:
     """The processes of a server that serve HTTP, without the one that watches over them."""
     found = server.processes("service.process.serving")
     return [child for child in found if child.ppid() != server.pid]
+
+
+async def replaced(server: ServerHandle, victim: psutil.Process) -> None:
+    """Return when another process serves in place of a killed one, of as many as an operator gets."""
+    give_up = monotonic() + PERSISTENCE
+    while len(left := serving(server)) < min(USUAL_WORKERS, cores()) or victim in left:
+        assert monotonic() < give_up, "a killed process is replaced"
+        await asyncio.sleep(0.05)
+    await asyncio.to_thread(server.wait_until_ready)
 
 
 class Arena:

@@ -14,6 +14,7 @@ from service.auth import oidc as module
 from service.auth.oidc import Flow, Issuer, IssuerFailed
 from service.egress.guard import Guard
 from service.egress.lookups import Lookups
+from service.fairness.bounds import SHARE
 from service.settings import Settings, SettingsError, load_settings
 from statemachines.accounts.identity import Vouched
 from tests.service.egress.test_lookups import Resolver, fill
@@ -193,8 +194,11 @@ async def test_failures_are_said_and_rest_for_a_moment(known: Issuer, issuer: Fa
     assert await known.address(flow)
 
 
-async def test_so_many_sign_in_at_once(known: Issuer, issuer: FakeIssuer, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "MOST_AT_ONCE", 2)
+async def test_so_many_sign_in_at_once(issuer: FakeIssuer, monkeypatch: pytest.MonkeyPatch):
+    """The places are the share of a process, which it takes as it makes its issuer."""
+    monkeypatch.setattr(module, "MOST_AT_ONCE", 2 * 2)
+    monkeypatch.setattr(SHARE, "processes", 2)
+    known = Issuer(settings_for(issuer.url), Guard())
     results = await asyncio.gather(
         *(known.address(flows.begin("", again=False)) for _ in range(5)), return_exceptions=True
     )
