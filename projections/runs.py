@@ -7,7 +7,7 @@ import msgspec
 from projections.kernel import Row, Table, header, projection
 from statemachines.contracts.policy import Thresholds
 from statemachines.kernel.machine import Recorded
-from statemachines.runs import approval, claim, grant, lease, ledger, receipt, run
+from statemachines.runs import approval, claim, grant, lease, ledger, patch, pull_request, receipt, run
 from statemachines.runs.materiality import CaseFacts, Check
 from statemachines.runs.run import Run
 from statemachines.runs.steps.offer import SkipCode
@@ -267,6 +267,62 @@ def fold_ledger(row: LedgerRow | None, recorded: Recorded) -> LedgerRow:
 
 
 LEDGERS = projection("ledgers", LedgerRow, ("led",), fold_ledger)
+
+
+# Pull requests as CI observed them, and who has had a patch (G-172).
+
+
+class PullRequestRow(Row, frozen=True, kw_only=True):
+    """A pull request as it was seen last."""
+
+    repository: str
+    pr_number: int
+    status: str
+    verdict: str
+    run_id: str | None
+    observed_at: int
+    state: pull_request.PullRequest
+
+
+def fold_pull_request(row: PullRequestRow | None, recorded: Recorded) -> PullRequestRow:
+    """Fold an event of a pull request into its row."""
+    machine = pull_request.MACHINE
+    state = machine.evolve(machine.initial if row is None else row.state, recorded.event)
+    seen = state.seen
+    assert seen is not None, "the first event of a pull request is that it was seen"
+    return PullRequestRow(
+        **header(recorded),
+        repository=seen.repository,
+        pr_number=seen.pr_number,
+        status=state.status.value,
+        verdict=seen.verdict,
+        run_id=seen.run_id,
+        observed_at=seen.seen_at,
+        state=state,
+    )
+
+
+PULL_REQUESTS = projection("pull_requests", PullRequestRow, ("pull",), fold_pull_request)
+
+
+class PatchRow(Row, frozen=True, kw_only=True):
+    """The newest holders of a patch."""
+
+    holders: list[patch.Holder]
+
+    @property
+    def state(self) -> patch.Patch:
+        """The state of the patch."""
+        return patch.Patch(patch.Status.USED, self.holders)
+
+
+def fold_patch(row: PatchRow | None, recorded: Recorded) -> PatchRow:
+    """Fold a use of a patch into its row."""
+    state = patch.MACHINE.evolve(patch.MACHINE.initial if row is None else row.state, recorded.event)
+    return PatchRow(**header(recorded), holders=state.holders)
+
+
+PATCHES = projection("patches", PatchRow, ("patch",), fold_patch)
 
 
 # Decisions as they are kept: why a case was offered, started on or passed over, each time the answer changed

@@ -10,6 +10,7 @@ from schemas.cases.case import CaseStatus
 from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import SAFE_INTEGER, Closed, Epoch
 from schemas.runs.approval import ApprovalStatus
+from schemas.runs.pull_request import HostState
 from schemas.runs.run import RunPhase, RunStatus
 
 # Names of what is delivered to webhooks, and the body of a delivery (G-091, G-160).
@@ -26,6 +27,7 @@ FurtherName = Literal[
     "run.ended",
     "approval.requested",
     "approval.decided",
+    "pull_request.ungranted",
     "alert.triggered",
     "alert.cleared",
     "project.fenced",
@@ -109,6 +111,16 @@ class ApprovalTold(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     automation_id: str
     status: ApprovalStatus
+    revision: Revision
+
+
+class PullRequestTold(msgspec.Struct, frozen=True, kw_only=True):
+    """An observed pull request, with the automations that its newest ungranted head has turned off."""
+
+    pull_request_id: str
+    run_id: str | None
+    status: HostState
+    automations_disabled: list[str]
     revision: Revision
 
 

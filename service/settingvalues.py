@@ -25,12 +25,15 @@ SELF_HOSTED = "self_hosted"
 
 FEEDBACK = "feedback"
 """The class of feedback, by DSN: beside that of all records."""
+OBSERVATIONS = "observations"
+"""The class of observed pull requests, by CI credential: beside that of all its requests."""
 RATE_LIMITS: Mapping[str, int] = {  # requests a minute by class of principal or route (G-012)
     "key": 600,
     "project_credential": 300,
     "ingest": 60_000,
     "public_ingest": 12_000,
     FEEDBACK: 60,
+    OBSERVATIONS: 60,
     "public_query": 60,
     "log": 600,
     "device_start": 10,

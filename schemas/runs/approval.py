@@ -98,6 +98,11 @@ GrantKind = Literal["draft_pr", "auto_merge"]
 Branch = Annotated[str, Meta(min_length=1, max_length=200)]
 HeadSha = Annotated[str, Meta(min_length=40, max_length=64, pattern=patterns.HEAD_SHA)]
 Path = Annotated[str, Meta(min_length=1, max_length=500)]
+GitId = Annotated[str, Meta(min_length=40, max_length=64, pattern=patterns.HEAD_SHA)]
+TreeSha = Annotated[GitId, Meta(description="Tree of the head commit, as `git rev-parse HEAD^{tree}` tells it.")]
+PatchId = Annotated[
+    GitId, Meta(description="Id of the change, as `git patch-id --stable` tells it. A rebase leaves it as it is.")
+]
 
 
 class TestRun(Closed, frozen=True):
@@ -123,6 +128,8 @@ class AuthorizeDraftPr(Closed, frozen=True, kw_only=True):
     changed_lines: Annotated[int, Meta(ge=1, le=9007199254740991)]
     tests: Annotated[list[TestRun], Meta(max_length=100)]
     title: Annotated[str, Meta(min_length=1, max_length=300)] | UnsetType = UNSET
+    tree_sha: TreeSha | UnsetType = UNSET
+    patch_id: PatchId | UnsetType = UNSET
 
 
 class AuthorizeAutoMerge(Closed, frozen=True, kw_only=True):
@@ -155,6 +162,8 @@ class GrantBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     changed_lines: int | None = None
     tests: list[TestRun] | None = None
     title: str | None = None
+    tree_sha: str | None = None
+    patch_id: str | None = None
     pr_number: int | None = None
     merge_method: MergeMethod | None = None
 

@@ -16,6 +16,7 @@ ExceptionKind = Literal[
     "verification_pending",
     "receipt_unclaimed",
     "runner_credential_missing",
+    "ungranted_pull_request",
 ]
 
 

@@ -59,6 +59,14 @@ def branches_of(pull: Pull) -> tuple[str, str]:
     return pull.told["source_branch"], pull.told["target_branch"]
 
 
+def is_of_repository(pull: Pull) -> bool:
+    """Whether its branch is one of the repository itself. The branch of a fork that is gone is not."""
+    if "head" in pull.told:
+        head, base = pull.told["head"].get("repo"), pull.told["base"].get("repo")
+        return head is not None and base is not None and head["id"] == base["id"]
+    return bool(pull.told["source_project_id"] == pull.told["target_project_id"])
+
+
 def readable(read: Callable[[], T]) -> T | None:
     """What is read, or None where the host lets the token not see it. Raises GaveUp."""
     try:

@@ -301,6 +301,13 @@ class Objects:
         how = ("--no-color", "--no-renames", "--no-ext-diff", "--no-textconv")
         return self._git("diff-tree", "-p", *how, self.base, commit).decode(errors="replace")
 
+    def patch_id(self, commit: str) -> str | None:
+        """The id of the change of a commit, which a rebase leaves as it is. None for one that git gives no id."""
+        how = ("--no-color", "--no-renames", "--no-ext-diff", "--no-textconv", "--full-index")
+        told = self._git("diff-tree", "-p", *how, self.base, commit)
+        named = self._git("patch-id", "--stable", told=told).decode().split()
+        return named[0] if named else None
+
     def pack(self, commit: str) -> bytes:
         """What a commit adds to the base, as one file."""
         wanted = f"{commit}\n^{self.base}\n".encode()

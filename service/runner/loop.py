@@ -28,7 +28,9 @@ TEMPO = (1.0, 2.0, 4.0, 8.0, 10.0)
 
 _ANOTHERS = "is another runner's. That one goes on, or its lease ends, or an owner cancels the run."
 _APPROVED_OTHERWISE = "A person approved another commit than the one that is in this checkout."
-HOPELESS = frozenset({"scope_violation", "budget_exhausted", "delivery_mode_mismatch", "approval_rejected"})
+HOPELESS = frozenset(
+    {"scope_violation", "budget_exhausted", "delivery_mode_mismatch", "approval_rejected", "duplicate_patch"}
+)
 """Refusals for a person to look at. No other attempt in the run betters them."""
 
 
@@ -159,7 +161,7 @@ class Runner:
                 if not refused.outdated:
                     raise
                 if refused.code in HOPELESS:
-                    self._escalate(run, str(refused))
+                    self._escalate(run, _because(refused))
                 # The state is another one than we supposed: read it, and decide again. Once for each state.
                 run = self._service.run(run["run_id"])
                 place = (run["state_revision"], run["phase"], refused.code)
@@ -369,6 +371,12 @@ class Runner:
             else:
                 break
         raise Escalated(f"{status}: {reason}")
+
+
+def _because(refused: ServiceRefused) -> str:
+    """A refusal in words, with the address of the other pull request where there is one."""
+    other = refused.details.get("pr_url")
+    return f"{refused} The other one is {other}" if isinstance(other, str) else str(refused)
 
 
 def _approved_head(approval: Json) -> Any:

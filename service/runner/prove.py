@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 from service.runner.access import AskedRepository, Unsuitable, make_facing, take_tokens
 from service.runner.answers import Json
-from service.runner.facts import Facing, PullFacts, branches_of
+from service.runner.facts import Facing, PullFacts, branches_of, is_of_repository
 from service.runner.pull import PENDING, HostRefused, Pull, say
-from service.runner.web import Client, GaveUp
+from service.runner.web import Client, GaveUp, JsonAnswer
 
 DONE, FAILED = 0, 1
 CREDENTIAL = "SERVICE_CI_API_KEY"
@@ -24,6 +24,9 @@ CREATED, CONFLICT = (200, 201), 409
 TEMPO = (1.0, 2.0, 5.0, 10.0, 15.0)
 RECENT = timedelta(days=1)
 OURS = re.compile(r"repair/(run_[0-9a-z]{1,60})")
+LIKE_OURS = "repair/run_"
+_OBSERVATIONS = "/pull-request-observations"
+_ELSEWHERE = "another repository"
 BY_HOST = "auto_merge"
 _NULLABLE = ("branch_protection_enforced", "bypass_used")
 _CHANGED = {
@@ -35,7 +38,8 @@ _TOO_EARLY = "People merged it before a job had proven it open. Nothing proves i
 _SETTLED = frozenset({"run_terminal", "delivery_mode_mismatch"})
 _DESCRIPTION = """\
 Reads pull requests of repairs at the code host, and sends the service what it has read: opened, checks passed,
-auto-merge on, merged, closed, reopened. A fact that the token may not read is sent as null.
+auto-merge on, merged, closed, reopened. A fact that the token may not read is sent as null. With a project it first
+tells of each pull request whose branch is named like a repair, so that the service finds those that nobody granted.
 """
 _ENDING = f"""\
 environment:
@@ -65,14 +69,44 @@ class ProofStopped(Exception):
     """There is nothing to prove any more, and auto-merge may not go on."""
 
 
+class Ungranted(Exception):
+    """The service knows of nobody who granted a pull request."""
+
+
 class Prover(NamedTuple):
-    """The service, the code host, the repository's address, CI's own check, and the longest wait."""
+    """The service, the code host, the repository's address, CI's own check, and the longest wait.
+
+    Without the project, nothing is observed before it is proven.
+    """
 
     service: Client
     host: Facing
     repository: str
     gate: str
     seconds: float
+    project_id: str | None
+
+    def observe(self, pull: Pull) -> None:
+        """Tell the service that there is this pull request, whoever opened it. Raises NotTaken, Ungranted, GaveUp."""
+        head, base = branches_of(pull)
+        if self.project_id is None or pull.head_sha is None:
+            return
+        body = {
+            "repository": self.repository,
+            "pr_number": pull.number,
+            "pr_url": pull.url,
+            "head_branch": head,
+            "base_branch": base,
+            "head_sha": pull.head_sha,
+            "head_repository": self.repository if is_of_repository(pull) else _ELSEWHERE,
+            "state": pull.state,
+        }
+        answer = self.service.ask("POST", f"/v1/projects/{quote(self.project_id, safe='')}{_OBSERVATIONS}", body)
+        if answer.status not in CREATED:
+            raise _refused("observation", answer)
+        if answer.body["pull_request"]["verdict"] == "ungranted":
+            off = ", ".join(answer.body["automations_disabled"]) or "none"
+            raise Ungranted(f"was granted to nobody. Automations that are off now: {off}.")
 
     def prove(self, pull: Pull, *, waits: bool) -> None:
         """Prove what the pull request is now, and with `waits` what becomes of it. Raises NotTaken, ProofStopped."""
@@ -173,11 +207,16 @@ class Prover(NamedTuple):
             say(f"{ours[1]} {observation} is proven")
             run: Json = answer.body["run"]
             return run
-        error = answer.body.get("error") if isinstance(answer.body, dict) else None
-        error = error if isinstance(error, dict) else {}
-        code = str(error.get("code", f"http_{answer.status}"))
-        field = error.get("details", {}).get("field") if isinstance(error.get("details"), dict) else None
-        raise NotTaken(observation, code, str(error.get("message", "")), field if isinstance(field, str) else None)
+        raise _refused(observation, answer)
+
+
+def _refused(observation: str, answer: JsonAnswer) -> NotTaken:
+    """The refusal of an observation by its answer."""
+    error = answer.body.get("error") if isinstance(answer.body, dict) else None
+    error = error if isinstance(error, dict) else {}
+    code = str(error.get("code", f"http_{answer.status}"))
+    field = error.get("details", {}).get("field") if isinstance(error.get("details"), dict) else None
+    return NotTaken(observation, code, str(error.get("message", "")), field if isinstance(field, str) else None)
 
 
 class _Pauses:
@@ -200,8 +239,10 @@ def prove_all(prover: Prover, pulls: list[Pull], *, waits: bool) -> bool:
     well = True
     for pull in pulls:
         try:
-            prover.prove(pull, waits=waits)
-        except (NotTaken, ProofStopped, HostRefused) as failed:
+            prover.observe(pull)
+            if OURS.fullmatch(branches_of(pull)[0]) and is_of_repository(pull):
+                prover.prove(pull, waits=waits)
+        except (NotTaken, ProofStopped, Ungranted, HostRefused) as failed:
             say(f"{pull.url} {failed}")
             harmless = (
                 failed.is_harmless if isinstance(failed, NotTaken) else isinstance(failed, ProofStopped) and not waits
@@ -228,6 +269,8 @@ def make_parser() -> argparse.ArgumentParser:
     web = _given("CI_PROJECT_URL") or (f"{github[0]}/{github[1]}" if all(github) else None)
     add = parser.add_argument
     add("--repository", metavar="URL", default=web, help="address of the repository (default: told by CI)")
+    add("--project", metavar="ID", default=_given("SERVICE_PROJECT_ID"),
+        help="project that is told of each pull request, granted or not (default: $SERVICE_PROJECT_ID)")  # fmt: skip
     add("--host", choices=["github", "gitlab"], help="the code host (default: told by the address)")
     add("--host-api", metavar="URL", help="address of the host's interface (default: told by CI)")
     add("--branch", metavar="NAME", default=_given("GITHUB_HEAD_REF", "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME"),
@@ -256,12 +299,12 @@ def main() -> NoReturn:
     try:
         host = make_facing(AskedRepository(given.repository, given.host, given.host_api), take_tokens())
         service = Client(url, {"authorization": f"Bearer {credential}"})
-        prover = Prover(service, host, given.repository, given.gate, given.wait)
+        prover = Prover(service, host, given.repository, given.gate, given.wait, given.project)
         if given.branch:
-            found = host.find(given.branch, given.base) if OURS.fullmatch(given.branch) else None
+            found = host.find(given.branch, given.base) if given.branch.startswith(LIKE_OURS) else None
             pulls = [found] if found else []
         else:
-            pulls = [one for one in host.recent() if OURS.fullmatch(branches_of(one)[0]) and _is_recent(one)]
+            pulls = [one for one in host.recent() if branches_of(one)[0].startswith(LIKE_OURS) and _is_recent(one)]
         well = prove_all(prover, pulls, waits=bool(given.branch and given.wait))
     except (GaveUp, Unsuitable, HostRefused) as failed:
         say(str(failed))

@@ -107,7 +107,7 @@ def _commit(work: RepairPlace, job: RepairJob, copy: WorkingCopy, title: str) ->
             raise NoRepair("The files that the repair left are no tree that git can keep.") from error
         message = f"{title}\n\nAutomation-Run: {job.run['run_id']}\n"
         commit = objects.commit(tree, message, job.run["started_at"])
-        packed, diff = objects.pack(commit), cut_diff(objects.diff(commit))
+        packed, diff, patch = objects.pack(commit), cut_diff(objects.diff(commit)), objects.patch_id(commit)
     change = {
         "repository": job.policy.repository,
         "base_branch": job.policy.base_branch,
@@ -118,8 +118,9 @@ def _commit(work: RepairPlace, job: RepairJob, copy: WorkingCopy, title: str) ->
         "changed_lines": lines_of(changes),
         "tests": [],
         "title": title,
+        "tree_sha": tree,
     }
-    return change, packed, diff
+    return change | ({} if patch is None else {"patch_id": patch}), packed, diff
 
 
 def judge(objects: Objects, policy: Policy, entries: Sequence[LeftFile]) -> tuple[str, list[Changed]]:

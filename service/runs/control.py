@@ -12,7 +12,17 @@ import msgspec
 
 from projections.contracts import AutomationContractRow
 from projections.credentials import CredentialRow
-from projections.runs import RECEIPTS, RUNS, ApprovalRow, ClaimRow, LeaseRow, LedgerRow, RunRow, TriggerReceiptRow
+from projections.runs import (
+    RECEIPTS,
+    RUNS,
+    ApprovalRow,
+    ClaimRow,
+    LeaseRow,
+    LedgerRow,
+    PullRequestRow,
+    RunRow,
+    TriggerReceiptRow,
+)
 from schemas.credentials import CredentialMetadata
 from schemas.runs import control as wire
 from service.eventstore.read.reader import PageEnd
@@ -211,12 +221,13 @@ class Snapshot(msgspec.Struct, frozen=True):
     runners: list[str]
     runs: list[RunBundle]
     receipts: list[ReceiptBundle]
+    pull_requests: list[PullRequestRow]
     reports: list[wire.ControlReport]
 
     @property
     def scanned_all(self) -> bool:
         """Whether nothing was left unread that may need a look."""
-        return len(self.runs) <= SCANNED and len(self.receipts) <= SCANNED
+        return all(len(found) <= SCANNED for found in (self.runs, self.receipts, self.pull_requests))
 
 
 async def read_snapshot(store: EventStore, project_id: str) -> Snapshot:
@@ -321,6 +332,7 @@ def _exceptions(
     found = chain(
         *(of_run(bundle, contract) for bundle in snapshot.runs[:SCANNED]),
         *(of_receipt(bundle, contract) for bundle in snapshot.receipts[:SCANNED]),
+        *(of_pull_request(row) for row in snapshot.pull_requests[:SCANNED]),
         of_budgets(budgets),
         of_credentials(enabled, frozenset(snapshot.runners), project_id),
     )
@@ -414,6 +426,22 @@ def of_receipt(bundle: ReceiptBundle, contract: Contract) -> Iterator[wire.Contr
             since=state.issued_at,
             message="A receipt waits for its runner.",
             operation=wire.ControlOperation("GET", f"/v1/automation-trigger-receipts/{bundle.receipt.id}"),
+        )
+
+
+def of_pull_request(row: PullRequestRow) -> Iterator[wire.ControlException]:
+    """An open pull request that nobody granted, once for each automation that it has turned off."""
+    found = row.state.breach
+    if found is None:
+        return
+    for automation_id in found.automation_ids:
+        yield wire.ControlException(
+            kind="ungranted_pull_request",
+            automation_id=automation_id,
+            run_id=row.run_id,
+            since=found.found_at,
+            message="A pull request that nobody granted is open. It has turned the automation off.",
+            operation=wire.ControlOperation("GET", f"/v1/projects/{row.project_id}/pull-request-observations"),
         )
 
 

@@ -203,6 +203,12 @@ select json_build_object(
             select t.* from trigger_receipts t
             where t.project_id = p.id and t.status = 'issued'
             order by t.issued_at, t.id limit %(most)s) t),
+    'pull_requests', (
+        select coalesce(json_agg(row_to_json(o)), '[]')
+        from (
+            select o.* from pull_requests o
+            where o.project_id = p.id and o.verdict = 'ungranted' and o.status = 'open'
+            order by o.observed_at desc, o.id desc limit %(most)s) o),
     'reports', (
         select coalesce(json_agg(row_to_json(q)), '[]')
         from (
@@ -386,3 +392,14 @@ select note_looks(projects => %(projects)s::text[], gates => %(gates)s::bigint[]
 from (select c.project_id, c.id, c.case_revision, c.status) c
 \include chain
 )
+
+-- pull_requests --
+-- A page of the pull requests that CI observed, the one observed last first: of a run, and with a verdict, where these
+-- are not null.
+select row_to_json(t)::text
+from pull_requests t
+where t.project_id = %(project_id)s and (t.observed_at, t.id) < (%(at)s, %(id)s)
+    and (%(run_id)s::text is null or t.run_id = %(run_id)s)
+    and (%(verdict)s::text is null or t.verdict = %(verdict)s)
+order by t.observed_at desc, t.id desc
+limit %(limit)s

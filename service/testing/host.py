@@ -220,7 +220,7 @@ def _invalid(message: str) -> Told:
     return _INVALID, {"message": "Validation Failed", "errors": [{"message": message}]}
 
 
-_REPOSITORY = {"full_name": NAME, "name": "shop", "default_branch": BASE, "html_url": WEB, "private": True}
+_REPOSITORY = {"id": 1, "full_name": NAME, "name": "shop", "default_branch": BASE, "html_url": WEB, "private": True}
 
 
 class GitHubHost(CodeHost):
@@ -492,6 +492,8 @@ class GitLabHost(CodeHost):
             "draft": pull.draft,
             "title": pull.title,
             "description": pull.body,
+            "source_project_id": 1,
+            "target_project_id": 1,
             "source_branch": pull.head,
             "target_branch": BASE,
             "sha": pull.sha,

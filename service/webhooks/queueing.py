@@ -17,7 +17,7 @@ from projections.alerts import ALERTS
 from projections.cases import CASES
 from projections.deploys import DEPLOY_NOTES, DEPLOYS
 from projections.onboarding import ONBOARDING
-from projections.runs import APPROVALS, RUNS, RunRow
+from projections.runs import APPROVALS, PULL_REQUESTS, RUNS, RunRow
 from schemas import webhooks as wire
 from service import deploys as deploy_show
 from service.cases import case as case_show
@@ -140,6 +140,19 @@ async def _of_approval(store: EventStore, told: ToldEvent) -> msgspec.Struct | N
     )
 
 
+async def _of_pull_request(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
+    row = await _past(store, told).get(PULL_REQUESTS, told.project_id, told.subject_id)
+    if row is None:
+        return None
+    return wire.PullRequestTold(
+        pull_request_id=row.id,
+        run_id=row.run_id,
+        status=cast("Any", row.status),
+        automations_disabled=row.state.breaches[-1].automation_ids,
+        revision=row.revision,
+    )
+
+
 async def _of_alert(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
     """The state of an alert. None also for a first look that an earlier release recorded as cleared: nothing was."""
     if told.event == "alert.cleared" and told.revision == FIRST_LOOK:
@@ -164,6 +177,7 @@ _MAKERS: dict[str, Callable[[EventStore, ToldEvent], Awaitable[msgspec.Struct | 
     "onboarding": _of_onboarding,
     "run": _of_run,
     "approval": _of_approval,
+    "pull_request": _of_pull_request,
     "alert": _of_alert,
     "project": _of_project,
 }

@@ -33,7 +33,7 @@ from statemachines.cases import case
 from statemachines.kernel.machine import derived_id
 from statemachines.kernel.topics import UnknownTopic, latest_topic
 from statemachines.onboarding import lifecycle
-from statemachines.runs import approval
+from statemachines.runs import approval, pull_request
 from statemachines.runs import events as run_events
 
 # Tests of webhooks: one delivery at once, sent by the process that was asked (R-WEB-06, G-090).
@@ -177,6 +177,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = {
     "alert.triggered": (alerts.AlertTriggered.TOPIC,),
     "alert.cleared": (alerts.AlertCleared.TOPIC,),
     "approval.decided": (approval.ApprovalGiven.TOPIC, approval.ApprovalRefused.TOPIC),
+    "pull_request.ungranted": (pull_request.PullRequestUngranted.TOPIC,),
 }
 _NAMES = {topic: name for name, topics in TOPICS.items() for topic in topics}
 
@@ -299,6 +300,16 @@ KINDS: Mapping[str, _Kind] = {
     "approval.requested": _Kind("A runner asks for an approval.", _APPROVAL),
     "approval.decided": _Kind(
         "A member approved or rejected a request.", msgspec.structs.replace(_APPROVAL, status="approved", revision=2)
+    ),
+    "pull_request.ungranted": _Kind(
+        "CI saw a pull request of a repair that nobody granted, and the automations of its repository were turned off.",
+        wire.PullRequestTold(
+            pull_request_id=_id("pull"),
+            run_id=_id("run"),
+            status="open",
+            automations_disabled=["self-healing"],
+            revision=2,
+        ),
     ),
     "alert.triggered": _Kind(
         "A look at an alert met its threshold, and the one before did not.",

@@ -6,6 +6,7 @@ was issued under another generation is void, so one stop ends it all (R-AUT-08).
 """
 
 import hashlib
+from collections.abc import Collection
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -297,13 +298,17 @@ def decide_disable(
     return [event(automation_id=automation_id, reason=reason, disabled_by=disabled_by, disabled_at=now)]
 
 
-def decide_disable_all(state: Contract, *, reason: str, disabled_by: str, now: int) -> list[Event]:
-    """Disable all automations, one after the other, at any revision. Nothing happens to a contract without any on."""
+def decide_disable_all(
+    state: Contract, *, reason: str, disabled_by: str, now: int, automation_ids: Collection[str] | None = None
+) -> list[Event]:
+    """Disable these automations, or all, one after the other, at any revision. Those that are off stay as they are."""
     on = [a.saved.automation_id for a in state.automations if a.enabled]
-    kinds = [AutomationDisabled] * (len(on) - 1) + [LastAutomationDisabled]
+    off = [each for each in on if automation_ids is None or each in automation_ids]
+    last = [LastAutomationDisabled if len(off) == len(on) else AutomationDisabled]
+    kinds = [AutomationDisabled] * (len(off) - 1) + last
     return [
         kind(automation_id=automation_id, reason=reason, disabled_by=disabled_by, disabled_at=now)
-        for automation_id, kind in zip(on, kinds, strict=False)
+        for automation_id, kind in zip(off, kinds, strict=False)
     ]
 
 
@@ -402,6 +407,15 @@ MACHINE = StateMachine("ctr", TABLE, Contract(), evolve, ContractConflict, Contr
 
 
 # From the contract to the authority of one automation: what triggers, claims, runs and grants decide by.
+
+
+def enabled_for(contract: Contract, repository: str) -> list[str]:
+    """The enabled automations that work on a repository, whose name is the same in any case."""
+    return [
+        automation.saved.automation_id
+        for automation in contract.automations
+        if automation.enabled and policy_of(automation.saved).repository.casefold() == repository.casefold()
+    ]
 
 
 def authority_of(contract: Contract, automation_id: str) -> policies.Authority:

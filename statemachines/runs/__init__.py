@@ -1,7 +1,8 @@
-"""Carrying an automation out: how eight machines move together, from a reason to act to a proven result.
+"""Carrying an automation out: how ten machines move together, from a reason to act to a proven result.
 
 An automation is woken by a case that matters or by the slot of a schedule. The contract (statemachines/contracts) says
-what it may do and whether it is on; it is read by every command below and written by none.
+what it may do and whether it is on; it is read by every command below. One of them writes it: the
+observation of a pull request that nobody granted turns automations off.
 
     receipt    one reason to begin: a case at one revision, or one slot. Starts at most one run.
     lease      one for a case: its latest receipt, claim and run, the epoch of the claim, the attempts at the revision.
@@ -11,6 +12,8 @@ what it may do and whether it is on; it is read by every command below and writt
     approval   one question of a runner to a person about one action.
     report     what a scheduled run is for: its one source, and the record that ends the run (statemachines/reports).
     grant      leave for one effect at the provider: one pull request, or turning on its auto-merge. Spent once.
+    pull_request  what a CI has seen of a pull request, granted or not, and the heads that nobody had granted.
+    patch      one for each id that git gives a change: the runs and pull requests that have had it.
 
 Who writes what in one unit. A command that touches several streams appends to all of them in one transaction, or to
 none. The module that decides it is named in brackets.
@@ -23,9 +26,10 @@ none. The module that decides it is named in brackets.
     charge     run, ledger                            [advance_run]    before the work, all of it or nothing
     ask        run, approval                          [use_grant]      the run waits in review
     answer     run, approval                          [use_grant]      it goes on with the last answer
-    authorize  run, grant, ledger                     [use_grant]      the ledger holds a place for the pull request
+    authorize  run, grant, ledger, patches            [use_grant]      the ledger holds a place for the pull request
     consume    run, grant, ledger                     [use_grant]      the place is spent; then the provider is called
-    proof      run, grant                             [prove_pull_request] a trusted CI says what became of the effect
+    proof      run, grant, patches                    [prove_pull_request] a trusted CI says what became of the effect
+    observe    pull_request, patches, contract        [pull_request]   the contract only where nobody had granted it
     deploy     run (and the deploy)                   [results]
     verify     run and all that ends with it, case    [results]
     source     report, run                            [results]        the intent moves the run; what was read does not

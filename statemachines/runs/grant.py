@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from statemachines.contracts.policy import Authority
 from statemachines.kernel.machine import (
@@ -57,7 +58,10 @@ class TestRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DraftPrBinding(msgspec.Struct, frozen=True, kw_only=True):
-    """The one pull request that may be opened."""
+    """The one pull request that may be opened.
+
+    Later members are left out of the digest unless given, and so an older binding stays the same.
+    """
 
     repository: str
     base_branch: str
@@ -68,6 +72,8 @@ class DraftPrBinding(msgspec.Struct, frozen=True, kw_only=True):
     changed_lines: int
     tests: list[TestRun]
     title: str | None
+    tree_sha: str | UnsetType = UNSET
+    patch_id: str | UnsetType = UNSET
 
 
 class AutoMergeBinding(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,10 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projections.kernel import AnyProjection
-from projections.runs import APPROVALS, CLAIMS, GRANTS, LEASES, LEDGERS, RECEIPTS, RUNS, LedgerRow, fold_run
+from projections.runs import (
+    APPROVALS,
+    CLAIMS,
+    GRANTS,
+    LEASES,
+    LEDGERS,
+    PATCHES,
+    PULL_REQUESTS,
+    RECEIPTS,
+    RUNS,
+    LedgerRow,
+    fold_run,
+)
 from statemachines.kernel.machine import Recorded, StateMachine, permits
 from statemachines.kernel.topics import EVENTS
-from statemachines.runs import approval, claim, grant, lease, ledger, run
+from statemachines.runs import approval, claim, grant, lease, ledger, patch, pull_request, run
 from statemachines.runs import receipt as trigger_receipt
 from tests.support.examples import example
 
@@ -25,6 +37,8 @@ PAIRS: dict[str, tuple[AnyProjection, StateMachine[Any]]] = {
     "approval": (APPROVALS, approval.MACHINE),
     "grant": (GRANTS, grant.MACHINE),
     "ledger": (LEDGERS, ledger.MACHINE),
+    "pull_request": (PULL_REQUESTS, pull_request.MACHINE),
+    "patch": (PATCHES, patch.MACHINE),
 }
 
 

@@ -72,6 +72,10 @@ _SPECIAL: dict[str, str] = {
     "approvals": "insert into approvals (project_id, id, revision, run_id, automation_id, status, requested_at, "
     "expires_at, state) select project, 'appr_' || n, 1, 'run_' || case {kind} when 'rare' then 1 else n end, "
     "'a', case {kind} when 'rare' then 'approved' else 'expired' end, {newest} - most + n, 0, '{{}}' from {each}",
+    "pull_requests": "insert into pull_requests (project_id, id, revision, repository, pr_number, status, verdict, "
+    "run_id, observed_at, state) select project, 'pull_' || n, 1, 'r', n, 'open', "
+    "case {kind} when 'rare' then 'ungranted' else 'granted' end, "
+    "'run_' || case {kind} when 'rare' then 1 else n end, {newest} - most + n, '{{}}' from {each}",
     "sessions": "insert into sessions (project_id, id, revision, status, link_hash, secret_hash, by, created_at, "
     "authenticated_at, expires_at) select project, 'ses_' || n, 1, "
     "case {kind} when 'rare' then 'ended' else 'open' end, '', n::text, 'link', {newest} - most + n, 1, "

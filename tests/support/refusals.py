@@ -49,6 +49,7 @@ ANOTHER_DECIDES = frozenset(
         "credential_already_created",
         "delivery_mode_mismatch",  # what was sent
         "pr_proof_mismatch",
+        "duplicate_patch",  # another pull request
         "scope_violation",
         "plan_hash_mismatch",
         "source_hash_mismatch",

@@ -49,6 +49,7 @@ def _id(entry: Json) -> Any:
 
 ABSENT = "automation_contract_not_found"
 MOST_DECISIONS = 20
+MOST_PULL_REQUESTS = 20
 
 
 @page("projects/{project_id}/automation", section="automation")
@@ -60,10 +61,14 @@ async def show_automation(visit: Visit) -> View:
     decisions = await visit.try_read(
         "list_automation_decisions", project_id=project_id, query={"limit": MOST_DECISIONS}
     )
+    observed = await visit.try_read(
+        "list_pull_request_observations", project_id=project_id, query={"limit": MOST_PULL_REQUESTS}
+    )
     playbooks = await visit.read("list_automation_playbooks")
     facts = {
         "contract": contract,
         "control": control,
+        "pull_requests": [] if observed is None else observed["pull_requests"],
         "decisions": [] if decisions is None else decisions["decisions"],
         "playbooks": playbooks["playbooks"],
         "validation": await validated(visit, document_of(contract)),

@@ -321,11 +321,15 @@ async def show_run(visit: Visit) -> View:
     run_id = visit.values["run_id"]
     run = await visit.read("get_automation_run", run_id=run_id)
     timeline = await read_timeline(visit, run, _position_asked(visit))
+    observed = await visit.try_read(
+        "list_pull_request_observations", project_id=run["project_id"], query={"run_id": run_id, "limit": SHOWN}
+    )
     requests = [request_of(one) for one in run["approvals"]]
     facts: dict[str, Any] = {
         "run": run,
         "timeline": timeline,
         "paged": "before" in visit.query,
+        "pull_requests": [] if observed is None else observed["pull_requests"],
         "drawing": draw("run", timeline.passed) if timeline.passed else None,
         "waiting": [one for one in requests if one.pending],
         "decided": [one for one in requests if not one.pending],

@@ -5,20 +5,23 @@ from functools import partial
 import msgspec
 from litestar.params import JSONBody
 
+from projections.runs import RunRow
 from schemas.kernel.shape import shape_from
 from schemas.runs.approval import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGrant, ConsumeGrant, Grant
-from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
+from service.eventstore.declare.commands import Answer, Intent, Outcome, StoredAnswer, Unit
 from service.http.body.validation import text_of
 from service.http.declare import groups
 from service.http.declare.call import Call
 from service.http.declare.endpoint import Docs, Fencing, Who
 from service.http.declare.operations import RUNNER
-from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, token_of
+from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, on_run_of_patch, token_of
 from service.runs import acting
 from service.runs import shown as show
+from service.runs.pull_request import KnownPatches
 from service.runs.scope import Ran
 from statemachines.runs.events import GrantKind
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding, TestRun
+from statemachines.runs.patch import Holder, PatchIds
 
 _PEOPLE = ("approval_pending", "approval_rejected")
 _AUTHORIZE = (
@@ -34,7 +37,7 @@ _CONSUME = (*TOKEN_ERRORS, *_PEOPLE, "grant_not_available")
 @groups.AUTOMATION.post("/v1/automation-runs/{run_id}/actions/draft-pr/authorize", "Reserve one bounded pull request")
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
-@Docs({201: Grant, 200: Grant}, errors=(*_AUTHORIZE, "scope_violation", "budget_exhausted"))
+@Docs({201: Grant, 200: Grant}, errors=(*_AUTHORIZE, "scope_violation", "budget_exhausted", "duplicate_patch"))
 async def authorize_draft_pr(call: Call, data: JSONBody[AuthorizeDraftPr]) -> Outcome:
     """Hold the change against the policy and reserve a pull request for exactly it."""
     token = token_of(call, data)
@@ -43,8 +46,15 @@ async def authorize_draft_pr(call: Call, data: JSONBody[AuthorizeDraftPr]) -> Ou
         data,
         tests=[TestRun(test.command, test.passed) for test in data.tests],
         title=text_of(data.title),
+        tree_sha=data.tree_sha,
+        patch_id=data.patch_id,
     )
-    return await on_run(call, lambda row: acting.authorize_draft_pr(row, token, binding), _authorized)
+    ids = PatchIds(text_of(data.tree_sha), text_of(data.patch_id))
+
+    def command(row: RunRow, known: KnownPatches) -> Intent[Ran[str]]:
+        return known.guard(acting.authorize_draft_pr(row, token, binding), Holder(run_id=row.id))
+
+    return await on_run_of_patch(call, ids, command, _authorized)
 
 
 @groups.AUTOMATION.post(

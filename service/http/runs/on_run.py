@@ -14,8 +14,10 @@ from service.http.answer.paging import read_page
 from service.http.declare.call import Call, Replay
 from service.http.declare.operations import Subject
 from service.runs import control as reads
+from service.runs.pull_request import KnownPatches, find_patches
 from service.runs.scope import Ran
 from statemachines.runs.claim import Holder, require_own
+from statemachines.runs.patch import PatchIds
 from statemachines.runs.steps.book import FencingToken
 
 T = TypeVar("T")
@@ -78,6 +80,23 @@ async def on_run(
         lambda latest: command(latest).shown_by(render),
         on_replay=on_replay,
     )
+
+
+async def on_run_of_patch(
+    call: Call,
+    ids: PatchIds,
+    command: Callable[[RunRow, KnownPatches], Intent[Ran[T]]],
+    render: Callable[[Ran[T], Unit], Answer],
+) -> Outcome:
+    """Carry out a command on the run that the path names, which nobody else may do with the same patch (G-172)."""
+    found: RunRow = call.subject
+    store, again = call.services.store, read_again(call, RUNS, found)
+
+    async def read() -> tuple[RunRow, KnownPatches]:
+        return await again(), await find_patches(store, found.project_id, ids)
+
+    first = found, await find_patches(store, found.project_id, ids)
+    return await call.carry_out_on(first, read, lambda latest: command(*latest).shown_by(render))
 
 
 async def _latest(store: EventStore, table: Table[R], row: R) -> R:

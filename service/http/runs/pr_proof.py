@@ -1,32 +1,46 @@
-"""Proof of pull requests at the edge: from a trusted CI credential only, and open after every stop (G-110)."""
+"""What CI tells of pull requests: proofs of a granted one, open after every stop, and all it sees (G-110, G-172)."""
 
 from functools import partial
 from typing import TypeVar
 
 import msgspec
+from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from projections.runs import RunRow
 from schemas.kernel.shape import shape_from
+from schemas.runs import pull_request as wire
 from schemas.runs.proof import PrProof, RecordPrProof
 from service.auth.refusals import InvalidPayload
-from service.eventstore.declare.commands import Answer, Outcome, Unit
+from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
+from service.eventstore.read.reader import PageEnd
+from service.http.answer.paging import page, start_of
+from service.http.body.validation import text_of
 from service.http.declare import groups
 from service.http.declare.call import Call
 from service.http.declare.endpoint import Docs, Fencing, Who
-from service.http.declare.operations import CI
-from service.http.runs.on_run import RUN_LOCATED, on_run
+from service.http.declare.operations import CI, KEY
+from service.http.runs.on_run import RUN_LOCATED, on_run_of_patch
 from service.runs import acting
+from service.runs import pull_request as pull_requests
 from service.runs import shown as show_run
 from service.runs.decision import next_step
+from service.runs.pull_request import KnownPatches
 from service.runs.scope import Ran
+from service.settingvalues import OBSERVATIONS
+from statemachines.kernel.machine import Moved
 from statemachines.runs.events import Observation, Proof, Seen, Sight, StatusCheck
+from statemachines.runs.patch import Holder, PatchIds
+from statemachines.runs.pull_request import Observation as PullRequestSeen
+from statemachines.runs.pull_request import pull_request_id
 from statemachines.runs.steps.end_run import as_of
 from statemachines.runs.steps.prove_pull_request import ObservedPr
 
 T = TypeVar("T")
 
 _READ_AT_HOST = ("branch_protection_enforced", "bypass_used")
+_BEFORE_MERGE = frozenset({"pr_opened", "checks_passed", "auto_merge_enabled"})
+"""Observations that a twin refuses. What people or the host did to a pull request is recorded anyhow."""
 _NEED_HOST = frozenset({"checks_passed", "auto_merge_enabled", "merged"})
 
 
@@ -37,7 +51,14 @@ _NEED_HOST = frozenset({"checks_passed", "auto_merge_enabled", "merged"})
 @Fencing(idempotency="optional")
 @Docs(
     {201: PrProof, 200: PrProof},
-    errors=("run_not_found", "run_terminal", "pr_proof_required", "pr_proof_mismatch", "delivery_mode_mismatch"),
+    errors=(
+        "run_not_found",
+        "run_terminal",
+        "pr_proof_required",
+        "pr_proof_mismatch",
+        "delivery_mode_mismatch",
+        "duplicate_patch",
+    ),
 )
 async def record_pr_proof(call: Call, data: JSONBody[RecordPrProof]) -> Outcome:
     """Advance a live run, or settle what a finished one left open. Times are the server's."""
@@ -47,7 +68,15 @@ async def record_pr_proof(call: Call, data: JSONBody[RecordPrProof]) -> Outcome:
     case_id, notes = call.subject.case_id, None
     if observed.observation == "closed" and case_id is not None:
         notes = await acting.count_notes(call.services.store, call.project_id, case_id)
-    return await on_run(call, lambda row: acting.record_observation(row, observed, notes), render)
+    ids = PatchIds(text_of(data.tree_sha), text_of(data.patch_id))
+    refuses = observed.observation in _BEFORE_MERGE
+
+    def command(row: RunRow, known: KnownPatches) -> Intent[Ran[str]]:
+        mine = pull_request_id(row.project_id, observed.repository, observed.pr_number)
+        holder = Holder(run_id=row.id, pull_request_id=mine)
+        return known.guard(acting.record_observation(row, observed, notes), holder, refuses=refuses)
+
+    return await on_run_of_patch(call, ids, command, render)
 
 
 def _require_read(body: RecordPrProof, row: RunRow) -> None:
@@ -80,6 +109,8 @@ def _observed(body: RecordPrProof) -> ObservedPr:
         merged=body.merged,
         closed_by=body.closed_by,
         commits=body.commits,
+        tree_sha=body.tree_sha,
+        patch_id=body.patch_id,
     )
 
 
@@ -103,4 +134,56 @@ def _given(value: T | msgspec.UnsetType | None) -> T | None:
     return None if isinstance(value, msgspec.UnsetType) else value
 
 
-ENDPOINTS = [record_pr_proof]
+# Pull requests as CI observes them, granted or not: an extension of the documented API (G-172).
+
+_OBSERVED = "/v1/projects/{project_id}/pull-request-observations"
+
+
+@groups.AUTOMATION.post(_OBSERVED, "Record a pull request as CI sees it")
+@Who(CI, scope="automation_proofs:write")
+@Fencing(idempotency="optional")
+@Docs({201: wire.PullRequestObservation, 200: wire.PullRequestObservation}, extension=True)
+async def observe_pull_request(call: Call, data: JSONBody[wire.ObservePullRequest]) -> Outcome:
+    """Record it, and turn off the automations of its repository if it looks like a repair that nobody granted."""
+    call.take_token_of(OBSERVATIONS)
+    seen = _sighted(data, call.principal.id)
+    observe = partial(pull_requests.observe, call.project_id, seen)
+    try:
+        return await call.carry_out(observe(fence=False), _told)
+    except Moved:
+        return await call.carry_out(observe(fence=True), _told)
+
+
+def _sighted(body: wire.ObservePullRequest, credential_id: str) -> PullRequestSeen:
+    return shape_from(
+        PullRequestSeen,
+        body,
+        head_repository=text_of(body.head_repository),
+        tree_sha=text_of(body.tree_sha),
+        patch_id=text_of(body.patch_id),
+        credential_id=credential_id,
+    )
+
+
+def _told(told: pull_requests.Observed) -> Answer:
+    return Answer(201 if told.new else 200, pull_requests.observation(told))
+
+
+@groups.AUTOMATION.get(_OBSERVED, "List the pull requests that CI has observed")
+@Who(KEY)
+@Docs(wire.PullRequestList, extension=True)
+async def list_pull_request_observations(call: Call, params: NamedDependency[wire.PullRequestQuery]) -> Answer:
+    """List pull requests as they were observed last, the newest observation first."""
+    found = await pull_requests.observed(
+        call.services.store,
+        call.project_id,
+        start_of(params),
+        params.limit + 1,
+        run_id=params.run_id,
+        verdict=params.verdict,
+    )
+    rows, cursor = page(found, params, lambda row: PageEnd(row.observed_at, row.id))
+    return Answer(200, pull_requests.listed(call.project_id, rows, cursor))
+
+
+ENDPOINTS = [record_pr_proof, observe_pull_request, list_pull_request_observations]

@@ -45,6 +45,8 @@ class ObservedPr(msgspec.Struct, frozen=True, kw_only=True):
     merged: bool | UnsetType = UNSET
     closed_by: str | UnsetType = UNSET
     commits: list[str] | UnsetType = UNSET
+    tree_sha: str | UnsetType = UNSET
+    patch_id: str | UnsetType = UNSET
 
     @property
     def files_sha256(self) -> str | UnsetType:
@@ -110,6 +112,7 @@ def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
     if known is not None:
         _require_repeat(known, observed)
     _require_match(run, observed, observation)
+    _require_tree(book, observed)
     _require_files_within(book, observed)
     if known is not None:
         return Settled(this_id, {})  # It differs in nothing that a proof keeps.
@@ -277,6 +280,14 @@ def _require_match(run: Run, observed: ObservedPr, observation: e.Observation) -
             _require_enabled_merge(run, observed)
         case "merged":
             _require_merged(run, observed)
+
+
+def _require_tree(book: Book, observed: ObservedPr) -> None:
+    """Refuse another tree than the granted one, where both were told (G-172)."""
+    ref = book.run.draft_grant
+    binding = None if ref is None else book.grant(ref.grant_id).draft_pr
+    if binding is not None and UNSET not in (binding.tree_sha, observed.tree_sha):
+        _require(_NOT_GRANTED, "tree_sha", binding.tree_sha, observed.tree_sha)
 
 
 def _require_same(run: Run, observed: ObservedPr) -> None:

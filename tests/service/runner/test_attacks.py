@@ -19,7 +19,7 @@ from service.runner import wall
 from service.runner.change import KeptChange, Notes
 from service.testing.loopback import Given
 from tests.service.runner.conftest import Open
-from tests.service.runner.test_loop import assert_delivered
+from tests.service.runner.test_loop import KINDS, assert_delivered
 from tests.service.runner.test_wall import HAS_NAMESPACES
 from tests.support import long_after
 from tests.support.runner.host import TOKEN
@@ -357,6 +357,36 @@ def test_a_note_without_its_own_seal_is_none(opened: Open, change: str) -> None:
     assert "has a grant for another runner's commit" in place.output
     assert place.branches == []
     assert place.host.pulls == []
+
+
+@pytest.mark.parametrize("of", long_after(1, ["a run without a grant", "no run", "a granted run"]))
+@pytest.mark.parametrize("kind", long_after(1, KINDS))
+def test_a_pull_request_that_nobody_granted_stops_the_automation(opened: Open, kind: str, of: str) -> None:
+    """Whoever has the runner's token pushes a branch like that of a run, and opens a pull request. CI tells of it."""
+    place = opened(kind)
+    if of == "a granted run":
+        assert place.start() == 0, place.output
+        place.host.close_pull("mallory")
+    else:
+        place.faults.mode, place.faults.only = "kill", ("/authorize",)
+        assert place.start() == KILLED
+        place.faults.mode = "none"
+    run_id = f"run_{'0' * 26}" if of == "no run" else place.run()["run_id"]
+    branch = f"repair/{run_id}"
+    clone = place.directory / "stolen"
+    git(place.directory, "clone", "--quiet", str(place.bare), str(clone))
+    (clone / "src" / "cart.py").write_text("evil\n")
+    git(clone, "commit", "--quiet", "--all", "--message", "Refuse an empty cart")
+    git(clone, "push", "--quiet", "--force", "origin", f"HEAD:{branch}")
+    place.host.refresh()
+    place.host.open(branch, "Refuse an empty cart", "", draft=True)
+    assert place.prove() == 1
+    assert "was granted to nobody. Automations that are off now: heal." in place.proved
+    contract = place.scene.must(place.scene.world.call("GET", place.scene.world.contract), 200)
+    assert [one["disabled_reason"] for one in contract["automations"]] == ["ungranted_pull_request"]
+    known = len(place.host.pulls)
+    place.start()
+    assert len(place.host.pulls) == known, "the runner goes no further"
 
 
 @contextmanager

@@ -53,10 +53,12 @@ def test_ci_proves_by_the_program_that_reads_the_host(text: str) -> None:
 
 
 def test_github_starts_for_each_observation() -> None:
-    """The one condition of the job is the branch. A new head needs the check anew."""
+    """The one condition of the job is the branch, or the schedule. A new head needs the check anew."""
     document = yaml.safe_load(GITHUB)
     assert document[True]["pull_request"]["types"] == ["opened", "closed", "reopened", "synchronize"]
-    assert document["jobs"]["prove"]["if"] == "startsWith(github.head_ref, 'repair/')"
+    condition = "github.event_name == 'schedule' || startsWith(github.head_ref, 'repair/')"
+    assert document["jobs"]["prove"]["if"] == condition
+    assert "SERVICE_PROJECT_ID" in document["env"], "with it each pull request is told, granted or not"
     assert all(right == "read" for right in document["jobs"]["prove"]["permissions"].values())
 
 

@@ -117,7 +117,8 @@ class Workplace:
     def begin_proof(self, *options: str, **environment: str) -> subprocess.Popen[str]:
         """Start CI's proof, past the doors whose answers may be lost."""
         secret = {"SERVICE_CI_API_KEY": str(self.scene.world.secrets["ci"])}
-        told = {**self._variables(), **secret, "SERVICE_URL": self.scene.server.base_url, **environment}
+        project = {"SERVICE_PROJECT_ID": self.scene.world.project_id}
+        told = {**self._variables(), **secret, **project, "SERVICE_URL": self.scene.server.base_url, **environment}
         given = ["--repository", WEB, "--host", self.kind, "--host-api", self.ci_url]
         return _start(["service.runner.prove", *given, *options], told)
 

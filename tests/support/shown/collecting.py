@@ -44,6 +44,7 @@ REPEATED = {
     "authorize_auto_merge",
     "authorize_draft_pr",
     "create_claim",
+    "observe_pull_request",
     "put_implementation_report",
     "put_signal_map",
     "record_pr_proof",

@@ -571,6 +571,22 @@ class Repair:
         }
         self.post(f"{self.path}/pr-proof", body | seen, self.shop.ci)
 
+    def observe(self, state: str) -> None:
+        """Tell of its pull request as CI."""
+        seen = {
+            "repository": REPOSITORY,
+            "pr_number": 7,
+            "pr_url": f"{REPOSITORY}/pull/7",
+            "head_branch": "heal/now",
+            "base_branch": BASE,
+            "head_sha": HEAD,
+            "head_repository": REPOSITORY,
+            "state": state,
+            "tree_sha": MERGED,
+            "patch_id": HEAD,
+        }
+        self.post(f"{self.shop.path}/pull-request-observations", seen, self.shop.ci)
+
 
 def repair_by_host(tenant: Tenant, shop: Shop) -> Repair:
     """Carry a repair to its merge by the code host, and cancel it before anybody has verified it."""
@@ -588,6 +604,7 @@ def repair_by_host(tenant: Tenant, shop: Shop) -> Repair:
     protected |= {"auto_merge_enabled": True}
     work.prove("auto_merge_enabled", merge_method=AUTO_MERGE["merge_method"], **protected)
     work.prove("merged", merge_commit_sha=MERGED, **protected)
+    work.observe("merged")
     work.post(f"{work.path}/cancel", {"reason": "found another way"}, shop.owner)
     return work
 
