@@ -110,7 +110,7 @@ class KnownPatches(NamedTuple):
                 return ran
             if refuses:
                 states = [unit.state(stream) for stream in self.streams]
-                patches.require_unique(self.project_id, states, mine, self._around(unit, states), unit.now)
+                patches.require_unique(self.project_id, states, mine, self._around(unit, states, mine), unit.now)
             _use(unit, self.streams, Holder(run_id=mine.run_id))
             return ran
 
@@ -124,9 +124,9 @@ class KnownPatches(NamedTuple):
             lookups=intent.lookups,
         )
 
-    def _around(self, unit: Unit, states: list[Patch]) -> Around:
-        """Read the holders under their locks. Raises Moved for one that was not looked up."""
-        holders = [holder for state in states for holder in state.holders]
+    def _around(self, unit: Unit, states: list[Patch], mine: Holder) -> Around:
+        """Read the other holders under their locks. Raises Moved for one that was not looked up."""
+        holders = [one for state in states for one in state.holders if not patches.is_mine(one, mine)]
         found: dict[str, runs.Run] = {}
         named = {holder.pull_request_id for holder in holders}
         for run_id in {holder.run_id for holder in holders} - {None}:

@@ -122,7 +122,7 @@ def require_unique(project_id: str, states: Iterable[Patch], mine: Holder, aroun
     """Refuse a patch that another one has, and say where. Raises DuplicatePatch."""
     for state in states:
         for other in state.holders:
-            if _is_mine(other, mine) or not _counts(project_id, other, around, now):
+            if is_mine(other, mine) or not _counts(project_id, other, around, now):
                 continue
             raise DuplicatePatch(
                 "A pull request with the same change is open or merged, or about to be opened.",
@@ -132,7 +132,8 @@ def require_unique(project_id: str, states: Iterable[Patch], mine: Holder, aroun
             )
 
 
-def _is_mine(other: Holder, mine: Holder) -> bool:
+def is_mine(other: Holder, mine: Holder) -> bool:
+    """Whether a holder is the run that asks, or its pull request."""
     same_run = mine.run_id is not None and other.run_id == mine.run_id
     return same_run or (mine.pull_request_id is not None and other.pull_request_id == mine.pull_request_id)
 
