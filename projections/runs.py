@@ -281,7 +281,7 @@ class PullRequestRow(Row, frozen=True, kw_only=True):
     verdict: str
     run_id: str | None
     observed_at: int
-    state: pull_request.PullRequest
+    state: pull_request.ObservedPullRequest
 
 
 def fold_pull_request(row: PullRequestRow | None, recorded: Recorded) -> PullRequestRow:
@@ -308,7 +308,7 @@ PULL_REQUESTS = projection("pull_requests", PullRequestRow, ("pull",), fold_pull
 class PatchRow(Row, frozen=True, kw_only=True):
     """The newest holders of a patch."""
 
-    holders: list[patch.Holder]
+    holders: list[patch.PatchHolder]
 
     @property
     def state(self) -> patch.Patch:

@@ -98,11 +98,6 @@ GrantKind = Literal["draft_pr", "auto_merge"]
 Branch = Annotated[str, Meta(min_length=1, max_length=200)]
 HeadSha = Annotated[str, Meta(min_length=40, max_length=64, pattern=patterns.HEAD_SHA)]
 Path = Annotated[str, Meta(min_length=1, max_length=500)]
-GitId = Annotated[str, Meta(min_length=40, max_length=64, pattern=patterns.HEAD_SHA)]
-TreeSha = Annotated[GitId, Meta(description="Tree of the head commit, as `git rev-parse HEAD^{tree}` tells it.")]
-PatchId = Annotated[
-    GitId, Meta(description="Id of the change, as `git patch-id --stable` tells it. A rebase leaves it as it is.")
-]
 
 
 class TestRun(Closed, frozen=True):
@@ -128,8 +123,8 @@ class AuthorizeDraftPr(Closed, frozen=True, kw_only=True):
     changed_lines: Annotated[int, Meta(ge=1, le=9007199254740991)]
     tests: Annotated[list[TestRun], Meta(max_length=100)]
     title: Annotated[str, Meta(min_length=1, max_length=300)] | UnsetType = UNSET
-    tree_sha: TreeSha | UnsetType = UNSET
-    patch_id: PatchId | UnsetType = UNSET
+    tree_sha: HeadSha | UnsetType = UNSET
+    patch_id: HeadSha | UnsetType = UNSET
 
 
 class AuthorizeAutoMerge(Closed, frozen=True, kw_only=True):

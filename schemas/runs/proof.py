@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import Closed
-from schemas.runs.approval import Branch, HeadSha, MergeMethod, PatchId, Path, TreeSha
+from schemas.runs.approval import Branch, HeadSha, MergeMethod, Path
 from schemas.runs.run import HttpsUrl, PrNumber, Run
 
 Hex32 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$", description="32 bytes in lowercase hex.")]
@@ -139,8 +139,8 @@ class RecordPrProof(Closed, frozen=True, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
-    tree_sha: TreeSha | UnsetType = UNSET
-    patch_id: PatchId | UnsetType = UNSET
+    tree_sha: HeadSha | UnsetType = UNSET
+    patch_id: HeadSha | UnsetType = UNSET
 
 
 class PrProof(msgspec.Struct, frozen=True, kw_only=True):

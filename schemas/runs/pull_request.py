@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import Closed, Epoch, PageQuery
-from schemas.runs.approval import Branch, HeadSha, PatchId, TreeSha
+from schemas.runs.approval import Branch, HeadSha
 from schemas.runs.receipt import ObjectId
 from schemas.runs.run import HttpsUrl, PrNumber
 
@@ -30,8 +30,8 @@ class ObservePullRequest(Closed, frozen=True, kw_only=True):
     head_sha: HeadSha
     head_repository: Repository | UnsetType = UNSET
     state: HostState
-    tree_sha: TreeSha | UnsetType = UNSET
-    patch_id: PatchId | UnsetType = UNSET
+    tree_sha: HeadSha | UnsetType = UNSET
+    patch_id: HeadSha | UnsetType = UNSET
 
 
 class UngrantedHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class PullRequestObservation(msgspec.Struct, frozen=True, kw_only=True):
     `automations_disabled` are those that this head has turned off, now or at its first sight.
     """
 
-    pull_request: ObservedPullRequest
+    pull_request: Annotated[ObservedPullRequest, Meta(description="The pull request after it.")]
     automations_disabled: list[str]
     next_action: str
 

@@ -26,7 +26,7 @@ from statemachines.kernel.machine import Moved, Stream
 from statemachines.runs import patch as patches
 from statemachines.runs import pull_request as pull_requests
 from statemachines.runs import run as runs
-from statemachines.runs.patch import Around, Holder, Patch, PatchIds
+from statemachines.runs.patch import Around, Patch, PatchHolder, PatchIds
 
 # Recording what CI observed.
 
@@ -55,11 +55,11 @@ def observe(project_id: str, seen: pull_requests.Observation, *, fence: bool) ->
         )
         if judged.ungranted and not fence:
             raise Moved
-        state: pull_requests.PullRequest = unit.append(stream, judged.events)
+        state: pull_requests.ObservedPullRequest = unit.append(stream, judged.events)
         if judged.ungranted:
             _turn_off(unit, contract, off, seen.credential_id)
         if judged.events and state.seen is not None and state.seen.verdict != "fork":
-            _use(unit, used, Holder(pull_request_id=stream.id, pr_url=seen.pr_url))
+            _use(unit, used, PatchHolder(pull_request_id=stream.id, pr_url=seen.pr_url))
         row = unit.row(PULL_REQUESTS, project_id, stream.id)
         assert row is not None, "an observed pull request has a row"
         return Observed(row, bool(judged.events))
@@ -79,7 +79,7 @@ def _turn_off(unit: Unit, contract: Stream, automation_ids: list[str], by: str) 
     unit.append(contract, events)
 
 
-def _use(unit: Unit, streams: list[Stream], holder: Holder) -> None:
+def _use(unit: Unit, streams: list[Stream], holder: PatchHolder) -> None:
     for stream in streams:
         unit.append(stream, patches.decide_use(unit.state(stream), holder, unit.now))
 
@@ -95,7 +95,7 @@ class KnownPatches(NamedTuple):
     runs: dict[str, Stream]
     pull_requests: dict[str, Stream]
 
-    def guard(self, intent: Intent[Ran[str]], mine: Holder, *, refuses: bool = True) -> Intent[Ran[str]]:
+    def guard(self, intent: Intent[Ran[str]], mine: PatchHolder, *, refuses: bool = True) -> Intent[Ran[str]]:
         """Carry out an intent that opens a pull request, or tells of one, if no other one has its patch.
 
         A repeat that records nothing is answered as before. Raises DuplicatePatch, and Moved when a patch has another
@@ -111,7 +111,7 @@ class KnownPatches(NamedTuple):
             if refuses:
                 states = [unit.state(stream) for stream in self.streams]
                 patches.require_unique(self.project_id, states, mine, self._around(unit, states, mine), unit.now)
-            _use(unit, self.streams, Holder(run_id=mine.run_id))
+            _use(unit, self.streams, PatchHolder(run_id=mine.run_id))
             return ran
 
         writes = {stream.name for stream in intent.streams}
@@ -124,7 +124,7 @@ class KnownPatches(NamedTuple):
             lookups=intent.lookups,
         )
 
-    def _around(self, unit: Unit, states: list[Patch], mine: Holder) -> Around:
+    def _around(self, unit: Unit, states: list[Patch], mine: PatchHolder) -> Around:
         """Read the other holders under their locks. Raises Moved for one that was not looked up."""
         holders = [one for state in states for one in state.holders if not patches.is_mine(one, mine)]
         found: dict[str, runs.Run] = {}

@@ -301,7 +301,7 @@ def decide_disable(
 def decide_disable_all(
     state: Contract, *, reason: str, disabled_by: str, now: int, automation_ids: Collection[str] | None = None
 ) -> list[Event]:
-    """Disable these automations, or all, one after the other, at any revision. Those that are off stay as they are."""
+    """Disable these automations, or all, one after the other, at any revision."""
     on = [a.saved.automation_id for a in state.automations if a.enabled]
     off = [each for each in on if automation_ids is None or each in automation_ids]
     last = [LastAutomationDisabled if len(off) == len(on) else AutomationDisabled]
@@ -410,7 +410,7 @@ MACHINE = StateMachine("ctr", TABLE, Contract(), evolve, ContractConflict, Contr
 
 
 def enabled_for(contract: Contract, repository: str) -> list[str]:
-    """The enabled automations that work on a repository, whose name is the same in any case."""
+    """The enabled automations of a repository. Its name is the same in any case."""
     return [
         automation.saved.automation_id
         for automation in contract.automations

@@ -24,7 +24,7 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
-from statemachines.runs.pull_request import PullRequest, pull_request_id
+from statemachines.runs.pull_request import ObservedPullRequest, pull_request_id
 from statemachines.runs.pull_request import Status as Seen
 from statemachines.runs.run import Run
 
@@ -54,7 +54,7 @@ class Status(Enum):
     USED = "used"
 
 
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
+class PatchHolder(msgspec.Struct, frozen=True, kw_only=True):
     """Who had a patch: a run that was granted it, or a pull request that was seen with it."""
 
     run_id: str | None = None
@@ -66,7 +66,7 @@ class PatchUsed(Event, frozen=True):
     """A run or a pull request has this patch."""
 
     TOPIC = "patch.used.v1"
-    holder: Holder
+    holder: PatchHolder
     used_at: int
 
 
@@ -85,7 +85,7 @@ class Patch(msgspec.Struct, frozen=True):
     """The newest holders of a patch, the oldest first."""
 
     status: Status = Status.UNUSED
-    holders: list[Holder] = []
+    holders: list[PatchHolder] = []
 
 
 class DuplicatePatch(Rejection):
@@ -104,7 +104,7 @@ class Around(NamedTuple):
     """The runs and the observed pull requests of the holders of a patch, by their ids."""
 
     runs: Mapping[str, Run]
-    pull_requests: Mapping[str, PullRequest]
+    pull_requests: Mapping[str, ObservedPullRequest]
 
 
 def pull_request_of(project_id: str, run: Run) -> str | None:
@@ -113,12 +113,12 @@ def pull_request_of(project_id: str, run: Run) -> str | None:
     return None if opened is None else pull_request_id(project_id, run.terms.repository, opened.number)
 
 
-def decide_use(state: Patch, holder: Holder, now: int) -> list[Event]:
+def decide_use(state: Patch, holder: PatchHolder, now: int) -> list[Event]:
     """Remember a holder; nothing when it is known."""
     return [] if holder in state.holders else [PatchUsed(holder, now)]
 
 
-def require_unique(project_id: str, states: Iterable[Patch], mine: Holder, around: Around, now: int) -> None:
+def require_unique(project_id: str, states: Iterable[Patch], mine: PatchHolder, around: Around, now: int) -> None:
     """Refuse a patch that another one has, and say where. Raises DuplicatePatch."""
     for state in states:
         for other in state.holders:
@@ -132,13 +132,13 @@ def require_unique(project_id: str, states: Iterable[Patch], mine: Holder, aroun
             )
 
 
-def is_mine(other: Holder, mine: Holder) -> bool:
+def is_mine(other: PatchHolder, mine: PatchHolder) -> bool:
     """Whether a holder is the run that asks, or its pull request."""
     same_run = mine.run_id is not None and other.run_id == mine.run_id
     return same_run or (mine.pull_request_id is not None and other.pull_request_id == mine.pull_request_id)
 
 
-def _counts(project_id: str, holder: Holder, around: Around, now: int) -> bool:
+def _counts(project_id: str, holder: PatchHolder, around: Around, now: int) -> bool:
     """Whether a holder has its patch in a pull request that is open, merged, or about to be opened."""
     if holder.pull_request_id is not None:
         return around.pull_requests[holder.pull_request_id].status in {Seen.OPEN, Seen.MERGED}
@@ -163,7 +163,7 @@ def _has_one(run: Run, now: int) -> bool:
     return run.live and grant is not None and (grant.consumed_at is not None or now < grant.expires_at)
 
 
-def _address(holder: Holder, around: Around) -> str | None:
+def _address(holder: PatchHolder, around: Around) -> str | None:
     if holder.pr_url is not None or holder.run_id is None:
         return holder.pr_url
     opened = around.runs[holder.run_id].pull_request

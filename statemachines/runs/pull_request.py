@@ -146,7 +146,7 @@ class Breach(msgspec.Struct, frozen=True):
     found_at: int
 
 
-class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
+class ObservedPullRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The state for decisions on a pull request. `granted`: CI has seen it with a granted head."""
 
     status: Status = Status.UNSEEN
@@ -207,7 +207,7 @@ def is_same_repository(one: str, other: str) -> bool:
     return one.casefold() == other.casefold()
 
 
-def judge(state: PullRequest, seen: Observation, run: Run) -> Verdict:
+def judge(state: ObservedPullRequest, seen: Observation, run: Run) -> Verdict:
     """Tell whether somebody granted a pull request. `run` is the one that its branch names, absent or not."""
     if seen.head_repository is not None and not is_same_repository(seen.head_repository, seen.repository):
         return "fork"
@@ -231,7 +231,7 @@ def _is_granted(seen: Observation, run: Run) -> bool:
     )
 
 
-def _is_of_people(state: PullRequest, seen: Observation, run: Run) -> bool:
+def _is_of_people(state: ObservedPullRequest, seen: Observation, run: Run) -> bool:
     """Whether a trusted CI has seen this very pull request as granted, and people merge it (G-186)."""
     if run.terms.delivery.mode != "review_required" or not is_same_repository(run.terms.repository, seen.repository):
         return False
@@ -247,7 +247,9 @@ _OF_STATE: dict[HostState, type[PullRequestOpened | PullRequestClosed | PullRequ
 }
 
 
-def decide_observe(state: PullRequest, seen: Observation, run: Run, automation_ids: list[str], now: int) -> Judged:
+def decide_observe(
+    state: ObservedPullRequest, seen: Observation, run: Run, automation_ids: list[str], now: int
+) -> Judged:
     """Record an observation; nothing when the head and the state are those that were seen last.
 
     A head that nobody granted is told once, whatever state it is in later. `automation_ids` are those that its first
@@ -267,7 +269,7 @@ def decide_observe(state: PullRequest, seen: Observation, run: Run, automation_i
     return Judged([*events, PullRequestUngranted(seen.head_sha, seen.run_id, automation_ids, now)], ungranted=True)
 
 
-def evolve(state: PullRequest, event: Event) -> PullRequest:
+def evolve(state: ObservedPullRequest, event: Event) -> ObservedPullRequest:
     """Fold an event of a pull request."""
     status = Status[destination(TABLE, event, state.status)]
     match event:
@@ -285,4 +287,4 @@ def evolve(state: PullRequest, event: Event) -> PullRequest:
     return state
 
 
-MACHINE = StateMachine("pull", TABLE, PullRequest(), evolve, PullRequestConflict, PullRequest)
+MACHINE = StateMachine("pull", TABLE, ObservedPullRequest(), evolve, PullRequestConflict, ObservedPullRequest)

@@ -21,7 +21,7 @@ from service.runs.pull_request import KnownPatches
 from service.runs.scope import Ran
 from statemachines.runs.events import GrantKind
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding, TestRun
-from statemachines.runs.patch import Holder, PatchIds
+from statemachines.runs.patch import PatchHolder, PatchIds
 
 _PEOPLE = ("approval_pending", "approval_rejected")
 _AUTHORIZE = (
@@ -52,7 +52,7 @@ async def authorize_draft_pr(call: Call, data: JSONBody[AuthorizeDraftPr]) -> Ou
     ids = PatchIds(text_of(data.tree_sha), text_of(data.patch_id))
 
     def command(row: RunRow, known: KnownPatches) -> Intent[Ran[str]]:
-        return known.guard(acting.authorize_draft_pr(row, token, binding), Holder(run_id=row.id))
+        return known.guard(acting.authorize_draft_pr(row, token, binding), PatchHolder(run_id=row.id))
 
     return await on_run_of_patch(call, ids, command, _authorized)
 

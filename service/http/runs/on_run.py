@@ -88,7 +88,7 @@ async def on_run_of_patch(
     command: Callable[[RunRow, KnownPatches], Intent[Ran[T]]],
     render: Callable[[Ran[T], Unit], Answer],
 ) -> Outcome:
-    """Carry out a command on the run that the path names, which nobody else may do with the same patch (G-172)."""
+    """Carry out a command on the run of the path, beside the other holders of its patch (G-172)."""
     found: RunRow = call.subject
     store, again = call.services.store, read_again(call, RUNS, found)
 

@@ -1,4 +1,4 @@
-"""What CI tells of pull requests: proofs of a granted one, open after every stop, and all it sees (G-110, G-172)."""
+"""Pull requests as CI sees them: proofs of a granted one, open after every stop, and any other (G-110, G-172)."""
 
 from functools import partial
 from typing import TypeVar
@@ -30,7 +30,7 @@ from service.runs.scope import Ran
 from service.settingvalues import OBSERVATIONS
 from statemachines.kernel.machine import Moved
 from statemachines.runs.events import Observation, Proof, Seen, Sight, StatusCheck
-from statemachines.runs.patch import Holder, PatchIds
+from statemachines.runs.patch import PatchHolder, PatchIds
 from statemachines.runs.pull_request import Observation as PullRequestSeen
 from statemachines.runs.pull_request import pull_request_id
 from statemachines.runs.steps.end_run import as_of
@@ -73,7 +73,7 @@ async def record_pr_proof(call: Call, data: JSONBody[RecordPrProof]) -> Outcome:
 
     def command(row: RunRow, known: KnownPatches) -> Intent[Ran[str]]:
         mine = pull_request_id(row.project_id, observed.repository, observed.pr_number)
-        holder = Holder(run_id=row.id, pull_request_id=mine)
+        holder = PatchHolder(run_id=row.id, pull_request_id=mine)
         return known.guard(acting.record_observation(row, observed, notes), holder, refuses=refuses)
 
     return await on_run_of_patch(call, ids, command, render)
@@ -144,7 +144,7 @@ _OBSERVED = "/v1/projects/{project_id}/pull-request-observations"
 @Fencing(idempotency="optional")
 @Docs({201: wire.PullRequestObservation, 200: wire.PullRequestObservation}, extension=True)
 async def observe_pull_request(call: Call, data: JSONBody[wire.ObservePullRequest]) -> Outcome:
-    """Record it, and turn off the automations of its repository if it looks like a repair that nobody granted."""
+    """Record it, and turn off the automations of its repository for an ungranted repair."""
     call.take_token_of(OBSERVATIONS)
     seen = _sighted(data, call.principal.id)
     observe = partial(pull_requests.observe, call.project_id, seen)

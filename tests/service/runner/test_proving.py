@@ -80,4 +80,4 @@ def test_only_branches_of_repairs_are_looked_at(opened: Open) -> None:
     assert place.prove("--branch", "feature") == 0
     assert place.proved == ""
     assert place.prove(SERVICE_CI_API_KEY="service_ci_wrong") == 1
-    assert "pr_opened was refused" in place.proved
+    assert "observation was refused" in place.proved

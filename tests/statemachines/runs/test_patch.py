@@ -10,8 +10,8 @@ import pytest
 from statemachines.kernel.machine import apply
 from statemachines.runs import events as e
 from statemachines.runs import patch as p
-from statemachines.runs.patch import Around, DuplicatePatch, Holder, Patch, PatchIds, Status
-from statemachines.runs.pull_request import PullRequest
+from statemachines.runs.patch import Around, DuplicatePatch, Patch, PatchHolder, PatchIds, Status
+from statemachines.runs.pull_request import ObservedPullRequest
 from statemachines.runs.pull_request import Status as Seen
 from statemachines.runs.run import GrantRef, Run
 from statemachines.runs.run import Status as RunStatus
@@ -20,8 +20,8 @@ from tests.support.examples import example
 
 PROJECT = "proj_1"
 SHOP = "https://code.example/acme/shop"
-MINE = Holder(run_id="run_mine", pull_request_id="pull_mine")
-OTHER = Holder(run_id="run_other")
+MINE = PatchHolder(run_id="run_mine", pull_request_id="pull_mine")
+OTHER = PatchHolder(run_id="run_other")
 OPENED = e.PullRequest(
     number=7, url=f"{SHOP}/pull/7", head_branch="b", base_branch="main", head_sha="h", draft=True, grant_id="grant_1"
 )
@@ -39,7 +39,7 @@ def run(*proven: str, seen: tuple[str, ...] = (), consumed_at: int | None = None
 def twin(other: Run, observed: Seen | None = None, now: int = 500) -> DuplicatePatch | None:
     """The refusal of a patch that another run has, if there is one."""
     own = p.pull_request_of(PROJECT, other)
-    pulls = {} if own is None else {own: PullRequest(status=observed or Seen.UNSEEN)}
+    pulls = {} if own is None else {own: ObservedPullRequest(status=observed or Seen.UNSEEN)}
     try:
         p.require_unique(PROJECT, [Patch(Status.USED, [OTHER])], MINE, Around({"run_other": other}, pulls), now)
     except DuplicatePatch as found:
@@ -95,10 +95,10 @@ def test_what_ci_saw_of_its_pull_request_decides(observed: Seen, counts: bool) -
 
 
 def test_ones_own_is_no_twin() -> None:
-    around = Around({}, {"pull_other": PullRequest(status=Seen.OPEN)})
-    own = Patch(Status.USED, [Holder(run_id="run_mine"), Holder(pull_request_id="pull_mine", pr_url="u")])
+    around = Around({}, {"pull_other": ObservedPullRequest(status=Seen.OPEN)})
+    own = Patch(Status.USED, [PatchHolder(run_id="run_mine"), PatchHolder(pull_request_id="pull_mine", pr_url="u")])
     p.require_unique(PROJECT, [own], MINE, around, 500)
-    other = Patch(Status.USED, [*own.holders, Holder(pull_request_id="pull_other", pr_url=f"{SHOP}/pull/9")])
+    other = Patch(Status.USED, [*own.holders, PatchHolder(pull_request_id="pull_other", pr_url=f"{SHOP}/pull/9")])
     with pytest.raises(DuplicatePatch) as found:
         p.require_unique(PROJECT, [own, other], MINE, around, 500)
     assert found.value.details["pr_url"] == f"{SHOP}/pull/9"
@@ -107,7 +107,7 @@ def test_ones_own_is_no_twin() -> None:
 def test_a_holder_is_remembered_once_and_the_newest_are_kept() -> None:
     state = Patch()
     for number in range(p.HOLDERS_KEPT + 3):
-        [event] = p.decide_use(state, Holder(run_id=f"run_{number}"), 1)
+        [event] = p.decide_use(state, PatchHolder(run_id=f"run_{number}"), 1)
         state = apply(p.MACHINE, state, event)
-        assert p.decide_use(state, Holder(run_id=f"run_{number}"), 2) == []
+        assert p.decide_use(state, PatchHolder(run_id=f"run_{number}"), 2) == []
     assert [holder.run_id for holder in state.holders] == [f"run_{number}" for number in range(3, 23)]

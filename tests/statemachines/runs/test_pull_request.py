@@ -14,7 +14,7 @@ from statemachines.contracts.policy import Delivery
 from statemachines.kernel.machine import apply, replay
 from statemachines.runs import events as e
 from statemachines.runs import pull_request as p
-from statemachines.runs.pull_request import MACHINE, Observation, PullRequest, Status, decide_observe, judge
+from statemachines.runs.pull_request import MACHINE, Observation, ObservedPullRequest, Status, decide_observe, judge
 from statemachines.runs.run import GrantRef, Run
 from statemachines.runs.run import Status as RunStatus
 from tests.statemachines.tables import check_table
@@ -63,7 +63,9 @@ def run(mode: Any = "review_required", consumed_at: int | None = 10, **changes: 
     return Run(**members)
 
 
-def after(state: PullRequest, observation: Observation, of: Run, off: list[str] | None = None) -> PullRequest:
+def after(
+    state: ObservedPullRequest, observation: Observation, of: Run, off: list[str] | None = None
+) -> ObservedPullRequest:
     """The state after an observation."""
     for event in decide_observe(state, observation, of, off or [], 100).events:
         state = apply(MACHINE, state, event)
@@ -94,7 +96,7 @@ def test_a_pull_request_moves_along_the_edges_only() -> None:
     ],
 )
 def test_who_granted_it(changes: dict[str, Any], of: Run, verdict: str) -> None:
-    assert judge(PullRequest(), seen(**changes), of) == verdict
+    assert judge(ObservedPullRequest(), seen(**changes), of) == verdict
 
 
 def test_the_branch_names_its_run() -> None:
@@ -106,20 +108,20 @@ def test_the_branch_names_its_run() -> None:
 @pytest.mark.parametrize(("mode", "verdict"), [("review_required", "changed"), ("auto_merge", "ungranted")])
 def test_a_later_head_of_a_granted_one_is_of_people_where_they_merge(mode: str, verdict: str) -> None:
     """Only what a trusted CI has seen counts: what a runner reports of itself is no reason (G-186)."""
-    known = after(PullRequest(), seen(), run(mode))
+    known = after(ObservedPullRequest(), seen(), run(mode))
     assert judge(known, seen(head_sha=LATER), run(mode)) == verdict
     assert judge(known, seen(head_sha=LATER, head_branch=f"{BRANCH}2"), run(mode)) == "ungranted"
     proof = msgspec.structs.replace(example(e.RunPrProven).proof, observation="pr_opened", pr_number=7)
-    assert judge(PullRequest(), seen(head_sha=LATER), run(mode, proofs=[proof])) == verdict
-    assert judge(PullRequest(), seen(head_sha=LATER, pr_number=8), run(mode, proofs=[proof])) == "ungranted"
+    assert judge(ObservedPullRequest(), seen(head_sha=LATER), run(mode, proofs=[proof])) == verdict
+    assert judge(ObservedPullRequest(), seen(head_sha=LATER, pr_number=8), run(mode, proofs=[proof])) == "ungranted"
     reported = e.PullRequest(
         number=7, url="u", head_branch=BRANCH, base_branch="main", head_sha=HEAD, draft=True, grant_id="grant_1"
     )
-    assert judge(PullRequest(), seen(head_sha=LATER), run(mode, pull_request=reported)) == "ungranted"
+    assert judge(ObservedPullRequest(), seen(head_sha=LATER), run(mode, pull_request=reported)) == "ungranted"
 
 
 def test_an_ungranted_head_is_told_once_whatever_becomes_of_it() -> None:
-    state = after(PullRequest(), seen(), Run(), ["heal"])
+    state = after(ObservedPullRequest(), seen(), Run(), ["heal"])
     assert state.breach == p.Breach(HEAD, ["heal"], 100)
     for how in ("closed", "open", "merged"):
         judged = decide_observe(state, seen(state=how), Run(), ["other"], 200)
