@@ -75,7 +75,10 @@ _SPECIAL: dict[str, str] = {
     "pull_requests": "insert into pull_requests (project_id, id, revision, repository, pr_number, status, verdict, "
     "run_id, observed_at, state) select project, 'pull_' || n, 1, 'r', n, 'open', "
     "case {kind} when 'rare' then 'ungranted' else 'granted' end, "
-    "'run_' || case {kind} when 'rare' then 1 else n end, {newest} - most + n, '{{}}' from {each}",
+    "'run_' || case {kind} when 'rare' then 1 else n end, {newest} - most + n, "
+    """'{{"seen": {{"repository": "r", "pr_number": 1, "pr_url": "u", "head_repository": null, "head_branch": "h", """
+    """"base_branch": "b", "head_sha": "s", "state": "open", "tree_sha": null, "patch_id": null, """
+    """"verdict": "granted", "run_id": null, "credential_id": "c", "seen_at": 1}}}}' from {each}""",
     "sessions": "insert into sessions (project_id, id, revision, status, link_hash, secret_hash, by, created_at, "
     "authenticated_at, expires_at) select project, 'ses_' || n, 1, "
     "case {kind} when 'rare' then 'ended' else 'open' end, '', n::text, 'link', {newest} - most + n, 1, "
