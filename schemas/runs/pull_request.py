@@ -37,6 +37,8 @@ class ObservePullRequest(Closed, frozen=True, kw_only=True):
 class UngrantedHead(msgspec.Struct, frozen=True, kw_only=True):
     """A head that nobody had granted, and the automations that were turned off by it."""
 
+    PROVENANCE: ClassVar[Origins] = origins(provider="head_sha")
+
     head_sha: str
     automations_disabled: list[str]
     found_at: Epoch

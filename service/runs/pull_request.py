@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from projections.cases import CaseNotesRow
 from projections.runs import PATCHES, PULL_REQUESTS, RUNS, PatchRow, PullRequestRow, RunRow
 from schemas.kernel.shape import shape_from
 from schemas.runs import pull_request as wire
 from service.eventstore.declare.commands import Intent, Refused, Unit
 from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
+from service.runs import acting
 from service.runs.bundles import read_page
 from service.runs.scope import Ran, read_contract_state, read_state
 from service.sql import load_query
@@ -26,7 +28,10 @@ from statemachines.kernel.machine import Moved, Stream
 from statemachines.runs import patch as patches
 from statemachines.runs import pull_request as pull_requests
 from statemachines.runs import run as runs
+from statemachines.runs.grant import DraftPrBinding
 from statemachines.runs.patch import Around, Patch, PatchHolder, PatchIds
+from statemachines.runs.steps.book import FencingToken
+from statemachines.runs.steps.prove_pull_request import ObservedPr
 
 # Recording what CI observed.
 
@@ -160,6 +165,29 @@ async def find_patches(store: EventStore, project_id: str, ids: PatchIds) -> Kno
         streams,
         {run_id: runs.stream(project_id, run_id) for run_id in run_ids},
         {name: Stream(pull_requests.MACHINE, project_id, name) for name in sorted(seen - {None}, key=str) if name},
+    )
+
+
+_BEFORE_MERGE = frozenset({"pr_opened", "checks_passed", "auto_merge_enabled"})
+"""Observations that a twin refuses. The deeds of people and of the host are recorded anyhow."""
+
+
+def authorize_once(
+    row: RunRow, known: KnownPatches, *, token: FencingToken, binding: DraftPrBinding
+) -> Intent[Ran[str]]:
+    """Authorize one pull request, if no other one has its patch."""
+    return known.guard(acting.authorize_draft_pr(row, token, binding), PatchHolder(run_id=row.id))
+
+
+def prove_once(
+    row: RunRow, known: KnownPatches, *, observed: ObservedPr, notes: CaseNotesRow | None
+) -> Intent[Ran[str]]:
+    """Take in an observation of CI, if no other pull request has its patch."""
+    own = pull_requests.pull_request_id(row.project_id, observed.repository, observed.pr_number)
+    return known.guard(
+        acting.record_observation(row, observed, notes),
+        PatchHolder(run_id=row.id, pull_request_id=own),
+        refuses=observed.observation in _BEFORE_MERGE,
     )
 
 

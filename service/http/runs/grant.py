@@ -5,10 +5,9 @@ from functools import partial
 import msgspec
 from litestar.params import JSONBody
 
-from projections.runs import RunRow
 from schemas.kernel.shape import shape_from
 from schemas.runs.approval import AuthorizeAutoMerge, AuthorizeDraftPr, ConsumedGrant, ConsumeGrant, Grant
-from service.eventstore.declare.commands import Answer, Intent, Outcome, StoredAnswer, Unit
+from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.http.body.validation import text_of
 from service.http.declare import groups
 from service.http.declare.call import Call
@@ -16,12 +15,12 @@ from service.http.declare.endpoint import Docs, Fencing, Who
 from service.http.declare.operations import RUNNER
 from service.http.runs.on_run import RUN_LOCATED, TOKEN_ERRORS, on_run, on_run_of_patch, token_of
 from service.runs import acting
+from service.runs import pull_request as pull_requests
 from service.runs import shown as show
-from service.runs.pull_request import KnownPatches
 from service.runs.scope import Ran
 from statemachines.runs.events import GrantKind
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding, TestRun
-from statemachines.runs.patch import PatchHolder, PatchIds
+from statemachines.runs.patch import PatchIds
 
 _PEOPLE = ("approval_pending", "approval_rejected")
 _AUTHORIZE = (
@@ -50,10 +49,7 @@ async def authorize_draft_pr(call: Call, data: JSONBody[AuthorizeDraftPr]) -> Ou
         patch_id=data.patch_id,
     )
     ids = PatchIds(text_of(data.tree_sha), text_of(data.patch_id))
-
-    def command(row: RunRow, known: KnownPatches) -> Intent[Ran[str]]:
-        return known.guard(acting.authorize_draft_pr(row, token, binding), PatchHolder(run_id=row.id))
-
+    command = partial(pull_requests.authorize_once, token=token, binding=binding)
     return await on_run_of_patch(call, ids, command, _authorized)
 
 

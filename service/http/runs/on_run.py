@@ -90,13 +90,15 @@ async def on_run_of_patch(
 ) -> Outcome:
     """Carry out a command on the run of the path, beside the other holders of its patch (G-172)."""
     found: RunRow = call.subject
-    store, again = call.services.store, read_again(call, RUNS, found)
-
-    async def read() -> tuple[RunRow, KnownPatches]:
-        return await again(), await find_patches(store, found.project_id, ids)
-
+    store = call.services.store
     first = found, await find_patches(store, found.project_id, ids)
-    return await call.carry_out_on(first, read, lambda latest: command(*latest).shown_by(render))
+    again = partial(_with_patches, store, found, ids)
+    return await call.carry_out_on(first, again, lambda latest: command(*latest).shown_by(render))
+
+
+async def _with_patches(store: EventStore, row: RunRow, ids: PatchIds) -> tuple[RunRow, KnownPatches]:
+    """A run and the holders of its patch, as they are now."""
+    return await _latest(store, RUNS, row), await find_patches(store, row.project_id, ids)
 
 
 async def _latest(store: EventStore, table: Table[R], row: R) -> R:

@@ -12,7 +12,7 @@ from schemas.kernel.shape import shape_from
 from schemas.runs import pull_request as wire
 from schemas.runs.proof import PrProof, RecordPrProof
 from service.auth.refusals import InvalidPayload
-from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
+from service.eventstore.declare.commands import Answer, Outcome, Unit
 from service.eventstore.read.reader import PageEnd
 from service.http.answer.paging import page, start_of
 from service.http.body.validation import text_of
@@ -25,22 +25,20 @@ from service.runs import acting
 from service.runs import pull_request as pull_requests
 from service.runs import shown as show_run
 from service.runs.decision import next_step
-from service.runs.pull_request import KnownPatches
 from service.runs.scope import Ran
 from service.settingvalues import OBSERVATIONS
 from statemachines.kernel.machine import Moved
 from statemachines.runs.events import Observation, Proof, Seen, Sight, StatusCheck
-from statemachines.runs.patch import PatchHolder, PatchIds
+from statemachines.runs.patch import PatchIds
 from statemachines.runs.pull_request import Observation as PullRequestSeen
-from statemachines.runs.pull_request import pull_request_id
 from statemachines.runs.steps.end_run import as_of
 from statemachines.runs.steps.prove_pull_request import ObservedPr
 
 T = TypeVar("T")
 
 _READ_AT_HOST = ("branch_protection_enforced", "bypass_used")
-_BEFORE_MERGE = frozenset({"pr_opened", "checks_passed", "auto_merge_enabled"})
-"""Observations that a twin refuses. What people or the host did to a pull request is recorded anyhow."""
+_OF_RUN = ("run_not_found", "run_terminal", "delivery_mode_mismatch")
+_OF_PULL_REQUEST = ("pr_proof_required", "pr_proof_mismatch", "duplicate_patch")
 _NEED_HOST = frozenset({"checks_passed", "auto_merge_enabled", "merged"})
 
 
@@ -49,17 +47,7 @@ _NEED_HOST = frozenset({"checks_passed", "auto_merge_enabled", "merged"})
 )
 @Who(CI, scope="automation_proofs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
-@Docs(
-    {201: PrProof, 200: PrProof},
-    errors=(
-        "run_not_found",
-        "run_terminal",
-        "pr_proof_required",
-        "pr_proof_mismatch",
-        "delivery_mode_mismatch",
-        "duplicate_patch",
-    ),
-)
+@Docs({201: PrProof, 200: PrProof}, errors=(*_OF_RUN, *_OF_PULL_REQUEST))
 async def record_pr_proof(call: Call, data: JSONBody[RecordPrProof]) -> Outcome:
     """Advance a live run, or settle what a finished one left open. Times are the server's."""
     _require_read(data, call.subject)
@@ -69,13 +57,7 @@ async def record_pr_proof(call: Call, data: JSONBody[RecordPrProof]) -> Outcome:
     if observed.observation == "closed" and case_id is not None:
         notes = await acting.count_notes(call.services.store, call.project_id, case_id)
     ids = PatchIds(text_of(data.tree_sha), text_of(data.patch_id))
-    refuses = observed.observation in _BEFORE_MERGE
-
-    def command(row: RunRow, known: KnownPatches) -> Intent[Ran[str]]:
-        mine = pull_request_id(row.project_id, observed.repository, observed.pr_number)
-        holder = PatchHolder(run_id=row.id, pull_request_id=mine)
-        return known.guard(acting.record_observation(row, observed, notes), holder, refuses=refuses)
-
+    command = partial(pull_requests.prove_once, observed=observed, notes=notes)
     return await on_run_of_patch(call, ids, command, render)
 
 
