@@ -70,7 +70,7 @@ NAMES_NOTHING = {
 """Operations of tenants that name nothing: whose things they are about follows from the secret alone."""
 
 NOT_ON_THE_TOUR = {"alert.cleared", "case.assigned", "pull_request.ungranted"}
-"""Events that tests/service/webhooks/test_outbox.py has delivered, or tests/service/runs/test_pull_request.py has read."""
+"""Events that tests of tests/service/webhooks/test_outbox.py and tests/service/runs/test_pull_request.py see."""
 
 PROVES = {"get_project_archive"}
 """Operations whose answers hold hashes of the log's tree."""

@@ -89,8 +89,8 @@ def _shapes(kind: Any) -> set[Any]:
 
 WIRE = [kind for kind in _below(msgspec.Struct) if kind.__module__.startswith("schemas.")]
 ALSO_OURS = (
-    "email environment event events fingerprint kind message name release repository source status tags title url user_id "
-    "version"
+    "email environment event events fingerprint kind message name release repository source status tags title url "
+    "user_id version"
 )
 """Words for texts of the service and of members too."""
 
