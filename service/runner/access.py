@@ -76,14 +76,21 @@ def make_repository(url: str, wanted: AskedRepository, tokens: dict[str, str]) -
     assert place is not None, "the address on the web was matched"
     reach = _reach(web, wanted, tokens)
     host: PullHost = GitHub(*reach[1:]) if reach.kind == "github" else GitLab(*reach[1:])
+    return Repository(place, _remote(url, reach), host)
+
+
+def make_facing(url: str | None, wanted: AskedRepository, tokens: dict[str, str]) -> tuple[Facing, GitRemote]:
+    """Make what CI asks of the code host of a repository on the web, and of git. Raises Unsuitable."""
+    web = _web_of(url or wanted.web or "", wanted.web)
+    reach = _reach(web, wanted, tokens)
+    host: Facing = GitHubFacts(*reach[1:]) if reach.kind == "github" else GitLabFacts(*reach[1:])
+    return host, _remote(url or f"{web.rstrip('/').removesuffix('.git')}.git", reach)
+
+
+def _remote(url: str, reach: "_Reach") -> GitRemote:
+    """An address for git, with the token if it is one of the web."""
     told = url.startswith("https://") and "@" not in urlsplit(url).netloc
-    return Repository(place, GitRemote(url, basic(USERS[reach.kind], reach.token) if told else None), host)
-
-
-def make_facing(wanted: AskedRepository, tokens: dict[str, str]) -> Facing:
-    """Make what CI asks of the code host of a repository on the web. Raises Unsuitable."""
-    reach = _reach(_web_of(wanted.web or "", wanted.web), wanted, tokens)
-    return GitHubFacts(*reach[1:]) if reach.kind == "github" else GitLabFacts(*reach[1:])
+    return GitRemote(url, basic(USERS[reach.kind], reach.token) if told else None)
 
 
 class _Reach(NamedTuple):

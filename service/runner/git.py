@@ -214,6 +214,21 @@ class Objects:
             raise GitFailed(f"The branch {branch} has the commit {base[:12]} no longer.") from error
         self.base = base
 
+    def fetch_head(self, branch: str, head: str) -> None:
+        """Fetch the head of a pull request for a branch, and stand where it left the branch. Raises GitFailed."""
+        targets = (f"+refs/heads/{branch}:refs/base", f"{head}:refs/head")
+        _ask_remote(self._bare, self._remote, "fetch", *_QUIET_FETCH, f"--depth={DEPTH}", self._remote.url, *targets)
+        try:
+            left = self._git("merge-base", "refs/base", "refs/head")
+        except GitFailed:  # it left the branch before all that was fetched
+            _ask_remote(self._bare, self._remote, "fetch", *_QUIET_FETCH, "--unshallow", self._remote.url, *targets)
+            left = self._git("merge-base", "refs/base", "refs/head")
+        self.base = left.decode().strip()
+
+    def tree(self, commit: str) -> str:
+        """The id of the files of a commit."""
+        return self._git("rev-parse", "--verify", f"{commit}^{{tree}}").decode().strip()
+
     def listed(self, branch: str) -> str | None:
         """The commit of a branch at the remote."""
         told = _ask_remote(self._bare, self._remote, "ls-remote", "--quiet", self._remote.url, f"refs/heads/{branch}")
@@ -385,6 +400,12 @@ class Store:
         with self._empty(remote, len(base) != SHA1_LENGTH) as objects:
             objects.fetch(branch, base)
             yield objects
+
+    def names(self, remote: GitRemote, branch: str, head: str) -> tuple[str, str | None]:
+        """Git's ids of the tree and of the change of a pull request for a branch. Raises GitFailed."""
+        with self._empty(remote, len(head) != SHA1_LENGTH) as objects:
+            objects.fetch_head(branch, head)
+            return objects.tree(head), objects.patch_id(head)
 
     def head(self, remote: GitRemote, branch: str) -> str | None:
         """The commit of a branch at the remote, None without the branch. Raises GitFailed."""

@@ -7,14 +7,17 @@ import argparse
 import os
 import re
 import sys
+import tempfile
 import time
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import NamedTuple, NoReturn
 from urllib.parse import quote
 
 from service.runner.access import AskedRepository, Unsuitable, make_facing, take_tokens
 from service.runner.answers import Json
 from service.runner.facts import Facing, PullFacts, branches_of, is_of_repository
+from service.runner.git import GitFailed, GitRemote, Store
 from service.runner.pull import PENDING, HostRefused, Pull, say
 from service.runner.web import Client, GaveUp, JsonAnswer
 
@@ -28,6 +31,7 @@ LIKE_OURS = "repair/run_"
 _OBSERVATIONS = "/pull-request-observations"
 _ELSEWHERE = "another repository"
 BY_HOST = "auto_merge"
+_IDS = ("tree_sha", "patch_id")
 _NULLABLE = ("branch_protection_enforced", "bypass_used")
 _CHANGED = {
     "head_sha": "People have pushed to it. If they merge it so, its run ends, and the change is theirs.",
@@ -74,23 +78,51 @@ class Ungranted(Exception):
 
 
 class Prover(NamedTuple):
-    """The service, the code host, the repository's address, CI's own check, and the longest wait.
+    """The service, the code host, git, the repository's address, CI's own check, and the longest wait.
 
     Without the project, nothing is observed before it is proven.
     """
 
     service: Client
     host: Facing
+    remote: GitRemote
     repository: str
     gate: str
     seconds: float
     project_id: str | None
 
-    def observe(self, pull: Pull) -> None:
-        """Tell the service that there is this pull request, whoever opened it. Raises NotTaken, Ungranted, GaveUp."""
-        head, base = branches_of(pull)
+    def observe(self, pull: Pull) -> Json:
+        """Tell the service that there is this pull request, whoever opened it. Returns git's ids of its change.
+
+        Reading them takes time that whoever pushed can stretch, so the service learns of the head before.
+        Raises NotTaken, Ungranted, GaveUp.
+        """
         if self.project_id is None or pull.head_sha is None:
-            return
+            return self._ids(pull)
+        told = self._tell(self.project_id, pull, {})
+        ids = {name: told["pull_request"][name] for name in _IDS if told["pull_request"][name] is not None}
+        if not ids and (ids := self._ids(pull)):
+            told = self._tell(self.project_id, pull, ids)
+        if told["pull_request"]["verdict"] == "ungranted":
+            off = ", ".join(told["automations_disabled"]) or "none"
+            raise Ungranted(f"was granted to nobody. Automations that are off now: {off}.")
+        return ids
+
+    def _ids(self, pull: Pull) -> Json:
+        """Git's ids of the tree and of the change. Nothing of a fork, nor where git cannot read them."""
+        if pull.head_sha is None or not is_of_repository(pull):
+            return {}
+        with tempfile.TemporaryDirectory(prefix="service-prove-") as place:
+            try:
+                told = Store(Path(place), None).names(self.remote, branches_of(pull)[1], pull.head_sha)
+            except GitFailed as failed:
+                say(f"{pull.url} is told without its tree: {failed}")
+                return {}
+        return {name: value for name, value in zip(_IDS, told, strict=True) if value is not None}
+
+    def _tell(self, project_id: str, pull: Pull, ids: Json) -> Json:
+        """Send one observation. Raises NotTaken, GaveUp."""
+        head, base = branches_of(pull)
         body = {
             "repository": self.repository,
             "pr_number": pull.number,
@@ -100,44 +132,44 @@ class Prover(NamedTuple):
             "head_sha": pull.head_sha,
             "head_repository": self.repository if is_of_repository(pull) else _ELSEWHERE,
             "state": pull.state,
+            **ids,
         }
-        answer = self.service.ask("POST", f"/v1/projects/{quote(self.project_id, safe='')}{_OBSERVATIONS}", body)
+        answer = self.service.ask("POST", f"/v1/projects/{quote(project_id, safe='')}{_OBSERVATIONS}", body)
         if answer.status not in CREATED:
             raise _refused("observation", answer)
-        if answer.body["pull_request"]["verdict"] == "ungranted":
-            off = ", ".join(answer.body["automations_disabled"]) or "none"
-            raise Ungranted(f"was granted to nobody. Automations that are off now: {off}.")
+        told: Json = answer.body
+        return told
 
-    def prove(self, pull: Pull, *, waits: bool) -> None:
+    def prove(self, pull: Pull, ids: Json, *, waits: bool) -> None:
         """Prove what the pull request is now, and with `waits` what becomes of it. Raises NotTaken, ProofStopped."""
         if pull.state == "merged":
-            self._send(pull, "merged", self._merged(pull))
+            self._send(pull, ids, "merged", self._merged(pull))
         elif pull.state == "closed":
             moves = self.host.moves(pull)
             who = next((move.who for move in reversed(moves or []) if move.state == "closed" and move.who), None)
-            self._send(pull, "closed", {"merged": False} | ({"closed_by": who[:200]} if who else {}))
+            self._send(pull, ids, "closed", {"merged": False} | ({"closed_by": who[:200]} if who else {}))
         else:
-            self._prove_open(pull, waits=waits)
+            self._prove_open(pull, ids, waits=waits)
 
-    def _prove_open(self, pull: Pull, *, waits: bool) -> None:
+    def _prove_open(self, pull: Pull, ids: Json, *, waits: bool) -> None:
         moves = self.host.moves(pull)
         if moves and moves[-1].state == "reopened":
-            self._send(pull, "reopened", self._seen(pull, self._facts(pull)))
+            self._send(pull, ids, "reopened", self._seen(pull, self._facts(pull)))
             return
         if pull.merges_by is None:
-            run = self._send(pull, "pr_opened", self._seen(pull, self._facts(pull)) if pull.draft else {})
+            run = self._send(pull, ids, "pr_opened", self._seen(pull, self._facts(pull)) if pull.draft else {})
             if pull.draft or run["pull_request"]["delivery_mode"] != BY_HOST:
                 return
             passed = self._await_checks(pull) if waits else self._passed(pull)
             if passed is None:
                 return
-            self._send(pull, "checks_passed", self._seen(pull, passed) | {"auto_merge_enabled": False})
+            self._send(pull, ids, "checks_passed", self._seen(pull, passed) | {"auto_merge_enabled": False})
             if not waits:
                 return
             pull = self._await_auto_merge(pull)
         facts = self._facts(pull)
         on: Json = {"auto_merge_enabled": True, "merge_method": facts.method}
-        self._send(pull, "auto_merge_enabled", self._seen(pull, facts) | on)
+        self._send(pull, ids, "auto_merge_enabled", self._seen(pull, facts) | on)
 
     def _facts(self, pull: Pull) -> PullFacts:
         return self.host.facts(pull, self.gate)
@@ -184,7 +216,7 @@ class Prover(NamedTuple):
                 return found
             pauses.rest(f"Auto-merge was not turned on within {self.seconds:g} s.")
 
-    def _send(self, pull: Pull, observation: str, facts: Json) -> Json:
+    def _send(self, pull: Pull, ids: Json, observation: str, facts: Json) -> Json:
         """Send one observation; returns the run after it. Raises NotTaken, GaveUp."""
         head, base = branches_of(pull)
         ours = OURS.fullmatch(head)
@@ -198,6 +230,7 @@ class Prover(NamedTuple):
             "base_branch": base,
             "head_sha": pull.head_sha,
             "draft": pull.draft,
+            **ids,
             **facts,
         }
         told = {name: value for name, value in body.items() if value is not None or name in _NULLABLE}
@@ -215,7 +248,8 @@ def _refused(observation: str, answer: JsonAnswer) -> NotTaken:
     error = answer.body.get("error") if isinstance(answer.body, dict) else None
     error = error if isinstance(error, dict) else {}
     code = str(error.get("code", f"http_{answer.status}"))
-    field = error.get("details", {}).get("field") if isinstance(error.get("details"), dict) else None
+    details = error["details"] if isinstance(error.get("details"), dict) else {}
+    field = details.get("field", details.get("pr_url"))
     return NotTaken(observation, code, str(error.get("message", "")), field if isinstance(field, str) else None)
 
 
@@ -239,9 +273,9 @@ def prove_all(prover: Prover, pulls: list[Pull], *, waits: bool) -> bool:
     well = True
     for pull in pulls:
         try:
-            prover.observe(pull)
+            ids = prover.observe(pull)
             if OURS.fullmatch(branches_of(pull)[0]) and is_of_repository(pull):
-                prover.prove(pull, waits=waits)
+                prover.prove(pull, ids, waits=waits)
         except (NotTaken, ProofStopped, Ungranted, HostRefused) as failed:
             say(f"{pull.url} {failed}")
             harmless = (
@@ -269,6 +303,7 @@ def make_parser() -> argparse.ArgumentParser:
     web = _given("CI_PROJECT_URL") or (f"{github[0]}/{github[1]}" if all(github) else None)
     add = parser.add_argument
     add("--repository", metavar="URL", default=web, help="address of the repository (default: told by CI)")
+    add("--remote", metavar="URL", help="its address for git (default: that of the repository)")
     add("--project", metavar="ID", default=_given("SERVICE_PROJECT_ID"),
         help="project that is told of each pull request, granted or not (default: $SERVICE_PROJECT_ID)")  # fmt: skip
     add("--host", choices=["github", "gitlab"], help="the code host (default: told by the address)")
@@ -297,9 +332,11 @@ def main() -> NoReturn:
     if not (url and credential and given.repository):
         parser.error(f"SERVICE_URL, {CREDENTIAL} and --repository are needed")
     try:
-        host = make_facing(AskedRepository(given.repository, given.host, given.host_api), take_tokens())
+        host, remote = make_facing(
+            given.remote, AskedRepository(given.repository, given.host, given.host_api), take_tokens()
+        )
         service = Client(url, {"authorization": f"Bearer {credential}"})
-        prover = Prover(service, host, given.repository, given.gate, given.wait, given.project)
+        prover = Prover(service, host, remote, given.repository, given.gate, given.wait, given.project)
         if given.branch:
             found = host.find(given.branch, given.base) if given.branch.startswith(LIKE_OURS) else None
             pulls = [found] if found else []

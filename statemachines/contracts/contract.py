@@ -410,11 +410,12 @@ MACHINE = StateMachine("ctr", TABLE, Contract(), evolve, ContractConflict, Contr
 
 
 def enabled_for(contract: Contract, repository: str) -> list[str]:
-    """The enabled automations of a repository. Its name is the same in any case."""
+    """The enabled automations of a repository, however its address is written."""
+    key = policies.repository_key(repository)
     return [
         automation.saved.automation_id
         for automation in contract.automations
-        if automation.enabled and policy_of(automation.saved).repository.casefold() == repository.casefold()
+        if automation.enabled and policies.repository_key(policy_of(automation.saved).repository) == key
     ]
 
 

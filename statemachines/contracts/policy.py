@@ -36,6 +36,11 @@ class PauseInForce(Rejection):
 DeliveryMode = Literal["review_required", "auto_merge"]
 
 
+def repository_key(address: str) -> str:
+    """What is the same in all addresses of a repository: code hosts tell neither cases nor the ending `.git` apart."""
+    return address.casefold().rstrip("/").removesuffix(".git")
+
+
 class Playbook(msgspec.Struct, frozen=True):
     """The immutable playbook that a policy was rendered from."""
 

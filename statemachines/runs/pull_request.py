@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from statemachines.contracts.policy import repository_key
 from statemachines.kernel.machine import (
     Event,
     Rejection,
@@ -40,8 +41,8 @@ Verdict = Literal["granted", "changed", "fork", "other_branch", "ungranted"]
 
 
 def pull_request_id(project_id: str, repository: str, pr_number: int) -> str:
-    """Id of a pull request of a repository, whose name is the same in any case."""
-    return derived_id("pull", project_id, repository.casefold(), str(pr_number))
+    """Id of a pull request of a repository, however its address is written."""
+    return derived_id("pull", project_id, repository_key(repository), str(pr_number))
 
 
 def stream(project_id: str, repository: str, pr_number: int) -> Stream:
@@ -203,8 +204,8 @@ class Judged(NamedTuple):
 
 
 def is_same_repository(one: str, other: str) -> bool:
-    """Whether two names are of one repository. Code hosts do not tell cases apart."""
-    return one.casefold() == other.casefold()
+    """Whether two addresses are of one repository."""
+    return repository_key(one) == repository_key(other)
 
 
 def judge(state: ObservedPullRequest, seen: Observation, run: Run) -> Verdict:
@@ -219,10 +220,12 @@ def judge(state: ObservedPullRequest, seen: Observation, run: Run) -> Verdict:
 
 
 def _is_granted(seen: Observation, run: Run) -> bool:
-    """Whether the run has consumed a grant for this head, branch, base and repository."""
-    terms = run.terms
+    """Whether the run has consumed a grant for this head, branch, base and repository, and has no other one."""
+    terms, own = run.terms, run.pull_request
     if run.status is RunStatus.ABSENT or not is_same_repository(terms.repository, seen.repository):
         return False
+    if own is not None and own.number != seen.pr_number:
+        return False  # A grant is for one pull request. A second one of its branch was granted to nobody.
     return terms.base_branch == seen.base_branch and any(
         ref.kind == "draft_pr"
         and ref.consumed_at is not None
@@ -250,13 +253,12 @@ _OF_STATE: dict[HostState, type[PullRequestOpened | PullRequestClosed | PullRequ
 def decide_observe(
     state: ObservedPullRequest, seen: Observation, run: Run, automation_ids: list[str], now: int
 ) -> Judged:
-    """Record an observation; nothing when the head and the state are those that were seen last.
+    """Record an observation; nothing when head, state and the ids that it tells are those that were seen last.
 
     A head that nobody granted is told once, whatever state it is in later. `automation_ids` are those that its first
     sight turns off.
     """
-    last = state.seen
-    if last is not None and (last.head_sha, last.state) == (seen.head_sha, seen.state):
+    if state.seen is not None and _is_repeat(state.seen, seen):
         return Judged([], ungranted=False)
     verdict = judge(state, seen, run)
     told = {name: getattr(seen, name) for name in Observation.__struct_fields__}
@@ -267,6 +269,12 @@ def decide_observe(
     if verdict != "ungranted" or any(known.head_sha == seen.head_sha for known in state.breaches):
         return Judged(events, ungranted=False)
     return Judged([*events, PullRequestUngranted(seen.head_sha, seen.run_id, automation_ids, now)], ungranted=True)
+
+
+def _is_repeat(last: Sighting, seen: Observation) -> bool:
+    """Whether an observation tells nothing new. One without the ids of its change may be followed by one with them."""
+    same = (last.head_sha, last.state) == (seen.head_sha, seen.state)
+    return same and seen.tree_sha in (None, last.tree_sha) and seen.patch_id in (None, last.patch_id)
 
 
 def evolve(state: ObservedPullRequest, event: Event) -> ObservedPullRequest:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from tests.service.runner.conftest import Open
 from tests.service.runner.test_loop import KINDS
 from tests.support import long_after
-from tests.support.runner.workplace import Workplace
+from tests.support.runner.host import WEB
+from tests.support.runner.workplace import Workplace, git
 
 pytestmark = pytest.mark.shares_server
 
@@ -81,3 +84,46 @@ def test_only_branches_of_repairs_are_looked_at(opened: Open) -> None:
     assert place.proved == ""
     assert place.prove(SERVICE_CI_API_KEY="service_ci_wrong") == 1
     assert "observation was refused" in place.proved
+
+
+def ids_of(place: Workplace, head: str) -> dict[str, str]:
+    """What git calls the tree and the change of a commit."""
+    change = git(place.bare, "diff", f"{head}^", head) + "\n"
+    named = subprocess.run(["git", "patch-id", "--stable"], input=change, check=True, capture_output=True, text=True)
+    return {"tree_sha": git(place.bare, "rev-parse", f"{head}^{{tree}}"), "patch_id": named.stdout.split()[0]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_runner_and_ci_tell_gits_ids_of_the_change(opened: Open, kind: str) -> None:
+    """The base may have moved meanwhile. What CI knows already is not read again."""
+    place = drafted(opened, kind)
+    [asked] = place.bodies("/actions/draft-pr/authorize")
+    ids = ids_of(place, asked["head_sha"])
+    assert {name: asked[name] for name in ids} == ids
+    place.host.push("main")
+    assert place.prove(SERVICE_URL=place.service_url) == 0, place.proved
+    first, second = place.bodies("/pull-request-observations")
+    assert "tree_sha" not in first, "the head is told before its objects are fetched"
+    [proof] = place.bodies("/pr-proof")
+    assert {name: second[name] for name in ids} == {name: proof[name] for name in ids} == ids
+    assert place.prove("--remote", "/nowhere", SERVICE_URL=place.service_url) == 0, place.proved
+    assert len(place.bodies("/pull-request-observations")) == 3
+    assert place.bodies("/pr-proof") == [proof, proof]
+
+
+def test_without_git_the_pull_request_is_told_without_its_ids(opened: Open) -> None:
+    place = drafted(opened, "github")
+    assert place.prove("--remote", "/nowhere") == 0, place.proved
+    assert "is told without its tree" in place.proved
+    assert place.run()["provider_proof"]["observation"] == "pr_opened"
+
+
+def test_a_twin_fails_the_job_with_the_address_of_the_other(opened: Open) -> None:
+    place = drafted(opened, "github")
+    [asked] = place.bodies("/actions/draft-pr/authorize")
+    twin = {"pr_number": 90, "pr_url": f"{WEB}/pull/90", "head_branch": "by-hand", "state": "open"}
+    shared = {name: asked[name] for name in ("repository", "base_branch", "head_sha", "patch_id")}
+    place.scene.must(place.scene.post(f"{place.scene.project}/pull-request-observations", shared | twin, who="ci"), 201)
+    assert place.prove() == 1
+    assert "pr_opened was refused: duplicate_patch: " in place.proved
+    assert f"({WEB}/pull/90)" in place.proved

@@ -120,6 +120,36 @@ def test_a_later_head_of_a_granted_one_is_of_people_where_they_merge(mode: str, 
     assert judge(ObservedPullRequest(), seen(head_sha=LATER), run(mode, pull_request=reported)) == "ungranted"
 
 
+@pytest.mark.parametrize("mode", ["review_required", "auto_merge"])
+def test_a_grant_is_for_one_pull_request(mode: str) -> None:
+    """A second one of the same head, after a person closed the first, was granted to nobody."""
+    own = e.PullRequest(
+        number=7, url="u", head_branch=BRANCH, base_branch="main", head_sha=HEAD, draft=True, grant_id="grant_1"
+    )
+    assert judge(ObservedPullRequest(), seen(), run(mode, pull_request=own)) == "granted"
+    assert judge(ObservedPullRequest(), seen(pr_number=8), run(mode, pull_request=own)) == "ungranted"
+
+
+@pytest.mark.parametrize("address", [f"{SHOP}.git", f"{SHOP}/", SHOP.upper(), f"{SHOP}.git/"])
+def test_a_repository_is_the_same_however_it_is_written(address: str) -> None:
+    assert judge(ObservedPullRequest(), seen(repository=address), run()) == "granted"
+    assert judge(ObservedPullRequest(), seen(head_repository=address), run()) == "granted"
+    assert p.pull_request_id("prj_1", address, 7) == p.pull_request_id("prj_1", SHOP, 7)
+    assert judge(ObservedPullRequest(), seen(head_repository=f"{SHOP}-docs"), run()) == "fork"
+
+
+def test_ids_may_be_told_after_the_head() -> None:
+    """What is told without them later changes nothing, and other ids are news."""
+    state = after(ObservedPullRequest(), seen(), run())
+    state = after(state, seen(tree_sha="e" * 40), run())
+    assert state.seen is not None
+    assert state.seen.tree_sha == "e" * 40
+    for known in (seen(), seen(tree_sha="e" * 40)):
+        assert decide_observe(state, known, run(), [], 200).events == []
+    for news in (seen(patch_id="f" * 40), seen(tree_sha="a" * 40)):
+        assert len(decide_observe(state, news, run(), [], 200).events) == 1
+
+
 def test_an_ungranted_head_is_told_once_whatever_becomes_of_it() -> None:
     state = after(ObservedPullRequest(), seen(), Run(), ["heal"])
     assert state.breach == p.Breach(HEAD, ["heal"], 100)

@@ -119,7 +119,7 @@ class Workplace:
         secret = {"SERVICE_CI_API_KEY": str(self.scene.world.secrets["ci"])}
         project = {"SERVICE_PROJECT_ID": self.scene.world.project_id}
         told = {**self._variables(), **secret, **project, "SERVICE_URL": self.scene.server.base_url, **environment}
-        given = ["--repository", WEB, "--host", self.kind, "--host-api", self.ci_url]
+        given = ["--repository", WEB, "--remote", str(self.bare), "--host", self.kind, "--host-api", self.ci_url]
         return _start(["service.runner.prove", *given, *options], told)
 
     def prove(self, *options: str, **environment: str) -> int:
