@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from projections.runs import PATCHES, PULL_REQUESTS
 from service.history.audit import check_projection
 from service.history.rebuild import rebuild
+from tests.service.runs.test_races import hammer
 from tests.support.automation_world import closed
 from tests.support.loop.http_scene import RIVAL, HttpScene, open_scene
 from tests.support.server import ServerHandle
@@ -232,6 +235,41 @@ def test_an_observation_races_the_consume_of_its_grant(at: HttpScene) -> None:
     verdict = at.must(told.result(), 201)["pull_request"]["verdict"]
     assert (verdict, consumed.result().status_code) in {("granted", 200), ("ungranted", 409)}
     assert enabled(at) == (verdict == "granted")
+
+
+def test_of_different_ones_at_once_one_stops_the_automation(at: HttpScene) -> None:
+    at.prepare()
+    with ThreadPoolExecutor(8) as pool:
+        answers = [each.json() for each in pool.map(lambda number: observe(at, pr_number=number), range(1, 9))]
+    assert sorted(answer["automations_disabled"] for answer in answers) == [[]] * 7 + [["heal"]]
+    assert {answer["pull_request"]["verdict"] for answer in answers} == {"ungranted"}
+    assert topics(at, "ctr").count("automation_contract.last_automation_disabled.v1") == 1
+
+
+def test_nothing_of_the_automation_commits_after_the_finding(at: HttpScene) -> None:
+    """Workers on its run race the observation. In the log, nothing of a runner stands behind the stop."""
+    at.running(max_turns_per_run=500)
+    stop, results = threading.Event(), list[tuple[float, str, int]]()
+    workers = [threading.Thread(target=hammer, args=(at, stop, results)) for _ in range(6)]
+    for worker in workers:
+        worker.start()
+    while not any(status == 200 for _, _, status in results):
+        time.sleep(0.02)
+    told = observe(at, head_branch=NOBODYS)
+    acknowledged = time.monotonic()
+    while not any(started > acknowledged for started, _, _ in results):
+        time.sleep(0.02)
+    stop.set()
+    for worker in workers:
+        worker.join()
+    assert at.must(told, 201)["automations_disabled"] == ["heal"]
+    assert {status for started, _, status in results if started > acknowledged} == {409}
+    behind = """
+        select count(*) from events where project_id = %s and actor_kind = 'runner' and seq > (
+            select seq from events where project_id = %s and topic = %s)
+    """
+    asked = behind, at.world.project_id, at.world.project_id, "automation_contract.last_automation_disabled.v1"
+    assert at.world.run(lambda store: store.fetch(*asked)) == [(0,)]
 
 
 def test_the_rows_are_what_the_streams_say_and_a_rebuild_makes_them_again(at: HttpScene) -> None:
