@@ -22,7 +22,7 @@ from service.http.declare.endpoint import Endpoint
 from service.http.declare.headers import HEAD_KEY, head_of, is_plain_path, read_head
 from service.http.declare.operations import RESTS
 from service.http.document.openapi import SchemaDocuments
-from service.http.edge.exchange import HttpExchange
+from service.http.edge.exchange import REPLY_KEY, HttpExchange
 from service.http.edge.framework import area_router, operation_handler
 from service.http.edge.limits import RateLimiter, requests_in_flight
 from service.http.edge.pipeline import Pipeline
@@ -88,6 +88,10 @@ class Edge:
         bind_request(head.request_id)
         if self._is_plain(scope["raw_path"]):
             await self.app(scope, receive, send)
+            # A stream goes on for hours, a refusal is held for seconds: nothing of Litestar is kept meanwhile (P25).
+            reply: Reply | None = cast("dict[str, Any]", scope).pop(REPLY_KEY, None)
+            if reply is not None:
+                await reply(scope, receive, send)
         else:
             route = self._route_of(scope["raw_path"].decode("latin-1"))
             await self.refuse(NotFound(), scope, route)(scope, receive, send)

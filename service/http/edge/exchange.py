@@ -22,7 +22,7 @@ from service.http.body.upload import Upload
 from service.http.declare.bound import Bound
 from service.http.declare.call import Call
 from service.http.declare.headers import head_of
-from service.http.edge.limits import BY_ADDRESS
+from service.http.edge.limits import BY_ADDRESS, PacedReply
 from service.http.edge.origin import client_address
 from service.http.edge.pipeline import Pipeline
 from service.http.measure.metrics import UNKNOWN
@@ -36,6 +36,7 @@ PACED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS, HTTPSt
 """Refusals without a bucket: their caller could ask for them as fast as it is answered."""
 NOTHING_GIVEN = HandlerInput(None, None)
 SCOPE_KEY = "service.exchange"  # in the scope
+REPLY_KEY = "service.reply"  # likewise, once the exchange is gone
 
 
 class HttpExchange:
@@ -111,13 +112,13 @@ class HttpExchange:
         while self._held:
             self._held.pop()()
 
-    async def finish(self, reply: Reply, code: str | None = None) -> Reply:
-        """Note the answer, with the code of a refusal, and let it leave at the pace of its caller."""
+    def finish(self, reply: Reply, code: str | None = None) -> Reply:
+        """Note the answer, with the code of a refusal. One without a bucket will leave at the pace of its caller."""
         seconds = time.perf_counter() - self.started
-        self.reply = reply
         if reply.status in PACED and not self.inner:
             known = "" if reply.status == HTTPStatus.UNAUTHORIZED else self.caller.tenant
-            await self.pipeline.pace.hold(known or self.address)
+            reply = PacedReply(reply, self.pipeline.pace, known or self.address)
+        self.reply = reply
         wait, call = self.wait, self.call
         self.goes_on = wait is not None and wait.goes_on and (call is None or len(call.raw_body) <= KEPT_BODY)
         if not self.goes_on:
@@ -157,11 +158,3 @@ def exchange_of(scope: Any) -> HttpExchange:
     found = scope[SCOPE_KEY]
     assert isinstance(found, HttpExchange)
     return found
-
-
-def forget_exchange(scope: Any) -> None:
-    """Let go of the exchange of an answered scope.
-
-    Each holds the other. Left so, they would stay until the collector passes over the whole heap (P25).
-    """
-    scope.pop(SCOPE_KEY, None)

@@ -25,7 +25,7 @@ from service.http.answer.errors import failure_of
 from service.http.answer.reply import Reply
 from service.http.declare.bound import Bound
 from service.http.declare.call import Call
-from service.http.edge.exchange import SCOPE_KEY, HttpExchange, exchange_of, forget_exchange
+from service.http.edge.exchange import REPLY_KEY, SCOPE_KEY, HttpExchange, exchange_of
 from service.http.edge.pipeline import Pipeline
 from service.http.edge.rendering import render_failure
 from service.http.edge.steps import (
@@ -57,7 +57,7 @@ class Admission:
         self._answer_options = answer_options
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request. What will send the answer is left in its scope for the edge, but for OPTIONS."""
         asked: Any = scope
         if asked["method"] == HttpMethod.OPTIONS:
             await self._answer_options(asked)(scope, receive, send)
@@ -65,34 +65,44 @@ class Admission:
         exchange = HttpExchange(self._pipeline, asked["route_handler"].opt[BOUND], asked, receive)
         asked[SCOPE_KEY] = exchange
         with reading_for(exchange.caller):
-            try:
-                for admit in ADMISSION:
-                    admit(exchange)
-                if exchange.waits:
-                    await self._answer_late(exchange, receive, send)
-                else:
-                    await self.app(scope, receive, send)
-            except BaseException:
-                await exchange.release()
-                raise
-        forget_exchange(scope)
+            asked[REPLY_KEY] = await self._reply_to(exchange)
+        # Each of the exchange and its scope holds the other. Left so, they would stay until the collector passes over
+        # the whole heap (P25).
+        del asked[SCOPE_KEY]
 
-    async def _answer_late(self, exchange: HttpExchange, receive: Receive, send: Send) -> None:
+    async def _reply_to(self, exchange: HttpExchange) -> Reply:
+        try:
+            for admit in ADMISSION:
+                admit(exchange)
+            if exchange.waits:
+                return await self._reply_late(exchange)
+            await self.app(exchange.scope, exchange.receive, _unsent)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an envelope
+            return await refuse(exchange, error)
+        except BaseException:
+            await exchange.release()
+            raise
+        return _made(exchange)
+
+    async def _reply_late(self, exchange: HttpExchange) -> Reply:
         """Answer a request with a wait: anew after each change (G-167)."""
-        scope = exchange.scope
+        scope, receive = exchange.scope, exchange.receive
         with self._pipeline.waits.begin() as wait:
             exchange.wait = wait
             await self.app(scope, receive, _unsent)
             while exchange.goes_on:
                 body = exchange.forget()  # Nothing of an answer that does not count is kept meanwhile.
                 if not await wait.again(receive):
-                    exchange.reply = _unheard(exchange)
-                    break
+                    return _unheard(exchange)
                 exchange = HttpExchange(self._pipeline, exchange.bound, scope, once_more(body))
                 exchange.wait, exchange.headers = wait, {}
                 await answer_anew(exchange)
-        assert exchange.reply is not None, "it is answered"
-        await exchange.reply(scope, receive, send)
+        return _made(exchange)
+
+
+def _made(exchange: HttpExchange) -> Reply:
+    assert exchange.reply is not None, "it is answered"
+    return exchange.reply
 
 
 async def _unsent(_: Message) -> None:
@@ -177,15 +187,12 @@ class WrittenResponse(Response[Any]):
     """What a handler returned, or the error of a step or handler, as the last step writes it."""
 
     def to_asgi_response(self, *_: Any, **__: Any) -> Any:
-        """Return the application to write and send it."""
-        return self._send
+        """Return the application to write it. The edge sends it."""
+        return self._write
 
-    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = exchange_of(scope)
-        made, self.content = self.content, None  # It is not held while the reply is sent.
-        reply = await (refuse(exchange, made) if isinstance(made, Exception) else answer(exchange, made))
-        await reply(scope, receive, send)
-        forget_exchange(scope)
+    async def _write(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - an ASGI application
+        exchange, made = exchange_of(scope), self.content
+        await (refuse(exchange, made) if isinstance(made, Exception) else answer(exchange, made))
 
 
 def refused(_: Request[Any, Any, Any], error: Exception) -> WrittenResponse:

@@ -23,6 +23,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
+from litestar.types import Receive, Scope, Send
+
 from service.auth.authenticator import presented
 from service.auth.authority import Principal, PrincipalKind
 from service.auth.refusals import QuotaExceeded, ServiceUnavailable, Unauthenticated
@@ -32,7 +34,7 @@ from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.bounds import SHARE, FairBounds, Full
 from service.fairness.semaphore import FairSemaphore
 from service.http.answer.errors import RateLimited
-from service.http.answer.reply import JSON, Streamed
+from service.http.answer.reply import JSON, Reply, Streamed
 from service.http.declare.call import Call
 from service.http.declare.endpoint import Operation
 from service.settingvalues import RATE_LIMITS
@@ -122,6 +124,22 @@ class RefusalPace:
 def _release(released: asyncio.Future[None]) -> None:
     if not released.done():
         released.set_result(None)
+
+
+class PacedReply(Reply):
+    """A refusal that leaves at the pace of its caller."""
+
+    __slots__ = ("_caller", "_pace")
+
+    def __init__(self, reply: Reply, pace: RefusalPace, caller: str) -> None:
+        self.status, self.body, self.headers = reply.status, reply.body, reply.headers
+        self._pace = pace
+        self._caller = caller
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hold the refusal, and send it."""
+        await self._pace.hold(self._caller)
+        await super().__call__(scope, receive, send)
 
 
 BY_ADDRESS = frozenset({"public_query", "log", "device_start", "device_poll"})

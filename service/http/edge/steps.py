@@ -371,14 +371,14 @@ async def answer(exchange: HttpExchange, made: Answered) -> Reply:
     operation, request_id = exchange.bound.operation, exchange.head.request_id
     if not isinstance(made, Streamed):
         notice = await notice_beside(call)
-        return await exchange.finish(render_success(made, operation, exchange.headers, request_id, notice))
+        return exchange.finish(render_success(made, operation, exchange.headers, request_id, notice))
     if exchange.inner:
         made.let_go()
         raise NotFound
     headers = {"content-type": operation.docs.content_type, **exchange.headers}
     reply: StreamedReply = exchange.pipeline.streams.reply(made, headers, request_id, call.principal.tenant)
     await reply.begin(exchange.scope, exchange.receive)
-    return await exchange.finish(reply)
+    return exchange.finish(reply)
 
 
 async def refuse(exchange: HttpExchange, error: Exception) -> Reply:
@@ -398,7 +398,7 @@ async def refuse(exchange: HttpExchange, error: Exception) -> Reply:
         reply = render_failure(failure, bound.operation, exchange.head, call, exchange.headers)
     else:
         reply = page(failure, exchange.scope)
-    return await exchange.finish(reply, failure.code)
+    return exchange.finish(reply, failure.code)
 
 
 # Requests that pass the steps without the router.
