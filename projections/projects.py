@@ -129,6 +129,7 @@ class SettingsRow(Row, frozen=True, kw_only=True):
     frame_variables: bool | None = None
     required_evidence_source: RequiredEvidence | None = None
     maximum_error_probability: str | None = None
+    notification_titles: bool | None = None
     changed_by: str
     changed_at: int
 

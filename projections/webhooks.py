@@ -25,7 +25,8 @@ class WebhookRow(Row, frozen=True, kw_only=True):
 class WebhookTargetRow(msgspec.Struct, frozen=True, kw_only=True):
     """The sealed address and secrets of a webhook, a fact beside its stream. All are None once it is deleted.
 
-    `former_secret` signs beside `secret` until `former_until` (epoch seconds). The description is a member's text.
+    `former_secret` signs beside `secret` until `former_until` (epoch seconds). The description is a member's text. A
+    destination has an address and a description alone.
     """
 
     project_id: str

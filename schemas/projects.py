@@ -165,6 +165,7 @@ class ChangeSettings(Closed, frozen=True, kw_only=True):
     frame_variables: bool | msgspec.UnsetType = msgspec.UNSET
     required_evidence_source: RequiredEvidence | msgspec.UnsetType | None = msgspec.UNSET
     maximum_error_probability: ErrorProbability | msgspec.UnsetType | None = msgspec.UNSET
+    notification_titles: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +177,7 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
     frame_variables: bool
     required_evidence_source: RequiredEvidence | None
     maximum_error_probability: float | None
+    notification_titles: bool
     etag: str | None
     changed_at: Epoch | None
     changed_by: str | None

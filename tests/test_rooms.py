@@ -30,6 +30,7 @@ AREAS = {
     "deletion",
     "billing",
     "webhooks",
+    "notifications",
     "alerts",
     "publications",
     "discovery",

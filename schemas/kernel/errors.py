@@ -211,6 +211,7 @@ _MISSING = {
     ),
     "grant_not_found": code(404, "There is no such grant.", _GRANT),
     "webhook_not_found": code(404, "There is no such webhook.", _LIST),
+    "destination_not_found": code(404, "There is no such destination.", "List the notifications of the project."),
     "delivery_not_found": code(404, "There is no such delivery, or none any more.", _LIST),
     "alert_not_found": code(404, "There is no such alert.", "Check the id against the answer that created the alert."),
     "publication_not_found": code(

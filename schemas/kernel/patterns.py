@@ -73,3 +73,4 @@ HOLDS_A_WORD = _of(r"[^\x00-/:-@\[-`{-\x7f]", "with at least one letter or digit
 CALENDAR_DAY = form("[0-9]{4}-(0[1-9]|1[0-2])-[0-3][0-9]", "that is a day as YYYY-MM-DD")
 CALENDAR_MONTH = form("[0-9]{4}-(0[1-9]|1[0-2])", "that is a month as YYYY-MM")
 COLUMN_NAME = form("[a-z][a-z0-9_]{0,59}", "of a lower-case letter, then at most 59 lower-case letters, digits and '_'")
+CLOCK = form("([01][0-9]|2[0-3]):[0-5][0-9]", "that is a time of the day, such as 22:00")

@@ -58,6 +58,7 @@ from service.provider.sources import PER_ACCOUNT, PLACES
 from service.publications import MOST_BYTES as MOST_PUBLIC_BYTES
 from service.settings import settings_table
 from service.webhooks.delivering import OF_ACCOUNT, OF_WEBHOOK
+from service.webhooks.message import MAX_SUMMARY, MAX_TITLE
 from service.webhooks.sending import KEPT_SECONDS
 from service.webhooks.testing import A_MINUTE, catalogue
 from statemachines.accounts.person import FEEDBACK_LIMIT, MOST_DETAILS
@@ -66,6 +67,7 @@ from statemachines.cases.agent_run import MAX_AGENT_RUNS
 from statemachines.cases.comment import MAX_COMMENTS
 from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.topics import EVENTS
+from statemachines.notifications import DESTINATIONS_LIMIT, RULES_LIMIT
 from statemachines.onboarding.proof import NEWEST_ROWS
 from statemachines.provider import DOUBT_SECONDS
 from statemachines.publications import PUBLICATIONS_LIMIT
@@ -100,7 +102,10 @@ LIMITS: Mapping[str, str] = {
     "Webhooks": f"{WEBHOOKS_LIMIT} a project, {MAX_NAMES} event names each",
     "Body of a delivery": f"{MAX_DELIVERY_BYTES:,} bytes",
     "Attempt to deliver": f"{SECONDS:g} seconds, {OF_WEBHOOK} at once a webhook, {OF_ACCOUNT} an account",
-    "Tests of a webhook": f"{A_MINUTE} a minute, one at a time",
+    "Tests of a webhook or destination": f"{A_MINUTE} a minute, one at a time",
+    "Destinations of notifications": f"{DESTINATIONS_LIMIT} a project, {RULES_LIMIT} rules",
+    "Messages about one case to a destination": "one an hour, the rest in a digest",
+    "Texts in a message": f"{MAX_TITLE} characters of a title, {MAX_SUMMARY} of a summary",
     "Deliveries": f"kept {KEPT_SECONDS // 86_400} days",
     "Call to your analytics provider": (
         f"{READ_SECONDS:g} seconds, {MAX_HEAD:,} bytes of head, {MAX_QUERY_BYTES:,} of body"

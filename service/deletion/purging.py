@@ -82,6 +82,7 @@ FACTS = (
     "webhook_standings",
     "webhook_subscriptions",
     "webhook_deliveries",
+    "notification_turns",
 )
 """Tables outside of the log that hold rows of a scope under its name."""
 KEPT = (

@@ -418,7 +418,7 @@ def _environment() -> jinja2.Environment:
 
 # The adapters by their file names, and the privacy disclosure, on the wire (R-DISC-10, R-DISC-12, G-014).
 
-LAST_UPDATED: Final = "2026-11-29"
+LAST_UPDATED: Final = "2026-11-30"
 """The date of the privacy text. Change it with the text."""
 
 

@@ -11,10 +11,10 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import structlog
 from prometheus_client import Counter as CounterMetric
@@ -31,11 +31,21 @@ from service.fairness.bounds import FairBounds
 from service.fairness.turns import CommandNotDone
 from service.settings import Settings
 from service.sql import Query, load_query
+from service.webhooks.destination import stop as stop_destination
+from service.webhooks.notifying import Notifier, Ready
 from service.webhooks.queueing import DeliveryNotes, ToldEvent, compose
-from service.webhooks.sending import AttemptOutcome, OpenedTarget, Outgoing, open_target, scope_of, send
+from service.webhooks.sending import (
+    AttemptOutcome,
+    Outgoing,
+    is_destination,
+    open_address,
+    open_target,
+    scope_of,
+    send,
+    send_message,
+)
 from service.webhooks.webhook import stop
 from statemachines.kernel.machine import Rejection
-from statemachines.webhooks import StopReason
 
 PLACES = 64
 """Attempts in flight."""
@@ -245,6 +255,8 @@ _BEGIN = load_query("webhooks", "begin")
 _GIVE_BACK = load_query("webhooks", "give_back")
 _DROP = load_query("webhooks", "drop")
 _FINISH = load_query("webhooks", "finish")
+_HOLD = load_query("webhooks", "hold")
+_REST = load_query("webhooks", "rest_destination")
 
 
 class TakenDelivery(NamedTuple):
@@ -261,6 +273,7 @@ class TakenDelivery(NamedTuple):
     step: int
     epoch: int
     body: str | None
+    held: bool
 
     @property
     def claim(self) -> dict[str, Any]:
@@ -289,7 +302,7 @@ def next_step(step: int, outcome: AttemptOutcome, jitter: float) -> tuple[str, i
         return "stopped", None
     if step >= len(SCHEDULE):
         return "exhausted", None
-    step_ms = SCHEDULE[step] * 1000
+    step_ms = max(SCHEDULE[step], outcome.wait) * 1000
     return "open", step_ms + int(step_ms * JITTER * jitter)
 
 
@@ -303,7 +316,8 @@ class Deliverer:
         self._reach = reach_of_webhooks(allow_private=settings.webhook_allow_private)
         self._places = AttemptPlaces()
         self._facts = Facts(settings.database_url, "service-deliveries", connections=CONNECTIONS, durable=True)
-        self._begun = DeliveryNotes(self._facts, _BEGIN, ("body", "project_status"))
+        self._begun = DeliveryNotes(self._facts, _BEGIN, ("body", "project_status", "membership_id"))
+        self._notifier = Notifier(store, self._facts, settings.base_url)
         self._finished = DeliveryNotes(self._facts, _FINISH, ("state", "after_ms", "status", "error"))
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by delivery
         self._ended = asyncio.Event()
@@ -405,23 +419,27 @@ class Deliverer:
 
     async def _attempt(self, delivery: TakenDelivery, place: AttemptPlace) -> None:
         body = None if delivery.body is None else delivery.body.encode()
-        if body is None:
+        membership_id = None
+        if is_destination(delivery.webhook_id):
+            ready = await self._judged(delivery, place)
+            if ready is None:
+                return
+            body, membership_id = body or ready.body, ready.membership_id
+        elif body is None:
             with reading_for(Caller(place.webhook.account, COMPOSE_SECONDS)):
                 body = await compose(self._store, delivery.told)
             if body is None:
                 await self._note(_DROP, delivery.claim)
                 return
         status = "fenced" if delivery.event == FENCED else "active"
-        begun = await self._begun.note({**delivery.claim, "body": body.decode(), "project_status": status})
+        begun = await self._begun.note(
+            {**delivery.claim, "body": body.decode(), "project_status": status, "membership_id": membership_id}
+        )
         if begun is None:
             await self._note(_GIVE_BACK, {**delivery.claim, "rest_ms": REST_MS, "cut": False})
             return
-        fixed, *sealed = begun
-        scope = scope_of(delivery.project_id, delivery.webhook_id)
-        target = open_target(self._settings.encryption_key, scope, *sealed)
-        outgoing = Outgoing(delivery.id, delivery.event, fixed.encode())
         began = time.monotonic()
-        outcome = await self._send(target, outgoing, place)
+        outcome = await self._patiently(self._call(delivery, begun, place.webhook.account), place)
         if outcome is None:
             ATTEMPTS.labels(CUT).inc()
             await self._note(_GIVE_BACK, {**delivery.claim, "rest_ms": REST_MS, "cut": True})
@@ -430,14 +448,40 @@ class Deliverer:
         ATTEMPTS.labels(DELIVERED if outcome.delivered else FAILED).inc()
         await self._settle(delivery, outcome)
 
-    async def _send(
-        self, target: OpenedTarget | None, outgoing: Outgoing, place: AttemptPlace
-    ) -> AttemptOutcome | None:
-        """Make the call. None when it was cut short."""
+    async def _judged(self, delivery: TakenDelivery, place: AttemptPlace) -> Ready | None:
+        """A notification that is to be sent now. None: it is held, or dropped, and that is noted."""
+        with reading_for(Caller(place.webhook.account, COMPOSE_SECONDS)):
+            judged = await self._notifier.judge(
+                delivery.webhook_id,
+                delivery.told,
+                delivery.position,
+                held=delivery.held,
+                fixed=delivery.body is not None,
+            )
+        if isinstance(judged, Ready):
+            return judged
+        if judged is None:
+            await self._note(_DROP, delivery.claim)
+        else:
+            await self._note(_HOLD, {**delivery.claim, "seconds": judged.seconds})
+        return None
+
+    async def _call(self, delivery: TakenDelivery, begun: tuple[Any, ...], account: str) -> AttemptOutcome:
+        """Call the receiver, by what the beginning of the attempt has opened."""
+        fixed, url, *sealed = begun
+        key, scope = self._settings.encryption_key, scope_of(delivery.project_id, delivery.webhook_id)
+        if is_destination(delivery.webhook_id):
+            address = open_address(key, scope, url)
+            return await send_message(self._guard, self._reach, account, address, fixed.encode())
+        outgoing = Outgoing(delivery.id, delivery.event, fixed.encode())
+        return await send(self._guard, self._reach, account, open_target(key, scope, url, *sealed), outgoing)
+
+    async def _patiently(self, call: Coroutine[Any, Any, AttemptOutcome], place: AttemptPlace) -> AttemptOutcome | None:
+        """Make a call. None when it was cut short."""
         place.since = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(None) as place.patience:
-                return await send(self._guard, self._reach, place.webhook.account, target, outgoing)
+                return await call
         except TimeoutError:
             return None
         finally:
@@ -449,6 +493,8 @@ class Deliverer:
             await self._stop(delivery, "gone")  # before it is noted: a crash between has it answer 410 again
         step = len(SCHEDULE) if delivery.event == FENCED else delivery.step  # The purge waits for one attempt.
         state, after_ms = next_step(step, outcome, random.random())  # noqa: S311 - jitter
+        if outcome.wait:
+            await self._note(_REST, {**delivery.claim, "seconds": outcome.wait})
         noted = await self._finished.note(
             {
                 **delivery.claim,
@@ -461,8 +507,9 @@ class Deliverer:
         if noted is not None and noted[0] is not None and noted[0] >= FAILING_SECONDS:
             await self._stop(delivery, "failing")
 
-    async def _stop(self, delivery: TakenDelivery, reason: StopReason) -> None:
-        intent = stop(delivery.project_id, delivery.webhook_id, reason)
+    async def _stop(self, delivery: TakenDelivery, reason: Literal["gone", "failing"]) -> None:
+        end = stop_destination if is_destination(delivery.webhook_id) else stop
+        intent = end(delivery.project_id, delivery.webhook_id, reason)
         try:
             await carry_out(self._store, "webhooks", "stop webhook", intent, project=delivery.project_id)
         except Rejection as rejection:  # The project is gone, or on its way.

@@ -64,23 +64,39 @@ update webhook_deliveries d set epoch = d.epoch + 1, due_ms = (select now_ms fro
 from taken t
 where d.project_id = t.project_id and d.webhook_id = t.webhook_id and d.position = t.position
 returning d.project_id, d.webhook_id, d.position, d.id, d.event, d.subject_id, d.stream_revision, d.created_at,
-    d.step, d.epoch, d.body
+    d.step, d.epoch, d.body, d.held_ms is not null
 
 -- begin --
 -- Begin attempts: fix each body, and open the way to its receiver, if the claim still holds, the webhook is active and
--- its project has the status. Whoever ends one of these waits for this statement, or it finds nothing (R-WEB-09).
+-- its project has the status. A destination has a rule of a member who belongs to the project, too. Whoever ends one of
+-- these waits for this statement, or it finds nothing (R-WEB-09).
 with asked as (
     select * from unnest(%(project_id)s::text[], %(webhook_id)s::text[], %(position)s::bigint[], %(epoch)s::bigint[],
-        %(body)s::text[], %(project_status)s::text[])
-        a(project_id, webhook_id, position, epoch, body, project_status)
-), standing as (
+        %(body)s::text[], %(project_status)s::text[], %(membership_id)s::text[])
+        a(project_id, webhook_id, position, epoch, body, project_status, membership_id)
+), webhooks_standing as (
     select w.project_id, w.id, p.status from webhooks w
     join projects p on p.project_id = w.project_id and p.id = w.project_id
     where (w.project_id, w.id) in (select a.project_id, a.webhook_id from asked a) and w.status = 'active'
     for share of w, p skip locked
+), destinations_standing as (
+    select n.project_id, n.id, p.status, a.membership_id from asked a
+    join notification_destinations n on n.project_id = a.project_id and n.id = a.webhook_id
+    join projects p on p.project_id = n.project_id and p.id = n.project_id
+    join memberships m on m.project_id = n.project_id and m.id = a.membership_id
+    join people o on o.project_id = m.user_id and o.id = m.user_id
+    where n.status = 'active' and o.status = 'active' and exists (
+        select from jsonb_to_recordset(n.rules) r(member_id text, set_at bigint)
+        where r.member_id = m.user_id and r.set_at >= m.created_at)
+    for share of n, p, m, o skip locked
+), standing as (
+    select w.project_id, w.id, w.status, null as membership_id from webhooks_standing w
+    union
+    select n.project_id, n.id, n.status, n.membership_id from destinations_standing n
 ), locked as (
     select d.project_id, d.webhook_id, d.position, a.body from asked a
     join standing s on s.project_id = a.project_id and s.id = a.webhook_id and s.status = a.project_status
+        and s.membership_id is not distinct from a.membership_id
     join webhook_deliveries d
         on d.project_id = a.project_id and d.webhook_id = a.webhook_id and d.position = a.position
     where d.epoch = a.epoch and d.due_ms is not null
@@ -107,6 +123,75 @@ update webhook_standings s
 set cut = true, tried_ms = (select floor(extract(epoch from (select service_now())) * 1000)::bigint)
 from given g
 where s.project_id = g.project_id and s.id = g.webhook_id and %(cut)s
+
+-- destination_rules --
+-- The kind of a destination, whether its project shows titles, and the rules of its present members.
+select n.kind, coalesce(s.notification_titles, true), r.rule
+from notification_destinations n
+cross join lateral jsonb_array_elements(n.rules) r(rule)
+join memberships m on m.project_id = n.project_id and m.user_id = r.rule ->> 'member_id'
+    and m.created_at <= (r.rule ->> 'set_at')::bigint
+left join project_settings s on s.project_id = n.project_id
+where n.project_id = %(project_id)s and n.id = %(id)s
+
+-- take_turn --
+-- Take the turn of an hour to tell a destination of a subject. Returns 0, or for how many seconds another has it.
+with clock as (
+    select (select service_seconds()) as now
+), taken as (
+    insert into notification_turns as t (project_id, id, subject_id, position, told_at)
+    select %(project_id)s, %(id)s, %(subject_id)s, %(position)s, c.now from clock c
+    on conflict (project_id, id, subject_id) do update set position = excluded.position, told_at = excluded.told_at
+    where t.position = excluded.position or t.told_at <= excluded.told_at - %(seconds)s
+    returning t.told_at
+)
+select coalesce((select 0 from taken), (
+    select greatest(1, t.told_at + %(seconds)s - (select c.now from clock c))
+    from notification_turns t
+    where t.project_id = %(project_id)s and t.id = %(id)s and t.subject_id = %(subject_id)s), 1)::int
+
+-- hold --
+-- Hold a notification for so many seconds.
+update webhook_deliveries d
+set due_ms = h.until, held_ms = h.until
+from (select floor(extract(epoch from (select service_now())) * 1000)::bigint + %(seconds)s * 1000::bigint as until) h
+where d.project_id = %(project_id)s and d.webhook_id = %(webhook_id)s and d.position = %(position)s
+    and d.epoch = %(epoch)s and d.due_ms is not null
+
+-- merge_held --
+-- Merge what else a destination holds of some occasions into a notification, and count all by event. A repeat counts
+-- what was merged before as well. Of two at once, one finds itself merged, and counts nothing: both lock in one order.
+with held as (
+    select d.position from webhook_deliveries d
+    where d.project_id = %(project_id)s and d.webhook_id = %(id)s and d.due_ms is not null and d.held_ms is not null
+        and d.body is null and (d.event = any(%(events)s::text[]) or d.position = %(position)s)
+    order by d.position
+    for update
+), merged as (
+    update webhook_deliveries d set state = 'merged', due_ms = null, merged_into = %(position)s
+    where d.project_id = %(project_id)s and d.webhook_id = %(id)s and d.position <> %(position)s
+        and exists (select from held h where h.position = %(position)s)
+        and (d.position in (select h.position from held h) or d.merged_into in (select h.position from held h))
+    returning d.event
+)
+select a.event, count(*) from (
+    select m.event from merged m
+    union all
+    select d.event from webhook_deliveries d
+    where d.project_id = %(project_id)s and d.webhook_id = %(id)s and d.merged_into = %(position)s
+        and exists (select from held h where h.position = %(position)s)
+    union all
+    select d.event from webhook_deliveries d join held h on h.position = d.position
+    where d.project_id = %(project_id)s and d.webhook_id = %(id)s and d.position = %(position)s
+) a
+group by a.event order by a.event
+
+-- rest_destination --
+-- Let all that is due to a destination rest for so many seconds: its receiver has asked for that.
+update webhook_deliveries d
+set due_ms = greatest(d.due_ms,
+    floor(extract(epoch from (select service_now())) * 1000)::bigint + %(seconds)s * 1000::bigint)
+where d.project_id = %(project_id)s and d.webhook_id = %(webhook_id)s and d.due_ms is not null
 
 -- drop --
 -- End a delivery whose subject is gone: there is nothing left to tell.
@@ -256,14 +341,21 @@ with gone as (
 delete from webhook_standings s using gone g where s.project_id = g.project_id and s.id = g.id
 
 -- begin_test --
--- Begin a test of a webhook: one at a time, and so many within a minute, and none anew whose outcome is known. Returns
--- whether the webhook and its project stand, and whether the test may begin. Whoever ends either of them waits for this
--- statement (R-WEB-09).
-with standing as (
+-- Begin a test of a webhook or a destination: one at a time, and so many within a minute, and none anew whose outcome
+-- is known. Returns whether it stands with its project, and whether the test may begin. Whoever ends either of them
+-- waits for this statement (R-WEB-09).
+with webhook_standing as (
     select w.project_id, w.id from webhooks w
     join projects p on p.project_id = w.project_id and p.id = w.project_id and p.status = 'active'
     where w.project_id = %(project_id)s and w.id = %(id)s
     for share of w, p skip locked
+), destination_standing as (
+    select n.project_id, n.id from notification_destinations n
+    join projects p on p.project_id = n.project_id and p.id = n.project_id and p.status = 'active'
+    where n.project_id = %(project_id)s and n.id = %(id)s
+    for share of n, p skip locked
+), standing as (
+    select * from webhook_standing union all select * from destination_standing
 ), begun as (
     insert into webhook_standings as s (project_id, id, testing_until, test_minute, tests, test_id)
     select t.project_id, t.id, (select service_seconds()) + %(longest)s, (select service_seconds()) / 60, 1,
@@ -417,3 +509,44 @@ where d.project_id = %(project_id)s and d.webhook_id = %(webhook_id)s
 -- One delivery of a webhook by its id.
 \include logged
     and d.id = %(id)s
+
+-- destinations_of --
+-- All destinations of a project with what lies beside them, newest first, and the rules of present members for each.
+-- There are few.
+select row_to_json(n)::text, row_to_json(t)::text, (
+        select coalesce(jsonb_agg(r.rule), '[]') from jsonb_array_elements(n.rules) r(rule)
+        join memberships m on m.project_id = n.project_id and m.user_id = r.rule ->> 'member_id'
+            and m.created_at <= (r.rule ->> 'set_at')::bigint
+    ), s.last_status, s.last_error, s.last_delivered_at
+from notification_destinations n
+join webhook_targets t on t.project_id = n.project_id and t.id = n.id
+left join webhook_standings s on s.project_id = n.project_id and s.id = n.id
+where n.project_id = %(project_id)s and (%(id)s::text is null or n.id = %(id)s)
+order by n.created_at desc, n.id desc
+
+-- notifications --
+-- A page of the notifications of a destination after a position, ascending, among so many that are looked at; and the
+-- last position looked at, when there may be more. What a stop has dropped shows so at once.
+with looked as (
+    select d.position, d.id, d.event, d.subject_id, d.attempts, d.last_status, d.last_error, d.due_ms,
+        case when d.state <> 'open' then d.state
+            when s.id is null or not s.active or d.queued_at <= s.since then 'stopped'
+            when d.attempts > 0 then 'failed' when d.due_ms = d.held_ms then 'held' else 'pending' end as status
+    from webhook_deliveries d
+    left join webhook_subscriptions s on s.project_id = d.project_id and s.id = d.webhook_id
+    where d.project_id = %(project_id)s and d.webhook_id = %(webhook_id)s and d.position > %(after)s
+    order by d.position limit %(looked)s
+)
+select (select case when count(*) = %(looked)s then max(a.position) end from looked a),
+    l.id, l.event, l.position, l.subject_id, l.status, l.attempts, l.last_status, l.last_error,
+    case when l.status in ('pending', 'failed', 'held') then (l.due_ms + 999) / 1000 end
+from (select) one left join lateral (
+    select * from looked l where %(status)s::text is null or l.status = %(status)s order by l.position limit %(limit)s
+) l on true
+order by l.position
+
+-- forget_turns --
+-- Delete turns whose hour is over, so many at a time.
+delete from notification_turns t where t.ctid = any(array(
+    select o.ctid from notification_turns o
+    where o.told_at < (select service_seconds()) - 3600 limit %(most)s))

@@ -30,11 +30,19 @@ from service.eventstore.read.stored import LogEvent
 from service.eventstore.store import EventStore
 from service.history.as_of import Mark, Past
 from service.sql import Query, load_query
-from service.webhooks.sending import delivery_id
-from service.webhooks.testing import DOCUMENTED, TOPICS, is_subscribed, name_of
+from service.webhooks.sending import delivery_id, is_destination
+from service.webhooks.testing import DOCUMENTED, TOPICS, is_subscribed, name_of, occasion_of
 from statemachines.alerts import FIRST_LOOK
 from statemachines.kernel.machine import derived_id
 from statemachines.kernel.topics import UnknownTopic, latest_topic
+from statemachines.notifications import (
+    DestinationAdded,
+    DestinationDeleted,
+    DestinationReopened,
+    DestinationStopped,
+    RuleRemoved,
+    RuleSet,
+)
 from statemachines.projects.project import ProjectFenced
 from statemachines.webhooks import WebhookChanged, WebhookDeleted, WebhookRegistered, WebhookReopened, WebhookStopped
 
@@ -206,6 +214,12 @@ _OWN = frozenset(
         WebhookStopped,
         WebhookReopened,
         WebhookDeleted,
+        DestinationAdded,
+        RuleSet,
+        RuleRemoved,
+        DestinationStopped,
+        DestinationReopened,
+        DestinationDeleted,
         ProjectFenced,
     )
 )
@@ -237,7 +251,7 @@ def queue_once(connection: Connection) -> int:
 
 
 def _concerns(event: LogEvent) -> bool:
-    return _is_own(event) or name_of(event.topic) is not None
+    return _is_own(event) or name_of(event.topic) is not None or occasion_of(event.topic) is not None
 
 
 def _is_own(event: LogEvent) -> bool:
@@ -267,9 +281,8 @@ class _Page:
         for project_id, webhook_id, names, active, since in found.fetchall():
             self._known.setdefault(project_id, {})[webhook_id] = Subscription(tuple(names), active, since)
         for event in self._events:
-            name = name_of(event.topic)
-            if name is not None:
-                self._queue(event, name)
+            if not _is_own(event):
+                self._queue(event, name_of(event.topic), occasion_of(event.topic))
             elif event.payload is not None:  # An erased event is one of a project that is gone.
                 self._follow(event)
         self._write()
@@ -282,10 +295,14 @@ class _Page:
         match event.recorded().event:
             case WebhookRegistered(events=events):
                 after: Subscription | None = Subscription(tuple(events), active=True, since=event.position)
-            case WebhookDeleted():
+            case DestinationAdded():
+                after = Subscription((), active=True, since=event.position)
+            case RuleSet(told=told) if before is None:  # the release before met its beginning
+                after = Subscription(tuple(told), active=True, since=event.position)
+            case WebhookDeleted() | DestinationDeleted():
                 after = None
             case ProjectFenced():
-                self._queue(event, wire.FENCED)  # the last that they are told
+                self._queue(event, wire.FENCED, None)  # the last that webhooks are told
                 for webhook_id, one in list(mine.items()):
                     self._change(event.project_id, webhook_id, one._replace(active=False))
                 return
@@ -293,9 +310,11 @@ class _Page:
                 return
             case WebhookChanged(events=events):
                 after = before._replace(events=tuple(events))
-            case WebhookStopped():
+            case RuleSet(told=told) | RuleRemoved(told=told):
+                after = before._replace(events=tuple(told))
+            case WebhookStopped() | DestinationStopped():
                 after = before._replace(active=False)
-            case WebhookReopened():
+            case WebhookReopened() | DestinationReopened():
                 after = before._replace(active=True, since=event.position)
             case _:
                 return
@@ -308,10 +327,11 @@ class _Page:
             self._known[project_id][webhook_id] = after
         self._changed[project_id, webhook_id] = after
 
-    def _queue(self, event: LogEvent, name: str) -> None:
-        """Queue an event under a name for each webhook subscribed to that."""
+    def _queue(self, event: LogEvent, of_webhooks: str | None, occasion: str | None) -> None:
+        """Queue an event for each webhook subscribed to its name, and each destination told of its occasion."""
         for webhook_id, one in self._known.get(event.project_id, {}).items():
-            if one.active and is_subscribed(one.events, name):
+            name = occasion if is_destination(webhook_id) else of_webhooks
+            if name is not None and one.active and is_subscribed(one.events, name):
                 self._deliveries.append(
                     {
                         "project_id": event.project_id,

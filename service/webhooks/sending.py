@@ -6,6 +6,7 @@ The outcome is a status and one of our own sentences. No byte of the receiver is
 import base64
 import hashlib
 import hmac
+import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from service.egress.guard import Guard, Reach
 from service.eventstore.connect.connection import WatchedConnection
 from service.sql import load_query
 from statemachines.kernel.machine import derived_id
+from statemachines.notifications import MACHINE as DESTINATIONS
 
 # Signatures of deliveries: our own header, and those of Standard Webhooks beside it (G-091, G-160). Pure.
 
@@ -79,10 +81,15 @@ class OpenedTarget(NamedTuple):
 
 
 class AttemptOutcome(NamedTuple):
-    """The outcome of an attempt. `error` is None after an answer of 2xx alone."""
+    """The outcome of an attempt. `error` is None after an answer of 2xx alone.
+
+    `wait` is for how many seconds the receiver wants nothing. `ended`: it wants nothing more, by its own code.
+    """
 
     status: int | None
     error: str | None
+    wait: int = 0
+    ended: bool = False
 
     @property
     def delivered(self) -> bool:
@@ -92,7 +99,7 @@ class AttemptOutcome(NamedTuple):
     @property
     def gone(self) -> bool:
         """Whether the receiver wants nothing more (410)."""
-        return self.status == HTTPStatus.GONE
+        return self.ended or self.status == HTTPStatus.GONE
 
 
 class Outgoing(NamedTuple):
@@ -137,6 +144,41 @@ async def send(
     return AttemptOutcome(answer.status, f"The receiver answered with status {answer.status}.")
 
 
+MAX_WAIT = 3600
+"""Seconds that a chat may ask for."""
+MESSAGE_HEADERS = {"content-type": "application/json", "user-agent": USER_AGENT}
+
+
+def is_destination(id: str) -> bool:
+    """Whether a delivery goes to a destination, and to no webhook."""
+    return id.startswith(f"{DESTINATIONS.kind}_")
+
+
+def open_address(key: bytes | None, scope: str, url: str | None) -> str | None:
+    """Open the sealed address of a destination. None when that is not possible."""
+    return unseal(key, WEBHOOK_URL, scope, url)
+
+
+async def send_message(guard: Guard, reach: Reach, account: str, url: str | None, body: bytes) -> AttemptOutcome:
+    """Make one attempt at a chat, whose address is its only secret. A chat says that it is gone by 404, too."""
+    if url is None:
+        return AttemptOutcome(None, UNREADABLE)
+    answer = await guard.call(url, Request("POST", MESSAGE_HEADERS, body), account=account, reach=reach, max_body=0)
+    if not isinstance(answer, Received):
+        return AttemptOutcome(None, answer.sentence)
+    if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+        return AttemptOutcome(answer.status, None)
+    wait = _asked_seconds(answer.retry_after) if answer.status == HTTPStatus.TOO_MANY_REQUESTS else 0
+    error = f"The chat answered with status {answer.status}."
+    return AttemptOutcome(answer.status, error, wait, answer.status == HTTPStatus.NOT_FOUND)
+
+
+def _asked_seconds(retry_after: str | None) -> int:
+    """The seconds of a Retry-After header, within bounds. A date, or what is none of both, counts as one minute."""
+    found = re.fullmatch(r"\s*([0-9]{1,9})(?:\.[0-9]+)?\s*", retry_after or "", re.ASCII)
+    return min(MAX_WAIT, int(found[1]) + 1) if found else 60
+
+
 # The end of deliveries: what a stop has dropped, what was deleted, and what is old (G-159, G-161).
 
 log = structlog.get_logger()
@@ -148,6 +190,7 @@ _SETTLE = load_query("webhooks", "settle")
 _FORGET_OLD = load_query("webhooks", "forget_old")
 _FORGET_DELETED = load_query("webhooks", "forget_deleted")
 _FORGET_TARGETS = load_query("webhooks", "forget_targets")
+_FORGET_TURNS = load_query("webhooks", "forget_turns")
 
 
 async def tidy(conninfo: str) -> None:
@@ -155,7 +198,7 @@ async def tidy(conninfo: str) -> None:
     async with await WatchedConnection.connect(
         conninfo, autocommit=True, application_name="service-tidy-webhooks"
     ) as connection:
-        for query in (_SETTLE, _FORGET_OLD, _FORGET_DELETED):
+        for query in (_SETTLE, _FORGET_OLD, _FORGET_DELETED, _FORGET_TURNS):
             values = {"most": BATCH, "kept": KEPT_SECONDS}
             while (await connection.execute(query, values)).rowcount == BATCH:
                 pass

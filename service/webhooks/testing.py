@@ -1,4 +1,4 @@
-"""Tests of webhooks, and the catalogue of what they deliver (R-WEB-06, G-090).
+"""Tests of webhooks and destinations, and the catalogue of what they deliver (R-WEB-06, G-090).
 
 A test makes the service call an address of somebody else's choice. So a process carries out few at a time, and a
 webhook one at a time and ten a minute, by whichever process. No connection to the database waits for the receiver.
@@ -8,8 +8,8 @@ minute after it, the twin is given its outcome. A request whose process died dur
 with the same delivery id: whether the receiver has taken the first one, nobody knows.
 """
 
-from collections.abc import Collection, Mapping
-from functools import cache
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import cache, partial
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -26,10 +26,22 @@ from service.eventstore.store import EventStore
 from service.fairness.bounds import SHARE
 from service.settings import Settings
 from service.sql import load_query
-from service.webhooks.sending import AttemptOutcome, Outgoing, delivery_id, open_target, scope_of, send
+from service.webhooks.destination import StandingDestination
+from service.webhooks.message import laid_out, test_message
+from service.webhooks.sending import (
+    AttemptOutcome,
+    Outgoing,
+    delivery_id,
+    open_address,
+    open_target,
+    scope_of,
+    send,
+    send_message,
+)
 from service.webhooks.webhook import StandingWebhook
-from statemachines import alerts, deploys
+from statemachines import alerts, deploys, reports
 from statemachines.cases import case
+from statemachines.contracts import contract
 from statemachines.kernel.machine import derived_id
 from statemachines.kernel.topics import UnknownTopic, latest_topic
 from statemachines.onboarding import lifecycle
@@ -72,22 +84,36 @@ class WebhookTester:
         self._most_running = SHARE.of(AT_ONCE)
 
     async def test(self, webhook: StandingWebhook, delivery: str, account: str) -> AttemptOutcome | None:
-        """Send a test and note its outcome, or find the outcome that a twin has noted.
+        """Send a test to a webhook, as `run` does."""
+        return await self.run(
+            webhook.row.project_id, webhook.row.id, delivery, partial(self._send, webhook, delivery, account)
+        )
 
-        None when the webhook or its project has ended meanwhile. Raises TooManyTests, KeyInProgress while a twin is
+    async def test_destination(self, found: StandingDestination, delivery: str, account: str) -> AttemptOutcome | None:
+        """Send a test to a destination, as `run` does."""
+        row = found.row
+        body = laid_out(row.kind, test_message(self._settings.base_url, row.project_id))
+        address = open_address(self._settings.encryption_key, scope_of(row.project_id, row.id), found.target.url)
+        call = partial(send_message, self._guard, self._reach, account, address, body)
+        return await self.run(row.project_id, row.id, delivery, call)
+
+    async def run(
+        self, project_id: str, id: str, delivery: str, call: Callable[[], Awaitable[AttemptOutcome]]
+    ) -> AttemptOutcome | None:
+        """Send a test by a call and note its outcome, or find the outcome that a twin has noted.
+
+        None when the receiver or its project has ended meanwhile. Raises TooManyTests, KeyInProgress while a twin is
         sending it, and what writing facts raises.
         """
         if self._running >= self._most_running:
             raise too_many_tests(1)
         self._running += 1
         try:
-            return await self._test(webhook, delivery, account)
+            return await self._run({"project_id": project_id, "id": id, "delivery": delivery}, call)
         finally:
             self._running -= 1
 
-    async def _test(self, webhook: StandingWebhook, delivery: str, account: str) -> AttemptOutcome | None:
-        row, target = webhook.row, webhook.target
-        about = {"project_id": row.project_id, "id": row.id, "delivery": delivery}
+    async def _run(self, about: dict[str, str], call: Callable[[], Awaitable[AttemptOutcome]]) -> AttemptOutcome | None:
         async with self._store.facts.connection() as connection:
             values = {**about, "longest": LONGEST, "most": self._most, "kept": KEPT}
             [[stands, begun]] = await (await connection.execute(_BEGIN, values)).fetchall()
@@ -95,6 +121,13 @@ class WebhookTester:
             return None
         if not begun:
             return await self._of_twin(about)
+        attempt = await call()
+        async with self._store.facts.connection() as connection:
+            await connection.execute(_END, {**about, "status": attempt.status, "error": attempt.error})
+        return attempt
+
+    async def _send(self, webhook: StandingWebhook, delivery: str, account: str) -> AttemptOutcome:
+        row, target = webhook.row, webhook.target
         now = await self._store.now()
         former = target.former_secret if (target.former_until or 0) > now else None
         body = wire.DeliveryBody(
@@ -108,10 +141,7 @@ class WebhookTester:
             self._settings.encryption_key, scope_of(row.project_id, row.id), target.url, target.secret, former
         )
         outgoing = Outgoing(delivery, wire.TEST, msgspec.json.encode(body))
-        attempt = await send(self._guard, self._reach, account, opened, outgoing)
-        async with self._store.facts.connection() as connection:
-            await connection.execute(_END, {**about, "status": attempt.status, "error": attempt.error})
-        return attempt
+        return await send(self._guard, self._reach, account, opened, outgoing)
 
     async def _of_twin(self, about: dict[str, str]) -> AttemptOutcome:
         """The outcome of the same test, sent by another. Raises KeyInProgress, and TooManyTests if there is none."""
@@ -186,6 +216,29 @@ def name_of(topic: str) -> str | None:
     """The name under which an event of any version is delivered. None: it is not."""
     try:
         return _NAMES.get(latest_topic(topic))
+    except UnknownTopic:
+        return None
+
+
+_OCCASIONS: Mapping[str, str] = {
+    **dict.fromkeys((case.CaseOpened.TOPIC, case.CaseOverflowOpened.TOPIC), "case.created"),
+    **{
+        topic: name
+        for name in ("case.regressed", "approval.requested", "run.ended", "alert.triggered")
+        for topic in TOPICS[name]
+    },
+    **dict.fromkeys(
+        (contract.AutomationDisabled.TOPIC, contract.LastAutomationDisabled.TOPIC, contract.ContractPaused.TOPIC),
+        "automation.stopped",
+    ),
+    reports.ReportRecorded.TOPIC: "report.recorded",
+}
+
+
+def occasion_of(topic: str) -> str | None:
+    """The occasion for a notification that an event of any version is. None: it is none."""
+    try:
+        return _OCCASIONS.get(latest_topic(topic))
     except UnknownTopic:
         return None
 

@@ -49,6 +49,7 @@ class ProjectSettingsChanged(Event, frozen=True, omit_defaults=True):
     frame_variables: bool | UnsetType = UNSET
     required_evidence_source: RequiredEvidence | UnsetType | None = UNSET
     maximum_error_probability: str | UnsetType | None = UNSET
+    notification_titles: bool | UnsetType = UNSET
 
 
 TABLE = transition_table(
@@ -72,6 +73,7 @@ class Settings(msgspec.Struct, frozen=True):
     frame_variables: bool | None = None
     required_evidence_source: RequiredEvidence | None = None
     maximum_error_probability: str | None = None
+    notification_titles: bool | None = None
 
 
 class SettingsWish(msgspec.Struct, frozen=True):
@@ -82,6 +84,7 @@ class SettingsWish(msgspec.Struct, frozen=True):
     frame_variables: bool | UnsetType = UNSET
     required_evidence_source: RequiredEvidence | UnsetType | None = UNSET
     maximum_error_probability: str | UnsetType | None = UNSET
+    notification_titles: bool | UnsetType = UNSET
 
 
 class InForce(msgspec.Struct, frozen=True):
@@ -89,7 +92,8 @@ class InForce(msgspec.Struct, frozen=True):
 
     `frame_variables`: frames of errors keep the values of their variables. `required_evidence_source`: the source of
     the proof without which no contract is enabled. None: any (G-183). `maximum_error_probability`: what the error
-    probability of a success must not exceed, a decimal text. None: any (G-173).
+    probability of a success must not exceed, a decimal text. None: any (G-173). `notification_titles`: messages to
+    chats hold the titles of cases.
     """
 
     accept_public_events: bool
@@ -97,6 +101,7 @@ class InForce(msgspec.Struct, frozen=True):
     frame_variables: bool = False
     required_evidence_source: RequiredEvidence | None = None
     maximum_error_probability: str | None = None
+    notification_titles: bool = True
 
 
 class SettingsConflict(Rejection):

@@ -32,6 +32,7 @@ ABSENT = {
     "claim_not_found",
     "credential_not_found",
     "delivery_not_found",
+    "destination_not_found",
     "event_not_found",
     "grant_not_available",
     "not_found",

@@ -95,6 +95,7 @@ ACCEPTED = ["2xx", 401, 403, 404, 409, 410, 412, 428, 429, 503]
 # the parameters of its own, and a message of MCP says its revision.
 # `schema_and_decoder_agree` checks them all the same.
 RULED = [
+    "add_notification_destination",
     "answer_provider_page",
     "assemble_bundle",
     "assemble_project_bundle",
@@ -148,6 +149,7 @@ RULED = [
     "review_onboarding",
     "run_query_blueprint",
     "send_mcp_message",
+    "set_notification_rule",
     "start_billing_checkout",
     "start_onboarding",
     "update_automation_run",

@@ -84,6 +84,7 @@ OF_INTAKE = {
     "frame_variables": None,
     "required_evidence_source": None,
     "maximum_error_probability": None,
+    "notification_titles": None,
 }
 
 

@@ -45,19 +45,23 @@ class Arrived(NamedTuple):
 Answering = Callable[["Arrived", asyncio.StreamWriter], Awaitable[None]]
 
 
-async def respond(writer: asyncio.StreamWriter, status: int, body: bytes = b"") -> None:
-    """Answer in full."""
-    writer.write(
-        f"HTTP/1.1 {status} Status\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
-    )
+async def respond(writer: asyncio.StreamWriter, status: int, body: bytes = b"", **headers: str) -> None:
+    """Answer in full. An underscore in the name of a header stands for a hyphen."""
+    told = {"content-length": len(body), "connection": "close", **headers}
+    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in told.items())
+    writer.write(f"HTTP/1.1 {status} Status\r\n{lines}\r\n".encode() + body)
     with suppress(ConnectionError):
         await writer.drain()
 
 
 class Listener:
-    """A receiver. `status` is what it answers with; `answering`, if set, answers in its place."""
+    """A receiver. `status` is what it answers with; `answering`, if set, answers in its place.
 
-    def __init__(self) -> None:
+    `judge` finds the faults of what arrives.
+    """
+
+    def __init__(self, judge: Callable[[Arrived], list[str]] | None = None) -> None:
+        self.judge = judge or faults_of
         self.arrived: list[Arrived] = []
         self.connections = 0
         self.status = 204
@@ -104,7 +108,7 @@ class Listener:
                     return
             arrived = Arrived(headers, body, time.monotonic())
             self.arrived.append(arrived)
-            self.faults += faults_of(arrived)
+            self.faults += self.judge(arrived)
             if self.answering is None:
                 await respond(writer, self.status)
             else:
@@ -116,9 +120,9 @@ class Listener:
 
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[Listener]:
+async def listening(judge: Callable[[Arrived], list[str]] | None = None) -> AsyncIterator[Listener]:
     """Run a receiver."""
-    listener = Listener()
+    listener = Listener(judge)
     server = await asyncio.start_server(listener.serve, "127.0.0.1", 0)
     listener.port = server.sockets[0].getsockname()[1]
     try:

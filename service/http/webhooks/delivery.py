@@ -37,7 +37,7 @@ async def list_webhook_deliveries(call: Call, params: NamedDependency[wire.Deliv
 @Docs(wire.DeliveryResent, errors=(*NOT_FOUND, "delivery_not_found"), extension=True)
 async def resend_webhook_delivery(call: Call, delivery_id: FromPath[str], id: FromPath[str]) -> Outcome:
     """Queue a delivery again, once for a key, and show it as it is then."""
-    stored = await answered(call, id)
+    stored = await answered(call, webhooks.look_at(call.project_id, id))
     if stored is not None:
         return stored
     found, store = await find(call, id), call.services.store
@@ -66,7 +66,7 @@ async def replay_webhook(call: Call, data: JSONBody[wire.ReplayWebhook], id: Fro
             invalid=[("until", f"must be 1 to {wire.MAX_RANGE} positions after after")],
             schema=body_schema(wire.ReplayWebhook),
         )
-    stored = await answered(call, id)
+    stored = await answered(call, webhooks.look_at(call.project_id, id))
     if stored is not None:
         return stored
     found = await find(call, id)

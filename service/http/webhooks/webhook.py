@@ -12,14 +12,13 @@ from service.auth.authority import PrincipalKind
 from service.auth.refusals import InvalidPayload, ServiceUnavailable
 from service.egress.exchange import take_apart
 from service.egress.guard import reach_of_webhooks
-from service.eventstore.declare.commands import Answer, Outcome
+from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.body.validation import text_of
 from service.http.declare import groups
 from service.http.declare.call import Call
 from service.http.declare.endpoint import Docs, Fencing, Who
 from service.http.declare.operations import KEY
 from service.ids import new_id
-from service.webhooks import webhook
 from service.webhooks import webhook as webhooks
 from service.webhooks.sending import AttemptOutcome
 from service.webhooks.testing import catalogue, too_many_tests
@@ -32,14 +31,14 @@ from statemachines.webhooks import WebhookChange, no_webhook
 # they keep the mark of the request.
 
 
-async def answered(call: Call, id: str) -> Outcome | None:
-    """The answer stored under the key of a request to a webhook. None: its key is bound to it now, or it has none.
+async def answered(call: Call, look: Intent[None]) -> Outcome | None:
+    """The answer stored under the key of a request. None: its key is bound to it now, or it has none.
 
-    Raises WebhookNotFound, and what the store raises.
+    `look` looks at what the request is for. Raises as it does, and what the store raises.
     """
     if call.key is None:
         return None
-    found = await call.carry_out(webhook.look_at(call.project_id, id), _bound)
+    found = await call.carry_out(look, _bound)
     return found if found.replayed else None
 
 
@@ -70,7 +69,7 @@ async def create_webhook(call: Call, data: JSONBody[wire.CreateWebhook]) -> Outc
     if key is None:
         raise no_key()
     events = _names(call, data.events)
-    address = await _address(call, data.url)
+    address = await judged_address(call, data.url)
     intent = webhooks.register(call.project_id, address, events, text_of(data.description), key)
     return await call.carry_out(intent, _created)
 
@@ -109,7 +108,7 @@ async def change_webhook(call: Call, data: JSONBody[wire.ChangeWebhook], id: Fro
         call.ask_fresh()
         if key is None:
             raise no_key()
-    address = None if data.url is msgspec.UNSET else await _address(call, data.url)
+    address = None if data.url is msgspec.UNSET else await judged_address(call, data.url)
     events = None if data.events is msgspec.UNSET else _names(call, data.events)
     found = await webhooks.find_webhook(call.services.store, call.project_id, id)
     wish = WebhookChange(
@@ -148,7 +147,7 @@ def _ended(webhook: webhooks.EndedWebhook) -> Answer:
 @Docs(wire.WebhookTested, errors=NOT_FOUND)
 async def test_webhook(call: Call, id: FromPath[str]) -> Outcome:
     """Send a test and tell its outcome, also when the receiver fails. One key names one delivery."""
-    stored = await answered(call, id)
+    stored = await answered(call, webhooks.look_at(call.project_id, id))
     if stored is not None:
         return stored
     found = await find(call, id)
@@ -201,7 +200,7 @@ async def find(call: Call, id: str) -> webhooks.StandingWebhook:
     return found
 
 
-async def _address(call: Call, url: str) -> webhooks.AddressChange:
+async def judged_address(call: Call, url: str) -> webhooks.AddressChange:
     """Judge an address by the guard's rules. Raises InvalidPayload."""
     services = call.services
     reach = reach_of_webhooks(allow_private=services.settings.webhook_allow_private)

@@ -21,6 +21,7 @@ ASKS = 'href="/console/again?next='
 DANGEROUS = {
     name
     for row in (
+        "add_notification_destination",
         "change_webhook create_credential create_public_query create_webhook decide_automation_approval",
         "delete_account delete_alert delete_project delete_user delete_webhook enable_automation_contract",
         "invite_member review_onboarding rotate_dsn rotate_public_dsn rotate_webhook_secret",
@@ -49,6 +50,8 @@ PLAIN = {
         "put_automation_contract put_implementation_report put_signal_map query_analytics remove_source_map",
         "remove_suppression render_automation_playbook reopen_case replay_webhook resend_webhook_delivery",
         "resolve_case run_query_blueprint send_feedback split_case start_billing_checkout start_onboarding",
+        "delete_notification_destination remove_notification_rule set_notification_rule",
+        "test_notification_destination",
         "start_onboarding_proof test_webhook unmangle_case validate_automation_contract verify_automation_run",
         "verify_dsn verify_install verify_onboarding",
     )

@@ -94,6 +94,7 @@ class SettingsMachine(RuleBasedStateMachine):
             "frame_variables": False,
             "required_evidence_source": None,
             "maximum_error_probability": None,
+            "notification_titles": True,
         }
 
     @rule(
@@ -105,6 +106,7 @@ class SettingsMachine(RuleBasedStateMachine):
                 "frame_variables": st.booleans(),
                 "required_evidence_source": st.sampled_from([None, "provider_cloud"]),
                 "maximum_error_probability": st.sampled_from([None, "0.05", "0.5"]),
+                "notification_titles": st.booleans(),
             },
         )
     )

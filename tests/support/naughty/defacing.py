@@ -53,6 +53,7 @@ FREE = {
 }
 """Members of bodies that hold a text of somebody's."""
 NAMED = {
+    ("add_notification_destination", "url"),
     ("authorize_device", "identity.email"),
     ("connect_provider", "name"),
     ("create_webhook", "url"),

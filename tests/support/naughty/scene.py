@@ -21,6 +21,7 @@ from tests.support.tenants.tour import Tenant, hand_over, take_tour
 DOORS = frozenset(
     f"{operation} {member}"
     for operation, members in {
+        "add_notification_destination": "name",
         "authorize_draft_pr": "title tests.command",
         "authorize_device": "identity.name",
         "cancel_automation_run": "reason",

@@ -17,7 +17,10 @@ _TABLES = (
 )
 _BY_HAND = "select project_id || ' ' || stream_id, count(*) from events where actor_kind <> 'system' group by 1"
 
-_STANDS = "exists (select from webhooks w where w.project_id = t.project_id and w.id = t.{})"
+_STANDS = (
+    "(exists (select from webhooks w where w.project_id = t.project_id and w.id = t.{0}) "
+    "or exists (select from notification_destinations n where n.project_id = t.project_id and n.id = t.{0}))"
+)
 # Sweep and schedule keep turns, looks and new verdicts by the minute: only what a request wrote tells of one.
 _BY_REQUEST = {
     "sweep_turns": "false",

@@ -209,6 +209,21 @@ def be_told(tenant: Tenant) -> None:
     tenant.call("PATCH", f"{path}/{first}", {"events": ["case.created"]}, owner)
     tenant.call("POST", f"{path}/{first}/test", {}, owner)
     tenant.call("DELETE", f"{path}/{first}", None, owner)
+    be_notified(tenant, project)
+
+
+def be_notified(tenant: Tenant, project: dict[str, Any]) -> None:
+    """Add chats that nobody answers at, set rules, and take one away."""
+    path, owner = f"/v1/projects/{project['id']}/notifications", tenant.owner_key
+    wish = {"kind": "slack", "url": f"https://127.0.0.1:9/{tenant.name}", "name": f"Chat of {tenant.name}"}
+    first, other = (tenant.call("POST", f"{path}/destinations", wish, owner)["id"] for _ in range(2))
+    for one in (first, other):
+        tenant.call("PUT", f"{path}/destinations/{one}/rule", {"events": ["report.recorded"]}, owner)
+    tenant.call("POST", f"{path}/destinations/{first}/test", {}, owner)
+    tenant.call("GET", path, None, owner)
+    tenant.call("GET", f"{path}/destinations/{first}/deliveries", None, owner)
+    tenant.call("DELETE", f"{path}/destinations/{first}/rule", None, owner)
+    tenant.call("DELETE", f"{path}/destinations/{first}", None, owner)
 
 
 def share(tenant: Tenant) -> None:

@@ -123,6 +123,7 @@ def test_nobody_else_changes_one(world: World) -> None:
         {"maximum_error_probability": 0.0009},
         {"maximum_error_probability": 0.51},
         {"maximum_error_probability": "0.1"},
+        {"notification_titles": None},
         [],
         b"{",
     ],
