@@ -226,6 +226,7 @@ class RunBlueprint(Closed, frozen=True, rename={"since": "from", "until": "to"})
 class BlueprintRun(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of a run, with what they rest on. `truncated`: there are more than the limit."""
 
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="rows")
     project_id: str
     blueprint_id: str
     rows: list[dict[str, Any]]
@@ -330,6 +331,7 @@ class QueryInput(Closed, frozen=True, kw_only=True, rename={"since": "from", "un
 class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of a query and their basis. The window of a text is all time up to the read."""
 
+    PROVENANCE: ClassVar[Origins] = origins(telemetry="rows")
     project_id: str
     rows: list[dict[str, Any]]
     columns: tuple[Column, ...]

@@ -61,6 +61,8 @@ def shown(found: Found, cursor: Cursor) -> Json:
     refused = found.status >= HTTPStatus.BAD_REQUEST
     origins = {"": SERVER} if refused else found.origins
     content: Json = {"operation": found.operation, "status": found.status}
+    if refused:
+        content["next_step"] = _next_step(found)
     content |= {name: found.headers[header] for header, name in _TOLD.items() if header in found.headers}
     text = found.body.decode()
     value = _value(found, text)
@@ -85,6 +87,41 @@ _TOLD = {"etag": "etag", "retry-after": "retry_after", "idempotent-replayed": "r
 """Headers with their names in a result."""
 
 
+_LISTED = {
+    "project_not_found": "list_projects",
+    "case_not_found": "list_cases",
+    "run_not_found": "list_automation_runs",
+    "automation_not_found": "get_automation_control",
+}
+"""The tools with the ids of what was not found."""
+_STEPS = {
+    HTTPStatus.PRECONDITION_FAILED: "Read the object again, and call this tool with its present etag.",
+    HTTPStatus.PRECONDITION_REQUIRED: "Read the object, and call this tool with its etag.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Wait retry_after seconds, then call this tool with the same arguments.",
+    HTTPStatus.UNAUTHORIZED: "Ask the person who gave you this credential. No tool changes what it may do.",
+    HTTPStatus.FORBIDDEN: "Ask the person who gave you this credential. No tool changes what it may do.",
+    HTTPStatus.CONFLICT: "Read the object again with a tool, and decide anew. The same call is refused again.",
+}
+
+
+def _next_step(found: Found) -> str:
+    """What to do with the tools after a refusal. `next_action` of the error is for programs that call the API."""
+    error = msgspec.json.decode(found.body)["error"]
+    if error["code"] == "idempotency_key_required":
+        return "Call this tool with an idempotency_key of your own."
+    if tool := _LISTED.get(error["code"]):
+        return f"Call {tool} for the ids that this credential can see."
+    if step := _STEPS.get(HTTPStatus(found.status)):
+        return step
+    if found.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return "Call this tool again with the same arguments, and the same idempotency_key if it had one."
+    faults = error.get("details", {}).get("invalid_fields", [])
+    unknown = any(one.get("field") == "operation" for one in faults)
+    if unknown or found.status == HTTPStatus.NOT_FOUND:
+        return "Call find_operation for the reads there are."
+    return f"Call describe with operation {found.operation} if it is a read, and correct the arguments."
+
+
 def _value(found: Found, text: str) -> Any:
     """The body as a value: JSON decoded, any other text as it is."""
     if not text:
@@ -101,7 +138,7 @@ def _next_page(value: Any) -> Cursor | None:
 def _part(text: str, cursor: Cursor) -> tuple[str, int]:
     """The part of a text at a cursor, and its end. Raises InvalidPayload for a changed text."""
     if cursor.digest and (cursor.digest != _digest(text) or cursor.offset >= len(text)):
-        reason = "is of an answer that has changed; call again without a cursor"
+        reason = "is of an answer that has changed; call again without a cursor, and a query with an idempotency_key"
         raise InvalidPayload("The answer has changed.", invalid=[("cursor", reason)])
     end = cursor.offset + MOST_CHARACTERS
     return text[cursor.offset : end], min(end, len(text))

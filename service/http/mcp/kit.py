@@ -21,7 +21,15 @@ from service.wordindex import SHORTEST, WordIndex, words_of
 Json = dict[str, Any]
 
 MOST_WORDS = 20
-WEIGHTS = {"operation": 4, "summary": 3, "path": 2, "description": 1}
+ASKED = {
+    "query_analytics": "how many much often count number sum total average share percent per day trend compare",
+    "run_query_blueprint": "how many much often count number conversion funnel retention trend top paid bought signed",
+    "list_event_names": "which events counted names tracked",
+}
+"""Words of questions to reads that answer them, and that do not have these words themselves."""
+FILLING = frozenset(words_of("and are but did does for from had has have our that the their there this was were with"))
+"""Words of questions that tell nothing of what is asked for."""
+WEIGHTS = {"operation": 4, "summary": 3, "path": 2, "description": 1, "asked": 4}
 """How much a word counts by where it stands."""
 
 
@@ -32,6 +40,8 @@ class ReadIndex:
         shown = [_shown(one) for one in among]
         self._index = WordIndex(([one[member] for member in WEIGHTS] for one in shown), tuple(WEIGHTS.values()))
         self._shown = [{**one, "description": first_sentence(one["description"])} for one in shown]
+        for one in self._shown:
+            del one["asked"]
 
     def __len__(self) -> int:
         return len(self._shown)
@@ -43,7 +53,8 @@ class ReadIndex:
 
 def wanted(words: str) -> list[str]:
     """The words of a question that count, each once."""
-    return [word for word in dict.fromkeys(words_of(words)) if len(word) >= SHORTEST][:MOST_WORDS]
+    found = dict.fromkeys(words_of(words))
+    return [word for word in found if len(word) >= SHORTEST and word not in FILLING][:MOST_WORDS]
 
 
 def _shown(one: Reached) -> Json:
@@ -54,6 +65,7 @@ def _shown(one: Reached) -> Json:
         "summary": operation.summary,
         "description": one.described["description"],
         "parameters": [*one.path_names, *(f"{name}?" for name in one.query_names)],
+        "asked": ASKED.get(operation.operation_id, ""),
     }
 
 
@@ -82,7 +94,7 @@ class Kit(NamedTuple):
         """A read by the id of its operation. Raises InvalidPayload."""
         one = self.reads.get(name) if isinstance(name, str) else None
         if one is None:
-            reason = "must be the id of a GET operation, as find_operation tells it"
+            reason = "must be the id of a read, as find_operation tells it"
             raise InvalidPayload("There is no such read.", invalid=[("operation", reason)])
         return one
 

@@ -1,4 +1,4 @@
-"""The operations in reach of the tools: GET of people and runners, and public ones, for a model to read (G-168).
+"""The operations in reach of the tools: GET of people and runners, public ones, and the bounded queries (G-168).
 
 Their descriptions come from the served schema document.
 """
@@ -17,6 +17,8 @@ from service.http.mcp.origins import origins_of
 
 Json = dict[str, Any]
 
+QUERIES = frozenset({"query_analytics", "run_query_blueprint"})
+"""Reads by POST: the question stands in their body, and nothing is changed."""
 READERS = frozenset({PrincipalKind.KEY, PrincipalKind.RUNNER})
 READABLE = (JSON, "text/markdown")
 """The types of an answer for a model to read. Anything else is a file, an archive or a stream for a program."""
@@ -48,7 +50,9 @@ class Reached(NamedTuple):
 def is_readable(bound: Bound) -> bool:
     """Whether `read` reaches an operation."""
     operation = bound.operation
-    if operation.method != "GET" or operation.path in HIDDEN_PATHS or operation.who.inside:
+    if operation.method != "GET" and bound.name not in QUERIES:
+        return False
+    if operation.path in HIDDEN_PATHS or operation.who.inside:
         return False
     if not operation.docs.content_type.startswith(READABLE):
         return False
@@ -71,8 +75,14 @@ def first_sentence(text: str) -> str:
     return re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
 
 
+def body_of(described: Json) -> Json | None:
+    """The schema of the body of an operation, as a reference. None for one without a body."""
+    content = described.get("requestBody", {}).get("content", {})
+    return next((kind["schema"] for kind in content.values()), None)
+
+
 def describe(document: Json, one: Reached) -> Json:
-    """One operation with its parameters, and the whole schema of its answer."""
+    """One operation with its parameters, and the whole schemas of its body and its answer."""
     operation, described = one.bound.operation, one.described
     selected = select(document, path=operation.path, method=operation.method)
     answer = described["responses"].get("200", {}).get("content", {}).get(JSON, {}).get("schema", {})
@@ -82,6 +92,7 @@ def describe(document: Json, one: Reached) -> Json:
         "summary": operation.summary,
         "description": described["description"],
         "parameters": [parameter for parameter in described["parameters"] if parameter["in"] != "header"],
+        "body": body_of(described),
         "answer": answer,
         "schemas": _without_examples(selected.get("components", {}).get("schemas", {})),
         "origins": one.origins,

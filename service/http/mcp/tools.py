@@ -6,7 +6,7 @@ A tool of an operation has its name, and its parameters in the schema document. 
 from collections.abc import Mapping
 from typing import Any
 
-from service.http.mcp.reach import Reached, first_sentence
+from service.http.mcp.reach import Reached, body_of, first_sentence
 
 Json = dict[str, Any]
 
@@ -36,27 +36,26 @@ LIMIT, PAGE = "limit", 20
 CURSOR: Json = {"type": "string", "description": "`cursor` of the answer before, to go on reading."}
 _TOLD = ("type", "enum", "default", "minimum", "maximum")
 """What a tool says of the form of an argument. The operation checks the rest."""
-_OPERATION: Json = {"type": "string", "description": "Id of a GET operation, as find_operation tells it."}
+_OPERATION: Json = {"type": "string", "description": "Id of a read, as find_operation tells it."}
 
 
 def general() -> list[Json]:
     """The three tools over all reads."""
     words = {
         "type": "string",
-        "description": "What you look for. Empty: the first in the order of the work.",
+        "description": "Words or a question. Empty: the first in the order of the work.",
     }
     limit = {"type": "integer", "minimum": 1, "maximum": MOST_FOUND, "default": FOUND}
     parameters = {
         "type": "object",
-        "description": "Values of path and query, by name.",
-        "additionalProperties": {"type": ["string", "integer", "number", "boolean"]},
+        "description": "Values of path, query and body, by name.",
     }
     return [
         _tool(FIND, "Find a read by words", "Then describe it or read it.", {"words": words, "limit": limit}),
         _tool(
             DESCRIBE,
             "Describe a read",
-            "Its parameters, the schema of its answer, and the origin of each member.",
+            "Its parameters, the schemas of its body and its answer, and the origin of each member.",
             {"operation": _OPERATION, "cursor": CURSOR},
             ["operation"],
         ),
@@ -103,12 +102,11 @@ def _of_operation(one: Reached, components: Json) -> Json:
 
 
 def members_of(one: Reached, components: Json) -> Json:
-    """The members of the body of a command, from the caller, with their schemas."""
-    content = one.described.get("requestBody", {}).get("content", {})
-    reference = next((kind["schema"]["$ref"] for kind in content.values()), None)
-    if reference is None:
+    """The members of the body of a command or a query, from the caller, with their schemas."""
+    body = body_of(one.described)
+    if body is None:
         return {}
-    properties: Json = components["schemas"][reference.rpartition("/")[2]]["properties"]
+    properties: Json = components["schemas"][body["$ref"].rpartition("/")[2]]["properties"]
     fixed = FIXED.get(one.bound.name, {})
     return {name: schema for name, schema in properties.items() if name not in fixed and name not in LEFT_OUT}
 

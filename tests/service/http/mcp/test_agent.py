@@ -152,6 +152,7 @@ async def test_a_run_is_cancelled_once(scene: Scene) -> None:
     assert [run["run_id"] for run in runs] == [scene.run_id]
     missing = await agent.use("cancel_automation_run", run_id=scene.run_id)
     assert missing["structuredContent"]["answer"]["error"]["code"] == "idempotency_key_required"
+    assert missing["structuredContent"]["next_step"] == "Call this tool with an idempotency_key of your own."
     wish = {"run_id": scene.run_id, "reason": "Not this one.", "idempotency_key": "cancel-1"}
     first, second = [await agent.get("cancel_automation_run", **wish) for _ in range(2)]
     assert first["answer"]["status"] == "cancelled"

@@ -139,6 +139,41 @@ async def test_every_read_is_found_described_and_carried_out(agent: Agent, owner
     assert guide["truncated"] is True
 
 
+async def test_a_bounded_query_is_a_read(agent: Agent, owner: Any) -> None:
+    """Its question stands in a body, and its rows are what others wrote."""
+    made = await owner.create_project()
+    project = made["id"]
+    described = await agent.read("describe", operation="run_query_blueprint")
+    assert "RunBlueprint" in msgspec.json.encode(described["body"]).decode()
+    assert "RunBlueprint" in described["schemas"]
+    path = {"project_id": project, "blueprint_id": "event-count"}
+    counting = {"operation": "run_query_blueprint", "parameters": {**path, "params": {"event": "paid"}}}
+    result = await agent.use("read", **counting)
+    assert result["structuredContent"]["answer"]["rows"][0]["row_count"] == 0
+    assert result["_meta"][ORIGINS_KEY]["/answer/rows"] == "untrusted_telemetry"
+    select = [{"fn": "count", "as": "events"}]
+    asked = {"project_id": project, "source": "events", "select": select}
+    answer = await agent.read("read", operation="query_analytics", parameters=asked)
+    assert answer["rows"] == [{"events": 0}]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "step"),
+    [
+        ("read", {"operation": "no_such"}, "Call find_operation"),
+        ("read", {"operation": "list_deploys", "parameters": {"project_id": "proj_nobodys"}}, "Call list_projects"),
+        ("read_case", {"case_id": "case_nobodys"}, "Call list_cases"),
+        ("read", {"operation": "list_projects", "parameters": {"limit": 0}}, "Call describe with operation"),
+        ("get_automation_run", {"run_id": "run_nobodys"}, "Call list_automation_runs"),
+    ],
+)
+async def test_a_refusal_names_the_next_tool(agent: Agent, tool: str, arguments: dict[str, Any], step: str) -> None:
+    """Beside the next step of a program that calls the API."""
+    result = await agent.use(tool, **arguments)
+    assert result["isError"] is True
+    assert result["structuredContent"]["next_step"].startswith(step)
+
+
 CLOSED = re.compile(r"location (=|~) (\S+) \{\s+return 404;\s+\}")
 """What the shipped nginx keeps inside."""
 

@@ -12,7 +12,7 @@ from schemas.kernel.origins import PROVIDER, RUNNER, SERVER, TELEMETRY, declared
 from service.http.declare.endpoint import Operation
 from service.http.edge.routes import all_endpoints, bind
 from service.http.mcp.origins import TRUST, least_trusted, origins_of, undeclared
-from service.http.mcp.reach import READABLE, READERS, is_readable
+from service.http.mcp.reach import QUERIES, READABLE, READERS, is_readable
 from service.http.mcp.tools import COMMANDS
 
 SHOWN = {bound.name: bound.operation for bound in bind(all_endpoints()) if is_readable(bound) or bound.name in COMMANDS}
@@ -136,5 +136,5 @@ def test_every_get_of_people_and_runners_is_reached() -> None:
     ]
     assert missing == []
     operations: list[Operation] = [operation for name, operation in SHOWN.items() if name not in COMMANDS]
-    assert {operation.method for operation in operations} == {"GET"}
+    assert {operation.operation_id for operation in operations if operation.method != "GET"} == QUERIES
     assert not any(operation.mutation for operation in operations)

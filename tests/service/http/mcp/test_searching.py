@@ -7,7 +7,7 @@ import pytest
 from service.auth.authority import PrincipalKind
 from service.http.app import schema_documents
 from service.http.mcp import kit
-from service.http.mcp.kit import MOST_WORDS, WEIGHTS, wanted
+from service.http.mcp.kit import ASKED, MOST_WORDS, WEIGHTS, wanted
 from tests.service.test_wordindex import looked_through
 
 QUESTIONS = ("", "usage of my account", "people that a case affects", "leases RUN monitor", "zzz", "le ca st", "é list")
@@ -20,9 +20,9 @@ def test_each_kind_of_caller_finds_what_is_open_to_it(kind: PrincipalKind) -> No
     index = made.indexes[kind]
     among = [one for one in made.reads.values() if one.is_open_to(kind)]
     shown = [
-        (one.bound.operation.operation_id, one.bound.operation.summary, one.bound.operation.path, described)
+        (name, one.bound.operation.summary, one.bound.operation.path, described, ASKED.get(name, ""))
         for one in among
-        if (described := one.described["description"])
+        if (name := one.bound.operation.operation_id) and (described := one.described["description"])
     ]
     assert len(index) == len(among) == len(shown)
     for question in QUESTIONS:
@@ -31,6 +31,24 @@ def test_each_kind_of_caller_finds_what_is_open_to_it(kind: PrincipalKind) -> No
     assert made.described.keys() == made.reads.keys()
 
 
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        ("how many orders paid", {"query_analytics", "run_query_blueprint"}),
+        ("How many orders were paid yesterday?", {"query_analytics", "run_query_blueprint"}),
+        ("what share of people signed up", {"query_analytics", "run_query_blueprint"}),
+        ("which events are there", {"list_event_names"}),
+        ("which users does a case affect", {"list_case_users"}),
+    ],
+)
+def test_a_question_finds_the_read_that_answers_it(question: str, answers: set[str]) -> None:
+    """Among the first three, although products name their events as they like."""
+    index = kit.make(schema_documents(), "https://service.example").indexes[PrincipalKind.KEY]
+    found = index.find(question, 3)
+    assert answers <= {one["operation"] for one in found}
+    assert all("asked" not in one for one in found)
+
+
 def test_few_words_of_a_question_count() -> None:
-    assert wanted("The a of the CASES") == ["the", "cases"]
+    assert wanted("The a of the CASES") == ["cases"]
     assert len(wanted(" ".join(f"word{number}" for number in range(99)))) == MOST_WORDS

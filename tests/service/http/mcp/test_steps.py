@@ -68,8 +68,11 @@ async def client(made: Counter[str], database_url: str) -> AsyncIterator[httpx2.
 
 
 @pytest_asyncio.fixture
-async def agent(client: httpx2.AsyncClient) -> Agent:
-    return Agent(Api(client, await sign_in(client)))
+async def agent(client: httpx2.AsyncClient, made: Counter[str]) -> Agent:
+    """A caller that is signed in. The judge of its answers has made a document of its own, which does not count."""
+    caller = Api(client, await sign_in(client))
+    made.clear()
+    return Agent(caller)
 
 
 async def test_the_first_messages_share_one_kit(client: httpx2.AsyncClient, agent: Agent, made: Counter[str]) -> None:
