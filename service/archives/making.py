@@ -13,8 +13,8 @@ import hashlib
 import time
 from array import array
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, islice
@@ -213,7 +213,7 @@ class _Maker:
         """Read all rows."""
         return await (await self._connection.execute(query, self._of_project)).fetchall()
 
-    async def rows(self, query: Query) -> AsyncIterator[list[Row]]:
+    async def rows(self, query: Query) -> AsyncGenerator[list[Row]]:
         """Read rows, at most FEW_BYTES or one at once, and rest in between."""
         count = 1
         async with self._connection.cursor(name="archive") as cursor:
@@ -233,8 +233,9 @@ class _Maker:
         """Write the rows of a query as lines. With `may_stop`, they end where the archive is full."""
         parts = LinesInParts(self._spool, name, PART_BYTES)
         try:
-            async for rows in self.rows(query):
-                await self._work(partial(parts.write, _encoded(encode, rows)))
+            async with aclosing(self.rows(query)) as found:
+                async for rows in found:
+                    await self._work(partial(parts.write, _encoded(encode, rows)))
         except ArchiveFull:
             if not may_stop:
                 raise
@@ -270,12 +271,13 @@ class _Maker:
 
     async def prove_runs(self) -> None:
         """Write the proof of each run, as the service shows it."""
-        async for rows in self.rows(_RUNS):
-            for (text,) in rows:
-                row = msgspec.json.decode(text, type=RunRow)
-                async with self._turn():
-                    read = await read_bundle(self._connection, verifying.chain_of(row))
-                await self._prove_run(row, read)
+        async with aclosing(self.rows(_RUNS)) as found:
+            async for rows in found:
+                for (text,) in rows:
+                    row = msgspec.json.decode(text, type=RunRow)
+                    async with self._turn():
+                        read = await read_bundle(self._connection, verifying.chain_of(row))
+                    await self._prove_run(row, read)
 
     async def _prove_run(self, row: RunRow, read: StreamBundle) -> None:
         positions = {event.position for stream in read.streams for event in stream.events if event.position is not None}

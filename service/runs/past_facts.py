@@ -7,7 +7,8 @@ missing of it.
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from projections.onboarding import fold_signal_map as fold_map
@@ -68,12 +69,14 @@ async def read_past(store: EventStore, project_id: str, days: int, automation_id
         start = end - days * DAY
         known, unknown = await _cases(connection, project_id, start)
         changes: list[Change] = []
-        async for rows in _batches(connection, _ERRORS, project_id=project_id, start=start):
-            changes += (Errors(*row) for row in rows)
-            _bound(changes)
-        async for change in _events(connection, project_id, start, known, unknown):
-            changes.append(change)
-            _bound(changes)
+        async with aclosing(_batches(connection, _ERRORS, project_id=project_id, start=start)) as batches:
+            async for rows in batches:
+                changes += (Errors(*row) for row in rows)
+                _bound(changes)
+        async with aclosing(_events(connection, project_id, start, known, unknown)) as moved:
+            async for change in moved:
+                changes.append(change)
+                _bound(changes)
         changes += await _maps(connection, project_id)
         looks = await _looks(connection, project_id, start, end, automation_ids)
     await asyncio.to_thread(changes.sort, key=lambda change: change.at)
@@ -92,10 +95,11 @@ async def _cases(
     many as one look takes in: the first of those of which all is known. Those without any error left are named.
     """
     changed: set[str] = set()
-    async for rows in _batches(connection, _CHANGED, project_id=project_id, start=start):
-        changed |= {case_id for (case_id,) in rows}
-        if len(changed) > MOST_CASES:
-            raise TooMuch
+    async with aclosing(_batches(connection, _CHANGED, project_id=project_id, start=start)) as batches:
+        async for rows in batches:
+            changed |= {case_id for (case_id,) in rows}
+            if len(changed) > MOST_CASES:
+                raise TooMuch
     changed_ids = array(changed)
     known, unknown = await _counts(connection, project_id, start, changed_ids)
     for kept, size, enough in ((True, LOOKED_AT, LOOKED_AT), (False, NAMED, 0)):
@@ -179,17 +183,18 @@ async def _events(
     start: int,
     known: dict[str, KnownCase],
     unknown: dict[str, Sequence[str]],
-) -> AsyncIterator[Change]:
+) -> AsyncGenerator[Change]:
     """What happened to the cases since the start; what had happened before is folded into `known`."""
-    async for page in _batches(connection, _EVENTS, project_id=project_id, case_ids=array(known)):
-        events = decode_events([row[2] for row in page], [row[3] for row in page])
-        for (case_id, _, _, _, at), event in zip(page, events, strict=True):
-            if isinstance(event, UnknownTopic):
-                unknown[case_id] = ["events of a later release"]
-            elif event is not None and case_id in known and at <= start:
-                known[case_id].move(event, at)
-            elif event is not None and case_id in known:
-                yield CaseMoved(at, case_id, event)
+    async with aclosing(_batches(connection, _EVENTS, project_id=project_id, case_ids=array(known))) as batches:
+        async for page in batches:
+            events = decode_events([row[2] for row in page], [row[3] for row in page])
+            for (case_id, _, _, _, at), event in zip(page, events, strict=True):
+                if isinstance(event, UnknownTopic):
+                    unknown[case_id] = ["events of a later release"]
+                elif event is not None and case_id in known and at <= start:
+                    known[case_id].move(event, at)
+                elif event is not None and case_id in known:
+                    yield CaseMoved(at, case_id, event)
 
 
 async def _maps(connection: AsyncConnection, project_id: str) -> list[Change]:
@@ -238,7 +243,7 @@ async def _fetch(connection: AsyncConnection, query: Query, **values: Any) -> li
     return await (await connection.execute(query, values)).fetchall()
 
 
-async def _batches(connection: AsyncConnection, query: Query, **values: Any) -> AsyncIterator[list[tuple[Any, ...]]]:
+async def _batches(connection: AsyncConnection, query: Query, **values: Any) -> AsyncGenerator[list[tuple[Any, ...]]]:
     """The rows of a query, some at a time."""
     async with connection.cursor(name="past") as cursor:
         await cursor.execute(query, values)
