@@ -21,7 +21,7 @@ from projections.kernel import Table
 from service.auth import refusals, secrets
 from service.auth.authority import ANONYMOUS, DELETION_GROUP, Access, Principal, PrincipalKind, fence_reaches, permits
 from service.auth.secrets import POSTHOG, SENTRY, Dsn, SecretKind, sent_keys
-from service.eventstore.connect.connection import WatchedConnection, has_ended
+from service.eventstore.connect.connection import IDLE_SECONDS, WatchedConnection, has_ended
 from service.eventstore.store import EventStore
 from service.fairness.turns import Looks
 from service.settings import Settings
@@ -57,6 +57,7 @@ class Uses:
         self._store = store
         self._notes: dict[Table[Any], set[tuple[str, str]]] = {table: set() for table in _WRITE}
         self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
+        self._used_at = 0.0  # on the monotonic clock
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -87,6 +88,11 @@ class Uses:
             for table in due:
                 self._notes[table].clear()
             try:
+                if due:
+                    self._used_at = time.monotonic()
+                elif self._connection is not None and time.monotonic() - self._used_at > IDLE_SECONDS:
+                    connection, self._connection = self._connection, None
+                    await connection.close()
                 for table, names in due.items():
                     connection = await self._connected()
                     scopes, ids = [scope for scope, _ in names], [name for _, name in names]

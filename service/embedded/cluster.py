@@ -31,11 +31,16 @@ OPTIONS = {
     "synchronous_commit": "on",
     "max_connections": "200",
     "max_locks_per_transaction": "256",
+    "max_logical_replication_workers": "0",  # nobody replicates, so the process that would begin it is left out
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_min_error_statement": "panic",  # a failed statement may hold payload: only its error is logged
     "log_error_verbosity": "terse",
 }
+# From this version on the server has three processes that read for the others. What is read here is nearly always in
+# the memory of the system, and a session reads that itself as before.
+READS_APART_FROM = 18
+READS_ITSELF = {"io_method": "sync"}
 # Whoever gets to the socket is the server's user or root: its directory is closed to others. Which of them may be the
 # superuser is asked of the kernel all the same.
 RULES = f"""\
@@ -180,9 +185,11 @@ class Cluster:
         self._write_rules(programs)
         if self._process is not None:
             self._process.wait(RETRY_SECONDS)  # the last one has ended, or it would listen: collect its exit code
+        made_by = (self.layout.cluster / "PG_VERSION").read_text(encoding="ascii")
         options = {
             **OPTIONS,
             **({"recovery_init_sync_method": "syncfs"} if syncs_at_once(platform.system(), platform.release()) else {}),
+            **(READS_ITSELF if int(made_by) >= READS_APART_FROM else {}),
             "unix_socket_directories": str(self.layout.socket_dir),
             "hba_file": str(self.layout.rules),
             "ident_file": str(self.layout.names),

@@ -372,11 +372,13 @@ class FairQueue(Generic[T]):
             self.changed.notify()
             return True
 
-    def get(self) -> T | None:
+    def get(self, idle: Callable[[], object] | None = None, after: float = inf) -> T | None:
         """Wait for the next entry; None when it is closed and has nothing left for this thread.
 
-        With `at_once`, `finish` gives its tenant the next turn.
+        With `at_once`, `finish` gives its tenant the next turn. `idle` is called once when nothing has come for so
+        many seconds, before the wait goes on.
         """
+        patience = None if idle is None else after
         with self.changed:
             while True:
                 if self._again:
@@ -388,7 +390,9 @@ class FairQueue(Generic[T]):
                     return entry
                 if not self._open and not len(self) and not self._aside:
                     return None
-                self.changed.wait()
+                if not self.changed.wait(patience) and idle is not None:
+                    idle()
+                    patience = None
 
     def _may_run(self, place: str) -> bool:
         return self._running[place] < self._at_once

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 import psycopg
 import structlog
 
 from service.eventstore.connect.connection import (
     FULL_DISK,
+    IDLE_SECONDS,
     OUTAGE,
     Connection,
     PreparedStatement,
@@ -381,7 +382,7 @@ class Decider:
     # -- the thread --------------------------------------------------------------------------------------------
 
     def _main(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while (job := self._next()) is not None:
             work, answer = job
             settlement = Settlement()
             result: Settlement | Exception = settlement
@@ -393,6 +394,14 @@ class Decider:
             with suppress(RuntimeError):  # The event loop has closed; nobody waits for it.
                 answer.get_loop().call_soon_threadsafe(tell, answer, result)
         self._session.close()
+
+    def _next(self) -> _Job | None:
+        """Wait for the next job, without a connection when none comes for long."""
+        try:
+            return self._jobs.get(timeout=IDLE_SECONDS)
+        except Empty:
+            self._session.rest()
+            return self._jobs.get()
 
     def _carry_out(self, items: Sequence[Item], settlement: Settlement) -> None:
         """Run one flush; each of its records is in the settlement afterwards."""

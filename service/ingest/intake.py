@@ -11,7 +11,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from itertools import islice
 from operator import attrgetter
 
@@ -19,7 +18,7 @@ import psycopg
 import structlog
 
 from service.cases.sourcemaps.deciding import DecidingFrames
-from service.eventstore.connect.connection import OUTAGE
+from service.eventstore.connect.connection import IDLE_SECONDS, OUTAGE
 from service.eventstore.declare.commands import Outcome, OutcomeUnknown
 from service.eventstore.declare.faults import Meaning
 from service.eventstore.state.cache import SILENCE, tell
@@ -220,9 +219,12 @@ class Intake:
         due = self._waiting.next_due()
         if due != 0.0 and not (due is None and self._stopping):
             self._wake.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(due):
+            try:
+                async with asyncio.timeout(IDLE_SECONDS if due is None else due):
                     await self._wake.wait()
+            except TimeoutError:
+                if due is None:
+                    await self._session.reset()
         await self._let_in()
         if self._stopping and not self._waiting.places.held:
             return None

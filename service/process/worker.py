@@ -172,6 +172,7 @@ def _register(app: procrastinate.App, services: Services, task: Task) -> None:
 CONCURRENCY = 8
 STOP_SECONDS = 1.5  # running jobs get this long; then they are abandoned and run again later
 AGAIN_SECONDS = 1.0
+ABORT_POLL = 60.0  # seconds between looks of the library for jobs to be aborted: nobody aborts one
 
 
 async def run(settings: Settings) -> None:
@@ -270,6 +271,7 @@ async def run_jobs(app: procrastinate.App) -> None:
         async with app.open_async():
             await app.run_worker_async(
                 concurrency=CONCURRENCY,
+                abort_job_polling_interval=ABORT_POLL,
                 install_signal_handlers=False,
                 delete_jobs="successful",
                 shutdown_graceful_timeout=STOP_SECONDS,

@@ -259,13 +259,13 @@ def _sign(connection: Connection, signer: Signer, checkpoint: Checkpoint, now: d
 
 
 # The thread of the worker for building and signing the tree. Any number of workers may run it, and the lock in
-# `sign_once` makes them take turns. The sequencer of the same worker wakes it. A log that was numbered by a process
-# that died is found at the next look.
+# `sign_once` makes them take turns. The sequencer of the same worker wakes it, also for a log that another process has
+# numbered.
 
 log = structlog.get_logger()
 
-IDLE_POLL = 1.0
-"""Seconds between looks that nobody asked for."""
+IDLE_POLL = 60.0
+"""Seconds between looks that nobody asked for: the sequencer of the same worker wakes it, whoever numbered events."""
 REFUSED_POLL = 5.0
 THIN_SECONDS = 60.0
 

@@ -24,7 +24,7 @@ from service.cases import case as case_show
 from service.cases.listing import listed_case
 from service.eventstore.connect.connection import Connection
 from service.eventstore.connect.facts import Facts
-from service.eventstore.log.reactor import Repeating
+from service.eventstore.log.reactor import BUSY_POLL, Repeating
 from service.eventstore.read.recorder import FencedRecorder, PositionRecorder
 from service.eventstore.read.stored import LogEvent
 from service.eventstore.store import EventStore
@@ -199,7 +199,7 @@ _MAKERS: dict[str, Callable[[EventStore, ToldEvent], Awaitable[msgspec.Struct | 
 
 NAME = "outbox"
 PAGE = 500
-POLL = 0.5  # seconds; the sequencer of the same worker wakes it
+POLL = 60.0  # seconds; the sequencer of the same worker wakes it, whoever numbered events
 
 _SUBSCRIPTIONS = load_query("webhooks", "subscriptions")
 _KEEP = load_query("webhooks", "keep_subscriptions")
@@ -235,13 +235,13 @@ class Subscription(NamedTuple):
     since: int
 
 
-def queue_once(connection: Connection) -> int:
-    """Read the next page of the log. Returns its number of events, 0 also while another process reads it."""
+def queue_once(connection: Connection) -> int | None:
+    """Read the next page of the log. Returns its number of events. None: another process is reading it."""
     with connection.transaction():
         places = PositionRecorder.over(connection)
         position = places.take(NAME)
         if position is None:
-            return 0
+            return None
         events = FencedRecorder.over(connection).select_after(position, PAGE)
         if not events:
             return 0
@@ -373,7 +373,7 @@ class OutboxReader(Repeating):
         """Read a page. Look again at once after a full one."""
         if count := queue_once(connection):
             self._read()
-        return 0.0 if count == PAGE else POLL
+        return BUSY_POLL if count is None else 0.0 if count == PAGE else POLL
 
 
 # Statements for many deliveries at once: while one runs, the next gathers (G-159). Hundreds of deliveries a second

@@ -81,6 +81,8 @@ C = TypeVar("C", bound=psycopg.AsyncConnection[Any])
 Values = Sequence[Any] | Mapping[str, Any]
 """What a statement's places stand for, `%s` in turn or `%(name)s` by name."""
 
+IDLE_SECONDS = 20.0
+"""A session that nobody has used for so long is closed: each is a process of the server, with megabytes of its own."""
 KEPT_CURSORS = 50  # of a connection for reading
 KEPT_TEXT = 4096  # characters of text that a kept cursor may hold
 CANCEL_SECONDS = 0.7  # a server that has not ended a cancelled statement by then is stopped, or nobody hears it

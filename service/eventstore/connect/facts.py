@@ -14,7 +14,7 @@ from typing import Any, Final
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from service.eventstore.connect.connection import ReadingConnection, take_from
+from service.eventstore.connect.connection import IDLE_SECONDS, ReadingConnection, take_from
 from service.eventstore.connect.hosts import CONNECT_SECONDS, NOTICE_SILENCE
 
 AsyncConnection = psycopg.AsyncConnection[tuple[Any, ...]]
@@ -62,6 +62,7 @@ class Facts:
             min_size=0,
             max_size=self._connections,
             max_waiting=WAITING,
+            max_idle=IDLE_SECONDS,
             timeout=WAIT_SECONDS,
             num_workers=1,
             kwargs={

@@ -21,7 +21,7 @@ import psycopg
 import structlog
 from eventsourcing.persistence import Tracking
 
-from service.eventstore.connect.connection import FULL_DISK, OUTAGE, Connection
+from service.eventstore.connect.connection import FULL_DISK, IDLE_SECONDS, OUTAGE, Connection
 from service.eventstore.declare.faults import Meaning, judge
 from service.eventstore.read.recorder import FencedRecorder, PositionRecorder
 from service.eventstore.read.stored import LogEvent
@@ -81,8 +81,17 @@ class Repeating(ABC):
                 self._session.close()
                 rest = AGAIN_SECONDS
             if rest:
-                self._waking.wait(rest)
+                self._rest(rest)
         self._session.close()
+
+    def _rest(self, seconds: float) -> None:
+        """Rest until somebody wakes it, without a connection from IDLE_SECONDS on."""
+        if seconds > IDLE_SECONDS:
+            if self._waking.wait(IDLE_SECONDS):
+                return
+            self._session.rest()
+            seconds -= IDLE_SECONDS
+        self._waking.wait(seconds)
 
     def _is_stopping(self) -> bool:
         # Cleared first: whoever wakes or stops it from here on ends the next rest.
@@ -106,7 +115,9 @@ class Repeating(ABC):
 
 NAME = "reactor"
 PAGE = 500
-POLL = 0.5  # seconds; the sequencer of the same worker wakes it
+BUSY_POLL = 0.5  # seconds, while another process has the reader's place; it may die there
+POLL = 60.0
+"""Seconds between looks that nobody asked for: the sequencer of the same worker wakes it, whoever numbered events."""
 
 
 class Job(NamedTuple):
@@ -125,13 +136,13 @@ _NOTE = load_query("eventstore", "note_topics")
 _DEFER = load_query("eventstore", "defer_jobs")
 
 
-def react_once(connection: Connection, reactions: Mapping[str, Reaction]) -> int:
-    """Handle the next page of the log; returns how many events it held (0: none, or another process is handling it)."""
+def react_once(connection: Connection, reactions: Mapping[str, Reaction]) -> int | None:
+    """Handle the next page of the log; returns how many events it held. None: another process is handling it."""
     with connection.transaction():
         places = PositionRecorder.over(connection)
         position = places.take(NAME)
         if position is None:
-            return 0
+            return None
         events = FencedRecorder.over(connection).select_after(position, PAGE)
         if not events:
             return 0
@@ -167,4 +178,5 @@ class Reactor(Repeating):
 
     def turn(self, connection: Connection) -> float:
         """Handle a page; look again at once after a full one."""
-        return 0.0 if react_once(connection, self._reactions) == PAGE else POLL
+        count = react_once(connection, self._reactions)
+        return BUSY_POLL if count is None else 0.0 if count == PAGE else POLL

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -28,8 +28,15 @@ _NUMBER = load_query("eventstore", "number")
 _GROW = load_query("eventstore", "grow")
 
 
-def sequence_once(connection: Connection, limit: int = BATCH) -> int | None:
-    """Number at most `limit` events; returns how many. None: another process is numbering."""
+class Numbered(NamedTuple):
+    """The outcome of a look: so many events were numbered, and the log has this size now."""
+
+    events: int
+    size: int
+
+
+def sequence_once(connection: Connection, limit: int = BATCH) -> Numbered | None:
+    """Number at most `limit` events. None: another process is numbering."""
     with connection.transaction():
         row = connection.execute(_LOCK, prepare=True).fetchone()
         if row is None:
@@ -37,24 +44,28 @@ def sequence_once(connection: Connection, limit: int = BATCH) -> int | None:
         [count] = connection.execute(_NUMBER, (limit, row[0]), prepare=True).fetchone() or (0,)
         if count:
             connection.execute(_GROW, (count,), prepare=True)
-        return int(count)
+        return Numbered(int(count), int(row[0]) + int(count))
 
 
 def sequence_all(connection: Connection) -> int:
     """Number everything that is committed now; returns how many events that were."""
     total = 0
-    while count := sequence_once(connection):
-        total += count
+    while (done := sequence_once(connection)) and done.events:
+        total += done.events
     return total
 
 
 class Sequencer(Repeating):
-    """Runs `sequence_once` for ever, and at each ring of `bell`. `numbered` is called after each batch."""
+    """Runs `sequence_once` for ever, and at each ring of `bell`.
+
+    `numbered` is called whenever the log has another size than before, whoever numbered its events.
+    """
 
     def __init__(self, conninfo: str, numbered: Callable[[], None] = lambda: None, bell: Bell = COMMITTED) -> None:
         super().__init__("sequencer", conninfo)
         self._numbered = numbered
         self._bell = bell
+        self._size: int | None = None
 
     def start(self) -> None:
         """Start the thread. From now on the bell wakes it."""
@@ -64,13 +75,17 @@ class Sequencer(Repeating):
     def turn(self, connection: Connection) -> float:
         """Number a batch. Look again at once after a full one, and soon while events arrive: they come in batches."""
         self._bell.expect()  # before the look: see Bell
-        count = sequence_once(connection)
-        if count == 0:
+        done = sequence_once(connection)
+        if done is None:
+            self._bell.cover()
+            return BUSY_POLL
+        if done.size != self._size:
+            self._size = done.size
+            self._numbered()
+        if done.events == 0:
             return IDLE_POLL
         self._bell.cover()
-        if count:
-            self._numbered()
-        return 0.0 if count == BATCH else BUSY_POLL
+        return 0.0 if done.events == BATCH else BUSY_POLL
 
 
 # Deferring a job outside of the log, as the test clock does; what history causes is a reaction (reactor.py).

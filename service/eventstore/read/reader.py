@@ -22,7 +22,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from projections.kernel import Table
 from service.deadlines import Deadlines
-from service.eventstore.connect.connection import ReadingConnection, Values, has_ended, take_from
+from service.eventstore.connect.connection import IDLE_SECONDS, ReadingConnection, Values, has_ended, take_from
 from service.eventstore.connect.hosts import CONNECT_SECONDS, NOTICE_SILENCE
 from service.eventstore.declare.faults import is_loss
 from service.fairness.bounds import FairBounds
@@ -37,6 +37,8 @@ Pool = AsyncConnectionPool[ReadingConnection]
 
 POOL_TIMEOUT = 1.0  # seconds a read waits for a connection; then psycopg_pool.PoolTimeout, a 503
 POOL_WAITING = 512
+SHRINK_SECONDS = 5.0  # between two looks of the pool for a connection that was given back for good
+START_SECONDS = 10.0  # that a start waits for its first connection
 RECONNECT_SECONDS = 4.0  # a lost connection is tried again, less and less often; then the next read begins anew
 OWN_SECONDS = 5.0  # what a process reads for itself takes at most, waiting included
 REST = 1.0  # a tenant whose statement took long leaves the database to others for as long, while others read
@@ -116,7 +118,8 @@ class Reader:
         self._turns = FairSemaphore(FairBounds(connections, per_tenant=per_tenant), waiting=TENANT_WAITING, rest=rest)
         self._deadlines = Deadlines()
         self._pool: Pool | None = None
-        self._idle: list[ReadingConnection] = []
+        self._idle: list[tuple[ReadingConnection, float]] = []  # with the moments of their last use, in this order
+        self._tidying: asyncio.TimerHandle | None = None
         self._late: set[asyncio.Task[None]] = set()  # connections whose statements are being ended
         self._asking = 0  # reads that wait for the pool
 
@@ -125,8 +128,9 @@ class Reader:
         self._pool = AsyncConnectionPool(
             self._conninfo,
             connection_class=ReadingConnection,
-            min_size=1,
+            min_size=0,
             max_size=self._connections,
+            max_idle=SHRINK_SECONDS,
             max_waiting=POOL_WAITING,
             timeout=POOL_TIMEOUT,
             kwargs={
@@ -140,15 +144,18 @@ class Reader:
             reconnect_timeout=RECONNECT_SECONDS,
             open=False,
         )
-        await self._pool.open(wait=True, timeout=10)
+        await self._pool.open()
+        await self._give_back(await self._pool.getconn(timeout=START_SECONDS))
 
     async def stop(self) -> None:
         """Close the pool."""
         if self._pool is not None:
             if self._late:
                 await asyncio.wait(self._late)
+            if self._tidying is not None:
+                self._tidying.cancel()
             while self._idle:
-                await self._pool.putconn(self._idle.pop())
+                await self._pool.putconn(self._idle.pop()[0])
             await self._pool.close()
 
     @asynccontextmanager
@@ -198,7 +205,7 @@ class Reader:
         if self._pool is None:
             raise CommandNotDone
         while self._idle:
-            connection = self._idle.pop()
+            connection, _ = self._idle.pop()
             if not has_ended(connection):
                 return connection
             await connection.close()
@@ -218,9 +225,28 @@ class Reader:
             return
         fit = connection.pgconn.transaction_status == TransactionStatus.IDLE
         if fit and not self._asking and not self._pool.closed:
-            self._idle.append(connection)
+            self._idle.append((connection, asyncio.get_running_loop().time()))
+            if self._tidying is None:
+                self._tidying = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._tidy)
         else:
             await self._pool.putconn(connection)
+
+    def _tidy(self) -> None:
+        """Close what nobody has used for IDLE_SECONDS, and look again when the next one may be as old."""
+        loop = asyncio.get_running_loop()
+        self._tidying = None
+        old = loop.time() - IDLE_SECONDS
+        unused = [connection for connection, at in self._idle if at <= old]
+        self._idle = [(connection, at) for connection, at in self._idle if at > old]
+        for connection in unused:
+            self._late.add(late := loop.create_task(self._close(connection)))
+            late.add_done_callback(self._late.discard)
+        if self._idle:
+            self._tidying = loop.call_at(self._idle[0][1] + IDLE_SECONDS, self._tidy)
+
+    async def _close(self, connection: ReadingConnection) -> None:
+        assert self._pool is not None
+        await self._pool.putconn(connection)
 
     async def _give_back_later(self, connection: ReadingConnection) -> None:
         await connection.ended()

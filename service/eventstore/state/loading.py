@@ -383,6 +383,10 @@ class WritingSession:
     def close(self) -> None:
         """Close the connection, and forget it."""
         self.cache.clear()
+        self.rest()
+
+    def rest(self) -> None:
+        """Close the connection, between two transactions, because there is nothing to do. The cache stays."""
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.close()

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import psycopg
 import structlog
 
-from service.eventstore.connect.connection import Connection, WatchedConnection
+from service.eventstore.connect.connection import IDLE_SECONDS, Connection, WatchedConnection
 from service.eventstore.declare import names
 from service.eventstore.declare.commands import Command, Outcome
 from service.eventstore.declare.faults import Meaning, judge
@@ -118,7 +118,7 @@ class FenceLane:
 
     def _main(self) -> None:
         session = WritingSession(self._conninfo, "service-fence", transaction_timeout_ms=2 * PATIENCE_MS)
-        while (entry := self._queue.get()) is not None:
+        while (entry := self._queue.get(session.rest, IDLE_SECONDS)) is not None:
             answer = self._carry_out(session, entry)
             if isinstance(answer, _Cold):
                 self._queue.set_aside()
@@ -134,7 +134,7 @@ class FenceLane:
     def _warm(self) -> None:
         """Load what fences have to know, outside of any transaction, and have them taken again."""
         session = WritingSession(self._conninfo, "service-fence-warm")
-        while (cold := self._cold.get()) is not None:
+        while (cold := self._cold.get(session.rest, IDLE_SECONDS)) is not None:
             try:
                 connection = session.open()
                 self._loaded[cold.entry.command_id] = [

@@ -16,7 +16,7 @@ from operator import attrgetter
 import psycopg
 import structlog
 
-from service.eventstore.connect.connection import FULL_DISK, OUTAGE
+from service.eventstore.connect.connection import FULL_DISK, IDLE_SECONDS, OUTAGE
 from service.eventstore.declare.commands import Command, Outcome
 from service.eventstore.declare.faults import Fault, Meaning, judge
 from service.eventstore.state.cache import DEADLINE, KEPT_BYTES, Entry, KnownStream, StateCache, StreamName, tell
@@ -179,7 +179,7 @@ class CommandLoop:
             with self._wake:
                 due = self._queue.next_due()
                 if due is None and not self._stopping:
-                    self._wake.wait()
+                    self._wait_for_one()
                 elif due and not self._stopping:
                     self._wake.wait(timeout=due)
                 if self._stopping:
@@ -199,6 +199,11 @@ class CommandLoop:
             answers.add(entry, entry.given_up)
         answers.send()
         self._session.close()
+
+    def _wait_for_one(self) -> None:
+        """Wait for a command, without a connection when none comes for long. The lock is held."""
+        if not self._wake.wait(None if self._session.connection is None else IDLE_SECONDS):
+            self._session.rest()
 
     def _share_out(self, batch: list[Entry]) -> None:
         """Run what can be run: those that have to be alone first, for they are the older ones, then the rest."""

@@ -18,7 +18,7 @@ import psycopg
 import structlog
 
 from projections.kernel import Table
-from service.eventstore.connect.connection import Connection
+from service.eventstore.connect.connection import IDLE_SECONDS, Connection
 from service.eventstore.declare.faults import StreamDamaged, StreamFault
 from service.eventstore.read import statements
 from service.eventstore.read.recorder import FencedRecorder
@@ -187,7 +187,7 @@ class Warmer:
             take_in(cache, name, found)
 
     def _main(self) -> None:
-        while (wanted := self._wanted.get()) is not None:
+        while (wanted := self._wanted.get(self._session.rest, IDLE_SECONDS)) is not None:
             stream, found = wanted.stream, None
             try:
                 found = attempt(self._session.open(), self._registry, stream)

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+from service.eventstore.log import reactor as reactors
 from service.eventstore.log.reactor import Job, Reactor
 from service.eventstore.log.sequencer import Sequencer
 from service.eventstore.read.stored import LogEvent
@@ -57,6 +58,7 @@ class Daemon:
 def main(name: str, url: str) -> None:
     """Run one of them until killed."""
     running = Sequencer(url) if name == "sequencer" else Reactor(url, REACTIONS)
+    reactors.POLL = reactors.BUSY_POLL  # its sequencer is in another process, and cannot wake it
     running.start()
     while True:
         time.sleep(60)
