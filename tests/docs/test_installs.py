@@ -16,7 +16,7 @@ TRUSTED = {
     "pip": {"sentry-sdk", "posthog", "opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http", "cryptography"},
     "npm": {"@sentry/node", "@sentry/nextjs", "@sentry/browser", "posthog-node", "posthog-js"},
     "apk": {"curl", "jq"},
-    "apt-get": {"nodejs", "etcd-server", "python3-venv"},
+    "apt-get": {"nodejs", "etcd-server", "python3-venv", "make", "git"},
     "go": {"github.com/getsentry/sentry-go"},
     "composer": {"ext-curl"},
     "cargo": {"ureq", "serde_json"},

@@ -1,0 +1,112 @@
+"""The files for those who change the code: each can be parsed, and names only what exists."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+ISSUE_FORMS = sorted(
+    set((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")) - {ROOT / ".github/ISSUE_TEMPLATE/config.yml"}
+)
+
+
+def parsed(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):", text("Makefile"), re.MULTILINE))
+
+
+def test_tools_are_led_to_commands_and_pages_that_exist() -> None:
+    """AGENTS.md names targets of the Makefile, and its links and paths are files of the repository."""
+    page = text("AGENTS.md")
+    assert set(re.findall(r"\bmake ([a-z-]+)", page)) <= targets()
+    assert [link for link in re.findall(r"\]\(([^)]+)\)", page) if not (ROOT / link).is_file()] == []
+    assert [path for path in re.findall(r"\b(?:tests|docs)/[\w/.-]*\w", page) if not (ROOT / path).exists()] == []
+    assert "CONTRIBUTING.md" in page
+    assert len(page.splitlines()) < 40, "the rules stand in CONTRIBUTING, once"
+
+
+def test_both_forges_run_what_contributors_run() -> None:
+    """GitHub and GitLab call `.ci/run` with the whole history. Only the oldest Python may fail a change."""
+    [job] = parsed(".github/workflows/ci.yml")["jobs"].values()
+    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+    assert job["steps"][0]["with"]["fetch-depth"] == 0
+    assert f">={job['strategy']['matrix']['python'][0]}" == PROJECT["project"]["requires-python"]
+    assert job["strategy"]["matrix"]["python"][0] in job["continue-on-error"]
+    gitlab = parsed(".gitlab-ci.yml")["run"]
+    assert gitlab["script"] == [".ci/run"]
+    assert gitlab["variables"]["GIT_DEPTH"] == "0"
+
+
+def test_what_runs_before_a_commit_is_what_check_runs() -> None:
+    """Each command of `make check` is a hook, from the environment of the lock: no second list of versions."""
+    config = parsed(".pre-commit-config.yaml")
+    [repo] = config["repos"]
+    assert repo["repo"] == "local"
+    recipe = re.search(r"^check:.*\n((?:\t.+\n)+)", text("Makefile"), re.MULTILINE)
+    assert recipe is not None
+    checks = {line.removesuffix(" .") for line in re.findall(r"\$\(BIN\)/(.+)", recipe[1])}
+    hooks = {hook["entry"].removeprefix(".venv/bin/").removesuffix(" --force-exclude") for hook in repo["hooks"]}
+    assert hooks == checks
+    stages = set(config["default_install_hook_types"])
+    assert all(set(hook.get("stages", [])) <= stages for hook in repo["hooks"])
+
+
+def test_editors_and_the_formatter_agree() -> None:
+    parser = configparser.ConfigParser()
+    parser.read_string("[start]\n" + text(".editorconfig"))
+    assert parser["start"]["root"] == "true"
+    assert parser.getint("*", "max_line_length") == PROJECT["tool"]["ruff"]["line-length"]
+    assert parser["Makefile"]["indent_style"] == "tab"
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert listed
+    wrong = [name for name in listed.split() if (ROOT / name).is_file() and b"\r\n" in (ROOT / name).read_bytes()]
+    assert wrong == []
+
+
+def test_the_container_is_that_of_ci() -> None:
+    """Who develops in a container has the system that GitLab tests on, and the environment of `make setup`."""
+    container = json.loads(text(".devcontainer/devcontainer.json"))
+    assert container["image"] == parsed(".gitlab-ci.yml")["run"]["image"]
+    assert container["postCreateCommand"] == "make setup"
+
+
+def test_owners_own_what_exists() -> None:
+    for line in text(".github/CODEOWNERS").splitlines():
+        if not line or line.startswith("#"):
+            continue
+        pattern, *owners = line.split()
+        assert pattern == "*" or (ROOT / pattern.strip("/")).exists(), pattern
+        assert owners
+        assert all(re.fullmatch(r"@[\w-]+/[\w-]+", owner) for owner in owners)
+
+
+@pytest.mark.parametrize("file", ISSUE_FORMS, ids=lambda file: file.stem)
+def test_a_form_asks_each_thing_once(file: Path) -> None:
+    form = yaml.safe_load(file.read_text(encoding="utf-8"))
+    assert {"name", "description", "body"} <= form.keys()
+    asked = [part["id"] for part in form["body"] if part["type"] != "markdown"]
+    assert len(asked) == len(set(asked))
+    assert all(part["attributes"]["label"] for part in form["body"] if part["type"] != "markdown")
+
+
+def test_both_forges_have_the_templates() -> None:
+    assert parsed(".github/ISSUE_TEMPLATE/config.yml") == {"blank_issues_enabled": True}
+    assert text(".gitlab/merge_request_templates/Default.md") == text(".github/pull_request_template.md")
+    assert "SECURITY.md" in text(".gitlab/issue_templates/Bug.md")
