@@ -80,12 +80,14 @@ def _one_chain(shop: Shop) -> loadgen.Client:
 
 
 def _one_of_each(world: worlds.World, shop: Shop) -> dict[str, str]:
-    """A webhook, an alert, a public query, a suppression, an invitation and a sign-in of a device."""
+    """A webhook, a chat, an alert, a public query, a suppression, an invitation and a sign-in of a device."""
 
     def make(path: str, body: Any) -> Any:
         return world.call("POST", f"{shop.path}/{path}", body, shop.owner, idempotency_key=_key())
 
     hook = make("webhooks", {"url": "http://127.0.0.1:9/", "events": ["case.created"]})
+    chat = {"kind": "slack", "url": "http://127.0.0.1:9/", "name": "A chat"}
+    destination = make("notifications/destinations", chat)
     alert = {
         "blueprint_id": "event-count",
         "params": {"event": automation_world.TRAFFIC},
@@ -101,6 +103,7 @@ def _one_of_each(world: worlds.World, shop: Shop) -> dict[str, str]:
     device = world.call("POST", "/v1/auth/device", {"client_name": "A laptop"}, None)
     return {
         "webhook_id": hook["id"],
+        "destination_id": destination["id"],
         "invitation_id": invited["invitation_id"],
         "user_code": device["user_code"],
     }
@@ -168,6 +171,8 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "projects/{project_id}/log": ("projects/{project_id}/log",),
     "projects/{project_id}/logs": ("projects/{project_id}/logs", "projects/{project_id}/logs?user=u-13&when=week"),
     "projects/{project_id}/members": ("projects/{project_id}/members",),
+    "projects/{project_id}/notifications": ("projects/{project_id}/notifications",),
+    "projects/{project_id}/notifications/{id}": ("projects/{project_id}/notifications/{destination_id}",),
     "projects/{project_id}/onboarding": ("projects/{project_id}/onboarding",),
     "projects/{project_id}/people": ("projects/{project_id}/people", "projects/{project_id}/people?days=90"),
     "projects/{project_id}/people/person": ("projects/{project_id}/people/person?id={distinct_id}",),

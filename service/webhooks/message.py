@@ -147,4 +147,4 @@ def laid_out(kind: str, message: ChatMessage) -> bytes:
 
 def test_message(base_url: str, project_id: str) -> ChatMessage:
     """The message of a test."""
-    return ChatMessage("A test of your notifications", f"{base_url}/console/projects/{project_id}")
+    return ChatMessage("A test of your notifications", f"{base_url}/console/projects/{project_id}/notifications")

@@ -107,6 +107,8 @@ PLACES: Mapping[str, Sequence[str]] = {
         "projects/{none_id}/logs",
     ],
     "projects/{project_id}/members": ["projects/{project_id}/members", "projects/{none_id}/members"],
+    "projects/{project_id}/notifications": ["projects/{project_id}/notifications", "projects/{none_id}/notifications"],
+    "projects/{project_id}/notifications/{id}": ["projects/{project_id}/notifications/{destination_id}"],
     "projects/{project_id}/onboarding": [f"projects/{{{state}_id}}/onboarding" for state in STATES],
     "projects/{project_id}/people": ["projects/{project_id}/people", "projects/{none_id}/people"],
     "projects/{project_id}/people/person": ["projects/{project_id}/people/person?id={distinct_id}"],
@@ -345,6 +347,11 @@ class FullScene:
         )
         self.ids["webhook_id"] = made["id"]
         at.must(at.call("POST", f"{at.project}/webhooks/{made['id']}/test", {}, who="owner"))
+        chat = {"kind": "slack", "url": "http://127.0.0.1:9/", "name": "A chat"}
+        made = at.must(at.call("POST", f"{at.project}/notifications/destinations", chat, who="owner"))
+        self.ids["destination_id"] = made["id"]
+        rule = f"{at.project}/notifications/destinations/{made['id']}/rule"
+        at.must(at.call("PUT", rule, {"events": ["case.created"]}, who="owner"))
         alert = {
             "blueprint_id": "event-count",
             "params": {"event": "checkout_completed"},

@@ -54,6 +54,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
     (
         "Tell",
         (
+            ("notifications", "Notifications", "notifications"),
             ("webhooks", "Webhooks", "webhooks"),
             ("alerts", "Alerts", "alerts"),
             ("public-queries", "Public queries", "public-queries"),

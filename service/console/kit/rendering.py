@@ -196,6 +196,7 @@ DONE: Mapping[str, str] = {
     "invite_member": "Done. A new member has to accept the invitation: hand the link over.",
     "accept_invitation": "You are a member now.",
     "test_webhook": "The test was sent. The last answer says how it went.",
+    "test_notification_destination": "The test was sent. The last answer says how it went.",
     "evaluate_alert": "The alert was evaluated. Its row says what was found.",
 }
 """The sentence after an operation or a form. One without any is told by its summary."""

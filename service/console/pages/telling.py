@@ -1,4 +1,4 @@
-"""Alerts, blueprints, public queries and webhooks of a project."""
+"""Alerts, blueprints, public queries, webhooks and notifications of a project."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -154,4 +154,48 @@ async def _events(visit: Visit) -> list[Json]:
     return [one for one in found["events"] if one["event"] != "webhook.test"] if found else []
 
 
-PAGES = [show_alerts, show_public_queries, show_webhooks, show_webhook]
+# The destinations of notifications of a project, and your rule for each.
+
+CHATS = (("slack", "Slack"), ("teams", "Microsoft Teams"), ("discord", "Discord"), ("mattermost", "Mattermost"))
+OCCASIONS = (
+    ("case.created", "A new case"),
+    ("case.regressed", "An error that came back"),
+    ("approval.requested", "A runner that asks for an approval"),
+    ("run.ended", "A run that ended, with its verdict"),
+    ("alert.triggered", "An alert"),
+    ("automation.stopped", "An automation that was stopped"),
+    ("report.recorded", "A weekly report, as a link alone"),
+)
+DESTINATION_KINDS = {"active": "good", "stopped": "bad"}
+NOTIFICATION_KINDS = {**DELIVERY_KINDS, "held": "wait", "merged": "good"}
+
+
+@page("projects/{project_id}/notifications", section="notifications")
+async def show_notifications(visit: Visit) -> View:
+    """Show the destinations, and a form for another."""
+    project_id = visit.values["project_id"]
+    found = await visit.read("list_notifications", project_id=project_id)
+    facts = {"found": found, "kinds": DESTINATION_KINDS, "chats": CHATS, "names": dict(CHATS)}
+    return View("telling/notifications.html", "Notifications", facts, project_id)
+
+
+@page("projects/{project_id}/notifications/{id}", section="notifications")
+async def show_destination(visit: Visit) -> View:
+    """Show a destination with the rule of the reader, and a page of what was sent."""
+    project_id, destination_id = visit.values["project_id"], visit.values["id"]
+    query = {"after": visit.query.get("after"), "limit": A_PAGE}
+    log = await visit.read("list_notification_deliveries", project_id=project_id, id=destination_id, query=query)
+    found = await visit.read("list_notifications", project_id=project_id)
+    one = next(each for each in found["destinations"] if each["id"] == destination_id)
+    facts = {
+        "one": one,
+        "log": log,
+        "kinds": DESTINATION_KINDS,
+        "sent_kinds": NOTIFICATION_KINDS,
+        "names": dict(CHATS),
+        "occasions": OCCASIONS,
+    }
+    return View("telling/destination.html", "Destination", facts, project_id)
+
+
+PAGES = [show_alerts, show_public_queries, show_webhooks, show_webhook, show_notifications, show_destination]

@@ -52,6 +52,7 @@ async def run(command: str, secret: str) -> str:
     ("place", "made"),
     [
         ("webhooks", '"secret"'),
+        ("notifications", '"origin"'),
         ("alerts", '"threshold_op":"lt"'),
         ("public-queries", '"publishable_key"'),
         ("credentials", '"credential"'),

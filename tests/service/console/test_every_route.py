@@ -45,6 +45,8 @@ RULES = {
     "projects/{project_id}/log": "list_events",
     "projects/{project_id}/logs": "list_logs",
     "projects/{project_id}/members": "list_members",
+    "projects/{project_id}/notifications": "list_notifications",
+    "projects/{project_id}/notifications/{id}": "list_notification_deliveries",
     "projects/{project_id}/onboarding": "get_setup",
     "projects/{project_id}/people": "list_users",
     "projects/{project_id}/people/person": "get_user_summary",

@@ -42,6 +42,32 @@ async def test_a_webhook_from_its_creation_to_its_end(world: World):
     assert ok(await owner.get(f"/v1/projects/{project_id}/webhooks"))["webhooks"] == []
 
 
+async def test_a_destination_and_a_rule_from_their_creation_to_their_end(world: World):
+    owner = await world.sign_in()
+    project_id = (await owner.create_project())["id"]
+    browser, place = await browser_of(owner), f"projects/{project_id}/notifications"
+    page = await browser.open(place)
+    wish = {"kind": "discord", "url": "https://chat.example/hidden-part", "name": "<b>ours</b>"}
+    await browser.send(page.form("add_notification_destination"), **wish)
+    page = await browser.open(place)
+    assert "&lt;b&gt;ours&lt;/b&gt;" in page.html
+    assert "hidden-part" not in page.html
+    [one] = ok(await owner.get(f"/v1/projects/{project_id}/notifications"))["destinations"]
+    assert one["kind"] == "discord"
+    page = await browser.open(f"{place}/{one['id']}")
+    quiet = {"quiet_hours.begins": "22:00", "quiet_hours.ends": "07:00", "quiet_hours.timezone": "Europe/Berlin"}
+    page = await browser.send(page.form("set_notification_rule"), **{"events[]": "run.ended", **quiet})
+    [one] = ok(await owner.get(f"/v1/projects/{project_id}/notifications"))["destinations"]
+    assert one["rule"]["events"] == ["run.ended"]
+    assert one["rule"]["quiet_hours"]["timezone"] == "Europe/Berlin"
+    page = await browser.send((await browser.open(f"{place}/{one['id']}")).form("remove_notification_rule"))
+    auditor = await auditor_of(world, project_id)
+    await auditor.forge(page.form("delete_notification_destination"))
+    await browser.open(f"{place}/dest_none1", 404)
+    await browser.send(page.form("delete_notification_destination"))
+    assert ok(await owner.get(f"/v1/projects/{project_id}/notifications"))["destinations"] == []
+
+
 async def test_an_alert_is_previewed_created_evaluated_and_deleted(world: World):
     owner = await world.sign_in()
     made = await owner.create_project()
