@@ -32,7 +32,9 @@ StopReason = Literal["gone", "failing"]
 
 
 def stream(project_id: str, destination_id: str) -> Stream:
-    """History of a destination."""
+    """History of a destination. Raises DestinationNotFound for an id of something else."""
+    if not destination_id.startswith(f"{MACHINE.kind}_"):
+        raise no_destination()
     return Stream(MACHINE, project_id, destination_id)
 
 

@@ -22,7 +22,9 @@ StopReason = Literal["gone", "failing", "member"]
 
 
 def stream(project_id: str, webhook_id: str) -> Stream:
-    """History of a webhook."""
+    """History of a webhook. Raises WebhookNotFound for an id of something else."""
+    if not webhook_id.startswith(f"{MACHINE.kind}_"):
+        raise no_webhook()
     return Stream(MACHINE, project_id, webhook_id)
 
 

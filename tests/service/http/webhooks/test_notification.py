@@ -132,6 +132,24 @@ async def test_owners_manage_destinations_and_members_their_own_rules(world: Wor
         )
 
 
+async def test_the_id_of_something_else_is_absent(world: World, shop) -> None:
+    owner, project_id, path = shop
+    made = await add(owner, path)
+    hooks = f"/v1/projects/{project_id}/webhooks"
+    hook = ok(await owner.post(hooks, {"url": URL, "events": ["*"]}), 201)
+    for other in (hook["id"], project_id):
+        one = f"{path}/destinations/{other}"
+        refused(await owner.call("DELETE", one), 404, "destination_not_found")
+        refused(await owner.call("PUT", f"{one}/rule", RULE), 404, "destination_not_found")
+        refused(await owner.call("DELETE", f"{one}/rule"), 404, "destination_not_found")
+        refused(await owner.post(f"{one}/test", {}, key="t"), 404, "destination_not_found")
+    refused(await owner.call("DELETE", f"{hooks}/{made['id']}"), 404, "webhook_not_found")
+    refused(await owner.call("PATCH", f"{hooks}/{made['id']}", {"enabled": False}), 404, "webhook_not_found")
+    refused(await owner.post(f"{hooks}/{made['id']}/test", {}, key="t"), 404, "webhook_not_found")
+    assert ok(await owner.get(path))["destinations"][0]["status"] == "active"
+    assert ok(await owner.get(hooks))["webhooks"][0]["enabled"]
+
+
 async def test_the_tag_is_a_fence_where_it_is_given(shop) -> None:
     owner, _, path = shop
     made = await add(owner, path)
