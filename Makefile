@@ -16,6 +16,7 @@ SENTRY_PYTHON ?= python3.8
 PIN := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --strip-extras
 # How many tests run side by side. They wait for servers more than they compute, so two to a processor keep it busy.
 WORKERS ?= 4
+BEGAN := $(shell date +%s)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Hundreds of processes run the same code: each would compile it anew where none may keep the bytecode.
 unexport PYTHONDONTWRITEBYTECODE
@@ -31,11 +32,13 @@ setup: $(STAMP)  ## create the virtual environment from the hashed lock
 # What the service runs on alone. It is part of the whole, pin for pin, so that either may come first.
 $(RUNTIME): requirements/runtime.txt pyproject.toml setup.py requirements/runtime.in
 	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else 0'
+	@echo "Installing $$(grep -c '^[a-z].*==' requirements/runtime.txt) packages, PostgreSQL among them, into $(VENV), usually within two minutes. Once, and after each change of requirements."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --no-compile --require-hashes -r requirements/runtime.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m scripts.trim
 	@touch $(RUNTIME)
+	@echo "Installed after $$(( $$(date +%s) - $(BEGAN) )) s."
 
 $(STAMP): $(RUNTIME) requirements/lock.txt
 	$(BIN)/pip install --quiet --require-hashes -r requirements/lock.txt

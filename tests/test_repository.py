@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,19 @@ def test_what_runs_before_a_commit_is_what_check_runs() -> None:
     assert hooks == checks
     stages = set(config["default_install_hook_types"])
     assert all(set(hook.get("stages", [])) <= stages for hook in repo["hooks"])
+
+
+def test_a_first_run_says_what_it_installs_and_how_long_it_took() -> None:
+    """Before pip is silent for a minute, `make run` names the number of packages, and afterwards the seconds."""
+    recipe = re.search(r"^\$\(RUNTIME\):.*\n((?:\t.+\n)+)", text("Makefile"), re.MULTILINE)
+    assert recipe is not None
+    said = [line.removeprefix("@").replace("$$", "$") for line in recipe[1].split("\t") if line.startswith("@echo")]
+    lines = [line.replace("$(VENV)", ".venv").replace("$(BEGAN)", "$(date +%s)") for line in said]
+    run = partial(subprocess.run, cwd=ROOT, capture_output=True, text=True, check=True)
+    shown = [run(["sh", "-c", line]) for line in lines]
+    packages = re.findall(r"^[a-z][\w.-]*==", text("requirements/runtime.txt"), re.MULTILINE | re.IGNORECASE)
+    assert shown[0].stdout.startswith(f"Installing {len(packages)} packages")
+    assert re.fullmatch(r"Installed after [01] s\.\n", shown[1].stdout)
 
 
 def test_editors_and_the_formatter_agree() -> None:
