@@ -114,6 +114,8 @@ LONGEST = tuple(
     TESTS / path
     for path in (
         "e2e/test_tour.py",
+        "service/runs/test_verification_provider.py",
+        "service/ingest/provided/test_by_the_minute.py",
         "e2e/test_schemathesis.py",
         "e2e/test_tenants.py",
         "e2e/test_worst_texts.py",
@@ -128,6 +130,7 @@ LONGEST = tuple(
         "service/console/test_every_route.py",
         "deploy/test_nginx.py",
         "faults/test_restarts.py",
+        "faults/test_failover.py",
         "service/process/test_supervisor.py",
         "service/http/events/test_archive.py",
         "service/process/test_beats.py",
@@ -135,6 +138,8 @@ LONGEST = tuple(
         "service/runner/test_merging.py",
         "service/test_embedded.py",
         "service/webhooks/test_silent.py",
+        "service/process/test_ended_sessions.py",
+        "test_packaging.py",
         "service/conformance/test_command.py",
         "service/cli/test_commands.py",
         "faults/test_silent_commands.py",
@@ -171,7 +176,6 @@ LONGEST = tuple(
         "service/console/test_runs.py",
         "service/runs/test_approval.py",
         "service/deletion/test_purging.py",
-        "service/process/test_ended_sessions.py",
         "faults/test_ingest_kills.py",
     )
 )

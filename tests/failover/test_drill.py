@@ -88,6 +88,6 @@ def test_a_dsn_leads_to_another_machine() -> None:
 
 
 def test_the_oldest_postgres_is_drilled_too() -> None:
-    """`make failover POSTGRES=15` takes Debian's programs, which have what Patroni needs."""
+    """`make failover ARGS="--postgres 15"` takes Debian's programs, which have what Patroni needs."""
     if POSTGRES_15.is_dir():
         assert all((POSTGRES_15 / name).exists() for name in ("pg_basebackup", "pg_rewind", "pg_ctl", "pg_controldata"))
