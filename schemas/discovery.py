@@ -42,6 +42,9 @@ class Root(msgspec.Struct, frozen=True, omit_defaults=True):
     mental_model: dict[str, str]
     proof_contract: ProofContract
     response_shapes: dict[str, str]
+    console: str | msgspec.UnsetType = msgspec.UNSET
+    documentation: str | msgspec.UnsetType = msgspec.UNSET
+    mcp: str | msgspec.UnsetType = msgspec.UNSET
     install_docs: str | msgspec.UnsetType = msgspec.UNSET
     reference_docs: str | msgspec.UnsetType = msgspec.UNSET
     capabilities: str | msgspec.UnsetType = msgspec.UNSET

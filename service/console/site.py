@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 from service.auth.refusals import InvalidPayload, NotFound, Unauthenticated
@@ -15,7 +15,7 @@ from service.console.kit import page
 from service.console.kit import page as kit
 from service.console.kit.rendering import DONE, load, render
 from service.console.kit.texts import HERE, TooMuchHere
-from service.console.kit.visit import FRAMELESS, HEADERS, ReadRefused, Said, Visit, way_to
+from service.console.kit.visit import FRAMELESS, HEADERS, Json, ReadRefused, Said, Visit, together, way_to
 from service.eventstore.declare.commands import Outcome
 from service.http.answer.errors import failure_of
 from service.http.answer.reply import Streamed
@@ -25,6 +25,8 @@ from service.registry import modules
 from statemachines.kernel.machine import Rejection
 
 MOST_PARAMETERS = 50
+SWITCHED = 10
+"""Projects that the frame of a page offers to switch to."""
 LITTLE = 48 * 1024
 """Bytes of answers and entries up to which a page is rendered in the event loop."""
 
@@ -122,15 +124,14 @@ async def _view(visit: Visit, one: kit.Page) -> kit.View | kit.Download:
         if refused.said.status == HTTPStatus.UNAUTHORIZED:
             raise Unauthenticated from None  # The session ended between two reads.
         facts = {"error": refused.said.error}
-        return kit.View("kit/refused.html", "Not to be shown", facts, status=refused.said.status)
+        return kit.View("kit/refused.html", "This page cannot be shown", facts, status=refused.said.status)
 
 
 async def _answer(
     visit: Visit, one: kit.Answerer[Any], view: kit.View, problem: kit.FormProblem | None = None
 ) -> Outcome:
-    project = None
-    if view.project_id is not None:
-        project = await visit.try_read("get_setup", project_id=view.project_id)
+    frame = await _frame(visit, view.project_id)
+    project = frame.project
     may = visit.permitted(project["project"]["role"] if project else None)
     facts = {
         **view.facts,
@@ -138,7 +139,10 @@ async def _answer(
         "view": replace(view, facts={}),
         "project": project,
         "may": may,
-        "sections": kit.sections(view.project_id, one.section, may),
+        "sections": kit.sections(view.project_id, one.section, may, frame.waiting),
+        "frame": frame,
+        "zoned": "zone" in visit.preferences,
+        "now": await visit.call.services.store.now(),
         "problem": None if problem is None else problem.shown,
         "changed": problem.changed(visit.entered, view.state) if problem else (),
         "done": _done(visit),
@@ -148,6 +152,31 @@ async def _answer(
     }
     status = view.status if problem is None else problem.status
     return Outcome(status, await _rendered(visit, view.template, facts), HEADERS)
+
+
+class Frame(NamedTuple):
+    """What the frame of a page shows: the project, how much waits in its sections, and whether automation is on.
+
+    `projects` are the newest of the person, whose name is `who`.
+    """
+
+    project: Json | None
+    waiting: Mapping[str, str]
+    automated: bool
+    projects: Sequence[Json]
+    who: str
+
+
+async def _frame(visit: Visit, project_id: str | None) -> Frame:
+    reads = [visit.try_read("list_projects", query={"limit": SWITCHED})]
+    if project_id is not None:
+        reads += [visit.try_read("get_setup", project_id=project_id), visit.control(project_id)]
+    listed, *of_project = await together(reads)
+    project, control = of_project or (None, None)
+    contract = control["contract"] if control else None
+    automated = bool(contract and contract["enabled"] and not contract["paused"])
+    projects = listed["projects"] if listed else []
+    return Frame(project, kit.waiting_in(control), automated, projects, await visit.who())
 
 
 async def _rendered(visit: Visit, template: str, facts: Mapping[str, Any]) -> bytes:

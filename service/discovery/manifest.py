@@ -150,6 +150,9 @@ UNKNOWN_SHA = "unknown"
 
 # Pointer, path and query.
 _POINTERS = (
+    ("console", "/console", ""),
+    ("documentation", "/docs", ""),
+    ("mcp", "/mcp", ""),
     ("install_docs", "/install.md", ""),
     ("reference_docs", "/service.md", ""),
     ("capabilities", "/v1/capabilities", ""),

@@ -318,6 +318,11 @@ SEARCH = f"{ROOT}/search"
 _FRAME = {"root": ROOT, "style": STYLE, "search": SEARCH, "most": MAX_ASKED}
 
 
+def home() -> Text:
+    """The page of the service itself: the ways to its console, its docs, its API and MCP."""
+    return render("pages/home.html", _FRAME)
+
+
 class Listed(NamedTuple):
     """An operation for the list of its tag and for the search: its id, its summary, its request, and its words."""
 
@@ -402,9 +407,13 @@ class Library:
         html = to_html(page.source, self._moved)
         return render("pages/page.html", {**_FRAME, "page": page, "html": html, "source": page.address + ENDING})
 
+    def hits(self, asked: str) -> Sequence[Hit]:
+        """The hits for `asked`, the best first."""
+        return self._index.search(asked)
+
     def found(self, asked: str) -> Text:
         """The page of a search, with the hits for `asked`."""
-        return render("pages/search.html", {**_FRAME, "asked": asked, "hits": self._index.search(asked)})
+        return render("pages/search.html", {**_FRAME, "asked": asked, "hits": self.hits(asked)})
 
     def _listed(self, section: DocSection) -> list[tuple[str, str, str]]:
         if section.name == API:

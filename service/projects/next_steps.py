@@ -231,8 +231,7 @@ STEPS = (
     SuggestionRule(
         "automate_case_fixes",
         "Let bounded runs propose fixes",
-        "Render a playbook as a disabled candidate. An owner reviews and saves it. Nothing runs "
-        "until an owner enables it.",
+        "Draft the automation from a playbook. An owner reviews and saves it. Nothing runs until an owner enables it.",
         "Render the playbook error-to-draft-pr for project {project_id} and show the owner the disabled candidate.",
         (
             "GET /v1/automation-playbooks",

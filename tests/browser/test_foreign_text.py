@@ -11,6 +11,7 @@ from playwright.sync_api import Browser
 from tests.e2e.test_tenants import server as server  # noqa: PLC0414 (a fixture is found by name)
 from tests.support import seen
 from tests.support.chromium import PHONE, WIDE, seated
+from tests.support.fullscene import NO_PAGES
 from tests.support.naughty.judging import ShownPage
 from tests.support.naughty.places import crawl, declared
 from tests.support.naughty.scene import DOORS, NaughtyScene, open_naughty, operator_cookie
@@ -45,7 +46,7 @@ def test_the_texts_went_through_the_doors(looked: Looked) -> None:
 
 
 def test_every_page_was_looked_at_and_shows_them(looked: Looked) -> None:
-    assert {page.address for page in looked.pages} == declared() - {"download/{operation_id}"}
+    assert {page.address for page in looked.pages} == declared() - NO_PAGES
     assert [(page.place, page.status) for page in looked.pages if page.status != 200] == []
     assert {page.address for page in looked.pages} - {
         page.address for page in looked.pages if page.has_foreign_text

@@ -68,6 +68,18 @@ PLACES: Mapping[str, Sequence[str]] = {
         "projects/{project_id}/alerts?blueprint=event-count",
         "projects/{none_id}/alerts",
     ],
+    "projects/{project_id}/analytics": ["projects/{project_id}/analytics", "projects/{none_id}/analytics"],
+    "projects/{project_id}/analytics/ask": [
+        "projects/{project_id}/analytics/ask",
+        "projects/{project_id}/analytics/ask?blueprint=top-events",
+        "projects/{project_id}/analytics/ask?blueprint=active-users&params.days:json=7",
+        "projects/{project_id}/analytics/ask?blueprint=ordered-funnel&params.events:lines=signup%0Aorder_paid",
+        "projects/{project_id}/analytics/ask?blueprint=retention&params.start_event=signup&params.return_event=signup",
+    ],
+    "projects/{project_id}/analytics/event": [
+        "projects/{project_id}/analytics/event?name=signup&property=plan",
+        "projects/{none_id}/analytics/event?name=nothing",
+    ],
     "projects/{project_id}/approvals": [
         "projects/{project_id}/approvals",
         "projects/{project_id}/approvals?status=approved",
@@ -94,6 +106,12 @@ PLACES: Mapping[str, Sequence[str]] = {
     ],
     "projects/{project_id}/credentials": ["projects/{project_id}/credentials", "projects/{none_id}/credentials"],
     "projects/{project_id}/delete": ["projects/{project_id}/delete"],
+    "projects/{project_id}/deploys": [
+        "projects/{project_id}/deploys",
+        "projects/{project_id}/deploys?environment=nowhere",
+        "projects/{none_id}/deploys",
+    ],
+    "projects/{project_id}/deploys/{deploy_id}": ["projects/{project_id}/deploys/{deploy_id}"],
     "projects/{project_id}/feedback": [
         "projects/{project_id}/feedback",
         "projects/{project_id}/feedback?about=none",
@@ -120,6 +138,13 @@ PLACES: Mapping[str, Sequence[str]] = {
     "projects/{project_id}/receipts": ["projects/{project_id}/receipts", "projects/{none_id}/receipts"],
     "projects/{project_id}/reports": ["projects/{report_project_id}/reports", "projects/{none_id}/reports"],
     "projects/{project_id}/runs": ["projects/{project_id}/runs", "projects/{none_id}/runs"],
+    "projects/{project_id}/search": [
+        "projects/{project_id}/search",
+        "projects/{project_id}/search?q=card",
+        "projects/{project_id}/search?q={distinct_id}",
+        "projects/{project_id}/search?q={run_id}",
+        "projects/{none_id}/search?q=nothing-has-this-word",
+    ],
     "projects/{project_id}/settings": ["projects/{project_id}/settings", "projects/{none_id}/settings"],
     "projects/{project_id}/source-maps": ["projects/{project_id}/source-maps", "projects/{none_id}/source-maps"],
     "projects/{project_id}/suppressions": ["projects/{project_id}/suppressions", "projects/{none_id}/suppressions"],
@@ -139,7 +164,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     ],
 }
 """The places of each page, by its address: full, empty, and with what its address may ask for."""
-NO_PAGES = frozenset({"download/{operation_id}"})
+NO_PAGES = frozenset({"download/answer.csv", "download/{operation_id}"})
 """Addresses that answer with a file."""
 SEEN_BY = {"invitations/{invitation_id}": GUEST, "operator": "operator"}
 
@@ -335,8 +360,13 @@ class FullScene:
             at.must(self.world.client.post(f"/api/{alias}/envelope/", content=items, headers=headers))
 
     def _tell(self) -> None:
-        """A webhook whose receiver is gone, an alert, a public query, and a device that signs in."""
+        """Events, a webhook whose receiver is gone, an alert, a public query, and a device that signs in."""
         at = self.at
+        for person, plan in ((self.ids["distinct_id"], "free"), ("u-2", "free"), ("u-3", None)):
+            for event in ("signup", "order_paid"):
+                sent = {"event": event, "distinct_id": person, "properties": {"plan": plan, "seats": 3}}
+                at.must(at.call("POST", "/v1/analytics/", sent, who="dsn"), 202)
+        self.ids["deploy_id"] = at.must(at.call("GET", f"{at.project}/deploys", who="owner"))["deploys"][0]["deploy_id"]
         made = at.must(
             at.call(
                 "POST",

@@ -26,6 +26,7 @@ IN = frozenset({OWNER, MEMBER, AUDITOR})
 SIGN_IN = "/console/enter"
 ID = re.compile(r"\b[a-z]{2,6}_[0-9a-z]{26}\b")
 TOKEN = re.compile(r'name="_csrf" value="([^"]+)"')
+NOW = re.compile(r' data-now="\d+"')
 
 
 @cache
@@ -59,7 +60,7 @@ def never_issued(text: str) -> str:
 
 def meaning(answer: httpx2.Response) -> tuple[Any, ...]:
     """An answer without the ids and the tokens in it. Headers by their names, with those values that say something."""
-    text = TOKEN.sub("", ID.sub("<id>", answer.text))
+    text = NOW.sub("", TOKEN.sub("", ID.sub("<id>", answer.text)))
     told = {name: answer.headers[name] for name in answer.headers if name not in {"date", "content-length"}}
     told["x-service-request-id"] = ""
     return answer.status_code, text, {name: ID.sub("<id>", value) for name, value in told.items()}

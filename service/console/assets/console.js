@@ -8,7 +8,38 @@
       if (!button.hasAttribute("aria-label")) button.setAttribute("aria-label", `Copy ${button.dataset.copy}`);
     }
     for (const shown of root.querySelectorAll("[data-with-script]")) shown.hidden = false;
+    tell(root);
   };
+
+  // Moments go on while a page is open, and the exact ones are in the zone of the browser unless one was chosen.
+  const clock = { now: 0, at: 0 };
+  const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const ago = (seconds) => {
+    const away = Math.floor(Math.abs(seconds));
+    const [size, unit] = UNITS.find(([each]) => away >= each) ?? [1, "s"];
+    const words = `${Math.floor(away / size)} ${unit}`;
+    return seconds >= 0 ? `${words} ago` : `in ${words}`;
+  };
+  const zoned = (time) => new Date(time.dateTime).toLocaleString("sv-SE", { timeZoneName: "short" });
+  const tell = (root) => {
+    const main = content();
+    if (!main) return;
+    if (clock.now !== Number(main.dataset.now)) {
+      clock.now = Number(main.dataset.now);
+      clock.at = performance.now();
+    }
+    const now = clock.now + (performance.now() - clock.at) / 1000;
+    for (const time of root.querySelectorAll("time[datetime]")) {
+      const relative = "ago" in time.dataset;
+      const seconds = now - Date.parse(time.dateTime) / 1000;
+      if (!("zoned" in main.dataset)) {
+        if (relative) time.title = zoned(time);
+        else time.textContent = zoned(time);
+      }
+      if (relative && Math.abs(seconds) < 30 * 86400) time.textContent = ago(seconds);
+    }
+  };
+  window.setInterval(() => { if (!document.hidden) tell(document); }, 20000);
 
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("button[data-copy]");
@@ -49,7 +80,7 @@
   // A page that follows changes hears of them, and reads itself anew. What is being typed or was refused stays.
   const live = { source: null, timer: 0, text: "", reading: false, again: false };
   const content = () => document.getElementById("content");
-  const told = (main) => main.innerHTML.replace(/name="_key" value="[^"]*"/g, "");
+  const told = (main) => main.innerHTML.replace(/name="_key" value="[^"]*"/g, "").replace(/(<time )[^>]*>[^<]*/g, "$1");
   const typed = "input:not([type=hidden]), select, textarea";
 
   const isEdited = (main) => "keeps" in main.dataset || [...main.querySelectorAll(typed)].some((field) =>

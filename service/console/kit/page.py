@@ -19,7 +19,7 @@ import msgspec
 from service.auth.authority import streams_of
 from service.auth.refusals import InvalidPayload, NotFound
 from service.console.kit.rendering import LEADING_ON, SECRETS
-from service.console.kit.visit import FRAMELESS, Said, Visit, local
+from service.console.kit.visit import FRAMELESS, Json, Said, Visit, local
 from service.http.answer.errors import UnsupportedMediaType
 from service.http.answer.reply import Streamed
 from service.http.declare.call import Call
@@ -37,6 +37,8 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
         "Observe",
         (
             ("cases", "Cases", "cases"),
+            ("analytics", "Analytics", "analytics"),
+            ("deploys", "Deploys", "deploys"),
             ("logs", "Logs", "logs"),
             ("people", "People", "people"),
             ("suppressions", "Suppressions", "suppressions"),
@@ -46,6 +48,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
     (
         "Automate",
         (
+            ("approvals", "Approvals", "approvals"),
             ("automation", "Automation", "automation"),
             ("runs", "Runs", "runs"),
             ("reports", "Reports", "reports"),
@@ -77,15 +80,21 @@ READS: Mapping[str, str] = {"members": "list_members", "credentials": "list_cred
 
 
 class NavEntry(NamedTuple):
-    """An entry: its title, its place, and whether the page shown belongs to it."""
+    """An entry: its title, its place, whether the page shown belongs to it, and how much waits there, if anything."""
 
     title: str
     place: str
     current: bool
+    waiting: str
 
 
-def sections(project_id: str | None, current: str, may: Callable[[str], bool]) -> list[tuple[str, list[NavEntry]]]:
-    """The navigation of a project, in groups, without what the person may not read. Empty outside of a project."""
+def sections(
+    project_id: str | None, current: str, may: Callable[[str], bool], waiting: Mapping[str, str]
+) -> list[tuple[str, list[NavEntry]]]:
+    """The navigation of a project, in groups, without what the person may not read. Empty outside of a project.
+
+    `waiting` is how much waits in a section, by its name.
+    """
     if project_id is None:
         return []
     base = f"projects/{project_id}"
@@ -93,7 +102,7 @@ def sections(project_id: str | None, current: str, may: Callable[[str], bool]) -
         (
             group,
             [
-                NavEntry(title, f"{base}/{address}".rstrip("/"), name == current)
+                NavEntry(title, f"{base}/{address}".rstrip("/"), name == current, waiting.get(name, ""))
                 for name, title, address in entries
                 if name not in READS or may(READS[name])
             ],
@@ -102,12 +111,22 @@ def sections(project_id: str | None, current: str, may: Callable[[str], bool]) -
     ]
 
 
+APPROVAL = "approval_pending"
+"""The exception of a run that waits for a person."""
+
+
+def waiting_in(control: Json | None) -> Mapping[str, str]:
+    """How many decisions of a project wait for a person, by the section where they are made. Nothing for none."""
+    found = sum(one["kind"] == APPROVAL for one in control["exceptions"]) if control else 0
+    more = "+" if control and control["truncation"]["exceptions"] else ""
+    return {"approvals": f"{found}{more}"} if found else {}
+
+
 # The fields of a form, and the body of an operation made of them. A name is the place of its value:
 # `budgets.max_runs_per_day` is a member of a member, `names[]` one value of several, `paths:lines` a list with an item
 # a line, `plan:json` a value in JSON, and `:json` the whole body. A name with an underscore in front is the form's
 # own. An empty field is left out.
 
-Json = dict[str, Any]
 Fields = Mapping[str, Sequence[str]]
 
 TYPE = "application/x-www-form-urlencoded"

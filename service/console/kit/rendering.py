@@ -23,6 +23,9 @@ from service.ids import new_id
 # Templates of the console with their filters: times, numbers, and Markdown made safe.
 
 SHORT = 12
+LONG_AGO = 30 * 86_400
+"""Seconds from which on a moment is told by its day."""
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _OTHERS = re.compile(r'{%-? *(?:extends|import|include|from) "([^"]+)"')
 
 
@@ -60,6 +63,26 @@ def told_time(epoch: float | None, zone: str = "UTC") -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} {moment.tzname()}"
 
 
+def told_ago(epoch: float, now: float, zone: str = "UTC") -> str:
+    """A moment as seen from `now`, such as "5 min ago" or "in 2 h". More than 30 days away: its day in a zone."""
+    away = abs(now - epoch)
+    if away >= LONG_AGO:
+        return told_time(epoch, zone)[:10]
+    size, unit = next((size, unit) for size, unit in _UNITS if away >= size or size == 1)
+    told = f"{int(away // size)} {unit}"
+    return f"{told} ago" if epoch <= now else f"in {told}"
+
+
+def told_moment(epoch: float) -> str:
+    """A moment as ISO 8601 in UTC, for scripts."""
+    return f"{datetime.fromtimestamp(int(epoch), UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def told_reason(code: str) -> str:
+    """Why automation left a case alone, by the code of the decision."""
+    return REASONS.get(code, code.replace("_", " "))
+
+
 def told_day(epoch: int) -> str:
     """The UTC day that begins at a moment."""
     return f"{datetime.fromtimestamp(epoch, UTC):%Y-%m-%d}"
@@ -71,7 +94,7 @@ def told_duration(seconds: float | None) -> str:
         return "–"
     left = int(seconds)
     parts = []
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
+    for size, unit in _UNITS:
         count, left = divmod(left, size)
         if count:
             parts.append(f"{count} {unit}")
@@ -112,6 +135,7 @@ def _environment() -> jinja2.Environment:
     made.filters |= {"duration": told_duration, "number": told_number, "markdown": markdown}
     made.filters |= {"differences": differences, "compare": compare, "spots": Spots}
     made.filters |= {"whole": lambda value: told_number(None if value is None else round(value))}
+    made.filters |= {"ago": told_ago, "moment": told_moment, "reason": told_reason}
     made.filters |= {"short": _short, "pretty": pretty, "clock": told_time, "day": told_day}
     made.globals |= {"asset": _asset, "new_key": lambda: new_id("req")}
     return made
@@ -166,7 +190,7 @@ class Permitted:
         return operation_id in self._operations
 
 
-# Sentences after operations, and answers with a secret shown once. An operation a line.
+# Sentences after operations, an operation a line, why automation left a case alone, and secrets shown once.
 
 DONE: Mapping[str, str] = {
     "assign_case": "The case is assigned.",
@@ -200,6 +224,22 @@ DONE: Mapping[str, str] = {
     "evaluate_alert": "The alert was evaluated. Its row says what was found.",
 }
 """The sentence after an operation or a form. One without any is told by its summary."""
+
+REASONS: Mapping[str, str] = {
+    "automation_disabled": "The automation is disabled",
+    "automation_paused": "Automation is stopped",
+    "budget_exhausted": "No attempt is left",
+    "case_already_claimed": "A runner has it",
+    "cooldown": "A runner had it recently",
+    "environment_not_observed": "Not seen in this environment",
+    "materiality_not_met": "Below the thresholds",
+    "max_cases_per_sweep": "Others came first",
+    "merged_waits_for_deploy": "Waits for a deploy",
+    "receipt_open": "Already offered",
+    "run_live": "A run works on it",
+    "suppressed": "Suppressed",
+}
+"""The codes of decisions as a person says them."""
 
 SECRETS: Mapping[str, Sequence[tuple[str, str]]] = {
     "create_project": (("DSN", "dsn"), ("Public DSN, for pages", "public_dsn")),

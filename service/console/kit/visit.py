@@ -14,6 +14,7 @@ from zoneinfo import available_timezones
 
 import msgspec
 
+from projections.accounts import PEOPLE
 from service.auth.authority import permits
 from service.auth.refusals import Unauthenticated
 from service.auth.secrets import cookie_values, session_secret
@@ -151,6 +152,7 @@ class Visit:
         self.query = query
         self.entered: Mapping[str, str] = {}
         self.weight = 0
+        self._controls: dict[str, Json | None] = {}
 
     @cached_property
     def secret(self) -> str:
@@ -179,6 +181,11 @@ class Visit:
         [saved, *_] = [*cookie_values(head_of(self.call.scope).headers, {COOKIE}), ""]
         return read_preferences(saved)
 
+    async def who(self) -> str:
+        """The name of the person, else the address. Empty once the account is gone."""
+        found = await self.call.services.store.find(PEOPLE, "t.id = %s", self.call.user_id, limit=1)
+        return next((one.name or one.email for one in found), "")
+
     @property
     def shown(self) -> ShownVisit:
         """The visit as templates see it."""
@@ -191,6 +198,12 @@ class Visit:
             return Permitted(())
         bound = inner.pipeline_of(self.call).bound
         return Permitted([name for name, one in bound.items() if permits(one.operation, Role(role))])
+
+    async def control(self, project_id: str) -> Json | None:
+        """The control of a project's automation, read once for a page and its frame. None for a refusal."""
+        if project_id not in self._controls:
+            self._controls[project_id] = await self.try_read("get_automation_control", project_id=project_id)
+        return self._controls[project_id]
 
     async def read(self, operation_id: str, *, query: Mapping[str, Any] | None = None, **path: str) -> Json:
         """The body of a read. Raises ReadRefused."""

@@ -152,9 +152,7 @@ async def _shown(visit: Visit, verified: object) -> View:
     project_id = visit.values["project_id"]
     query = {"cursor": visit.query.get("cursor"), "limit": 50}
     found = await visit.read("list_credentials", project_id=project_id, query=query)
-    dsn, control = await together(
-        visit.try_read(operation, project_id=project_id) for operation in ("read_dsn", "get_automation_control")
-    )
+    dsn, control = await together([visit.try_read("read_dsn", project_id=project_id), visit.control(project_id)])
     contract = control["contract"] if control else None
     automations = [(one["automation_id"], one["name"]) for one in contract["automations"]] if contract else []
     url = f"{visit.call.services.settings.base_url}/v1/analytics/"

@@ -224,8 +224,8 @@ QUEUES = (
     ("service_webhook_deliveries_due", "Webhook deliveries that are due"),
     ("service_alerts_due", "Alerts that are due"),
     ("service_deletions_open", "Deletions under way"),
-    ("service_tenants_resting", "Tenants that rest, so that their neighbours come first"),
-    ("service_rests_total", "Rests of tenants since the start"),
+    ("service_tenants_resting", "Accounts held back, so that their neighbours come first"),
+    ("service_rests_total", "Times an account was held back since the start"),
 )
 SHOWN_ALWAYS = ("todo", "doing", "failed")
 """States of jobs that are shown with no job in them too."""

@@ -1,12 +1,14 @@
 """All projects of a person, and the overview, the usage and the end of one."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from service.auth.refusals import NotFound
-from service.console.kit.page import ALL, Download, Fields, FormProblem, View, first, form, page
+from service.console.kit.page import ALL, APPROVAL, Download, Fields, FormProblem, View, first, form, page
 from service.console.kit.visit import Json, ReadRefused, Visit, together
+from service.discovery.reads import installation
+from service.http.discovery.shelf import library
 from service.ids import new_id
 
 # The wait for the first event of a new project: a page that looks again until it is there.
@@ -39,8 +41,6 @@ async def show_settings(visit: Visit) -> View:
 
 
 # The state of a project's automation in words, and its waiting decisions.
-
-APPROVAL = "approval_pending"
 
 
 class ProjectOutlook(NamedTuple):
@@ -138,6 +138,21 @@ async def _plans(visit: Visit, projects: Iterable[tuple[Json, Json | None]]) -> 
 # The overview of a project: its telemetry, its waiting decisions, and its next steps.
 
 DAYS_OF_OVERVIEW = 30
+STEPS: Mapping[str, str] = {
+    "send_first_event": "credentials",
+    "record_deploys": "deploys",
+    "connect_provider": "onboarding",
+    "start_onboarding": "onboarding",
+    "finish_onboarding": "onboarding",
+    "verify_install": "onboarding",
+    "close_readiness_gaps": "onboarding",
+    "review_open_cases": "cases",
+    "ask_a_question": "analytics",
+    "automate_case_fixes": "automation",
+    "enable_automation": "automation",
+    "replace_runner_credential": "credentials",
+}
+"""The section in which a person takes a suggested step."""
 NEWEST_CASES = 6
 NEWEST_DEPLOYS = 20
 
@@ -148,21 +163,26 @@ async def show_project(visit: Visit) -> View:
     project_id = visit.values["project_id"]
     health = await visit.read("get_project_health", project_id=project_id, query={"days": DAYS_OF_OVERVIEW})
     control, steps, cases, deploys, onboarding = await together(
-        visit.try_read(operation, project_id=project_id, query=query)
-        for operation, query in (
-            ("get_automation_control", {}),
-            ("get_next_steps", {}),
-            ("list_cases", {"status": "open", "limit": NEWEST_CASES}),
-            ("list_deploys", {"limit": NEWEST_DEPLOYS}),
-            ("get_onboarding", {}),
-        )
+        [
+            visit.control(project_id),
+            *(
+                visit.try_read(operation, project_id=project_id, query=query)
+                for operation, query in (
+                    ("get_next_steps", {}),
+                    ("list_cases", {"status": "open", "limit": NEWEST_CASES}),
+                    ("list_deploys", {"limit": NEWEST_DEPLOYS}),
+                    ("get_onboarding", {}),
+                )
+            ),
+        ]
     )
     found: Sequence[Json] = deploys["deploys"] if deploys else []
     facts = {
         "health": health,
         "control": control,
         "standing": standing_of(control),
-        "steps": steps,
+        "steps": [(one, STEPS.get(one["id"], "")) for one in steps["suggestions"]] if steps else [],
+        "new": health["last_event_received_at"] is None,
         "cases": cases,
         "days": [(day, _on(day, found)) for day in health["by_day"]],
         "deploys": found,
@@ -174,6 +194,56 @@ async def show_project(visit: Visit) -> View:
 def _on(day: Json, deploys: Sequence[Json]) -> list[Json]:
     """The listed deploys of a day."""
     return [one for one in deploys if day["date"] <= one["recorded_at"] < day["date"] + 86_400]
+
+
+# A search through a project: its cases, a person, its events, and the documentation.
+
+WAYS: Mapping[str, str] = {"case": "cases", "run": "runs"}
+"""The pages of things by the beginning of their ids."""
+_ID = re.compile(r"(case|run)_[A-Za-z0-9_]{1,100}")
+FOUND = 10
+MOST_NAMES = 1000
+
+
+@page("projects/{project_id}/search")
+async def show_search(visit: Visit) -> View:
+    """Show what a project has for a text: cases, the person of this id, names of events, and pages of the docs."""
+    project_id, asked = visit.values["project_id"], visit.query.get("q", "").strip()[:200]
+    await visit.read("get_setup", project_id=project_id)
+    cases, person, names = await together(_searched(visit, project_id, asked)) if asked else (None, None, None)
+    at, found = installation(visit.call.services.settings), _ID.fullmatch(asked)
+    facts = {
+        "asked": asked,
+        "place": f"{WAYS[found[1]]}/{asked}" if found else "",
+        "cases": cases["cases"] if cases else [],
+        "person": person if person and "person" in person else None,
+        "events": _holding(names["analytics_events"] if names else (), asked),
+        "docs": await visit.call.work_apart(lambda: library(at).hits(asked)[:FOUND]) if asked else [],
+    }
+    return View("projects/search.html", "Search", facts, project_id)
+
+
+def _searched(visit: Visit, project_id: str, asked: str) -> list[Coroutine[Any, Any, Json | None]]:
+    """The reads of a search: of cases, of a person, and of names."""
+    words = {"text": asked, "status": "all", "order": "last_seen", "limit": FOUND}
+    return [
+        visit.try_read("list_cases", project_id=project_id, query=words),
+        _person(visit, project_id, asked),
+        visit.try_read("list_event_names", project_id=project_id, query={"limit": MOST_NAMES}),
+    ]
+
+
+async def _person(visit: Visit, project_id: str, distinct_id: str) -> Json | None:
+    """The summary of a person. None for a text that cannot be an id."""
+    try:
+        return await visit.try_read("get_user_summary", project_id=project_id, distinct_id=distinct_id)
+    except NotFound:  # no path of the API can hold such an id
+        return None
+
+
+def _holding(names: Sequence[Json], asked: str) -> list[Json]:
+    """The events whose name holds a text."""
+    return [one for one in names if asked.casefold() in one["event"].casefold()][:FOUND]
 
 
 # The deletion of a project: its extent, a confirmation by its name, and its progress.
@@ -282,5 +352,5 @@ async def keep(visit: Visit) -> View | Download:
     return Download(said.raw, kept.name.format(**plain))
 
 
-PAGES = [show_arrival, show_settings, show_projects, show_project, show_deletion, show_usage, keep]
+PAGES = [show_arrival, show_settings, show_projects, show_project, show_search, show_deletion, show_usage, keep]
 FORMS = [delete_project, check_out, open_portal]

@@ -12,7 +12,7 @@ import rfc8785
 from service.auth.refusals import NotFound
 from service.console.kit.diagrams import Passed, draw
 from service.console.kit.page import ALL, View, page
-from service.console.kit.visit import Json, Visit
+from service.console.kit.visit import Json, Visit, together
 
 # Words and marks of runs, requests and grants, for all pages.
 
@@ -33,7 +33,7 @@ KINDS: Mapping[str, str] = {
     "expired": "",
     "revoked": "",
     "closed": "",
-    "insufficient_traffic": "bad",
+    "insufficient_traffic": "wait",
 }
 OVER = frozenset({"succeeded", "failed", "escalated", "cancelled"})
 
@@ -65,7 +65,7 @@ async def show_runs(visit: Visit) -> View:
     waiting = await visit.try_read(
         "list_automation_approvals", project_id=project_id, query={"status": "pending", "limit": RUNS_LISTED}
     )
-    control = await visit.try_read("get_automation_control", project_id=project_id)
+    control = await visit.control(project_id)
     automations = [] if control is None or control["contract"] is None else control["contract"]["automations"]
     facts = {
         "found": found,
@@ -264,13 +264,19 @@ class Line(NamedTuple):
 
 
 class ShownRequest(NamedTuple):
-    """A request of the interface, its hash, the diffs in its evidence, and the rest of the evidence."""
+    """A request of the interface, its hash, the diffs in its evidence, and the rest of the evidence.
+
+    `case` is the error that its run repairs. None where a schedule began it, and where it was not read. `decided_by` is
+    the name of the person who decided, else the id.
+    """
 
     shown: Json
     sha256: str
     diffs: Sequence[tuple[str, Sequence[Line]]]
     evidence: Any
     means: str
+    case: Json | None
+    decided_by: str | None
 
     @property
     def pending(self) -> bool:
@@ -278,14 +284,39 @@ class ShownRequest(NamedTuple):
         return bool(self.shown["status"] == "pending")
 
 
-def request_of(approval: Json) -> ShownRequest:
+async def requests_of(visit: Visit, approvals: Sequence[Json], cases: Mapping[str, Json | None]) -> list[ShownRequest]:
+    """Requests for a page, with the case of each by the id of its run, and the names of those who decided."""
+    names: Mapping[str, str] = {}
+    if any(one["decided_by"] for one in approvals):
+        found = await visit.try_read("list_members", project_id=approvals[0]["project_id"], query={"limit": 200})
+        names = {one["user_id"]: one["email"] for one in found["members"] if one["email"]} if found else {}
+    return [request_of(one, cases.get(one["run_id"]), names) for one in approvals]
+
+
+async def cases_of(visit: Visit, approvals: Sequence[Json]) -> Mapping[str, Json | None]:
+    """The cases that the runs of pending requests repair, by the ids of the runs."""
+    ids = list(dict.fromkeys(one["run_id"] for one in approvals if one["status"] == "pending"))
+    runs = await together(visit.try_read("get_automation_run", run_id=run_id) for run_id in ids)
+    cases = await together(case_of(visit, run) for run in runs)
+    return dict(zip(ids, cases, strict=True))
+
+
+async def case_of(visit: Visit, run: Json | None) -> Json | None:
+    """The case of a run. None without one."""
+    if run is None or run["case_id"] is None:
+        return None
+    return await visit.try_read("read_case", case_id=run["case_id"])
+
+
+def request_of(approval: Json, case: Json | None, names: Mapping[str, str]) -> ShownRequest:
     """A request for a page."""
     evidence = approval["evidence"] or {}
     diffs = [(name, _lines(evidence[name])) for name in DIFFS if isinstance(evidence.get(name), str)]
     rest = {name: value for name, value in evidence.items() if name not in dict(diffs)}
     asked = {name: approval[name] for name in ("approval_id", "run_id", "action", "summary", "evidence")}
     digest = hashlib.sha256(rfc8785.dumps(asked)).hexdigest()
-    return ShownRequest(approval, digest, diffs, rest, MEANS.get(approval["action"], ""))
+    decided_by = names.get(approval["decided_by"], approval["decided_by"])
+    return ShownRequest(approval, digest, diffs, rest, MEANS.get(approval["action"], ""), case, decided_by)
 
 
 def states_of(requests: Sequence[ShownRequest]) -> dict[str, str]:
@@ -324,9 +355,11 @@ async def show_run(visit: Visit) -> View:
     observed = await visit.try_read(
         "list_pull_request_observations", project_id=run["project_id"], query={"run_id": run_id, "limit": SHOWN}
     )
-    requests = [request_of(one) for one in run["approvals"]]
+    case = await case_of(visit, run)
+    requests = await requests_of(visit, run["approvals"], {run_id: case})
     facts: dict[str, Any] = {
         "run": run,
+        "case": case,
         "timeline": timeline,
         "paged": "before" in visit.query,
         "pull_requests": [] if observed is None else observed["pull_requests"],
@@ -372,17 +405,17 @@ def _counted(run: Json) -> list[tuple[str, float, float]]:
 # The requests of a project for a decision, pending and decided.
 
 APPROVAL_STATUSES = ("pending", "approved", "rejected", "expired", "cancelled")
-APPROVALS_LISTED = 20
+APPROVALS_LISTED = 10
 
 
-@page("projects/{project_id}/approvals", section="runs")
+@page("projects/{project_id}/approvals", section="approvals")
 async def show_approvals(visit: Visit) -> View:
     """Show the pending requests, or those of another status, newest first."""
     project_id = visit.values["project_id"]
     status = visit.query.get("status", "pending")
     query = {"status": status, "cursor": visit.query.get("cursor"), "limit": APPROVALS_LISTED}
     found = await visit.read("list_automation_approvals", project_id=project_id, query=query)
-    requests = [request_of(one) for one in found["approvals"]]
+    requests = await requests_of(visit, found["approvals"], await cases_of(visit, found["approvals"]))
     facts = {
         "requests": requests,
         "next_cursor": found["next_cursor"],
@@ -409,7 +442,7 @@ async def show_receipts(visit: Visit) -> View:
     found = await visit.read(
         "list_automation_trigger_receipts", project_id=project_id, query={**filters, "limit": RECEIPTS_LISTED}
     )
-    control = await visit.try_read("get_automation_control", project_id=project_id)
+    control = await visit.control(project_id)
     automations = [] if control is None or control["contract"] is None else control["contract"]["automations"]
     facts = {
         "found": found,

@@ -11,7 +11,7 @@ from service.http.edge import inner
 
 
 class ParameterField(NamedTuple):
-    """A field of a form. Its name says how the text becomes a value."""
+    """A field of a form. Its name says how the text becomes a value. `of_event`: the value is the name of an event."""
 
     name: str
     label: str
@@ -19,6 +19,7 @@ class ParameterField(NamedTuple):
     value: str
     required: bool
     hint: str
+    of_event: bool
 
 
 class ChosenBlueprint(NamedTuple):
@@ -30,13 +31,20 @@ class ChosenBlueprint(NamedTuple):
 
 
 async def chosen_blueprint(visit: Visit) -> ChosenBlueprint:
-    """The blueprint of the query parameter `blueprint`. The first one for any other name."""
+    """The blueprint of the query parameter `blueprint`, with the values in others. The first one for any other name."""
     found = (await visit.read("list_query_blueprints"))["blueprints"]
     wanted = visit.query.get("blueprint")
     one = next((each for each in found if each["blueprint_id"] == wanted), found[0])
     schema = one["params_schema"]
     fields = [_field(name, prop, name in schema["required"]) for name, prop in schema["properties"].items()]
-    return ChosenBlueprint(found, one, fields)
+    given = [
+        field._replace(
+            value=visit.query.get(field.name, field.value),
+            of_event=field.name.partition(":")[0] in one["required_events"],
+        )
+        for field in fields
+    ]
+    return ChosenBlueprint(found, one, given)
 
 
 def _field(name: str, prop: Json, required: bool) -> ParameterField:
@@ -45,10 +53,12 @@ def _field(name: str, prop: Json, required: bool) -> ParameterField:
     value = str(prop["default"]) if prop.get("default") is not None else ""
     label = name.replace("_", " ").capitalize()
     if shape.get("type") == "array":
-        return ParameterField(f"params.{name}:lines", label, "lines", value, required, f"{hint} One a line.".strip())
+        return ParameterField(
+            f"params.{name}:lines", label, "lines", value, required, f"{hint} One a line.".strip(), False
+        )
     if shape.get("type") == "string":
-        return ParameterField(f"params.{name}", label, "text", value, required, hint)
-    return ParameterField(f"params.{name}:json", label, "number", value, required, hint)
+        return ParameterField(f"params.{name}", label, "text", value, required, hint, False)
+    return ParameterField(f"params.{name}:json", label, "number", value, required, hint, False)
 
 
 # The alerts of a project, and a test of one on the past.

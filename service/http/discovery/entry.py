@@ -12,13 +12,15 @@ from litestar.di import NamedDependency
 from schemas.discovery import Root, SchemaDocument, SchemaQuery
 from schemas.kernel.errors import CATALOGUE, ErrorCatalogue, ErrorCatalogueEntry
 from service.discovery.manifest import MARKDOWN, Text, as_text, root
+from service.discovery.pages import home
 from service.eventstore.declare.commands import Answer, Outcome
 from service.fairness.bounds import Weighted
-from service.http.answer.reply import JSON
+from service.http.answer.page import HTML, LINKED
+from service.http.answer.reply import JSON, prefers
 from service.http.declare import groups
 from service.http.declare.call import Call
 from service.http.declare.endpoint import Docs, Who
-from service.http.discovery.guides import CACHED, PUBLIC, VARY, serve, text_of, wants_markdown
+from service.http.discovery.guides import CACHED, PUBLIC, VARY, kept, serve, text_of, wants_markdown
 from service.http.document.openapi import SchemaDocuments
 from service.http.document.schema_filters import check_filters, index_of, select
 
@@ -83,12 +85,15 @@ async def list_errors() -> Answer:
 
 @groups.DISCOVERY.get("/", "Start here: links to the other operations")
 @Who(PUBLIC)
-@Docs(Root, also_answers=(MARKDOWN,))
+@Docs(Root, also_answers=(MARKDOWN, HTML))
 async def get_root(call: Call) -> Answer | Outcome:
-    """Describe the service and point to its parts. As Markdown it is the service guide."""
+    """Describe the service and point to its parts. As Markdown it is the service guide, as HTML a page for people."""
     settings = call.services.settings
     if wants_markdown(call):
         return serve(call, await text_of(call, "service.md"), vary=True)
+    if prefers(call.header("accept"), "text/html"):
+        page = serve(call, await kept(call, "home.html", lambda _: home()), HTML, vary=True)
+        return Outcome(page.status, page.body, {**page.headers, **LINKED})
     return Answer(200, root(settings.base_url, settings.deploy_sha), {**CACHED, **VARY})
 
 

@@ -103,7 +103,11 @@ TOTALS = (
     _Total("service_commands", "Commands that the loops took into a transaction.", lambda store: store.loop.commands),
     _Total("service_rounds", "Transactions that the loops began.", lambda store: store.loop.rounds),
     _Total("service_fences", "Fences that the lanes have answered.", lambda store: store.lane.fences),
-    _Total("service_rests", "Rests of tenants that held something scarce for long.", lambda _: Rests.begun),
+    _Total(
+        "service_rests",
+        "Times that an account was held back after it had kept something scarce for long.",
+        lambda _: Rests.begun,
+    ),
     _Total("service_gate_holders_ended", "Sessions ended for a fence.", lambda store: store.lane.holders_ended),
     _Total(
         "service_in_doubt",

@@ -209,7 +209,7 @@ async def test_a_back_test_is_a_table_and_a_plot(world: World) -> None:
     shown = await scene.browser.send(test, _days="2")
     assert "Nothing was recorded." in shown.text
     assert '<svg class="plot"' in shown.html
-    assert "Passed over a day" in shown.text
+    assert "Cases not offered a day" in shown.text
     assert "most 1 a day" in shown.text
     assert "Runs at most" in shown.text
     for days in ("0", "91", "many", ""):

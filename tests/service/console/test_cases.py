@@ -99,7 +99,7 @@ async def test_a_filter_that_is_not_taken_is_told(world: World):
         "order=x",
     ):
         page = await shop.browser.open(f"projects/{shop.id}/cases?{query}", 400)
-        assert "Not to be shown" in page.text
+        assert "This page cannot be shown" in page.text
 
 
 async def test_several_cases_are_acted_on_one_by_one(world: World):

@@ -33,6 +33,9 @@ RULES = {
     "operator": NOBODY,
     "projects/{project_id}": "get_project_health",
     "projects/{project_id}/alerts": "list_alerts",
+    "projects/{project_id}/analytics": "list_event_names",
+    "projects/{project_id}/analytics/ask": "get_setup",
+    "projects/{project_id}/analytics/event": "run_query_blueprint",
     "projects/{project_id}/approvals": "list_automation_approvals",
     "projects/{project_id}/arrived": "get_project_health",
     "projects/{project_id}/automation": "get_automation_contract",
@@ -41,6 +44,8 @@ RULES = {
     "projects/{project_id}/cases": "list_cases",
     "projects/{project_id}/credentials": "list_credentials",
     "projects/{project_id}/delete": "get_setup",
+    "projects/{project_id}/deploys": "list_deploys",
+    "projects/{project_id}/deploys/{deploy_id}": "query_analytics",
     "projects/{project_id}/feedback": "list_feedback_reports",
     "projects/{project_id}/log": "list_events",
     "projects/{project_id}/logs": "list_logs",
@@ -54,6 +59,7 @@ RULES = {
     "projects/{project_id}/receipts": "list_automation_trigger_receipts",
     "projects/{project_id}/reports": "list_automation_runs",
     "projects/{project_id}/runs": "list_automation_runs",
+    "projects/{project_id}/search": "get_setup",
     "projects/{project_id}/settings": "get_project_settings",
     "projects/{project_id}/source-maps": "list_source_maps",
     "projects/{project_id}/suppressions": "list_suppressions",
@@ -84,6 +90,8 @@ def places(full: FullScene) -> Iterator[tuple[Place, str]]:
     for name, kept in KEPT.items():
         query = "&".join([*(f"{one}={ids[one]}" for one in kept.path), *(f"{one}=1" for one in kept.query)])
         yield Place("download/{operation_id}", f"download/{name}?{query}"), name
+    rows = f"download/answer.csv?blueprint=top-events&project_id={ids['project_id']}"
+    yield Place("download/answer.csv", rows), "run_query_blueprint"
 
 
 def expected(rule: str, who: str, *, own: bool) -> int:
@@ -130,7 +138,7 @@ def test_without_a_session_every_page_leads_to_the_sign_in(full: FullScene, intr
     presented: list[dict[str, str]] = [{}, {"authorization": f"Bearer {intruder.sessions['owner']}"}]
     presented += [{"authorization": f"Bearer {secret}"} for secret in shown]
     presented += [{"cookie": f"{COOKIE}={secret}"} for secret in shown]
-    presented.append({"cookie": f"{COOKIE}={intruder.sessions['owner'][:-1]}x"})
+    presented.append({"cookie": f"{COOKIE}={intruder.sessions['owner'].swapcase()}"})
     presented.append({"cookie": f"__Host-{COOKIE}={intruder.sessions['owner']}"})
     for place, _ in places(full):
         bare = intruder.get(place.place, None)

@@ -99,8 +99,8 @@ def test_the_operators_page_has_the_figures_of_the_installation(at: HttpScene, p
         "Rebuilds",
         "None is under way",
         "Scheduled tasks",
-        "Tenants that rest, so that their neighbours come first",
-        "Rests of tenants since the start",
+        "Accounts held back, so that their neighbours come first",
+        "Times an account was held back since the start",
         "Largest tables",
         "Reload",
     ):

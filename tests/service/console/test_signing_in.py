@@ -122,7 +122,7 @@ async def test_an_old_sign_in_is_asked_for_again_before_a_dangerous_step(world: 
     project_id = (await person.create_project())["id"]
     await world.wait(901)
     page = await browser.open(f"projects/{project_id}")
-    csrf = page.forms[0].value("_csrf")
+    [csrf] = {form.value("_csrf") for form in page.forms if form.method == "post"}
     fields = [("_csrf", csrf), ("_back", f"projects/{project_id}"), ("_path.project_id", project_id)]
     refused = await browser.post("/console/do/rotate_dsn", [*fields, ("confirm", project_id)], 403)
     assert "Sign in again" in refused.text

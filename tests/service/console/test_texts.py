@@ -110,6 +110,6 @@ def test_a_diff_that_is_to_be_approved_is_shown_whole() -> None:
     """Marked lines come first, and nothing is cut off."""
     text = "".join(f"+line {number}\n" for number in range(3 * MARKED_LINES))
     asked = {"approval_id": "a", "run_id": "r", "action": "draft_pr", "summary": "s", "evidence": {"diff": text}}
-    [(_, shown)] = request_of({**asked, "status": "pending", "reason": None}).diffs
+    [(_, shown)] = request_of({**asked, "status": "pending", "reason": None, "decided_by": None}, None, {}).diffs
     assert "".join(f"{line.text}\n" for line in shown) == text
     assert len(shown) == MARKED_LINES + 1

@@ -23,7 +23,7 @@ ISOLATED = {"bdi", "h1"}
 NAMES = {"id", "class", "name", "for", "headers", "aria-labelledby", "aria-describedby", "role", "type", "method"}
 """Attributes by which a page refers to itself."""
 LINKS = ("href", "src", "action", "formaction", "data-follows", "data-here", "hx-get", "hx-post", "xlink:href")
-OURS = re.compile(r"(/console([/?#]|$)|[?#]|/v1/|/health/ready$|/metrics$|/docs/verify$)")
+OURS = re.compile(r"(/console([/?#]|$)|[?#]|/v1/|/health/ready$|/metrics$|/docs([/?#]|$))")
 HERE = re.compile(r"http://127\.0\.0\.1:\d+/v1/")
 OUTSIDE = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
 

@@ -139,6 +139,25 @@ async def test_the_root_as_markdown_is_the_service_guide(api: httpx2.AsyncClient
     assert root.content == (await api.get("/service.md")).content
 
 
+async def test_the_root_is_a_page_for_a_browser(api: httpx2.AsyncClient) -> None:
+    """With the ways that the JSON names too."""
+    named = (await api.get("/")).json()
+    browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+    page = await api.get("/", headers={"accept": browser})
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert page.headers["vary"] == "accept"
+    assert page.headers["x-frame-options"] == "DENY"
+    assert "script" not in page.text
+    ways = {"console": "/console", "documentation": "/docs", "mcp": "/mcp"}
+    assert {name: named[name] for name in ways} == {name: f"{BASE}{way}" for name, way in ways.items()}
+    links = re.findall(r'href="(/[^"]*)"', page.text)
+    assert {"/console", "/docs", "/docs/api/discovery", "/docs/how-to/mcp", "/v1/openapi.json"} <= set(links)
+    for link in links:  # the console is no part of the API
+        assert link == "/console" or (await api.get(link)).status_code == 200, link
+    again = await api.get("/", headers={"accept": browser, "if-none-match": page.headers["etag"]})
+    assert again.status_code == 304
+
+
 async def test_the_root_points_to_the_guides(api: httpx2.AsyncClient) -> None:
     """`docs` and `reference_docs` are the service guide, `automation_docs` that to automation (G-014, G-166)."""
     root = (await api.get("/")).json()
