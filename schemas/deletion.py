@@ -67,12 +67,16 @@ class FollowUpOutside(msgspec.Struct, frozen=True):
     action: str
 
 
+WaitsFor = Literal["copy"]
+
+
 class DeletionProgress(msgspec.Struct, frozen=True):
     """The remaining objects, each number capped at 10000."""
 
     projects_left: Count
     open_left: Count
     telemetry_left: Count
+    waits_for: WaitsFor | msgspec.UnsetType = msgspec.UNSET
 
 
 class ProjectDeleting(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +166,7 @@ class UserDeleting(msgspec.Struct, frozen=True, kw_only=True):
     names: Count
     fenced_at: Epoch
     poll_after_seconds: PollAfter
+    waits_for: WaitsFor | msgspec.UnsetType = msgspec.UNSET
     next_action: str
 
 

@@ -316,6 +316,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             default="500",
         ),
     ]
+    clickhouse_url: Annotated[
+        str | None,
+        Variable(
+            read.clickhouse_url,
+            "ClickHouse with a copy of the telemetry: `https://user:password@host:8443/database`, or `chdb:///path` "
+            "for the engine in the worker. Unset: no copy is made.",
+            secret=True,
+        ),
+    ]
     webhook_allow_private: Annotated[
         bool,
         Variable(

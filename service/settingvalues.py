@@ -42,6 +42,9 @@ RATE_LIMITS: Mapping[str, int] = {  # requests a minute by class of principal or
 }
 MOST_A_MINUTE = 10_000_000
 LOCAL = "localhost"
+CHDB = "chdb"
+"""The scheme of ClickHouse in the worker's process."""
+_CLICKHOUSE = "must be a URL like https://user:password@host:8443/database or chdb:///path"
 MOST_LABEL = 60
 YES = frozenset({"1", "true", "yes", "on"})
 NO = frozenset({"0", "false", "no", "off"})
@@ -262,6 +265,26 @@ def database_url(value: str) -> str:
         raise BadValue("with several hosts, target_session_attrs must be read-write or primary")
     added = {name: needed for name, needed in _OF_A_LIST.items() if name not in given}
     return f"{url}{'&' if '?' in url else '?'}{urlencode(added)}" if added else url
+
+
+def clickhouse_url(value: str) -> str:
+    """A ClickHouse server over https, or http for loopback alone; or `chdb:///path`, the engine in this process."""
+    url = value.strip()
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise BadValue(_CLICKHOUSE) from error
+    if parts.query or parts.fragment:
+        raise BadValue("must be a URL without query or fragment")
+    if parts.scheme == CHDB:
+        if parts.netloc or not parts.path.strip("/"):
+            raise BadValue("must name an absolute path, like chdb:///var/lib/service/copy")
+    elif parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise BadValue(_CLICKHOUSE)
+    elif parts.scheme == "http" and not _is_loopback(parts.hostname):
+        raise BadValue("must be an https URL; http is for loopback alone")
+    return url
 
 
 def token(value: str) -> str:

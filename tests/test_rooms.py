@@ -48,6 +48,7 @@ MACHINERY = {
         "cli",
         "conformance",
         "console",
+        "copy",
         "demo",
         "egress",
         "embedded",

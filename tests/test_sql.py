@@ -28,8 +28,8 @@ FILES = [
     for file in (found.relative_to(SERVICE) for pattern in ("*.sql", "*/*.sql") for found in SERVICE.glob(pattern))
 ]
 """As `load_query` names them."""
-FOREIGN = [file for file in FILES if file.endswith("/connected")]
-"""In the language of the customer's provider, with places {name}: no plan is made of it here."""
+FOREIGN = [file for file in FILES if file.endswith(("/connected", "copy/engine"))]
+"""In the language of ClickHouse, at the customer's provider or of the copy: no plan is made of it here."""
 BY_PLACE = [
     "ingest/flushing",
     "eventstore",
@@ -68,6 +68,7 @@ SMALL = {
     "schema_migrations": "a row for each migration",
     "service_clock": "one row",
     "task_runs": "a row for each task",
+    "telemetry_copies": "a row for each table of telemetry",
 }
 """Tables that do not grow with use."""
 
@@ -81,6 +82,11 @@ WHOLE = {
     "cli/failed_tasks": "an operator's look; jobs that succeeded are deleted",
     "cli/jobs": "an operator's look; jobs that succeeded are deleted",
     "cli/unnumbered": "an operator's look at what waits for its position",
+    "copy/forget_batches": "a shipper that begins goes through the manifests",
+    "copy/begin_anew": "an operator gives up all batches",
+    "copy/erasures_of_day": "once, when a shipper begins; a row for each deletion",
+    "copy/forget_copy": "an operator gives up all batches",
+    "copy/statuses": "an operator's look",
     "deletion/forget_jobs": "a purge goes through the jobs; those that succeeded are deleted",
     "discovery/figures": "counts what waits; bounded, or by the statistics of the server",
     "discovery/unnumbered": "looks at the first thousand in order",

@@ -18,6 +18,7 @@ COMMANDS = {
     "machines": ("machines", "List and draw the state machines."),
     "pause": ("stops", "Stop every automation of the installation."),
     "resume": ("stops", "Lift that stop. Owners then enable again."),
+    "telemetry": ("telemetry", "Look at the copy of telemetry in ClickHouse, and fill it."),
     "jobs": ("jobs", "List background jobs and retry failed ones."),
     "cases": ("cases", "Look at how errors are grouped into cases."),
     "apply": ("apply", "Save a contract from a file, disabled, over HTTP."),

@@ -18,6 +18,7 @@ from service.cli.shared.common import advised, database, json_option, show
 from service.cli.shared.failures import explain
 from service.cli.shared.lookups import place_of
 from service.cli.shared.witnesses import look_at_witnesses
+from service.copy.batches import statuses
 from service.deletion.ledger import try_to_write
 from service.egress.guard import Guard
 from service.embedded.attach import supervisor_of
@@ -63,6 +64,7 @@ HOST_SECONDS = 2.0  # one host of a list has to answer
 FREE_BYTES = 1_000_000_000
 MB = 1_000_000
 UNNUMBERED_SECONDS = 5
+COPY_LOOK_SECONDS = 300  # between two looks of a worker at the copy
 WIDTH = 100  # characters of its table, where no terminal says
 MOST_NAMED = 20  # streams that a finding names
 LOCKS_A_PROCESS = 64 * 100  # a full batch of commands that each create many streams
@@ -350,6 +352,7 @@ def _contents(connection: psycopg.Connection[Any], settings: Settings) -> Iterat
     yield Finding("heads", WRONG if damaged else OK, detail)
     yield _installation_stop(connection)
     yield from _plans(connection, settings)
+    yield from _copy(connection, settings)
     yield _provider(connection, settings)
     failed = connection.execute(_FAILED_TASKS).fetchall()
     named = ", ".join(f"{task} ({count})" for task, count in failed[:MOST_NAMED])
@@ -365,6 +368,28 @@ def _plans(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[
     [[older]] = connection.execute(BEFORE_SELF_HOSTED).fetchall()
     days = unsubscribed_days(settings.terms, older=older)
     yield Finding("plans", OK, f"{SELF_HOSTED}: no account has a cap, and telemetry is kept for {days} days")
+
+
+def _copy(connection: psycopg.Connection[Any], settings: Settings) -> Iterator[Finding]:
+    """Whether the copy of telemetry follows (G-200). Nothing where there is none and none is wanted."""
+    found = statuses(connection)
+    if not found:
+        if settings.clickhouse_url is not None:
+            yield Finding("copy", WARNING, "has not begun; the worker's log names the reason")
+        return
+    if settings.clickhouse_url is None:
+        detail = "there is a copy of telemetry and no SERVICE_CLICKHOUSE_URL, so deletions wait"
+        yield Finding("copy", WRONG, f"{detail}; set it again, or give the copy up with `service telemetry forget`")
+        return
+    lag = max(one.lag_seconds for one in found)
+    problem = next((one.problem for one in found if one.problem is not None), None)
+    late = found[0].now - found[0].looked_at > COPY_LOOK_SECONDS
+    if problem is not None:
+        yield Finding("copy", WARNING, f"{problem}; it is {lag} s behind, and deletions wait for it")
+    else:
+        rows = sum(one.rows for one in found)
+        detail = f"{rows} rows, {lag} s behind" + ("; no worker looks at it" if late else "")
+        yield Finding("copy", WARNING if late else OK, detail)
 
 
 def _provider(connection: psycopg.Connection[Any], settings: Settings) -> Finding:

@@ -398,12 +398,18 @@ async def _fenced(store: EventStore, erasure: Erasure) -> DeletionRow | None:
 
 
 async def _to_its_end(store: EventStore, advancer: Advancer, row: DeletionRow) -> None:
-    """Advance a deletion, and those that it takes along, until it has ended."""
+    """Advance a deletion, and those that it takes along, until it has ended, or waits for the copy of telemetry alone.
+
+    A worker erases in the copy, and there is none before the start. Its sweep ends the deletion then (G-200).
+    """
     while row.phase != "deleted":
         before = row
         for child in await removal.taken_along(store, row.id):
             await advancer.advance(child, RESTORE_SLICE)
         row = await advancer.advance(row, RESTORE_SLICE)
+        going = [child for child in await removal.taken_along(store, row.id) if child.phase != "deleted"] or [row]
+        if all([(await removal.progress_of(store, one)).copy for one in going]):
+            return
         if row == before:
             await asyncio.sleep(PAUSE)
 

@@ -17,11 +17,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
 import structlog
+from msgspec import UNSET
 
 from projections.deletion import ERASURE_NAMES, ERASURES, NAMINGS, ErasureNamesRow, ErasureRow
 from schemas.deletion import UserDeleted, UserDeleting
 from schemas.kernel.shape import shape_from
 from service.auth.authority import carry_out
+from service.copy.batches import ERASURE_WAITS, may_end
 from service.deletion.advancing import AT_MOST, SLICE, move_all
 from service.deletion.ledger import PersonErasure, people_erased, remember
 from service.eventstore.connect.connection import WatchedConnection
@@ -165,6 +167,12 @@ async def open_erasures(store: EventStore, most: int) -> list[ErasureRow]:
     return await store.find(ERASURES, _ACTIVE, order_by="t.fenced_at, t.id", limit=most)
 
 
+async def waits_for_copy(store: EventStore, row: ErasureRow) -> bool:
+    """Whether an erasure waits for the copy of telemetry (G-200)."""
+    [[waits]] = await store.fetch(ERASURE_WAITS, deletion_id=row.deletion_id)
+    return bool(waits)
+
+
 def round_of(row: ErasureRow, command_key_sha256: str) -> ErasureRound:
     """The round of a request: the last one of the row, or the receipt of an earlier one."""
     if row.command_key_sha256 != command_key_sha256:
@@ -187,8 +195,8 @@ _AGAIN = "Repeat this request with the same Idempotency-Key until it answers 200
 _OVER = "Keep this receipt. Records under one of the names from now on are those of a new person."
 
 
-def erasure(found: ErasureRound) -> UserDeleting | UserDeleted:
-    """Show a round of an erasure."""
+def erasure(found: ErasureRound, *, waits: bool = False) -> UserDeleting | UserDeleted:
+    """Show a round of an erasure. `waits`: for the copy of telemetry."""
     if found.deleted_at is None:
         return shape_from(
             UserDeleting,
@@ -196,6 +204,7 @@ def erasure(found: ErasureRound) -> UserDeleting | UserDeleted:
             status="deleting",
             phase="purging" if found.phase == "purging" else "fenced",
             poll_after_seconds=POLL_AFTER,
+            waits_for="copy" if waits else UNSET,
             next_action=_AGAIN,
         )
     return shape_from(
@@ -263,6 +272,8 @@ async def purge_person(conninfo: str, row: ErasureRow, until: float, end: Callab
                 return False
             try:
                 if not await _pass(connection, row, until):
+                    return False
+                if not await may_end(connection, row.deletion_id, row.project_id, row.id):
                     return False
             except (
                 psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected, psycopg.errors.UndefinedTable,
@@ -491,17 +502,24 @@ async def _again(store: EventStore, eraser: Eraser, keys: Sequence[bytes], erasu
     wish = AskForErasure(erasure.deletion_id, erasure.names[0], f"ledger:{erasure.deletion_id}", erasure.until)
     before = await get_erasure(store, erasure.project_id, stream(erasure.project_id, erasure.names[0]).id)
     if before is not None:  # An earlier round of the name, which the backup may have caught in the middle.
-        await _to_its_end(eraser, before)
+        before = await _to_its_end(store, eraser, before)
+        if before.phase != "deleted":  # The next start finds the rest: one round of a name goes at a time.
+            return
     intent = fence_names(erasure.project_id, names, wish)
-    await _to_its_end(eraser, await carry_out(store, "deletion", "erasure again", intent, project=erasure.project_id))
+    row = await carry_out(store, "deletion", "erasure again", intent, project=erasure.project_id)
+    await _to_its_end(store, eraser, row)
 
 
-async def _to_its_end(eraser: Eraser, row: ErasureRow) -> None:
+async def _to_its_end(store: EventStore, eraser: Eraser, row: ErasureRow) -> ErasureRow:
+    """Advance an erasure until it has ended, or waits for the copy of telemetry. The sweep ends it then (G-200)."""
     while row.phase != "deleted":
         before = row
         row = await eraser.advance(row, RESTORED_SLICE)
+        if row.phase != "deleted" and await waits_for_copy(store, row):
+            break
         if row == before:
             await asyncio.sleep(PAUSE)
+    return row
 
 
 async def _named(store: EventStore, keys: Sequence[bytes], erasure: PersonErasure) -> AsyncIterator[str]:

@@ -20,6 +20,7 @@ from psycopg import sql
 
 from projections.accounts import PEOPLE
 from projections.deletion import DELETIONS, DeletionRow
+from service.copy.batches import may_end
 from service.eventstore.connect.connection import WatchedConnection, is_listed
 from service.eventstore.declare.commands import alone, leave_room, prepare, replicate
 from service.eventstore.schema.migrations import TELEMETRY, partitions_of
@@ -83,6 +84,7 @@ FACTS = (
     "webhook_subscriptions",
     "webhook_deliveries",
     "notification_turns",
+    "telemetry_erasures",  # of a deletion, under its own id
 )
 """Tables outside of the log that hold rows of a scope under its name."""
 KEPT = (
@@ -142,7 +144,7 @@ class Purge:
                 if not free or not await self._open(connection):
                     return False
                 try:
-                    if not await self._pass(connection, until):
+                    if not await self._pass(connection, until) or not await self._left_the_copy(connection):
                         return False
                 except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                     return False  # Somebody's statement holds a row; the next pass finds it free.
@@ -155,6 +157,10 @@ class Purge:
         [[server]] = await (await connection.execute(_SERVER)).fetchall()
         if server != self._server:
             self._server, self._block, self._erased_to = server, 0, ("", 0)
+
+    async def _left_the_copy(self, connection: Connection) -> bool:
+        """Whether the copy of telemetry has nothing of a project any more (G-200). Asked once its records are gone."""
+        return self._row.kind != "project" or await may_end(connection, self._row.id, self._row.scope_id)
 
     async def _open(self, connection: Connection) -> bool:
         """Whether the purge of the deletion has not ended by now."""

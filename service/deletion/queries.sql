@@ -203,7 +203,7 @@ where ctid = any(array(select ctid from feedback where about_project = %(scope)s
 
 -- left --
 -- What is left of a deletion, each number up to a bound: projects of an account, open objects of automation, records of
--- telemetry.
+-- telemetry; and whether one of them waits for the copy of telemetry.
 select
     (select count(*) from (
         select from memberships m
@@ -223,7 +223,10 @@ select
     (select count(*) from (
         select from log_events e where e.project_id = %(scope_id)s
         union all select from analytics_events e where e.project_id = %(scope_id)s
-        limit %(most)s) x)
+        limit %(most)s) x),
+    exists (select from telemetry_erasures e where e.done_at is null and e.id in (
+        select %(deletion_id)s union all
+        select d.id from deletions d where d.parent_id = %(deletion_id)s and d.phase <> 'deleted'))
 
 -- untold --
 -- Whether a webhook of a fenced project has still to be told of the fence.

@@ -201,11 +201,15 @@ def _plus(one: removal.Cascaded, other: removal.Cascaded) -> removal.Cascaded:
 
 
 class DeletionLeft(NamedTuple):
-    """What is left of a deletion: projects of an account, open objects of automation, records of telemetry."""
+    """What is left of a deletion: projects of an account, open objects of automation, records of telemetry.
+
+    `copy`: it waits for the copy of telemetry.
+    """
 
     projects: int
     open: int
     telemetry: int
+    copy: bool
 
 
 _SHOWN = f"(t.deleted_at is null or t.deleted_at > {NOW_SECONDS} - {removal.KEPT_SECONDS})"
@@ -274,10 +278,10 @@ async def others_in(store: EventStore, project_id: str, user_id: str) -> list[Me
 
 async def progress_of(store: EventStore, row: DeletionRow) -> DeletionLeft:
     """Count what is left of a deletion, each number up to MOST_COUNTED."""
-    [[projects, open_left, telemetry]] = await store.fetch(
+    [[projects, open_left, telemetry, copy]] = await store.fetch(
         _LEFT, scope_id=row.scope_id, deletion_id=row.id, most=MOST_COUNTED
     )
-    return DeletionLeft(projects, open_left, telemetry)
+    return DeletionLeft(projects, open_left, telemetry, copy)
 
 
 async def find_account_deletion(store: EventStore, user_id: str, api_key_sha256: str) -> DeletionRow | None:
@@ -364,7 +368,10 @@ def _follow_ups(row: DeletionRow) -> list[wire.FollowUpOutside]:
 
 
 def _progress(left: DeletionLeft | None) -> wire.DeletionProgress | msgspec.UnsetType:
-    return msgspec.UNSET if left is None else wire.DeletionProgress(left.projects, left.open, left.telemetry)
+    if left is None:
+        return msgspec.UNSET
+    waits_for: wire.WaitsFor | msgspec.UnsetType = "copy" if left.copy else msgspec.UNSET
+    return wire.DeletionProgress(left.projects, left.open, left.telemetry, waits_for)
 
 
 def _phase(row: DeletionRow) -> Literal["fenced", "purging"]:

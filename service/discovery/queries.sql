@@ -80,6 +80,26 @@ from (
 cross join lateral (values
     ('service_deletions_open', w.number), ('service_deletions_oldest_seconds', greatest(w.age, 0))) f(name, value)
 union all
+select f.name, jsonb_build_object('table', c.telemetry), f.value
+from telemetry_copies c
+cross join lateral (values
+    ('service_copy_lag_seconds', greatest((select service_seconds()) - c.copied_until, 0)),
+    ('service_copy_rows_waiting', (
+        select coalesce(sum(b.rows), 0) from telemetry_batches b
+        where b.telemetry = c.telemetry and b.copied_at is null)),
+    ('service_copy_failed_batches', c.failed),
+    ('service_copy_stands_still', (c.problem is not null)::int)) f(name, value)
+union all
+select f.name, '{}', f.value
+from (
+    select count(*) as number, coalesce((select service_seconds()) - min(e.asked_at), 0) as age
+    from telemetry_erasures e where e.done_at is null
+) w
+cross join lateral (values
+    ('service_copy_erasures_open', w.number),
+    ('service_copy_erasures_oldest_seconds', greatest(w.age, 0))) f(name, value)
+where exists (select from telemetry_copies) or w.number > 0
+union all
 select f.name, '{}', f.value
 from (
     select count(*) as number, coalesce((select service_seconds()) - min(l.due_at), 0) as age

@@ -227,6 +227,12 @@ DESCRIPTIONS: Mapping[str, str] = {
     "service_new_cases_most": "Most cases that one project has opened in this hour.",
     "service_deletions_open": "Deletions of projects and accounts that are under way.",
     "service_deletions_oldest_seconds": "Age of the oldest deletion under way, in seconds.",
+    "service_copy_lag_seconds": "Seconds of telemetry of this table that are not in the copy yet. Only with a copy.",
+    "service_copy_rows_waiting": "Rows of this table in sealed batches that are not in the copy.",
+    "service_copy_failed_batches": "Batches of this table that were deleted in the copy and sent again.",
+    "service_copy_stands_still": "1 if the copy cannot be read or written now.",
+    "service_copy_erasures_open": "Deletions that wait for the copy of telemetry.",
+    "service_copy_erasures_oldest_seconds": "Longest wait of a deletion for the copy, in seconds.",
     "service_table_bytes": "Size of a table with its indexes and partitions.",
     "service_table_rows": "Rows of a table with its partitions, as the database estimates them.",
 }

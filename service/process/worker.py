@@ -20,6 +20,8 @@ from procrastinate.exceptions import ConnectorException
 from prometheus_client import Counter, Histogram
 from psycopg_pool import PoolTimeout
 
+from service.billing.plans import Retention, retention
+from service.copy.shipping import Shipper
 from service.egress.guard import CALLERS, OPERATOR
 from service.eventstore.connect.connection import FULL_DISK, OUTAGE, WatchedConnection
 from service.eventstore.connect.facts import NOT_WRITTEN
@@ -173,6 +175,7 @@ CONCURRENCY = 8
 STOP_SECONDS = 1.5  # running jobs get this long; then they are abandoned and run again later
 AGAIN_SECONDS = 1.0
 ABORT_POLL = 60.0  # seconds between looks of the library for jobs to be aborted: nobody aborts one
+PLANS_SECONDS = 4.0
 
 
 async def run(settings: Settings) -> None:
@@ -193,6 +196,9 @@ async def run(settings: Settings) -> None:
         for thread in (*tailing, Sequencer(url, partial(_wake, tailing))):
             thread.start()
             stack.callback(thread.stop)
+        if (shipper := _shipper(settings, services)) is not None:
+            shipper.start()
+            stack.callback(shipper.stop)
         if (asker := _asker(settings, services)) is not None:
             stack.push_async_callback(_end, asyncio.create_task(asker.run()))
         deliveries = asyncio.create_task(deliverer.run())
@@ -220,6 +226,19 @@ def _signer(settings: Settings) -> Signer:
     """The keys for signing the log."""
     assert settings.signing_key is not None, "a process that serves has every secret"
     return Signer(settings.signing_key, CheckpointFile(settings.erasure_ledger), settings.signing_key_before)
+
+
+def _shipper(settings: Settings, services: Services) -> Shipper | None:
+    """Return the thread that copies telemetry. None without a copy (G-200)."""
+    if settings.clickhouse_url is None:
+        return None
+    loop = asyncio.get_running_loop()
+
+    def kept() -> Retention:
+        reading = asyncio.run_coroutine_threadsafe(retention(services.store, settings.terms), loop)
+        return reading.result(PLANS_SECONDS)
+
+    return Shipper(settings.database_url, settings.clickhouse_url, kept)
 
 
 def _asker(settings: Settings, services: Services) -> Asker | None:

@@ -52,12 +52,14 @@ async def delete_user(call: Call, distinct_id: FromPath[str]) -> Outcome | Answe
     shown = partial(_erasure_shown, request_sha256(call.user_id, call.key, hashed))
     fence = partial(call.carry_out, render=shown)
     answer = await eraser.ask(project_id, distinct_id, (call.user_id, call.key), fence)
-    return shown(answer) if isinstance(answer, ErasureRow) else answer
+    if not isinstance(answer, ErasureRow):
+        return answer
+    return shown(answer, waits=await people.waits_for_copy(call.services.store, answer))
 
 
-def _erasure_shown(request: str, row: ErasureRow) -> Answer:
+def _erasure_shown(request: str, row: ErasureRow, *, waits: bool = False) -> Answer:
     found = people.round_of(row, request)
-    return Answer(202 if found.deleted_at is None else 200, people.erasure(found), pending=True)
+    return Answer(202 if found.deleted_at is None else 200, people.erasure(found, waits=waits), pending=True)
 
 
 # What both doors of deletion do with a request: begin, or move on, and show where the deletion is (G-130).

@@ -33,6 +33,8 @@ GLOBAL_TABLES = {
     "schema_migrations",
     "service_clock",
     "task_runs",
+    "telemetry_batches",
+    "telemetry_copies",
     "topics_met",
     "unsequenced",
 }

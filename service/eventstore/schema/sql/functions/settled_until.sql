@@ -1,6 +1,6 @@
 -- The last second of which nothing can still come in for a project, in epoch seconds: whatever was received in it or
 -- before is committed, for every statement that begins after this one has ended. `gate` is the lock number of the
--- project's gate.
+-- project's gate; null: of no project can anything come in, so whoever holds any lock of a name counts.
 --
 -- A flush takes the gate first, then tells its time of receipt, and lets go of the gate when its commit can be seen.
 -- So a record of an earlier second is there, or the transaction that brings it holds the gate now and began no later
@@ -18,7 +18,8 @@ begin
     select array_agg(l.pid) into holders from pg_locks l
     where l.locktype = 'advisory' and l.granted and l.objsubid = 1
       and l.database = (select d.oid from pg_database d where d.datname = current_database())
-      and l.classid = ((gate >> 32) & 4294967295)::oid and l.objid = (gate & 4294967295)::oid;
+      and (gate is null
+        or (l.classid = ((gate >> 32) & 4294967295)::oid and l.objid = (gate & 4294967295)::oid));
     if holders is not null then
         select min(case when a.state = 'idle' then null else coalesce(a.xact_start, '-infinity') end) into oldest
         from pg_stat_activity a where a.pid = any(holders);
