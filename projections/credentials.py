@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from projections.kernel import Row, Table, UseRow, header, projection
-from statemachines.credentials import CredentialCreated, CredentialRevoked
+from statemachines.credentials.credential import CredentialCreated, CredentialRevoked
 from statemachines.kernel.machine import Recorded
 
 

@@ -28,7 +28,7 @@ from service.settings import Settings
 from service.sql import Query, load_query
 from statemachines.accounts.membership import Role, membership_id, role_named
 from statemachines.accounts.session import FRESH
-from statemachines.credentials import RUNNER
+from statemachines.credentials.credential import RUNNER
 from statemachines.deletion.removal import KEPT_SECONDS
 from statemachines.kernel.machine import Rejection
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound

@@ -36,7 +36,7 @@ from service.sql import load_query
 from statemachines.contracts import contract, documents, stop
 from statemachines.contracts.playbook import Template, template_hash, versions_of
 from statemachines.contracts.stop import InstallationStop
-from statemachines.credentials import CI, RUNNER
+from statemachines.credentials.credential import CI, RUNNER
 from statemachines.kernel.machine import Rejection, is_stale
 from statemachines.kernel.shapes import json_schema
 from statemachines.onboarding import signal_map as signal_maps

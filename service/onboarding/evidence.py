@@ -17,7 +17,7 @@ from service.eventstore.store import EventStore
 from service.fairness.turns import CommandNotDone
 from service.sql import load_query
 from statemachines import install as installs
-from statemachines.credentials import CI
+from statemachines.credentials.credential import CI
 from statemachines.kernel.machine import ReadFailed
 from statemachines.onboarding import proof
 from statemachines.onboarding import signal_map as signal_maps

@@ -33,7 +33,7 @@ from service.sql import load_query
 from statemachines.contracts.contract import Contract, authority_of
 from statemachines.contracts.cron import next_firing, parse_cron
 from statemachines.contracts.documents import read_policy
-from statemachines.credentials import RUNNER
+from statemachines.credentials.credential import RUNNER
 from statemachines.runs import approval as approval_machine
 from statemachines.runs import claim as claims
 from statemachines.runs import grant as grants

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from projections.credentials import CREDENTIALS
-from statemachines import credentials
+from statemachines.credentials import credential as credentials
 from statemachines.kernel.machine import Event
 from tests.projections.rows import check_middle, check_row, fold
 

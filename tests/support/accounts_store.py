@@ -19,9 +19,9 @@ from service.eventstore.declare.commands import Answer, Command, Origin, Unit
 from service.eventstore.state.unit import Registry
 from service.eventstore.store import EventStore
 from service.ids import new_id
-from statemachines import credentials
 from statemachines.accounts import identity, invitation, key, membership, person, session, sign_in
 from statemachines.accounts.membership import OwnerAdded
+from statemachines.credentials import credential as credentials
 from statemachines.projects import project
 from statemachines.projects.project import ProjectCreated
 

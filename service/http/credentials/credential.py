@@ -9,8 +9,8 @@ from litestar.params import FromPath, JSONBody
 from projections.credentials import CREDENTIALS
 from schemas import credentials as wire
 from schemas.kernel.published import body_schema
-from service import credentials
 from service.auth.refusals import InvalidPayload
+from service.credentials import credential as credentials
 from service.eventstore.declare.commands import Answer, Outcome, StoredAnswer, Unit
 from service.eventstore.read.reader import PageEnd
 from service.http.answer.paging import page, start_of
@@ -19,7 +19,7 @@ from service.http.declare import groups
 from service.http.declare.call import Call
 from service.http.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.declare.operations import OWNER, Subject
-from statemachines.credentials import RUNNER, CredentialWish, credential_id
+from statemachines.credentials.credential import RUNNER, CredentialWish, credential_id
 
 
 @groups.CREDENTIALS.post(

@@ -10,7 +10,7 @@ from schemas.credentials import CredentialMetadata
 from schemas.runs import receipt as wire
 from schemas.runs.control import AutomationControl
 from schemas.runs.decision import DecisionList, DecisionQuery
-from service.credentials import metadata_of
+from service.credentials.credential import metadata_of
 from service.eventstore.declare.commands import Answer, Intent, Outcome, Unit
 from service.http.answer.paging import page, start_of
 from service.http.declare import groups

@@ -21,7 +21,7 @@ from service.eventstore.declare.commands import Answer, Command, Origin
 from service.eventstore.store import EventStore
 from service.http.declare.endpoint import Docs, Fencing, Group, Operation, Who
 from service.ids import new_id
-from statemachines import credentials
+from statemachines.credentials import credential as credentials
 from statemachines.projects import project
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 from tests.support.accounts_store import make_project

@@ -25,8 +25,8 @@ from service.eventstore.store import EventStore
 from service.http.declare.endpoint import Docs, Group, Operation, Who
 from service.http.edge.routes import all_endpoints
 from service.ids import new_id
-from statemachines import credentials
 from statemachines.accounts.membership import Role
+from statemachines.credentials import credential as credentials
 from statemachines.projects.project import ProjectNotFound
 from tests.service.auth.test_authenticator import INTERNAL, TEST, bearer, make_credential, rotate
 from tests.support.accounts_store import accounts as accounts  # noqa: PLC0414 (a fixture is found by name)

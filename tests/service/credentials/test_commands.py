@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from service import credentials
 from service.accounts import membership
 from service.auth.authority import carry_out
 from service.auth.secrets import SecretKind, digest, kind_of
-from service.credentials import NewCredential, credential_replay, credentials_of
+from service.credentials import credential as credentials
+from service.credentials.credential import NewCredential, credential_replay, credentials_of
 from service.eventstore.read.reader import END
 from service.eventstore.store import EventStore
-from statemachines.credentials import (
+from statemachines.credentials.credential import (
     CI,
     RUNNER,
     CredentialAlreadyCreated,

@@ -11,7 +11,7 @@ import pytest
 from service.accounts import membership as admin
 from service.ids import new_id
 from statemachines.accounts.membership import Role
-from statemachines.credentials import SCOPES
+from statemachines.credentials.credential import SCOPES
 from tests.support import seen
 from tests.support.api import World, at_once, ok, refused, without_request_id
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)

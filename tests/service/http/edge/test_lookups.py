@@ -23,7 +23,7 @@ from service.http.declare.endpoint import Operation
 from service.http.edge.routes import all_endpoints
 from service.process.assembly import make_services
 from service.settings import load_settings
-from statemachines.credentials import RUNNER
+from statemachines.credentials.credential import RUNNER
 from tests.service.http.edge.toy_api import running
 from tests.support import seen
 from tests.support.api import Api, World, ok, without_request_id

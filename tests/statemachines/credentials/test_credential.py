@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from statemachines import credentials
-from statemachines.credentials import CredentialWish, Minted, Status
+from statemachines.credentials import credential as credentials
+from statemachines.credentials.credential import CredentialWish, Minted, Status
 from tests.statemachines.tables import History, check_released, check_table
 
 HASH = "0123456789abcdef" * 4

@@ -19,8 +19,15 @@ from service.eventstore.read.reader import PageEnd
 from service.eventstore.store import EventStore
 from service.ids import new_id
 from service.sql import load_query
-from statemachines import credentials
-from statemachines.credentials import CI, RUNNER, CredentialAlreadyCreated, CredentialNotFound, CredentialWish, Minted
+from statemachines.credentials import credential as credentials
+from statemachines.credentials.credential import (
+    CI,
+    RUNNER,
+    CredentialAlreadyCreated,
+    CredentialNotFound,
+    CredentialWish,
+    Minted,
+)
 from statemachines.kernel.machine import Stream
 
 # Project credentials on the wire, never with a secret but in the answer that made it (R-CRED-03, R-CRED-09).

@@ -1,0 +1,1 @@
+"""Credentials of a project: commands, reads and their form on the wire."""
