@@ -3,6 +3,7 @@
 import msgspec
 
 from projections.kernel import Row, Table, header, projection
+from schemas.kernel.shape import WorkflowRun
 from statemachines.deploys import DeployRecorded
 from statemachines.kernel.machine import Recorded
 
@@ -21,6 +22,7 @@ class DeployRow(Row, frozen=True, kw_only=True):
     proof_session_id: str | None
     automation_run_id: str | None
     recorded_at: int
+    ci_run: WorkflowRun | None = None
 
     @property
     def onboarding_proof(self) -> bool:
@@ -66,6 +68,7 @@ def fold_deploy(row: DeployRow | None, recorded: Recorded) -> DeployRow | None:
                 proof_session_id=event.proof_session_id,
                 automation_run_id=event.automation_run_id,
                 recorded_at=event.recorded_at,
+                ci_run=None if event.ci_run is msgspec.UNSET else event.ci_run,
             )
     return row
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from schemas.kernel import patterns
-from schemas.kernel.shape import Epoch, PageQuery
+from schemas.kernel.shape import Closed, Epoch, PageQuery, WorkflowRun
 
 CredentialKind = Literal["ci_deploy", "automation_runner"]
 CredentialScope = Literal[
@@ -70,16 +70,23 @@ class CredentialReplay(CredentialMetadata, frozen=True, kw_only=True):
     idempotent_replay: bool = True
 
 
+class ListedCredential(CredentialMetadata, frozen=True, kw_only=True):
+    """A credential in the list. `run` is that of an exchanged one, and absent from others (G-171)."""
+
+    run: WorkflowRun | msgspec.UnsetType = msgspec.UNSET
+
+
 class CredentialQuery(PageQuery, frozen=True):
     """A page holds as many credentials as any project is likely to have."""
 
     limit: Annotated[int, Meta(ge=1, le=200)] = 200
+    exchanged: bool = False
 
 
 class CredentialList(msgspec.Struct, frozen=True, kw_only=True):
     """A page of the project's credentials, newest first."""
 
-    credentials: list[CredentialMetadata]
+    credentials: list[ListedCredential]
     next_cursor: str | None = None
     next_action: str
 
@@ -93,4 +100,86 @@ class RevokeCredential(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CredentialRevokedBody(CredentialMetadata, frozen=True, kw_only=True):
     """The revoked credential."""
 
+    next_action: str
+
+
+# Wire contract of CI bindings, and of the exchange of a run's token (G-171).
+
+MAX_EXCHANGE_BYTES = 16384
+
+Issuer = Annotated[str, Meta(min_length=1, max_length=300, pattern=patterns.HTTP_URL)]
+RepositoryNumber = Annotated[str, Meta(pattern=patterns.REPOSITORY_NUMBER)]
+
+
+class AddCiBinding(Closed, frozen=True, kw_only=True):
+    """Bind a workflow. Without `environment`, its jobs exchange in any environment and in none."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=200, pattern=patterns.PRINTABLE)]
+    issuer: Issuer
+    repository_id: RepositoryNumber
+    owner_id: RepositoryNumber
+    ref: Annotated[str, Meta(max_length=251, pattern=patterns.BOUND_REF)]
+    workflow: Annotated[str, Meta(max_length=300, pattern=patterns.WORKFLOW_PATH)]
+    environment: Annotated[str, Meta(min_length=1, max_length=255, pattern=patterns.PRINTABLE)] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
+
+
+class CiBinding(msgspec.Struct, frozen=True, kw_only=True):
+    """A binding in force, with the number of its live credentials."""
+
+    id: str
+    name: str
+    issuer: str
+    repository_id: str
+    owner_id: str
+    ref: str
+    workflow: str
+    environment: str | None
+    created_by: str
+    created_at: Epoch
+    live_credentials: Annotated[int, Meta(ge=0)]
+
+
+class CiBindingList(msgspec.Struct, frozen=True, kw_only=True):
+    """The bindings of a project, oldest first, and the issuers that may be bound."""
+
+    project_id: str
+    bindings: list[CiBinding]
+    count: int
+    issuers: list[str]
+    audience: str
+    etag: str
+    next_action: str
+
+
+class CiBindingChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """A binding as it was added or removed, and the tag of all bindings after that."""
+
+    project_id: str
+    binding: CiBinding
+    etag: str
+    next_action: str
+
+
+class ExchangeCiToken(Closed, frozen=True):
+    """The token of a run, for a credential of a project."""
+
+    project_id: Annotated[str, Meta(min_length=1, max_length=200, pattern=patterns.VISIBLE_ASCII)]
+    token: Annotated[str, Meta(min_length=1, max_length=MAX_EXCHANGE_BYTES, pattern=patterns.VISIBLE_ASCII)]
+
+
+class CiTokenExchanged(msgspec.Struct, frozen=True, kw_only=True):
+    """A credential for the run, with its secret, which no other answer ever holds."""
+
+    id: str
+    project_id: str
+    credential: Annotated[str, Meta(pattern="^service_ci_[0-9A-Za-z]{43}$")]
+    prefix: str
+    kind: Literal["ci_deploy"] = "ci_deploy"
+    scopes: list[CredentialScope]
+    run: WorkflowRun
+    created_at: Epoch
+    expires_at: Epoch
+    env_var: Literal["SERVICE_CI_API_KEY"] = "SERVICE_CI_API_KEY"
     next_action: str

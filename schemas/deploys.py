@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from schemas.kernel import patterns
 from schemas.kernel.origins import Origins, origins
-from schemas.kernel.shape import PageQuery
+from schemas.kernel.shape import PageQuery, WorkflowRun
 
 Environment = Annotated[str, Meta(min_length=1, max_length=160)]
 
@@ -54,7 +54,7 @@ class DeployAccepted(msgspec.Struct, frozen=True):
 
 
 class DeployRecord(msgspec.Struct, frozen=True):
-    """A deploy as members see it. `trusted` is true only for a CI credential."""
+    """A deploy as members see it. `trusted` is true only for a CI credential. `ci_run` is behind an exchanged one."""
 
     PROVENANCE: ClassVar[Origins] = origins(telemetry="version environment sha branch message source")
 
@@ -72,6 +72,7 @@ class DeployRecord(msgspec.Struct, frozen=True):
     onboarding_proof: bool
     automation_run_id: str | None
     recorded_at: int
+    ci_run: WorkflowRun | msgspec.UnsetType = msgspec.UNSET
 
 
 class DeployQuery(PageQuery, frozen=True):

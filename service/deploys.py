@@ -7,7 +7,7 @@ import msgspec
 
 from projections.deploys import DEPLOY_NOTES, DEPLOYS, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
 from schemas.deploys import DeployAccepted, DeployList, DeployRecord, ProofMismatch
-from schemas.kernel.shape import shape_from
+from schemas.kernel.shape import WorkflowRun, shape_from
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.read.reader import PageEnd
@@ -32,7 +32,7 @@ class Report(NamedTuple):
     """A deploy as its sender tells it; `scrubbed` counts the secrets that were hidden in its texts.
 
     `credential_id` names the CI credential that vouches for it: without one it is not trusted. `marker_sha256` is the
-    hex hash of the proof marker that came along.
+    hex hash of the proof marker that came along. `ci_run` is behind an exchanged credential.
     """
 
     version: str
@@ -43,6 +43,7 @@ class Report(NamedTuple):
     scrubbed: int
     credential_id: str | None
     marker_sha256: str | None
+    ci_run: WorkflowRun | None = None
 
 
 class RecordedDeploy(NamedTuple):
@@ -87,6 +88,7 @@ async def record(store: EventStore, project_id: str, report: Report, account_id:
             proof_marker_hash=report.marker_sha256,
             proof_session_id=None if matched is None else matched.proof_session_id,
             automation_run_id=_bind(unit, waiting.run, stream.id, report),
+            ci_run=report.ci_run,
         )
         unit.append(stream, decide_record(unit.state(stream), wish, unit.now))
         _put_facts(unit, stream, report, account_id)
@@ -239,7 +241,14 @@ def accepted(row: DeployRow, awaited: str | None, mismatch: ProofMismatch | None
 def shown_record(noted: Noted) -> DeployRecord:
     """Show a deploy to members."""
     row = noted.row
-    return shape_from(DeployRecord, row, deploy_id=row.id, message=noted.message, source="ci" if row.trusted else "dsn")
+    return shape_from(
+        DeployRecord,
+        row,
+        deploy_id=row.id,
+        message=noted.message,
+        source="ci" if row.trusted else "dsn",
+        ci_run=row.ci_run or msgspec.UNSET,
+    )
 
 
 def listed(project_id: str, shown: Sequence[Noted], next_cursor: str | None) -> DeployList:

@@ -11,6 +11,7 @@ import psycopg
 import structlog
 from prometheus_client import Counter
 
+from projections.credentials import EXCHANGED, EXCHANGED_SECRETS
 from service.accounts import person
 from service.alerts import AlertSchedule
 from service.billing.plans import retention
@@ -20,7 +21,7 @@ from service.cases.suppression import apply_rules
 from service.deletion.advancing import Advancer, sweep
 from service.deletion.people import Eraser, sweep_erasures
 from service.eventstore.connect.connection import WatchedConnection
-from service.eventstore.connect.facts import NOW
+from service.eventstore.connect.facts import NOW, NOW_SECONDS
 from service.eventstore.log.reactor import Job, Reaction
 from service.eventstore.read.stored import LogEvent
 from service.eventstore.write.lane import forget
@@ -30,6 +31,7 @@ from service.services import LOCK, Services, Task
 from service.webhooks.sending import tidy
 from statemachines.billing import SubscriptionActivated
 from statemachines.cases.suppression import SuppressionCreated
+from statemachines.credentials.exchanged import KEPT as KEPT_EXCHANGED
 from statemachines.deletion.erasure import ErasureFenced
 from statemachines.deletion.removal import DeletionFenced
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
@@ -53,6 +55,13 @@ CORRECTED = Counter(
 async def forget_sign_ins(services: Services, _: Mapping[str, Any]) -> None:
     """Delete the sign-ins, polls and sessions that are over (G-020)."""
     await person.forget_sign_ins(services.settings.database_url)
+
+
+async def forget_exchanged(services: Services, _: Mapping[str, Any]) -> None:
+    """Delete the exchanged credentials that nobody is shown any more, and secrets that have ended (G-171)."""
+    over = [(EXCHANGED.name, f"expires_at < {NOW_SECONDS} - {KEPT_EXCHANGED}")]
+    over += [(EXCHANGED_SECRETS.name, f"expires_at < {NOW_SECONDS}")]
+    await forget(services.settings.database_url, over, "exchanged_credentials_forgotten")
 
 
 # Made by the server to recognise its own write: nobody can repeat them once their request is over.
@@ -195,6 +204,7 @@ _UNTIL_APPLIED = procrastinate.RetryStrategy(max_attempts=5, exponential_wait=2)
 
 TASKS = [
     Task("auth.forget_sign_ins", forget_sign_ins, cron="*/10 * * * *"),
+    Task("auth.forget_exchanged", forget_exchanged, cron="*/10 * * * *"),
     Task("alerts.evaluate", evaluate_alerts, cron="* * * * *"),
     Task("alerts.forget_looks", forget_looks, cron="*/10 * * * *"),
     Task(SETTLE, settle_subscriptions, cron="*/5 * * * *"),

@@ -10,6 +10,7 @@ from service.analytics.queries import AnalyticsProviders, BoundedQueries
 from service.archives.archive import Archives
 from service.audit.tree import SignedTree
 from service.auth.authenticator import Authenticator
+from service.auth.ci_tokens import CiIssuers
 from service.auth.oidc import Issuer
 from service.billing.payments import Payments
 from service.billing.usage import Notices
@@ -41,7 +42,8 @@ class Services:
 
     The rest is looks at errors of providers, archives of projects, the signed tree, questions to providers, who asks,
     who owes, public answers, source maps, the one client for outside addresses, tests of webhooks, the operator's
-    account at the provider, where projects are read there, turns of such requests, and where people sign in.
+    account at the provider, where projects are read there, turns of such requests, the issuers of CI, and where people
+    sign in.
     """
 
     settings: Settings
@@ -65,6 +67,7 @@ class Services:
     operator: OperatorProvider
     sources: ProviderSources
     exchanges: Exchanges
+    ci_issuers: CiIssuers
     issuer: Issuer | None = None
 
 

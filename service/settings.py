@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from schemas.kernel.shape import CiHost
 from service import settingvalues as read
 from service.embedded.layout import Layout, stored_secret, unfit
 from service.settingvalues import YES, BadValue, Terms, Variable, name_of
@@ -281,6 +282,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ]
     oidc_scopes: Annotated[str, Variable(read.scopes, "Scopes to ask for.", default="openid email profile")]
     oidc_label: Annotated[str, Variable(read.label, "The issuer's name on the button.", default="OpenID Connect")]
+    ci_issuers: Annotated[
+        dict[str, CiHost] | None,
+        Variable(
+            read.ci_issuers,
+            "Issuers of CI to accept beside those of GitHub and GitLab.com, separated by commas: `github=` or "
+            "`gitlab=`, and the issuer exactly as its tokens name it. They may be private; plain http is for loopback.",
+        ),
+    ]
     plans: Annotated[
         dict[str, read.Plan],
         Variable(

@@ -11,6 +11,8 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from schemas.kernel.shape import CiHost
+
 KEY_BYTES = 32
 TOKEN_CHARACTERS = 16
 PLANS = (
@@ -27,6 +29,8 @@ FEEDBACK = "feedback"
 """The class of feedback, by DSN: beside that of all records."""
 OBSERVATIONS = "observations"
 """The class of observed pull requests, by CI credential: beside that of all its requests."""
+CI_BINDING = "ci_binding"
+"""The class of exchanges by one binding, whatever addresses they come from."""
 RATE_LIMITS: Mapping[str, int] = {  # requests a minute by class of principal or route (G-012)
     "key": 600,
     "project_credential": 300,
@@ -38,6 +42,8 @@ RATE_LIMITS: Mapping[str, int] = {  # requests a minute by class of principal or
     "log": 600,
     "device_start": 10,
     "device_poll": 30,
+    "ci_exchange": 30,
+    CI_BINDING: 60,
     "internal": 600,
 }
 MOST_A_MINUTE = 10_000_000
@@ -213,6 +219,19 @@ def issuer_url(value: str) -> str:
     if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
         raise BadValue("must be an https address; http is for loopback alone")
     return issuer
+
+
+def ci_issuers(value: str) -> dict[str, CiHost]:
+    """Issuers of tokens of CI with the kind of each, separated by commas: `gitlab=https://gitlab.acme.example`."""
+    found: dict[str, CiHost] = {}
+    for part in filter(None, map(str.strip, value.split(","))):
+        kind, _, url = part.partition("=")
+        if kind not in ("github", "gitlab"):
+            raise BadValue("must be issuers like github=https://… or gitlab=https://…, separated by commas")
+        found[issuer_url(url)] = kind
+    if not found:
+        raise BadValue("must be one or more issuers, separated by commas")
+    return found
 
 
 def scopes(value: str) -> str:

@@ -10,7 +10,9 @@ from enum import Enum
 from typing import Literal, NamedTuple
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from schemas.kernel.shape import WorkflowRun
 from statemachines.kernel.machine import Event, Rejection, StateMachine, Stream, destination, transition_table
 
 
@@ -30,7 +32,8 @@ class DeployRecorded(Event, frozen=True):
     """A deploy really happened, says the caller.
 
     `trusted` is true only for a CI credential. `proof_marker_hash` is the hex SHA-256 of the marker that came along,
-    whether or not it meant anything; `proof_session_id` names the open proof session it belongs to.
+    whether or not it meant anything; `proof_session_id` names the open proof session it belongs to. `ci_run` is the run
+    of a workflow that recorded it by an exchanged credential (G-171).
     """
 
     TOPIC = "deploy.recorded.v1"
@@ -45,6 +48,7 @@ class DeployRecorded(Event, frozen=True):
     proof_session_id: str | None
     automation_run_id: str | None
     recorded_at: int
+    ci_run: WorkflowRun | UnsetType = UNSET
 
 
 TABLE = transition_table(
@@ -78,6 +82,7 @@ class RecordDeploy(msgspec.Struct, frozen=True):
     proof_marker_hash: str | None = None
     proof_session_id: str | None = None
     automation_run_id: str | None = None
+    ci_run: WorkflowRun | None = None
 
 
 def decide_record(state: DeployState, command: RecordDeploy, now: int) -> list[Event]:
@@ -101,6 +106,7 @@ def decide_record(state: DeployState, command: RecordDeploy, now: int) -> list[E
             proof_session_id=command.proof_session_id if trusted else None,
             automation_run_id=command.automation_run_id if trusted else None,
             recorded_at=now,
+            ci_run=command.ci_run if trusted and command.ci_run is not None else UNSET,
         )
     ]
 

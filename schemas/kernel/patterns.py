@@ -74,3 +74,12 @@ CALENDAR_DAY = form("[0-9]{4}-(0[1-9]|1[0-2])-[0-3][0-9]", "that is a day as YYY
 CALENDAR_MONTH = form("[0-9]{4}-(0[1-9]|1[0-2])", "that is a month as YYYY-MM")
 COLUMN_NAME = form("[a-z][a-z0-9_]{0,59}", "of a lower-case letter, then at most 59 lower-case letters, digits and '_'")
 CLOCK = form("([01][0-9]|2[0-3]):[0-5][0-9]", "that is a time of the day, such as 22:00")
+REPOSITORY_NUMBER = form("[1-9][0-9]{0,18}", "of 1 to 19 digits")
+BOUND_REF = form(
+    r"refs/(heads|tags)/[^\s~^:?\[\\\u0000-\u001f\u007f]{1,240}",
+    "that is a ref below refs/heads/ or refs/tags/, with * for any run of characters",
+)
+WORKFLOW_PATH = form(
+    r"[^\s/@*\u0000-\u001f\u007f-\u009f][^@*\u0000-\u001f\u007f-\u009f]{0,299}",
+    "that is a path in the repository, without '@' and '*'",
+)

@@ -20,6 +20,8 @@ EvidenceSource = Literal["local", "provider_cloud"]
 """Where evidence was read: in our own records, or at the customer's provider (G-183)."""
 RequiredEvidence = Literal["provider_cloud"]
 """The source that the settings of a project may demand of a proof."""
+CiHost = Literal["github", "gitlab"]
+"""The host whose claims the tokens of an issuer of CI have."""
 Role = Literal["owner", "member", "auditor"]
 """What a person is in a project."""
 DefaultLevel = Literal["error", "info"]
@@ -81,6 +83,21 @@ def exactly(*items: str) -> Meta:
     """Annotate an array of texts: these, in this order. Generators read a constant here for that of each place."""
     told = [{"type": "string", "enum": [item]} for item in items]
     return Meta(extra_json_schema={"prefixItems": told, "minItems": len(items), "maxItems": len(items)})
+
+
+# Who acts with a credential that CI was given for the token of a run (G-171).
+
+
+class WorkflowRun(msgspec.Struct, frozen=True):
+    """The run of a workflow that acts by a CI binding. Its issuer vouches for everything but the binding."""
+
+    binding_id: str
+    issuer: str
+    repository: str
+    ref: str
+    workflow: str
+    environment: str | None
+    run_id: str
 
 
 # What every paged list takes (G-005).

@@ -9,7 +9,7 @@ from schemas.cases.case import VerificationStatistics
 from schemas.contracts import playbook as playbooks
 from schemas.kernel import patterns
 from schemas.kernel.origins import Origins, Told, originated, origins, told
-from schemas.kernel.shape import Closed, EvidenceSource, PageQuery, one_of
+from schemas.kernel.shape import Closed, EvidenceSource, PageQuery, WorkflowRun, one_of
 from schemas.runs.approval import Approval, Grant, HeadSha
 from schemas.runs.receipt import LeaseEpoch, ObjectId, StateRevision
 
@@ -176,6 +176,7 @@ class RunProviderProof(msgspec.Struct, frozen=True, kw_only=True):
     changed_by_person: bool
     commits: list[str] | None
     recorded_at: int
+    ci_run: WorkflowRun | msgspec.UnsetType = msgspec.UNSET
 
 
 class RunAutoMergeReceipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -289,6 +290,9 @@ RUN_ORIGINS = origins(
             server="proof_id trusted changed_by_person recorded_at",
             provider="observation pr_number head_sha draft required_status_checks branch_protection_enforced "
             "bypass_used auto_merge_enabled closed_by commits",
+            below={
+                "ci_run": origins(server="binding_id issuer", provider="repository ref workflow environment run_id")
+            },
         ),
         "auto_merge_receipt": origins(
             server="grant_id proof_id recorded_at", provider="pr_number head_sha merge_method"

@@ -16,7 +16,7 @@ import psycopg
 import structlog
 
 from projections.accounts import KEY_USES, KEYS, SESSION_USES
-from projections.credentials import CREDENTIAL_USES, CredentialRow
+from projections.credentials import CREDENTIAL_USES, CredentialRow, ExchangedCredentialRow
 from projections.kernel import Table
 from service.auth import refusals, secrets
 from service.auth.authority import ANONYMOUS, DELETION_GROUP, Access, Principal, PrincipalKind, fence_reaches, permits
@@ -126,6 +126,7 @@ QUERY_DSN_PATHS = ("/v1/logs/", "/v1/analytics/", "/v1/analytics/browser-config"
 
 _SESSION = load_query("auth", "session")
 _CREDENTIAL = load_query("auth", "credential")
+_EXCHANGED = load_query("auth", "exchanged")
 _DSN = load_query("auth", "dsn")
 _PUBLIC_DSN = load_query("auth", "public_dsn")
 _FORMER = load_query("auth", "former")
@@ -429,6 +430,19 @@ class Authenticator:
                 secret_hash=digest,
                 project_active=active,
             )
+        for text, account, active in await self._store.doors.fetch(_EXCHANGED, digest=digest):
+            exchanged = msgspec.json.decode(text, type=ExchangedCredentialRow)
+            return Principal(
+                PrincipalKind.CI,
+                exchanged.id,
+                scope_id=exchanged.project_id,
+                account=account,
+                project_id=exchanged.project_id,
+                scopes=frozenset(exchanged.scopes),
+                secret_hash=digest,
+                project_active=active,
+                run=exchanged.run,
+            )
         raise refusals.Unauthenticated
 
     async def _dsn(self, kind: PrincipalKind, query: Query, digest: str) -> Principal:
@@ -452,6 +466,8 @@ class Authenticator:
                 self.uses.note(KEY_USES, principal.scope_id, principal.id)
             case PrincipalKind.SESSION:
                 self.uses.note(SESSION_USES, principal.scope_id, principal.id)
+            case PrincipalKind.CI | PrincipalKind.RUNNER if principal.run is not None:
+                pass  # It lives for a run, and what it does says so.
             case PrincipalKind.CI | PrincipalKind.RUNNER:
                 self.uses.note(CREDENTIAL_USES, principal.scope_id, principal.id)
             case PrincipalKind.ANONYMOUS | PrincipalKind.DSN | PrincipalKind.PUBLIC_DSN | PrincipalKind.INTERNAL:

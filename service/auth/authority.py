@@ -8,9 +8,10 @@ from enum import Enum
 from typing import NamedTuple, Protocol, TypeVar, assert_never
 
 from projections.accounts import AUDITORS, KEYS, MEMBERSHIPS, PEOPLE, SESSIONS
-from projections.credentials import CREDENTIALS
+from projections.credentials import CI_BINDINGS, CREDENTIALS, EXCHANGED, EXCHANGED_SECRETS
 from projections.kernel import Table
 from projections.projects import OWNED, PUBLIC_DSNS, ProjectRow, PublicDsnRow
+from schemas.kernel.shape import WorkflowRun
 from service.auth.refusals import OwnerRequired, ReauthenticationRequired, Unauthenticated
 from service.auth.secrets import equal
 from service.eventstore.declare.commands import Intent, Lookup, Unit, system_command
@@ -18,6 +19,7 @@ from service.eventstore.store import EventStore
 from statemachines.accounts.membership import Role, membership_id, role_named
 from statemachines.accounts.person import AccountDeletionInProgress
 from statemachines.accounts.session import FRESH
+from statemachines.credentials.binding import stream as binding_stream
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
 # Who a request comes from. The kind comes from the stored record, never from the text of the secret alone.
@@ -66,7 +68,7 @@ class Principal:
     credential. `secret_hash` is the hex SHA-256 that was presented, re-read under the gates. `project_active` says of a
     project's own credential that, when it was looked up, its project was not being deleted. `fresh` says of a session
     that its person had signed in lately then. `default_level` and `frame_variables` are the settings of its project for
-    the records of a DSN (G-202).
+    the records of a DSN (G-202). `run` is that of a workflow, behind an exchanged credential (G-171).
     """
 
     kind: PrincipalKind
@@ -83,6 +85,7 @@ class Principal:
     fresh: bool = False
     default_level: str = "error"
     frame_variables: bool = False
+    run: WorkflowRun | None = None
 
     @property
     def tenant(self) -> str:
@@ -189,7 +192,8 @@ def authority(principal: Principal, project_id: str | None, access: Access) -> A
         case PrincipalKind.SESSION:
             return _person(principal, project_id, access, _session(principal, access))
         case PrincipalKind.CI | PrincipalKind.RUNNER:
-            return _credential(principal, project_id)
+            exchanged = principal.run is not None
+            return _exchanged(principal, project_id) if exchanged else _credential(principal, project_id)
         case PrincipalKind.DSN:
             return _dsn(principal, project_id, OWNED)
         case PrincipalKind.PUBLIC_DSN:
@@ -307,6 +311,29 @@ def _credential(principal: Principal, project_id: str | None) -> Authority:
         check_fence(project)
 
     return Authority((own,), (Lookup(CREDENTIALS, own, principal.id), Lookup(OWNED, own, own)), check)
+
+
+def _exchanged(principal: Principal, project_id: str | None) -> Authority:
+    """Prove an exchanged credential together with its binding: it ends with that, without an event of its own."""
+    own = principal.project_id
+    assert own is not None
+    bound = binding_stream(own).id
+
+    def check(unit: Unit) -> None:
+        credential, secret = unit.row(EXCHANGED, own, principal.id), unit.row(EXCHANGED_SECRETS, own, principal.id)
+        bindings, project = unit.row(CI_BINDINGS, own, bound), unit.row(OWNED, own, own)
+        if credential is None or secret is None or bindings is None or project is None:
+            raise Unauthenticated
+        if unit.now >= credential.expires_at or not bindings.holds(credential.binding_id):
+            raise Unauthenticated
+        if not equal(secret.secret_hash, principal.secret_hash):
+            raise Unauthenticated
+        if project_id not in {None, own}:
+            raise ProjectNotFound("There is no such project.")
+        check_fence(project)
+
+    of_credential = (Lookup(EXCHANGED, own, principal.id), Lookup(EXCHANGED_SECRETS, own, principal.id))
+    return Authority((own,), (*of_credential, Lookup(CI_BINDINGS, own, bound), Lookup(OWNED, own, own)), check)
 
 
 def _dsn(principal: Principal, project_id: str | None, table: Table[D]) -> Authority:

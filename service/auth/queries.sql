@@ -45,6 +45,20 @@ from credentials t left join projects p on p.project_id = t.project_id and p.id 
 where t.secret_hash = %(digest)s and t.revoked_at is null and t.expires_at > (select service_seconds())
 limit 1
 
+-- exchanged --
+-- The live exchanged credential of a secret, while its binding is in force; who pays for its project, and whether that
+-- is active.
+select row_to_json(t)::text,
+    coalesce(paying_account(project => t.project_id, maker => p.created_by), t.project_id),
+    coalesce(owned_status(project => p.project_id, status => p.status) = 'active', false)
+from exchanged_secrets s
+join exchanged_credentials t on t.project_id = s.project_id and t.id = s.id
+left join projects p on p.project_id = t.project_id and p.id = t.project_id
+where s.secret_hash = %(digest)s and t.expires_at > (select service_seconds()) and exists (
+    select from ci_bindings b cross join jsonb_array_elements(b.bindings) e(binding)
+    where b.project_id = t.project_id and e.binding ->> 'id' = t.binding_id)
+limit 1
+
 -- dsn --
 -- The project of a DSN, who pays for it, whether it is active, and its settings for what it sends.
 select p.id, paying_account(project => p.id, maker => p.created_by),

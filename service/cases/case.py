@@ -24,6 +24,7 @@ from service.eventstore.store import EventStore
 from service.sql import Query, load_query
 from statemachines.cases import suppression as suppressions
 from statemachines.cases.case import is_overflow
+from statemachines.kernel.shapes import matches
 from statemachines.runs.claim import ClaimRequired, Holder, lease_live
 
 TREND_DAYS = 14
@@ -307,7 +308,7 @@ def hints(bundle: CaseBundle) -> list[wire.CaseHint]:
         wire.CaseHint(suppression_id=rule.id, hint_text=rule.hint_text or "")
         for rule in (bundle.rules.rules if bundle.rules else ())
         if rule.action == suppressions.Action.PROMPT_HINT.value
-        and suppressions.matches(rule.fingerprint_pattern, bundle.case.fingerprint)
+        and matches(rule.fingerprint_pattern, bundle.case.fingerprint)
     ]
 
 

@@ -16,8 +16,8 @@ from psycopg_pool import PoolTimeout
 from projections.analytics import CONNECTIONS, ConnectionRow
 from projections.cases import PROVIDER_LOOKS, ProviderLookRow
 from projections.contracts import AUTOMATION_CONTRACTS, AutomationContractRow, AutomationRow
+from projections.credentials import CI_BINDINGS, CiBindingsRow, CredentialRow
 from projections.credentials import CREDENTIALS as CREDENTIAL_PROJECTION
-from projections.credentials import CredentialRow
 from projections.onboarding import SIGNAL_MAPS, SignalMapRow
 from projections.projects import PROJECT_SETTINGS, SettingsRow
 from schemas.contracts import contract as wire
@@ -36,6 +36,7 @@ from service.sql import load_query
 from statemachines.contracts import contract, documents, stop
 from statemachines.contracts.playbook import Template, template_hash, versions_of
 from statemachines.contracts.stop import InstallationStop
+from statemachines.credentials import binding as bindings
 from statemachines.credentials.credential import CI, RUNNER
 from statemachines.kernel.machine import Rejection, is_stale
 from statemachines.kernel.shapes import json_schema
@@ -59,6 +60,7 @@ class ProjectEvidence(NamedTuple):
     project_id: str
     signal_map: SignalMapRow | None
     credentials: Sequence[CredentialRow]
+    bindings: CiBindingsRow | None
     ingested: frozenset[str]  # names that this service has received
     settings: SettingsRow | None
     connection: ConnectionRow | None
@@ -74,6 +76,7 @@ class ProjectEvidence(NamedTuple):
         found = [Lookup(CREDENTIALS, self.project_id, row.id) for row in self.credentials]
         if self.connection is not None:
             found.append(Lookup(CONNECTIONS, self.project_id, self.connection.id))
+        found.append(Lookup(CI_BINDINGS, *_bindings_of(self.project_id)))
         found.append(Lookup(PROVIDER_LOOKS, self.project_id, self.project_id))
         found.append(Lookup(PROJECT_SETTINGS, *_settings_of(self.project_id)))
         return [*found, Lookup(SIGNAL_MAPS, *_map_of(self.project_id))]
@@ -84,6 +87,7 @@ class ProjectEvidence(NamedTuple):
         now_there = self._replace(
             signal_map=unit.row(SIGNAL_MAPS, *_map_of(self.project_id)),
             credentials=[row for row in rows if row is not None],
+            bindings=unit.row(CI_BINDINGS, *_bindings_of(self.project_id)),
             settings=unit.row(PROJECT_SETTINGS, *_settings_of(self.project_id)),
             connection=self.connection and unit.row(CONNECTIONS, self.project_id, self.connection.id),
             look=unit.row(PROVIDER_LOOKS, self.project_id, self.project_id),
@@ -102,6 +106,7 @@ async def gather(
         project_id=project_id,
         signal_map=await store.get(SIGNAL_MAPS, *_map_of(project_id)),
         credentials=await store.find(CREDENTIALS, _LASTING, project_id, project_id, CI, ids),
+        bindings=await store.get(CI_BINDINGS, *_bindings_of(project_id)),
         ingested=frozenset(name for (name,) in await store.fetch(_OBSERVED, names=names, project_id=project_id)),
         settings=await store.get(PROJECT_SETTINGS, *_settings_of(project_id)),
         connection=await current_connection(store, project_id),
@@ -111,6 +116,10 @@ async def gather(
 
 def _map_of(project_id: str) -> tuple[str, str]:
     return signal_maps.stream(project_id).name
+
+
+def _bindings_of(project_id: str) -> tuple[str, str]:
+    return bindings.stream(project_id).name
 
 
 def _settings_of(project_id: str) -> tuple[str, str]:
@@ -129,7 +138,7 @@ def _judge(evidence: ProjectEvidence, now: int) -> documents.Facts:
         approved_events=frozenset(() if signal_map is None else (m.event for m in signal_map.plan.milestones)),
         # A verified receipt counted rows of each of its events, at the provider that the service may only read.
         observed_events=evidence.ingested | {seen.event for seen in proven},
-        ci_credential=any(row.kind == CI for row in live),
+        ci_credential=any(row.kind == CI for row in live) or bool(evidence.bindings and evidence.bindings.bindings),
         runner_credentials=frozenset(
             row.automation_id for row in live if row.kind == RUNNER and row.automation_id is not None
         ),

@@ -5,13 +5,13 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from projections.credentials import CREDENTIAL_USES, CREDENTIALS, CredentialRow
+from projections.credentials import CREDENTIAL_USES, CREDENTIALS, CredentialRow, ExchangedCredentialRow
 from schemas.credentials import (
     CredentialCreatedBody,
     CredentialList,
-    CredentialMetadata,
     CredentialReplay,
     CredentialRevokedBody,
+    ListedCredential,
 )
 from service.auth.secrets import SecretKind, make
 from service.eventstore.declare.commands import Intent, Lookup, Unit
@@ -43,6 +43,14 @@ class CredentialStanding(NamedTuple):
     now: int
 
 
+class ExchangedStanding(NamedTuple):
+    """An exchanged credential as it stands at `now`, and whether its binding is in force."""
+
+    row: ExchangedCredentialRow
+    bound: bool
+    now: int
+
+
 def credential_created(standing: CredentialStanding, secret: str) -> CredentialCreatedBody:
     """A new credential, with its secret."""
     return CredentialCreatedBody(
@@ -59,9 +67,38 @@ def credential_replay(standing: CredentialStanding) -> CredentialReplay:
 
 def credential_list(credentials: Sequence[CredentialStanding], cursor: str | None) -> CredentialList:
     """A page of the credentials of a project."""
-    items = [CredentialMetadata(**metadata_of(*standing)) for standing in credentials]
+    items = [ListedCredential(**metadata_of(*standing)) for standing in credentials]
     next_action = "Revoke a credential that leaked or is no longer needed."
     return CredentialList(credentials=items, next_cursor=cursor, next_action=next_action)
+
+
+def exchanged_list(exchanged: Sequence[ExchangedStanding], cursor: str | None) -> CredentialList:
+    """A page of the credentials that CI has exchanged (G-171)."""
+    next_action = "Remove the binding that created_by names to end every credential that came by it."
+    return CredentialList(credentials=list(map(_exchanged, exchanged)), next_cursor=cursor, next_action=next_action)
+
+
+def _exchanged(standing: ExchangedStanding) -> ListedCredential:
+    row = standing.row
+    return ListedCredential(
+        id=row.id,
+        project_id=row.project_id,
+        name=row.run.repository,
+        prefix=row.prefix,
+        created_by=row.binding_id,
+        kind=CI,
+        scopes=row.scopes,
+        automation_id=None,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        last_used_at=None,
+        revoked_at=None,
+        revoke_reason=None,
+        active=standing.bound and standing.now < row.expires_at,
+        env_var=ENV_VARS[CI],
+        runner_id=None,
+        run=row.run,
+    )
 
 
 def credential_revoked(standing: CredentialStanding) -> CredentialRevokedBody:
@@ -168,6 +205,7 @@ def _standing(unit: Unit, stream: Stream) -> CredentialStanding:
 # Queries about project credentials.
 
 _NEWEST = load_query("credentials", "newest")
+_EXCHANGED = load_query("credentials", "exchanged")
 
 
 async def credentials_of(store: EventStore, project_id: str, after: PageEnd, limit: int) -> list[CredentialStanding]:
@@ -175,3 +213,12 @@ async def credentials_of(store: EventStore, project_id: str, after: PageEnd, lim
     now = await store.now()
     rows = await store.fetch(_NEWEST, project_id=project_id, at=after.at, id=after.id, limit=limit)
     return [CredentialStanding(msgspec.json.decode(text, type=CredentialRow), used, now) for text, used in rows]
+
+
+async def exchanged_of(store: EventStore, project_id: str, after: PageEnd, limit: int) -> list[ExchangedStanding]:
+    """List at most `limit` exchanged credentials of a project that come after a place, newest first."""
+    now = await store.now()
+    rows = await store.fetch(_EXCHANGED, project_id=project_id, at=after.at, id=after.id, limit=limit)
+    return [
+        ExchangedStanding(msgspec.json.decode(text, type=ExchangedCredentialRow), bound, now) for text, bound in rows
+    ]

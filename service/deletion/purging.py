@@ -66,6 +66,7 @@ FACTS = (
     "key_uses",
     "session_uses",
     "credential_uses",
+    "exchanged_secrets",
     "sign_in_polls",
     "feedback",
     "trigger_evidence",

@@ -96,7 +96,7 @@ MARGIN_SECONDS = SESSION_SECONDS  # the margin around the session in which early
 MAX_DEPLOYS = 500
 MAX_STRANGE_MARKERS = 500
 _FOREIGN = load_query("onboarding", "foreign_markers")
-_LIVE_CREDENTIAL = load_query("onboarding", "live_credential")
+_CI_CAN_RECORD = load_query("onboarding", "ci_can_record")
 
 
 class Providers(Protocol):
@@ -148,7 +148,7 @@ async def find_proof(
 async def _deploys(
     store: EventStore, project_id: str, environment: str, since: int, until: int, now: int
 ) -> tuple[list[proof.DeploySighting] | ReadFailed, bool]:
-    """Read the trusted deploys to an environment, and whether a CI credential is live that could record one."""
+    """Read the trusted deploys to an environment, and whether CI could record one."""
     try:
         rows = await store.find(
             DEPLOYS,
@@ -160,7 +160,7 @@ async def _deploys(
             order_by="t.recorded_at desc, t.id desc",
             limit=MAX_DEPLOYS,
         )
-        live = await store.fetch(_LIVE_CREDENTIAL, project_id=project_id, kind=CI, now=now)
+        live = await store.fetch(_CI_CAN_RECORD, project_id=project_id, kind=CI, now=now)
     except (psycopg.Error, CommandNotDone) as error:
         return unread(error), False
     deploys = [

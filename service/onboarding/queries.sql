@@ -6,10 +6,13 @@ where exists (
     select from onboarding o
     where (o.runtime_marker_sha256 = m.marker or o.ci_marker_sha256 = m.marker) and o.project_id <> %(project_id)s)
 
--- live_credential --
--- Whether a credential of a kind is live in a project: one row, or none.
+-- ci_can_record --
+-- Whether CI could record a deploy in a project, by a live credential or by a binding: one row, or none (G-171).
 select from credentials
 where project_id = %(project_id)s and kind = %(kind)s and revoked_at is null and expires_at > %(now)s
+union all
+select from ci_bindings
+where project_id = %(project_id)s and bindings <> '[]'
 limit 1
 
 -- whose_evidence --

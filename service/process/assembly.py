@@ -7,6 +7,7 @@ from service.analytics.queries import AnalyticsProviders, BoundedQueries
 from service.archives.archive import Archives
 from service.audit.tree import SignedTree
 from service.auth.authenticator import Authenticator
+from service.auth.ci_tokens import CiIssuers
 from service.auth.oidc import Issuer
 from service.billing.payments import Payments
 from service.billing.usage import Notices
@@ -75,5 +76,6 @@ def make_services(settings: Settings) -> Services:
         operator=operator,
         sources=ProviderSources(store, providers, operator),
         exchanges=Exchanges(),
+        ci_issuers=CiIssuers(settings.ci_issuers, guard),
         issuer=Issuer(settings, guard) if settings.oidc_issuer is not None else None,
     )

@@ -9,6 +9,7 @@ import msgspec
 
 from projections.cases import CASE_NOTES, CaseNotesRow
 from projections.runs import ApprovalRow, ClaimRow, GrantRow, LeaseRow, RunRow, TriggerReceiptRow
+from schemas.kernel.shape import WorkflowRun
 from service.eventstore.declare.commands import Intent, Lookup, Refused, Unit
 from service.eventstore.store import EventStore
 from service.runs.scope import (
@@ -343,14 +344,16 @@ AUTHOR = "system"
 """Who writes a comment that nobody wrote."""
 
 
-def record_observation(row: RunRow, observed: ObservedPr, notes: CaseNotesRow | None = None) -> Intent[Ran[str]]:
-    """Take in what a CI observed; the result is the proof's id.
+def record_observation(
+    row: RunRow, observed: ObservedPr, notes: CaseNotesRow | None = None, ci_run: WorkflowRun | None = None
+) -> Intent[Ran[str]]:
+    """Take in what a CI observed; the result is the proof's id. `ci_run` is behind an exchanged credential.
 
     `notes` are those of the run's case. With them a run that ends with its pull request leaves a comment (G-187).
     """
 
     def act(book: Book, now: int) -> tuple[str, Effects]:
-        settled = record_proof(book, observed, now)
+        settled = record_proof(book, observed, now, ci_run or msgspec.UNSET)
         return settled.proof_id, settled.effects
 
     intent = RunScope.of(row).intent(act)

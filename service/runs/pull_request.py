@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from projections.cases import CaseNotesRow
 from projections.runs import PATCHES, PULL_REQUESTS, RUNS, PatchRow, PullRequestRow, RunRow
-from schemas.kernel.shape import shape_from
+from schemas.kernel.shape import WorkflowRun, shape_from
 from schemas.runs import pull_request as wire
 from service.eventstore.declare.commands import Intent, Refused, Unit
 from service.eventstore.read.reader import PageEnd
@@ -180,12 +180,17 @@ def authorize_once(
 
 
 def prove_once(
-    row: RunRow, known: KnownPatches, *, observed: ObservedPr, notes: CaseNotesRow | None
+    row: RunRow,
+    known: KnownPatches,
+    *,
+    observed: ObservedPr,
+    notes: CaseNotesRow | None,
+    ci_run: WorkflowRun | None = None,
 ) -> Intent[Ran[str]]:
-    """Take in an observation of CI, if no other pull request has its patch."""
+    """Take in an observation of CI, if no other pull request has its patch. `ci_run` is behind an exchanged credential."""
     own = pull_requests.pull_request_id(row.project_id, observed.repository, observed.pr_number)
     return known.guard(
-        acting.record_observation(row, observed, notes),
+        acting.record_observation(row, observed, notes, ci_run),
         PatchHolder(run_id=row.id, pull_request_id=own),
         refuses=observed.observation in _BEFORE_MERGE,
     )

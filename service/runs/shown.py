@@ -329,6 +329,7 @@ def _provider_proof(state: Run) -> run_wire.RunProviderProof | None:
         closed_by=None if closed is None else closed.closed_by,
         changed_by_person=merged is not None,
         commits=merged.commits if merged is not None and isinstance(merged.commits, list) else None,
+        ci_run=latest.ci_run,
     )
 
 

@@ -18,6 +18,7 @@ from statemachines.kernel.machine import (
     destination,
     transition_table,
 )
+from statemachines.kernel.shapes import matches
 
 MAX_RULES = 500
 """Rules a project may have: each error that opens a case is held against all of them."""
@@ -102,27 +103,6 @@ class TooManyRules(SuppressionConflict):
 
 class HintMissing(SuppressionConflict):
     """A `prompt_hint` rule says nothing (G-053)."""
-
-
-def matches(pattern: str, fingerprint: str) -> bool:
-    """Whether a pattern matches the whole fingerprint: `*` is any run of characters, all else literal (G-053).
-
-    Each literal piece is taken at its first place, which is enough for `*` alone and never backtracks: a pattern made
-    to be slow costs no more than its length.
-    """
-    first, *rest = pattern.split("*")
-    if not rest:
-        return fingerprint == first
-    *middle, last = rest
-    if not fingerprint.startswith(first):
-        return False
-    place = len(first)
-    for piece in middle:
-        found = fingerprint.find(piece, place)
-        if found < 0:
-            return False
-        place = found + len(piece)
-    return fingerprint.endswith(last) and len(fingerprint) - len(last) >= place
 
 
 def settling_rule(rules: Iterable[Rule], *fingerprints: str) -> Rule | None:

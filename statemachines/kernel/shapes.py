@@ -340,3 +340,27 @@ def problems(shape: Any, value: Any, path: str) -> list[Problem]:
 def _problem(fault: Fault) -> Problem:
     said = {MISSING: "Is required.", UNKNOWN: "Is not a field here."}
     return Problem(fault.path, fault.code, said.get(fault.code, f"Must be {fault.expected}."))
+
+
+# Patterns of owners, for fingerprints of cases and for refs of a repository.
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a pattern matches the whole of a text: `*` is any run of characters, all else literal (G-053).
+
+    Each literal piece is taken at its first place, which is enough for `*` alone and never backtracks: a pattern made
+    to be slow costs no more than its length.
+    """
+    first, *rest = pattern.split("*")
+    if not rest:
+        return text == first
+    *middle, last = rest
+    if not text.startswith(first):
+        return False
+    place = len(first)
+    for piece in middle:
+        found = text.find(piece, place)
+        if found < 0:
+            return False
+        place = found + len(piece)
+    return text.endswith(last) and len(text) - len(last) >= place

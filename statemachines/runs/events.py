@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from schemas.kernel.shape import WorkflowRun
 from statemachines.contracts.policy import Delivery, Limits, Playbook, Scope, VerificationTerms
 from statemachines.kernel.machine import Event
 from statemachines.reports import FunnelPlan
@@ -63,7 +64,8 @@ class StatusCheck(msgspec.Struct, frozen=True):
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
     """One observation of a trusted CI; `body_sha256` recognises an exact repeat.
 
-    `files_sha256` is the hash of the list of changed files that came along, absent when none did (G-147).
+    `files_sha256` is the hash of the list of changed files that came along, absent when none did (G-147). `ci_run` is
+    the run of a workflow that sent it by an exchanged credential (G-171).
     """
 
     proof_id: str
@@ -81,6 +83,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     merge_commit_sha: str | None = None
     files_sha256: str | UnsetType = UNSET
     recorded_at: int
+    ci_run: WorkflowRun | UnsetType = UNSET
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +107,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     commits: list[str] | UnsetType = UNSET
     branch_protection_enforced: bool | UnsetType = UNSET
     bypass_used: bool | UnsetType = UNSET
+    ci_run: WorkflowRun | UnsetType = UNSET
 
 
 class FollowUp(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
-from projections.credentials import CREDENTIALS
+from projections.credentials import CI_BINDINGS, CREDENTIALS, EXCHANGED, exchanged_lasts
+from schemas.kernel.shape import WorkflowRun
 from statemachines.credentials import credential as credentials
+from statemachines.credentials.binding import Binding, CiBindingAdded, CiBindingRemoved, Workflow
+from statemachines.credentials.exchanged import CiCredentialExchanged
 from statemachines.kernel.machine import Event
 from tests.projections.rows import check_middle, check_row, fold
 
@@ -57,3 +62,39 @@ def test_a_history_that_begins_in_the_middle_folds():
 def test_a_credential_is_active_until_it_expires(now: int, active: bool):
     assert fold(CREDENTIALS, EVENTS[:1]).active(now) is active
     assert not fold(CREDENTIALS, EVENTS).active(now)
+
+
+WORKFLOW = Workflow("https://ci.example", "740001", "65001", "refs/heads/main", ".gitlab-ci.yml", None)
+BOUND: list[Event] = [
+    CiBindingAdded("cib_1", "shop", WORKFLOW, "usr_1", 5),
+    CiBindingAdded("cib_2", "till", replace(WORKFLOW, repository_id="740002"), "usr_2", 6),
+    CiBindingRemoved("cib_1", "usr_1", 7),
+]
+RUN = WorkflowRun("cib_1", "https://ci.example", "acme/shop", "refs/heads/main", ".gitlab-ci.yml", None, "9001")
+EXCHANGE: list[Event] = [CiCredentialExchanged(RUN, ["deploys:write"], "service_ci_aaaaa", 5, 905)]
+
+
+def test_the_row_of_bindings_has_those_in_force() -> None:
+    second = Binding("cib_2", "till", replace(WORKFLOW, repository_id="740002"), "usr_2", 6)
+    check_row(CI_BINDINGS, BOUND, {"revision": 3, "bindings": [msgspec.to_builtins(second)]})
+    row = fold(CI_BINDINGS, BOUND)
+    assert [row.holds(name) for name in ("cib_1", "cib_2")] == [False, True]
+
+
+def test_the_row_of_an_exchange_has_no_secret_and_lasts_a_day_longer() -> None:
+    check_row(
+        EXCHANGED,
+        EXCHANGE,
+        {
+            "revision": 1,
+            "binding_id": "cib_1",
+            "run": msgspec.to_builtins(RUN),
+            "scopes": ["deploys:write"],
+            "prefix": "service_ci_aaaaa",
+            "created_at": 5,
+            "expires_at": 905,
+        },
+    )
+    check_middle(EXCHANGED, EXCHANGE)
+    row = fold(EXCHANGED, EXCHANGE)
+    assert [exchanged_lasts(row, now) for now in (905, 905 + 86_399, 905 + 86_400)] == [True, True, False]

@@ -65,9 +65,13 @@ def _wish(body: wire.CreateCredential) -> CredentialWish:
 @Who(OWNER, owner=True)
 @Docs(wire.CredentialList)
 async def list_credentials(call: Call, params: NamedDependency[wire.CredentialQuery]) -> Answer:
-    """List the credentials of a project, newest first."""
-    await call.services.authenticator.uses.flush()
+    """List the credentials of a project, newest first: those that owners made, or those that CI exchanged."""
     start, limit = start_of(params), params.limit + 1
+    if params.exchanged:
+        of_ci = await credentials.exchanged_of(call.services.store, call.project_id, start, limit)
+        few, end = page(of_ci, params, lambda standing: PageEnd(standing.row.created_at, standing.row.id))
+        return Answer(200, credentials.exchanged_list(few, end))
+    await call.services.authenticator.uses.flush()
     found = await credentials.credentials_of(call.services.store, call.project_id, start, limit)
     shown, cursor = page(found, params, lambda standing: PageEnd(standing.row.created_at, standing.row.id))
     return Answer(200, credentials.credential_list(shown, cursor))

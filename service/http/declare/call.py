@@ -64,8 +64,8 @@ class Tools(Protocol):
     def charge(self, records: int) -> Mapping[str, str]:
         """Charge further records of the request. Returns headers, or raises RateLimited."""
 
-    def charge_in(self, name: str) -> None:
-        """Charge one to another class of limits. Raises RateLimited."""
+    def charge_in(self, name: str, owner: str | None = None) -> None:
+        """Charge one to another class of limits, of the caller or of an owner. Raises RateLimited."""
 
     async def decode_one(self, raw: bytes) -> tuple[Any, Any, bytes, Adjustments]:
         """Read one record out of several. Raises InvalidPayload."""
@@ -185,9 +185,9 @@ class CheckedCall:
         if count:
             self.headers.update(self._tools.charge(count))
 
-    def take_token_of(self, name: str) -> None:
-        """Charge one to the caller in another class of limits. Raises RateLimited."""
-        self._tools.charge_in(name)
+    def take_token_of(self, name: str, owner: str | None = None) -> None:
+        """Charge one in another class of limits, to the caller or to an owner. Raises RateLimited."""
+        self._tools.charge_in(name, owner)
 
     async def decode_one(self, raw: bytes) -> tuple[Any, Any, bytes, Adjustments]:
         """Read one record out of several, as if it had come alone.

@@ -13,7 +13,16 @@ from service.http.answer.reply import Reply
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Presence = Literal["required", "optional", "none"]
 Rate = Literal[
-    "key", "project_credential", "ingest", "public_query", "log", "device_start", "device_poll", "internal", "none"
+    "key",
+    "project_credential",
+    "ingest",
+    "public_query",
+    "log",
+    "device_start",
+    "device_poll",
+    "ci_exchange",
+    "internal",
+    "none",
 ]
 
 KEY = OWNER = frozenset({PrincipalKind.KEY})  # the role is checked by `owner=True`

@@ -53,6 +53,7 @@ def _report(call: Call, data: DeployEvent) -> deploys.Report:
         scrubbed=scrubbed,
         credential_id=call.principal.id if call.principal.kind is PrincipalKind.CI else None,
         marker_sha256=hashlib.sha256(marker.encode()).hexdigest() if marker else None,
+        ci_run=call.principal.run,
     )
 
 

@@ -142,7 +142,7 @@ class PacedReply(Reply):
         await super().__call__(scope, receive, send)
 
 
-BY_ADDRESS = frozenset({"public_query", "log", "device_start", "device_poll"})
+BY_ADDRESS = frozenset({"public_query", "log", "device_start", "device_poll", "ci_exchange"})
 TOGETHER = frozenset({"log"})
 """Those of which one address has one bucket, whatever it asks for."""
 BY_KIND: Mapping[PrincipalKind, str] = {
@@ -230,9 +230,9 @@ class RateLimiter:
         return bucket
 
 
-def take_token_of(limiter: RateLimiter, principal: Principal, name: str) -> None:
-    """Charge one to another bucket of the principal, of this class. Raises RateLimited."""
-    limiter.take(name, principal.kind.value, principal.id)
+def take_token_of(limiter: RateLimiter, principal: Principal, name: str, owner: str | None) -> None:
+    """Charge one to another bucket of this class: that of the principal, or of an `owner`. Raises RateLimited."""
+    limiter.take(name, *((principal.kind.value, principal.id) if owner is None else (owner,)))
 
 
 def take_token(

@@ -333,9 +333,9 @@ class LentTools:
         """Charge further records of the request. Returns headers, or raises RateLimited (G-143)."""
         return _charge(self._exchange, records)
 
-    def charge_in(self, name: str) -> None:
-        """Charge one to another class of limits. Raises RateLimited."""
-        take_token_of(self._exchange.pipeline.limiter, self._exchange.principal, name)
+    def charge_in(self, name: str, owner: str | None = None) -> None:
+        """Charge one to another class of limits, of the caller or of an owner. Raises RateLimited."""
+        take_token_of(self._exchange.pipeline.limiter, self._exchange.principal, name, owner)
 
     async def readmit(self) -> None:
         """Admit the caller once more. Raises as `authenticate` and `find_project`."""

@@ -57,7 +57,7 @@ async def record_pr_proof(call: Call, data: JSONBody[RecordPrProof]) -> Outcome:
     if observed.observation == "closed" and case_id is not None:
         notes = await acting.count_notes(call.services.store, call.project_id, case_id)
     ids = PatchIds(text_of(data.tree_sha), text_of(data.patch_id))
-    command = partial(pull_requests.prove_once, observed=observed, notes=notes)
+    command = partial(pull_requests.prove_once, observed=observed, notes=notes, ci_run=call.principal.run)
     return await on_run_of_patch(call, ids, command, render)
 
 

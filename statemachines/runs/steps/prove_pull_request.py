@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from schemas.kernel.shape import WorkflowRun
 from statemachines.kernel.machine import Event, derived_id
 from statemachines.runs import events as e
 from statemachines.runs import grant as grants
@@ -87,9 +88,10 @@ def proof_id(run_id: str, observation: e.Observation | e.Sight) -> str:
     return derived_id("proof", run_id, observation)
 
 
-def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
+def record_proof(book: Book, observed: ObservedPr, now: int, ci_run: WorkflowRun | UnsetType = UNSET) -> Settled:
     """Take in an observation: it advances a live run, or settles what a finished one left open (G-110).
 
+    `ci_run` is the run of a workflow that sends it, which makes no difference to a repeat.
     Raises RunNotFound, RunTerminal, PrProofRequired, PrProofMismatch, DeliveryModeMismatch.
     """
     run, observation = book.run, observed.observation
@@ -97,9 +99,9 @@ def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
         raise RunNotFound("There is no such run.", next_action="List the runs of the project.")
     match observation:
         case "closed" | "reopened":
-            return _see(book, observed, observation, now)
+            return _see(book, observed, observation, now, ci_run)
         case "merged" if _is_changed(run, observed):
-            return _see(book, observed, observation, now)
+            return _see(book, observed, observation, now, ci_run)
     sha256, this_id = digest(observed), proof_id(book.run_id, observation)
     known = run.proof(observation)
     if known is not None and known.body_sha256 == sha256:
@@ -132,13 +134,14 @@ def record_proof(book: Book, observed: ObservedPr, now: int) -> Settled:
         merge_commit_sha=observed.merge_commit_sha,
         files_sha256=observed.files_sha256,
         recorded_at=now,
+        ci_run=ci_run,
     )
     event = _advance(run, observed, proof, now) if run.live else _settle_late(run, observed, proof, now)
     settled = _settle_grant(book, observation, this_id, now)
     return Settled(this_id, merge(lapsed, {book.run_id: [event]}, settled))
 
 
-def _see(book: Book, observed: ObservedPr, observation: e.Sight, now: int) -> Settled:
+def _see(book: Book, observed: ObservedPr, observation: e.Sight, now: int, ci_run: WorkflowRun | UnsetType) -> Settled:
     """Take in what people do: it may have another head, and is recorded once (G-186, G-187)."""
     lapsed = {} if is_open(book, now) else settle_run(book, now)
     book = carried(book, lapsed)
@@ -159,6 +162,7 @@ def _see(book: Book, observed: ObservedPr, observation: e.Sight, now: int) -> Se
         draft=observed.draft,
         closed_by=None if isinstance(observed.closed_by, UnsetType) else observed.closed_by,
         recorded_at=now,
+        ci_run=ci_run,
     )
     if observation == "merged":
         seen = _with_merge(seen, observed, grant)

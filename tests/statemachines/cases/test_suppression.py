@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from statemachines.cases import suppression as suppressions
-from statemachines.cases.suppression import Action, HintMissing, Rule, Status, TooManyRules, matches, settling_rule
+from statemachines.cases.suppression import Action, HintMissing, Rule, Status, TooManyRules, settling_rule
+from statemachines.kernel.shapes import matches
 from tests.statemachines.tables import History, check_released, check_table
 
 CREATED = suppressions.SuppressionCreated("sup_1", "*", "auto_ignore", None, None, 5)

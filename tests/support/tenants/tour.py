@@ -40,6 +40,7 @@ from service.http.edge.routes import all_endpoints
 from service.registry import registry
 from statemachines.contracts.playbook import assemble_entry, find_template
 from tests.support import accounts, seen
+from tests.support.ci_issuer import BOUND
 from tests.support.connecting import CALLBACK, form_of, sent_back
 from tests.support.mcp import META
 from tests.support.playbook_samples import AUTO_MERGE, REVIEW, assertions_of, bindings_of
@@ -478,6 +479,11 @@ def end_secrets(tenant: Tenant, shop: Shop, key_id: str) -> Shop:
     tenant.call("POST", f"{shop.path}/public-dsn/rotate", {}, shop.owner)
     tenant.call("GET", f"{shop.path}/settings", None, shop.owner)
     tenant.call("PATCH", f"{shop.path}/settings", {"accept_public_events": False}, shop.owner)
+    bound = tenant.call("POST", f"{shop.path}/ci-bindings", BOUND, shop.owner)
+    tenant.call("GET", f"{shop.path}/ci-bindings", None, shop.owner)
+    tenant.call("GET", f"{shop.path}/credentials?exchanged=true", None, shop.owner)
+    gone = f"{shop.path}/ci-bindings/{bound['binding']['id']}"
+    tenant.call("DELETE", gone, None, shop.owner, if_match=bound["etag"])
     return Shop(shop.id, shop.owner, dsn, shop.ci, shop.runner)
 
 

@@ -105,6 +105,7 @@ def _report(call: Call, data: wire.SentryNewDeploy, version: str) -> deploys.Rep
         scrubbed=scrubbed,
         credential_id=call.principal.id if call.principal.kind is PrincipalKind.CI else None,
         marker_sha256=None,
+        ci_run=call.principal.run,
     )
 
 

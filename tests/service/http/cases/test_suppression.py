@@ -11,7 +11,7 @@ import pytest
 
 from service.cases import suppression
 from service.ids import new_id
-from statemachines.cases.suppression import matches
+from statemachines.kernel.shapes import matches
 from tests.service.http.cases.test_acting import act, read
 from tests.service.http.cases.test_acting import project as project  # noqa: PLC0414 (a fixture is found by name)
 from tests.service.http.cases.test_case import log
