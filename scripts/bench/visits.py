@@ -175,6 +175,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
         "projects/{project_id}/cases?text=part+13",
     ),
     "projects/{project_id}/credentials": ("projects/{project_id}/credentials",),
+    "projects/{project_id}/ci-bindings": ("projects/{project_id}/ci-bindings",),
     "projects/{project_id}/delete": ("projects/{project_id}/delete",),
     "projects/{project_id}/deploys": ("projects/{project_id}/deploys",),
     "projects/{project_id}/deploys/{deploy_id}": ("projects/{project_id}/deploys/{deploy_id}",),

@@ -16,6 +16,7 @@ from statemachines.accounts.membership import Role
 from tests.support import mappings
 from tests.support.accounts import create_project, sign_in
 from tests.support.automation_world import user_of
+from tests.support.ci_issuer import BOUND
 from tests.support.loop.http_scene import HttpScene, open_scene
 from tests.support.mappings import Segment
 from tests.support.plans import plan_body, snapshot_body
@@ -105,6 +106,7 @@ PLACES: Mapping[str, Sequence[str]] = {
         "projects/{none_id}/cases",
     ],
     "projects/{project_id}/credentials": ["projects/{project_id}/credentials", "projects/{none_id}/credentials"],
+    "projects/{project_id}/ci-bindings": ["projects/{project_id}/ci-bindings", "projects/{none_id}/ci-bindings"],
     "projects/{project_id}/delete": ["projects/{project_id}/delete"],
     "projects/{project_id}/deploys": [
         "projects/{project_id}/deploys",
@@ -287,7 +289,7 @@ class FullScene:
         return at.run_id
 
     def _err(self, at: HttpScene) -> None:
-        """Source maps, and a suppression."""
+        """Source maps, a suppression, and a CI binding."""
         content = mappings.document(
             [[Segment(0, 0, 2, 0)]], ["src/app.ts"], sourcesContent=["a()\nb()\nthrow new Error('no')\nc()\n"]
         )
@@ -299,6 +301,7 @@ class FullScene:
         at.must(self.world.client.put(path, content=content, headers=headers))
         wish = {"fingerprint_pattern": "no-such*", "action": "auto_ignore"}
         at.must(at.call("POST", f"{at.project}/suppressions", wish, who="owner"))
+        at.must(at.call("POST", f"{at.project}/ci-bindings", BOUND, who="owner"), 201)
 
     def _cases(self) -> None:
         """Cases with everything that an error may tell, one with source maps, and two that are one."""

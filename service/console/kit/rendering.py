@@ -193,6 +193,7 @@ class Permitted:
 # Sentences after operations, an operation a line, why automation left a case alone, and secrets shown once.
 
 DONE: Mapping[str, str] = {
+    "add_ci_binding": "The workflow is bound.",
     "assign_case": "The case is assigned.",
     "comment_on_case": "Your comment is written.",
     "create_suppression": "The rule counts for errors from now on, and soon for the cases that are there.",
@@ -212,6 +213,7 @@ DONE: Mapping[str, str] = {
     "issue_automation_triggers": "The service has looked for work.",
     "preferences": "Saved.",
     "release_claim": "The claim is released.",
+    "remove_ci_binding": "The binding is removed. What came by it has ended.",
     "remove_source_map": "The file is removed.",
     "remove_suppression": "The rule is removed. What it did to cases stays done.",
     "reopen_case": "The case is open again.",

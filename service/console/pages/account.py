@@ -160,6 +160,17 @@ async def _shown(visit: Visit, verified: object) -> View:
     return View("team/credentials.html", "Credentials", facts, project_id)
 
 
+@page("projects/{project_id}/ci-bindings", section="credentials")
+async def show_ci_bindings(visit: Visit) -> View:
+    """Show the workflows that may exchange tokens for credentials, and a page of what they exchanged."""
+    project_id = visit.values["project_id"]
+    query = {"exchanged": "true", "cursor": visit.query.get("cursor"), "limit": 50}
+    found = await visit.read("list_ci_bindings", project_id=project_id)
+    exchanged = await visit.read("list_credentials", project_id=project_id, query=query)
+    facts = {"found": found, "exchanged": exchanged, "issuers": [(issuer, issuer) for issuer in found["issuers"]]}
+    return View("team/bindings.html", "CI bindings", facts, project_id)
+
+
 # The members of a project and the invitations to it.
 
 
@@ -181,5 +192,14 @@ async def show_invitation(visit: Visit) -> View:
     return View("team/invitation.html", "Invitation", {"found": found}, state={"Status": found["status"]})
 
 
-PAGES = [show_again, show_device, show_sessions, show_settings, show_credentials, show_members, show_invitation]
+PAGES = [
+    show_again,
+    show_device,
+    show_sessions,
+    show_settings,
+    show_credentials,
+    show_ci_bindings,
+    show_members,
+    show_invitation,
+]
 FORMS = [sign_in_again, settle_device, leave, save_preferences, delete_account, verify_dsn]

@@ -77,6 +77,7 @@ def ids_of(full: FullScene) -> dict[str, str]:
         "blueprint_id": "top-events",
         "case_id": run["case_id"],
         "claim_id": run["claim_id"],
+        "binding_id": read(f"{project}/ci-bindings")["bindings"][0]["id"],
         "credential_id": read(f"{project}/credentials")["credentials"][0]["id"],
         "delivery_id": "dlv_1",
         "key_id": read("/v1/keys")["keys"][0]["id"],

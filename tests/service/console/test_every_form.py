@@ -34,7 +34,7 @@ DECIDED = frozenset(
     name
     for row in (
         "alerts api_keys approvals auditors automation_contracts automation_runs case_comments cases claims",
-        "credentials deletions grants invitations memberships onboarding people project_settings projects",
+        "ci_bindings credentials deletions grants invitations memberships onboarding people project_settings projects",
         "provider_connections",
         "publications reports sessions signal_maps source_maps subscriptions suppressions webhooks",
     )

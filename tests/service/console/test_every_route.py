@@ -43,6 +43,7 @@ RULES = {
     "projects/{project_id}/automation/playbooks/{id}": "get_setup",
     "projects/{project_id}/cases": "list_cases",
     "projects/{project_id}/credentials": "list_credentials",
+    "projects/{project_id}/ci-bindings": "list_ci_bindings",
     "projects/{project_id}/delete": "get_setup",
     "projects/{project_id}/deploys": "list_deploys",
     "projects/{project_id}/deploys/{deploy_id}": "query_analytics",

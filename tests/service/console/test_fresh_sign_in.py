@@ -21,7 +21,7 @@ ASKS = 'href="/console/again?next='
 DANGEROUS = {
     name
     for row in (
-        "add_notification_destination",
+        "add_ci_binding add_notification_destination",
         "change_webhook create_credential create_public_query create_webhook decide_automation_approval",
         "delete_account delete_alert delete_project delete_user delete_webhook enable_automation_contract",
         "invite_member review_onboarding rotate_dsn rotate_public_dsn rotate_webhook_secret",
@@ -33,7 +33,7 @@ STOPS = {
     name
     for row in (
         "cancel_automation_run delete_public_query disable_automation end_session pause_automation_contract",
-        "release_claim remove_member revoke_credential revoke_invitation revoke_key",
+        "release_claim remove_ci_binding remove_member revoke_credential revoke_invitation revoke_key",
     )
     for name in row.split()
 }
