@@ -32,11 +32,13 @@ DIFFERS = 3
 def apply(file: str, project_id: str, url: str, plan: bool) -> None:
     """Save the contract in FILE, disabled, over HTTP with SERVICE_API_KEY.
 
-    FILE is JSON, `-` is stdin. The command shows each changed member. It never enables anything.
+    FILE is JSON, `-` is stdin. The command shows each changed member. It never enables anything. A file with the one
+    member `ci_bindings` has the CI bindings of the project: missing ones are added, and all others removed.
 
     Exit code: 0 the same or saved, 3 differs (--plan), 1 refused, 2 used wrongly.
     """
     from schemas.contracts.contract import MAX_CONTRACT_BYTES
+    from service.cli.shared.bindings_file import MEMBER
     from service.cli.shared.contract_file import ApplyRefused, BadAddress, BadFile, Remote, check_address, read
 
     try:
@@ -46,7 +48,11 @@ def apply(file: str, project_id: str, url: str, plan: bool) -> None:
     try:
         with click.open_file(file, "rb") as opened:
             content = opened.read(MAX_CONTRACT_BYTES + 1)
-        _apply(file, read(content), remote, plan=plan)
+        found = read(content)
+        if MEMBER in found.document:
+            _apply_bindings(file, found, remote, plan=plan)
+        else:
+            _apply(file, found, remote, plan=plan)
     except BadFile as error:
         raise click.ClickException(f"{file}{error}.") from None
     except ApplyRefused as refusal:
@@ -84,6 +90,38 @@ def _apply(name: str, file: ContractFile, remote: Remote, *, plan: bool) -> None
         say("It differs. Nothing was saved.")
         raise SystemExit(DIFFERS)
     _save(file, remote, saved, verdict)
+
+
+def _apply_bindings(name: str, file: ContractFile, remote: Remote, *, plan: bool) -> None:
+    """Compare the CI bindings in a file with those in force, and make these the same."""
+    from service.cli.shared.bindings_file import described, differ, read_bindings
+    from service.cli.shared.contract_file import MOVED, ApplyRefused
+
+    wished = read_bindings(file)
+    saved = remote.bindings()
+    missing, surplus = differ(saved, wished)
+    if not missing and not surplus:
+        say(f"The same as the {saved.count} bindings in force.")
+        return
+    say(f"In force now: {saved.count}. In {name}:")
+    for binding in missing:
+        say(f"+ {described(binding)}")
+    for ended in surplus:
+        say(f"- {described(ended)}: {ended.live_credentials} live credentials end with it")
+    if plan:
+        say("It differs. Nothing was changed.")
+        raise SystemExit(DIFFERS)
+    etag = saved.etag
+    try:
+        for ended in surplus:
+            etag = remote.remove_binding(ended.id, etag).etag
+        for binding in missing:
+            etag = remote.add_binding(binding, etag).etag
+    except ApplyRefused as refusal:
+        if refusal.code not in MOVED:
+            raise
+        raise ApplyRefused("Somebody else changes the bindings as well. Run the command again.") from None
+    say(f"Added {len(missing)}, removed {len(surplus)}.")
 
 
 def _validate(name: str, file: ContractFile, remote: Remote) -> ContractValidation:

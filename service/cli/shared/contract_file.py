@@ -11,6 +11,7 @@ import httpx2
 import msgspec
 
 from schemas.contracts.contract import MAX_CONTRACT_BYTES, AutomationContract, ContractAutomation, ContractValidation
+from schemas.credentials import AddCiBinding, CiBindingChanged, CiBindingList
 
 # The file of a contract: its text, its document, and the line of each member.
 
@@ -276,7 +277,8 @@ class Remote:
         through_proxy = url.startswith("https:")
         self._client = httpx2.Client(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=through_proxy)
         self._key = key
-        self._path = f"/v1/projects/{quote(project_id, safe='')}/automation-contract"
+        project = f"/v1/projects/{quote(project_id, safe='')}"
+        self._path, self._bindings = f"{project}/automation-contract", f"{project}/ci-bindings"
 
     def close(self) -> None:
         """Close the connections."""
@@ -300,6 +302,20 @@ class Remote:
         return self._ask(
             AutomationContract, "PUT", self._path, text, headers={} if etag is None else {"if-match": etag}
         )
+
+    def bindings(self) -> CiBindingList:
+        """Read the CI bindings in force."""
+        return self._ask(CiBindingList, "GET", self._bindings)
+
+    def add_binding(self, binding: AddCiBinding, etag: str) -> CiBindingChanged:
+        """Add a binding to those with this tag."""
+        text = msgspec.json.encode(binding)
+        return self._ask(CiBindingChanged, "POST", self._bindings, text, headers={"if-match": etag})
+
+    def remove_binding(self, binding_id: str, etag: str) -> CiBindingChanged:
+        """Remove a binding from those with this tag."""
+        path = f"{self._bindings}/{quote(binding_id, safe='')}"
+        return self._ask(CiBindingChanged, "DELETE", path, headers={"if-match": etag})
 
     def _ask(self, expected: type[T], method: str, path: str, text: bytes | None = None, **more: Any) -> T:
         try:

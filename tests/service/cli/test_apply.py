@@ -26,6 +26,7 @@ from statemachines.contracts.playbook import assemble_entry, find_template
 from tests.service.cli.relay import relaying, serving
 from tests.support import few_or_many
 from tests.support.automation_world import EVENTS, World, open_world
+from tests.support.ci_issuer import BOUND
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of
 from tests.support.server import ServerHandle, clean_environment
 
@@ -447,3 +448,39 @@ def test_anything_else_is_no_contract(content: bytes, said: str) -> None:
     with pytest.raises(BadFile) as refused:
         read(content)
     assert str(refused.value).startswith(said)
+
+
+def test_the_bindings_of_a_file_are_those_of_the_project_afterwards(apply: Applying) -> None:
+    """Planned, added, the same, and removed when the file has them no more (G-171)."""
+    world = apply.world
+    path = f"/v1/projects/{world.project_id}/ci-bindings"
+    two = [BOUND, BOUND | {"ref": "refs/tags/v*", "environment": "production"}]
+    planned, _ = apply({"ci_bindings": two}, "--plan", code=3)
+    assert planned.count("+ binding shop: .github/workflows/deploy.yml at refs/") == 2
+    assert world.call("GET", path).json()["count"] == 0
+    assert apply({"ci_bindings": two})[0].endswith("Added 2, removed 0.\n")
+    renamed = [body | {"name": "another name"} for body in reversed(two)]
+    for options in ([], ["--plan"]):
+        assert apply({"ci_bindings": renamed}, *options)[0] == "The same as the 2 bindings in force.\n"
+    other = BOUND | {"repository_id": "740002"}
+    said, _ = apply({"ci_bindings": [two[1], other]})
+    assert "- binding shop: .github/workflows/deploy.yml at refs/heads/main of 740001: 0 live credentials end" in said
+    assert said.endswith("Added 1, removed 1.\n")
+    assert [one["repository_id"] for one in world.call("GET", path).json()["bindings"]] == ["740001", "740002"]
+    assert apply({"ci_bindings": []})[0].endswith("Added 0, removed 2.\n")
+    assert world.call("GET", path).json()["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"ci_bindings": [BOUND, BOUND | {"ref": "main"}]}, ":12: ci_bindings[1].ref: "),
+        ({"ci_bindings": [{}]}, ":3: ci_bindings[0]: "),
+        ({"ci_bindings": {}}, ":2: ci_bindings: "),
+        ({"ci_bindings": [], "automations": []}, ":1: the document: "),
+    ],
+)
+def test_faults_of_bindings_are_named_at_their_line(apply: Applying, document: Any, said: str) -> None:
+    _, told = apply(document, code=1)
+    assert said in told
+    assert apply.world.call("GET", f"/v1/projects/{apply.world.project_id}/ci-bindings").json()["count"] == 0
