@@ -16,13 +16,13 @@ from urllib.parse import quote
 
 from service.runner.access import AskedRepository, Unsuitable, make_facing, take_tokens
 from service.runner.answers import Json
+from service.runner.ci_service import ID_TOKEN, STORED, CiService, take_credentials
 from service.runner.facts import Facing, PullFacts, branches_of, is_of_repository
 from service.runner.git import GitFailed, GitRemote, Store
 from service.runner.pull import PENDING, HostRefused, Pull, say
-from service.runner.web import Client, GaveUp, JsonAnswer
+from service.runner.web import GaveUp, JsonAnswer
 
 DONE, FAILED = 0, 1
-CREDENTIAL = "SERVICE_CI_API_KEY"
 CREATED, CONFLICT = (200, 201), 409
 TEMPO = (1.0, 2.0, 5.0, 10.0, 15.0)
 RECENT = timedelta(days=1)
@@ -48,7 +48,9 @@ tells of each pull request whose branch is named like a repair, so that the serv
 _ENDING = f"""\
 environment:
   SERVICE_URL         address of the service
-  {CREDENTIAL}  CI credential of the project; goes to SERVICE_URL alone
+  SERVICE_PROJECT_ID  the project, for the exchange of the job's own token
+  {ID_TOKEN}    that token at GitLab; at GitHub the job asks for one (id-token: write)
+  {STORED}  CI credential of the project, where no token is exchanged
   GITHUB_TOKEN        token that may read at GitHub
   GITLAB_TOKEN        the same for GitLab; each goes to its host alone
 
@@ -83,7 +85,7 @@ class Prover(NamedTuple):
     Without the project, nothing is observed before it is proven.
     """
 
-    service: Client
+    service: CiService
     host: Facing
     remote: GitRemote
     repository: str
@@ -328,14 +330,14 @@ def main() -> NoReturn:
     """Prove, and exit."""
     parser = make_parser()
     given = parser.parse_args()
-    url, credential = os.environ.get("SERVICE_URL"), os.environ.pop(CREDENTIAL, None)
-    if not (url and credential and given.repository):
-        parser.error(f"SERVICE_URL, {CREDENTIAL} and --repository are needed")
+    url, taken = os.environ.get("SERVICE_URL"), take_credentials()
+    if not (url and taken.any and given.repository):
+        parser.error(f"SERVICE_URL, --repository, and a token of the job or {STORED} are needed")
     try:
         host, remote = make_facing(
             given.remote, AskedRepository(given.repository, given.host, given.host_api), take_tokens()
         )
-        service = Client(url, {"authorization": f"Bearer {credential}"})
+        service = CiService(url, given.project, taken)
         prover = Prover(service, host, remote, given.repository, given.gate, given.wait, given.project)
         if given.branch:
             found = host.find(given.branch, given.base) if given.branch.startswith(LIKE_OURS) else None

@@ -53,13 +53,15 @@ def test_ci_proves_by_the_program_that_reads_the_host(text: str) -> None:
 
 
 def test_github_starts_for_each_observation() -> None:
-    """The one condition of the job is the branch, or the schedule. A new head needs the check anew."""
+    """The conditions of the job are the schedule and the branch. A new head needs the check anew."""
     document = yaml.safe_load(GITHUB)
     assert document[True]["pull_request"]["types"] == ["opened", "closed", "reopened", "synchronize"]
     condition = "github.event_name == 'schedule' || startsWith(github.head_ref, 'repair/')"
     assert document["jobs"]["prove"]["if"] == condition
     assert "SERVICE_PROJECT_ID" in document["env"], "with it each pull request is told, granted or not"
-    assert all(right == "read" for right in document["jobs"]["prove"]["permissions"].values())
+    rights = document["jobs"]["prove"]["permissions"]
+    assert rights.pop("id-token") == "write"
+    assert set(rights.values()) == {"read"}
 
 
 def test_gitlab_waits_beside_the_other_jobs_and_holds_the_pipeline() -> None:
@@ -85,9 +87,14 @@ def _environments_of_installs(job: Any, tmp_path: Path) -> list[dict[str, str]]:
     (tmp_path / "pip").write_text("#!/bin/sh\nenv > seen.txt\n")
     (tmp_path / "pip").chmod(0o755)
     secrets = dict.fromkeys(("GITLAB_TOKEN", "SERVICE_RUNNER_API_KEY", "SERVICE_CI_API_KEY", "MODEL_KEY"), A_SECRET)
+    secrets |= dict.fromkeys(job.get("id_tokens", {}), A_SECRET)
+    asks = job.get("permissions", {}).get("id-token") == "write"
+    of_job = dict.fromkeys(("ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"), A_SECRET) if asks else {}
     found = []
     told: list[tuple[str, dict[str, str]]] = [
-        (step["run"], job.get("env", {}) | step.get("env", {})) for step in job.get("steps", []) if "run" in step
+        (step["run"], of_job | job.get("env", {}) | step.get("env", {}))
+        for step in job.get("steps", [])
+        if "run" in step
     ]
     told += [(line, secrets) for line in job.get("script", [])]
     for script, given in told:
