@@ -226,9 +226,9 @@ def ci_issuers(value: str) -> dict[str, CiHost]:
     found: dict[str, CiHost] = {}
     for part in filter(None, map(str.strip, value.split(","))):
         kind, _, url = part.partition("=")
-        if kind not in ("github", "gitlab"):
+        if kind not in {"github", "gitlab"}:
             raise BadValue("must be issuers like github=https://… or gitlab=https://…, separated by commas")
-        found[issuer_url(url)] = kind
+        found[issuer_url(url)] = "github" if kind == "github" else "gitlab"
     if not found:
         raise BadValue("must be one or more issuers, separated by commas")
     return found

@@ -186,6 +186,11 @@ def test_secrets_come_from_files_too(tmp_path: Path):
         ("SERVICE_RATE_LIMITS", "key=none"),
         ("SERVICE_RATE_LIMITS", "key=5,"),
         ("SERVICE_LOG_LEVEL", "loud"),
+        ("SERVICE_CI_ISSUERS", "https://gitlab.acme.example"),
+        ("SERVICE_CI_ISSUERS", "bitbucket=https://ci.acme.example"),
+        ("SERVICE_CI_ISSUERS", "gitlab=http://gitlab.acme.example"),
+        ("SERVICE_CI_ISSUERS", "gitlab="),
+        ("SERVICE_CI_ISSUERS", " , "),
         ("SERVICE_PLANS", "{broken"),
         ("SERVICE_PLANS", '{"pro": {"events": 0, "retention_days": 1, "price_cents": 0}}'),
         ("SERVICE_PLANS", '{"pro": {"events": 1}}'),
@@ -230,6 +235,16 @@ def test_the_commit_is_what_git_prints():
     assert load_settings(EXTERNAL).deploy_sha is None
     assert load_settings({**EXTERNAL, "SERVICE_DEPLOY_SHA": " 81985AB "}).deploy_sha == "81985ab"
     assert load_settings({**EXTERNAL, "SERVICE_DEPLOY_SHA": "0" * 64}).deploy_sha == "0" * 64
+
+
+def test_issuers_of_ci_have_a_kind():
+    """G-171: each exactly as its tokens name it."""
+    value = "gitlab=https://gitlab.acme.example, github=https://ci.acme.example/_services/token,"
+    assert load_settings({**EXTERNAL, "SERVICE_CI_ISSUERS": value}).ci_issuers == {
+        "https://gitlab.acme.example": "gitlab",
+        "https://ci.acme.example/_services/token": "github",
+    }
+    assert load_settings(EXTERNAL).ci_issuers is None
 
 
 def test_each_rate_limit_is_switched_by_itself():
