@@ -1,7 +1,7 @@
 """CI bindings of a project, and the exchange of a run's token for a credential (G-171).
 
-Adding and removing are fences of the project. Once a removal is answered, no command commits by a credential that came
-by the binding: each names its binding, and is proven with that under the gate.
+Adding and removing are fences of the project. Once a removal is answered, no command commits by a credential of the
+binding: each names its binding, and is proven together with it under the gate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ ASK_OWNER = "Check project_id, the audience and the age of the token. An owner r
 
 
 class ChangedBinding(NamedTuple):
-    """A binding that was added, or found or removed, with the tag of all bindings after that."""
+    """A binding as added, found or removed, with the tag of all bindings afterwards."""
 
     project_id: str
     binding: Binding
@@ -71,14 +71,14 @@ def remove(project_id: str, binding_id: str, *, if_match: str | None, by: str) -
 
 
 class NewExchange(NamedTuple):
-    """A credential that was just exchanged, with its secret, shown once."""
+    """A new exchanged credential with its secret, shown once."""
 
     row: ExchangedCredentialRow
     secret: str
 
 
 def exchange(project_id: str, binding_id: str, shown: Presented) -> Intent[NewExchange]:
-    """Exchange the token of a run that a binding is for, once. Raises Unauthenticated and TokenUsed.
+    """Exchange the token of a run by its binding, once. Raises Unauthenticated.
 
     It holds the project's gate, as whatever rests on the credential does later.
     """

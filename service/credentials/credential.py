@@ -36,7 +36,7 @@ ENV_VARS = {CI: "SERVICE_CI_API_KEY", RUNNER: "SERVICE_RUNNER_API_KEY"}
 
 
 class CredentialStanding(NamedTuple):
-    """A credential as it stands at `now`; times in epoch seconds."""
+    """A credential as it stands at `now`. Times in epoch seconds."""
 
     row: CredentialRow
     last_used_at: int | None
@@ -142,7 +142,7 @@ class NewCredential(NamedTuple):
 def create(
     project_id: str, credential_id: str, wish: CredentialWish, *, created_by: str, request: str
 ) -> Intent[NewCredential]:
-    """Make a credential; `request` is the digest of the wish, and the id follows from who repeats it under which key.
+    """Make a credential. `request` is the digest of the wish. The id follows from the caller and the key.
 
     Raises CredentialAlreadyCreated or CredentialKeyReused when the id is taken: the idempotency record of the wish
     may have aged out, the credential has not.
@@ -177,7 +177,7 @@ def refuse_repeat(unit: Unit, project_id: str, credential_id: str) -> NoReturn:
 
 
 def revoke(project_id: str, credential_id: str, reason: str | None) -> Intent[CredentialStanding]:
-    """End a credential, an expired one too; the first reason counts (R-CRED-11). Raises CredentialNotFound.
+    """End a credential, an expired one too. The first reason counts (R-CRED-11). Raises CredentialNotFound.
 
     A fence of the project: from the answer on nothing that rests on the credential commits.
     """

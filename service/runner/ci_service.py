@@ -21,7 +21,7 @@ AGE = 600.0
 OK = 200
 
 
-class Taken(NamedTuple):
+class JobSecrets(NamedTuple):
     """What CI has put into the environment of the job. Programs that it starts later do not find it there."""
 
     stored: str | None
@@ -35,15 +35,15 @@ class Taken(NamedTuple):
         return bool(self.stored or self.id_token or (self.ask_at and self.ask_with))
 
 
-def take_credentials() -> Taken:
+def take_credentials() -> JobSecrets:
     """Take the credentials out of the environment."""
-    return Taken(*(os.environ.pop(name, None) or None for name in (STORED, ID_TOKEN, _ASK_AT, _ASK_WITH)))
+    return JobSecrets(*(os.environ.pop(name, None) or None for name in (STORED, ID_TOKEN, _ASK_AT, _ASK_WITH)))
 
 
 class CiService:
     """The service for one job. `project_id` is needed for an exchange alone."""
 
-    def __init__(self, url: str, project_id: str | None, taken: Taken) -> None:
+    def __init__(self, url: str, project_id: str | None, taken: JobSecrets) -> None:
         self._url, self._project_id, self._taken = url, project_id, taken
         self._anyone = Client(url, {})
         self._client: Client | None = None

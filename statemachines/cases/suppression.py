@@ -128,7 +128,7 @@ def decide_create(
     hint_text: str | None,
     now: int,
 ) -> list[Event]:
-    """Add a rule; one that exists under this id is not added again. Raises TooManyRules, HintMissing."""
+    """Add a rule. An existing one of this id is not added again. Raises TooManyRules, HintMissing."""
     if any(rule.id == id for rule in state.rules):
         return []
     if action is Action.PROMPT_HINT and not hint_text:
@@ -139,7 +139,7 @@ def decide_create(
 
 
 def decide_remove(state: Suppressions, id: str, now: int) -> list[Event]:
-    """Take a rule away; one that is not there is not taken away again."""
+    """Take a rule away. Absent ones are not taken away again."""
     return [SuppressionRemoved(id, now)] if any(rule.id == id for rule in state.rules) else []
 
 

@@ -38,7 +38,7 @@ SCOPES: dict[str, tuple[str, ...]] = {
 
 
 def credential_id(salt: str, project_id: str, principal: str, key: str) -> str:
-    """Id of the credential that a wish makes; `principal` as "kind:id"."""
+    """Id of the credential made by a wish. `principal` as "kind:id"."""
     return derived_id("cred", salt, project_id, principal, key)
 
 
@@ -48,7 +48,7 @@ def stream(project_id: str, credential_id: str) -> Stream:
 
 
 class Status(Enum):
-    """Where a credential stands; an expired one is ACTIVE whose time is over."""
+    """Where a credential stands. An expired one is ACTIVE with its time over."""
 
     ABSENT = "absent"
     ACTIVE = "active"
@@ -56,7 +56,7 @@ class Status(Enum):
 
 
 class CredentialCreated(Event, frozen=True):
-    """An owner made a credential. Times in epoch seconds; `request` is the digest of the wish."""
+    """An owner made a credential. Times in epoch seconds. `request` is the digest of the wish."""
 
     TOPIC = "credential.created.v1"
     kind: str
@@ -109,7 +109,7 @@ class CredentialNotFound(Rejection):
 
 
 class CredentialAlreadyCreated(Rejection):
-    """The wish has made its credential; the secret was shown then and is never made again (R-CRED-09)."""
+    """The wish has made its credential. The secret was shown then and is never made again (R-CRED-09)."""
 
     code = "credential_already_created"
 
@@ -121,7 +121,7 @@ class CredentialKeyReused(Rejection):
 
 
 class CredentialWish(msgspec.Struct, frozen=True):
-    """What an owner asks for. `automation_id` is set for runners only; lifetime in seconds."""
+    """The wish of an owner. `automation_id` is set for runners only. Lifetime in seconds."""
 
     kind: str
     name: str
@@ -165,7 +165,7 @@ def decide_create(
 
 
 def decide_revoke(state: Credential, reason: str | None, now: int) -> list[Event]:
-    """End a credential, an expired one too; the first reason counts. Raises CredentialNotFound."""
+    """End a credential, an expired one too. The first reason counts. Raises CredentialNotFound."""
     match state.status:
         case Status.ABSENT:
             raise CredentialNotFound("There is no such credential.", next_action="List the project's credentials.")

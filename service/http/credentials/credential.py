@@ -30,7 +30,7 @@ from statemachines.credentials.credential import RUNNER, CredentialWish, credent
 @Fencing(idempotency="required")
 @Docs(wire.CredentialCreatedBody, errors=("credential_already_created",), flows=frozenset({"onboarding", "automation"}))
 async def create_credential(call: Call, data: JSONBody[wire.CreateCredential]) -> Outcome:
-    """Make a credential; a repeat is told which one it made and never gets a secret again (R-CRED-09)."""
+    """Make a credential. A repeat is told the one it made, and never gets a secret again (R-CRED-09)."""
     wish = _wish(data)
     assert call.key is not None, "the operation requires a key"
     caller = f"{call.principal.kind.value}:{call.principal.id}"
@@ -65,7 +65,7 @@ def _wish(body: wire.CreateCredential) -> CredentialWish:
 @Who(OWNER, owner=True)
 @Docs(wire.CredentialList)
 async def list_credentials(call: Call, params: NamedDependency[wire.CredentialQuery]) -> Answer:
-    """List the credentials of a project, newest first: those that owners made, or those that CI exchanged."""
+    """List the credentials of a project, newest first: those made by owners, or those exchanged by CI."""
     start, limit = start_of(params), params.limit + 1
     if params.exchanged:
         of_ci = await credentials.exchanged_of(call.services.store, call.project_id, start, limit)

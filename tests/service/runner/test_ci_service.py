@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from service.runner import ci_service
-from service.runner.ci_service import CiService, Taken, take_credentials
+from service.runner.ci_service import CiService, JobSecrets, take_credentials
 from service.runner.web import GaveUp
 from service.testing.loopback import Given, Heard, LoopbackServer
 from tests.support.automation_world import World, open_world
@@ -75,18 +75,18 @@ def exchanges(world: World) -> int:
 def test_a_job_exchanges_its_token_and_again_when_the_credential_is_old(
     world: World, server: ServerHandle, actions: Actions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = CiService(f"{server.base_url}/", world.project_id, Taken(None, None, actions.url, "of-the-job"))
+    job = CiService(f"{server.base_url}/", world.project_id, JobSecrets(None, None, actions.url, "of-the-job"))
     for _ in range(2):
         assert job.ask("POST", "/v1/deploys/", DEPLOY).body["trusted"] is True
     assert (exchanges(world), len(actions.asked)) == (1, 1)
     monkeypatch.setattr(ci_service, "AGE", -1.0)
-    job = CiService(server.base_url, world.project_id, Taken(None, None, actions.url, "of-the-job"))
+    job = CiService(server.base_url, world.project_id, JobSecrets(None, None, actions.url, "of-the-job"))
     assert [job.ask("POST", "/v1/deploys/", DEPLOY).status for _ in range(2)] == [202, 202]
     assert (exchanges(world), len(actions.asked)) == (3, 3)
 
 
 def test_a_token_that_came_with_the_job_is_exchanged_once(world: World, server: ServerHandle, issuer: CiIssuer) -> None:
-    job = CiService(server.base_url, world.project_id, Taken(None, issuer.token(server.base_url), None, None))
+    job = CiService(server.base_url, world.project_id, JobSecrets(None, issuer.token(server.base_url), None, None))
     assert [job.ask("POST", "/v1/deploys/", DEPLOY).status for _ in range(3)] == [202, 202, 202]
     assert exchanges(world) == 1
 
@@ -96,7 +96,7 @@ def test_the_stored_secret_comes_second(
 ) -> None:
     """A run of a pull request is not exchanged. Without a stored secret it says so, and fails."""
     actions.claims = {"event_name": "pull_request", "ref": "refs/pull/7/merge"}
-    taken = Taken(world.mint("ci_deploy")["credential"], None, actions.url, "of-the-job")
+    taken = JobSecrets(world.mint("ci_deploy")["credential"], None, actions.url, "of-the-job")
     job = CiService(server.base_url, world.project_id, taken)
     assert job.ask("POST", "/v1/deploys/", DEPLOY).status == 202
     assert exchanges(world) == 0
