@@ -17,6 +17,7 @@ from projections.credentials import (
 )
 from projections.projects import OWNED
 from schemas import credentials as wire
+from schemas.kernel.shape import shape_from
 from service.auth.refusals import Unauthenticated
 from service.auth.secrets import SecretKind, make
 from service.eventstore.declare.commands import Intent, Lookup, Unit
@@ -187,14 +188,9 @@ def _shown(binding: Binding, live: int) -> wire.CiBinding:
 def shown_exchange(made: NewExchange) -> wire.CiTokenExchanged:
     """A new credential with its secret."""
     row = made.row
-    return wire.CiTokenExchanged(
-        id=row.id,
-        project_id=row.project_id,
+    return shape_from(
+        wire.CiTokenExchanged,
+        row,
         credential=made.secret,
-        prefix=row.prefix,
-        scopes=row.scopes,
-        run=row.run,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
         next_action="Use it within 15 minutes, in this run. It is not shown again.",
     )

@@ -13,6 +13,7 @@ from schemas.credentials import (
     CredentialRevokedBody,
     ListedCredential,
 )
+from schemas.kernel.shape import shape_from
 from service.auth.secrets import SecretKind, make
 from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.read.reader import PageEnd
@@ -80,17 +81,13 @@ def exchanged_list(exchanged: Sequence[ExchangedStanding], cursor: str | None) -
 
 def _exchanged(standing: ExchangedStanding) -> ListedCredential:
     row = standing.row
-    return ListedCredential(
-        id=row.id,
-        project_id=row.project_id,
+    return shape_from(
+        ListedCredential,
+        row,
         name=row.run.repository,
-        prefix=row.prefix,
         created_by=row.binding_id,
         kind=CI,
-        scopes=row.scopes,
         automation_id=None,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
         last_used_at=None,
         revoked_at=None,
         revoke_reason=None,

@@ -155,7 +155,11 @@ def decide_add(
         return []
     if len(state.bindings) >= MOST_BINDINGS:
         raise TooManyBindings(
-            f"A project has at most {MOST_BINDINGS} bindings.", next_action="Remove one that is no longer used."
+            f"A project has at most {MOST_BINDINGS} bindings.",
+            next_action="Remove one that is no longer used.",
+            missing_fields=[],
+            invalid_fields=[],
+            unknown_fields=[],
         )
     made = derived_id("cib", project_id, str(state.revision + 1))
     return [CiBindingAdded(made, name, bound, by, now)]

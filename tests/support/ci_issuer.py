@@ -45,7 +45,7 @@ class CiIssuer:
             return Given.of(200, {"issuer": self.url, "jwks_uri": f"{self.url}/jwks"} | self.document)
         return Given.of(200, {"keys": [one.jwk for one in self.keys]}) if heard.path == "/jwks" else Given(404)
 
-    def claims(self, audience: str, **changed: Any) -> dict[str, Any]:
+    def claims(self, audience: Any, **changed: Any) -> dict[str, Any]:
         """The claims of a job on the main branch. None leaves a claim out."""
         now, number = int(time.time()), next(_numbers)
         common = {
@@ -59,7 +59,7 @@ class CiIssuer:
         own = _GITHUB if self.host == "github" else _GITLAB
         return common | own | changed
 
-    def token(self, audience: str, *, by: SigningKey | None = None, **changed: Any) -> str:
+    def token(self, audience: Any, *, by: SigningKey | None = None, **changed: Any) -> str:
         """A token, of the newest key or another one."""
         return (by or self.keys[-1]).token(self.claims(audience, **changed))
 

@@ -68,7 +68,11 @@ async def test_a_github_token_says_whose_run_it_is(github: CiIssuer, algorithm: 
     run = await judge(github, github.token(AUDIENCE, environment="production"))
     assert (run.repository, run.run_id) == (REPOSITORY, "9001")
     assert run.ran == type(run.ran)(github.url, "740001", "65001", REF, WORKFLOW, "production")
-    tag = {"ref": "refs/tags/v1", "workflow_ref": f"{REPOSITORY}/{WORKFLOW}@refs/tags/v1", "job_workflow_ref": None}
+    tag: dict[str, Any] = {
+        "ref": "refs/tags/v1",
+        "workflow_ref": f"{REPOSITORY}/{WORKFLOW}@refs/tags/v1",
+        "job_workflow_ref": None,
+    }
     assert (await judge(github, github.token([AUDIENCE], **tag))).ran.ref == "refs/tags/v1"
 
 
@@ -76,7 +80,7 @@ async def test_a_gitlab_token_says_whose_pipeline_it_is(gitlab: CiIssuer) -> Non
     run = await judge(gitlab, gitlab.token(AUDIENCE))
     assert (run.repository, run.run_id) == (REPOSITORY, "9001")
     assert run.ran == type(run.ran)(gitlab.url, "740001", "65001", REF, ".gitlab-ci.yml", None)
-    tag = {"ref": "v1", "ref_type": "tag", "ref_path": None}
+    tag: dict[str, Any] = {"ref": "v1", "ref_type": "tag", "ref_path": None}
     place = f"gitlab.example/{REPOSITORY}//ci/main.yml@refs/tags/v1"
     ran = (await judge(gitlab, gitlab.token(AUDIENCE, **tag, ci_config_ref_uri=place))).ran
     assert (ran.ref, ran.workflow) == ("refs/tags/v1", "ci/main.yml")
