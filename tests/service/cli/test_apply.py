@@ -474,7 +474,7 @@ def test_the_bindings_of_a_file_are_those_of_the_project_afterwards(apply: Apply
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ({"ci_bindings": [BOUND, BOUND | {"ref": "main"}]}, ":12: ci_bindings[1].ref: "),
+        ({"ci_bindings": [BOUND, BOUND | {"ref": "main"}]}, ":16: ci_bindings[1].ref: "),
         ({"ci_bindings": [{}]}, ":3: ci_bindings[0]: "),
         ({"ci_bindings": {}}, ":2: ci_bindings: "),
         ({"ci_bindings": [], "automations": []}, ":1: the document: "),

@@ -542,8 +542,11 @@ async def test_filters_over_http(api: httpx2.AsyncClient) -> None:
     onboarding = (await api.get("/v1/openapi.json", params={"flow": "onboarding"})).json()
     assert "post" in onboarding["paths"]["/v1/projects"]  # the flow begins by making a project
     tagged = (await api.get("/v1/openapi.json", params={"tag": "credentials"})).json()
-    assert {tag for _, _, operation in operations(tagged) for tag in operation["tags"]} == {"credentials"}
-    assert [tag["name"] for tag in tagged["tags"]] == ["credentials"]
+    assert {tag for _, _, operation in operations(tagged) for tag in operation["tags"]} == {
+        "credentials",
+        "extension",
+    }
+    assert {tag["name"] for tag in tagged["tags"]} == {"credentials", "extension"}
     both = (await api.get("/v1/openapi.json", params={"tag": "credentials", "flow": "provider"})).json()
     assert all("provider" in operation["x-flows"] for _, _, operation in operations(both))
     one = (await api.get("/v1/openapi.json", params={"path": "/v1/projects", "method": "post"})).json()

@@ -175,4 +175,5 @@ def fake_services(store: FakeStore | None = None, **settings: Any) -> Services:
         operator=cast("Any", None),
         sources=cast("Any", None),
         exchanges=cast("Any", None),
+        ci_issuers=cast("Any", None),
     )
