@@ -465,6 +465,7 @@ CLIENT_VARIABLES = frozenset(
         "SERVICE_API_KEY",
         "SERVICE_PRIVATE_API_KEY",
         "SERVICE_CI_API_KEY",
+        "SERVICE_ID_TOKEN",
         "SERVICE_RUNNER_API_KEY",
         "SERVICE_URL",
         "SERVICE_PROJECT",

@@ -109,7 +109,12 @@ def _hosts() -> list[wire.HostVariables]:
             [DSN],
             "Build the public DSN in. It can send, and read no data.",
         ),
-        ("ci", "secret store of the CI", [CI], "For the job that records deploys and proves pull requests."),
+        (
+            "ci",
+            "secret store of the CI",
+            [CI],
+            "For the job that records deploys and proves pull requests. A bound workflow stores none.",
+        ),
         ("scheduler of a runner", "secret store of the scheduler", [RUNNER], "One credential for each automation."),
         ("workstation of the owner", "password manager or keychain", [KEY], "Never a file of the repository."),
     )
@@ -132,8 +137,10 @@ def _checks(base_url: str, path: Path) -> wire.PreflightChecks:
             f"An owner reads it: GET {base_url}{path('read_dsn')}.",
         ),
         ci_credential=check(
-            f"GET {base_url}{path('list_credentials')} shows a live ci_deploy credential.",
-            f"An owner makes one: POST {base_url}{path('create_credential')}.",
+            f"GET {base_url}{path('list_ci_bindings')} shows the workflow of the CI, or "
+            f"GET {base_url}{path('list_credentials')} a live ci_deploy credential.",
+            f"An owner binds it: POST {base_url}{path('add_ci_binding')}, or makes one: "
+            f"POST {base_url}{path('create_credential')}.",
         ),
         runner_credential=check(
             f"GET {base_url}{path('list_credentials')} shows a live one for each enabled automation.",

@@ -124,10 +124,16 @@ STEPS = (
     SuggestionRule(
         "record_deploys",
         "Record deploys from CI",
-        "No deploy has been recorded. Let the pipeline post each deploy with a ci_deploy credential, which an owner "
-        "makes, so that errors can be tied to releases.",
-        "Add a step to the CI pipeline that posts every deploy of project {project_id} with SERVICE_CI_API_KEY.",
-        ("POST /v1/projects/{project_id}/credentials", "POST /v1/deploys/"),
+        "No deploy has been recorded. Let the pipeline post each deploy, so that errors can be tied to releases. An "
+        "owner binds its workflow, whose runs exchange their own token, or makes a ci_deploy credential.",
+        "Add a step to the CI pipeline that posts every deploy of project {project_id}, with a credential for the "
+        "token of its run, else with SERVICE_CI_API_KEY.",
+        (
+            "POST /v1/projects/{project_id}/ci-bindings",
+            "POST /v1/auth/ci/exchange",
+            "POST /v1/projects/{project_id}/credentials",
+            "POST /v1/deploys/",
+        ),
         600,
         (),
         lambda progress: not progress.state.has_deploys,

@@ -257,4 +257,4 @@ def _credential_gaps(automation: SavedAutomation, facts: Facts) -> Iterator[Gap]
     if automation.automation_id not in facts.runner_credentials:
         yield Gap("runner_credential_missing", "No live runner credential is bound to this automation.")
     if automation.playbook_id == "error-to-draft-pr" and not facts.ci_credential:
-        yield Gap("ci_credential_missing", "The project has no live CI credential.")
+        yield Gap("ci_credential_missing", "The project has no CI binding and no live CI credential.")

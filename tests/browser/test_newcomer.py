@@ -98,7 +98,7 @@ def begin_the_proof(newcomer: Hands) -> tuple[dict[str, str], dict[str, str]]:
 def find_gaps(newcomer: Hands) -> None:
     """Verify too early, and read what is missing."""
     newcomer.press("Verify now")
-    newcomer.reads("There is no live CI credential.")
+    newcomer.reads("No workflow is bound, and there is no live CI credential.")
 
 
 def new_credential(newcomer: Hands, kind: str, name: str, automation: str = "") -> str:

@@ -88,13 +88,14 @@ expected-statuses = {accepted_or_ruled_out}
 """
 # Statuses of a request with a valid form: caller and state may still refuse it.
 ACCEPTED = ["2xx", 401, 403, 404, 409, 410, 412, 428, 429, 503]
-# These answer 400 by rules that no schema states: a code is live, a document was rendered here, a runner names its
-# automation or its lease, a status asks for certain members, a month has begun, an address is one for browsers, a file
-# is found by something, bytes are an envelope, an event or a form, a provider sends a code or an error, a window ends
-# after it began, a query has one of two forms, a page of events goes in one direction, a blueprint is publishable with
-# the parameters of its own, and a message of MCP says its revision.
+# These answer 400 by rules that no schema states: a code is live, an issuer is one of this installation, a document was
+# rendered here, a runner names its automation or its lease, a status asks for certain members, a month has begun, an
+# address is one for browsers, a file is found by something, bytes are an envelope, an event or a form, a provider sends
+# a code or an error, a window ends after it began, a query has one of two forms, a page of events goes in one
+# direction, a blueprint is publishable with the parameters of its own, and a message of MCP says its revision.
 # `schema_and_decoder_agree` checks them all the same.
 RULED = [
+    "add_ci_binding",
     "add_notification_destination",
     "answer_provider_page",
     "assemble_bundle",

@@ -34,6 +34,7 @@ class CiIssuer:
     url: str = ""
     silent: bool = False
     document: dict[str, Any] = field(default_factory=dict)  # in place of right members
+    published: list[Any] | None = None  # in place of its keys
     asked: list[str] = field(default_factory=list)
 
     def answer(self, heard: Heard) -> Given:
@@ -43,7 +44,8 @@ class CiIssuer:
             return Given(503)
         if heard.path == "/.well-known/openid-configuration":
             return Given.of(200, {"issuer": self.url, "jwks_uri": f"{self.url}/jwks"} | self.document)
-        return Given.of(200, {"keys": [one.jwk for one in self.keys]}) if heard.path == "/jwks" else Given(404)
+        published = [one.jwk for one in self.keys] if self.published is None else self.published
+        return Given.of(200, {"keys": published}) if heard.path == "/jwks" else Given(404)
 
     def claims(self, audience: Any, **changed: Any) -> dict[str, Any]:
         """The claims of a job on the main branch. None leaves a claim out."""

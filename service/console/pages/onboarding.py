@@ -17,7 +17,7 @@ WHY = {
     "proof_session_not_active": "The proof session is over. Start the proof again.",
     "proof_session_outside_window": "The proof session has expired. Start the proof again.",
     "runtime_marker_binding_invalid": "The runtime marker is not that of this session.",
-    "ci_credential_binding_unavailable": "There is no live CI credential.",
+    "ci_credential_binding_unavailable": "No workflow is bound, and there is no live CI credential.",
     "source_git_sha_missing": "The source snapshot has no commit.",
     "analytics_read_failed": "The analytics could not be read. Verify again.",
     "safe_error_read_failed": "The errors could not be read. Verify again.",

@@ -14,6 +14,7 @@ DSN_ON_SERVER = SdkVariable("SERVICE_DSN", secret=True, where="server")
 DSN_IN_BROWSER = SdkVariable("SERVICE_DSN", secret=False, where="browser")
 MARKER_ON_SERVER = SdkVariable("SERVICE_ONBOARDING_PROOF", secret=True, where="server")
 MARKER_IN_CI = SdkVariable("SERVICE_ONBOARDING_PROOF", secret=True, where="ci")
+PROJECT_IN_CI = SdkVariable("SERVICE_PROJECT_ID", secret=False, where="ci")
 CI_KEY = SdkVariable("SERVICE_CI_API_KEY", secret=True, where="ci")
 
 _BACKGROUND = (
@@ -146,9 +147,11 @@ _WAY_NOTE = (
     "A product that reports to an analytics provider keeps that provider's official SDK, and needs no snippet: "
     "{base_url}/install.md#choose-a-way shows that way first. The snippet is for the other way, with the DSN."
 )
+_ON_SERVER_AND_IN_CI = (DSN_ON_SERVER, MARKER_ON_SERVER, PROJECT_IN_CI, CI_KEY, MARKER_IN_CI)
 _CI_NOTE = (
     "record-deploy.sh is for the CI job that deploys: run it once, after a deploy has succeeded. Never call it from "
-    "your product."
+    "your product. A bound workflow of GitHub Actions or GitLab CI exchanges the token of its job, and stores no "
+    "SERVICE_CI_API_KEY."
 )
 
 
@@ -179,7 +182,7 @@ def _snippet(base_url: str, language: Language) -> SdkSnippet:
         install_command=facts.install_command,
         snippet=_text(base_url, language),
         files=[_page(base_url) if in_browser else _deploying(base_url)],
-        env_vars=[DSN_IN_BROWSER] if in_browser else [DSN_ON_SERVER, MARKER_ON_SERVER, CI_KEY, MARKER_IN_CI],
+        env_vars=[DSN_IN_BROWSER] if in_browser else list(_ON_SERVER_AND_IN_CI),
         docs_url=f"{base_url}/install.md",
         notes=notes if in_browser else [*notes, _CI_NOTE],
         next_action=(

@@ -60,7 +60,7 @@ async def test_from_the_empty_state_to_the_receipt(world: World) -> None:
     assert "Not verified yet" in proving.text
     lacking = await browser.send(own(proving, "verify"))
     assert "Missing" in lacking.text
-    assert "There is no live CI credential." in lacking.text
+    assert "No workflow is bound, and there is no live CI credential." in lacking.text
     assert (await onboarding.read()).json()["status"] == "proving"
     begun = ok(await onboarding.prove((await onboarding.read()).json()), 201)
     again = await browser.open(place)

@@ -1,11 +1,15 @@
-"""A job of CI at a real service: the exchange of its own token first, then the stored secret (G-171)."""
+"""Jobs of CI at a real service: the exchange of their own token first, then the stored secret (G-171)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from service.runner import ci_service
 from service.runner.ci_service import CiService, JobSecrets, take_credentials
@@ -14,6 +18,7 @@ from service.testing.loopback import Given, Heard, LoopbackServer
 from tests.support.automation_world import World, open_world
 from tests.support.ci_issuer import CiIssuer, running_ci_issuer
 from tests.support.cluster import TestCluster
+from tests.support.guides import blocks
 from tests.support.server import ServerHandle, running_server
 
 DEPLOY = {"version": "1.0.0"}
@@ -119,3 +124,90 @@ def test_nobody_who_is_started_later_finds_the_credentials(monkeypatch: pytest.M
     assert take_credentials() == tuple(f"the {name}" for name in names)
     assert take_credentials() == (None, None, None, None)
     assert not take_credentials().any
+
+
+DEPLOYS = Path(__file__).parents[3] / "docs" / "how-to" / "deploys.md"
+PATH = "/usr/local/bin:/usr/bin:/bin"
+AUTHOR = ("-c", "user.name=CI", "-c", "user.email=ci@example.com")
+
+
+@pytest.fixture(params=["record-deploy.sh", "ci_deploy.sh"])
+def script(request: pytest.FixtureRequest, world: World, tmp_path: Path) -> list[str]:
+    """A script of the snippets or of the install guide, in a repository, and its arguments."""
+    if request.param == "record-deploy.sh":
+        [file] = world.client.get("/v1/install/sdk/python").json()["files"]
+        text, name = file["contents"], file["path"]
+    else:
+        guide = world.client.get("/install.md").text
+        [text] = [block.text for block in blocks(guide) if block.file == f"shop/{request.param}"]
+        name = request.param
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    for command in (["init", "--quiet"], [*AUTHOR, "commit", "--quiet", "--allow-empty", "--message", "Release"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    return ["sh", name, "1.0.0"]
+
+
+@pytest.mark.parametrize("host", ["github", "gitlab"])
+def test_the_recipes_of_the_how_to_exchange(
+    world: World, actions: Actions, issuer: CiIssuer, tmp_path: Path, host: str
+) -> None:
+    """Each is run as it is written, with what its host puts in the place of its own variables."""
+    github, gitlab, _ = re.findall(r"```yaml\n(.*?)```", DEPLOYS.read_text(), re.DOTALL)
+    told: dict[str, str]
+    if host == "github":
+        [step] = yaml.safe_load(github)["steps"]
+        assert yaml.safe_load(github)["permissions"]["id-token"] == "write"
+        text = re.sub(r"\$\{\{ github\.\w+ \}\}", "1" * 40, step["run"])
+        told = {"P": world.project_id, "ACTIONS_ID_TOKEN_REQUEST_URL": actions.url}
+        told |= {"ACTIONS_ID_TOKEN_REQUEST_TOKEN": "of-the-job"}
+    else:
+        job = yaml.safe_load(gitlab)["report"]
+        [text] = job["script"]
+        assert job["id_tokens"]["SERVICE_ID_TOKEN"]["aud"] == job["variables"]["SERVICE_URL"]
+        token = issuer.token(str(world.client.base_url).rstrip("/"))
+        told = {"SERVICE_PROJECT_ID": world.project_id, "SERVICE_ID_TOKEN": token}
+        told |= {"CI_COMMIT_TAG": "1.0.0", "CI_COMMIT_SHA": "1" * 40}
+    done = record(tmp_path, ["sh", "-e", "-c", text], world, **told)
+    assert '"accepted":true' in done.stdout, done.stderr
+    assert sender(world) is not None
+
+
+def record(folder: Path, script: list[str], world: World, **told: str) -> subprocess.CompletedProcess[str]:
+    """Run a script of CI with the variables of its job."""
+    base = {"PATH": PATH, "SERVICE_URL": str(world.client.base_url).rstrip("/"), "HOME": str(folder)}
+    return subprocess.run(script, cwd=folder, env=base | told, capture_output=True, text=True, check=False)
+
+
+def sender(world: World) -> Mapping[str, Any] | None:
+    """The run that recorded the only deploy. None: it was recorded by a stored credential."""
+    [deploy] = world.call("GET", f"/v1/projects/{world.project_id}/deploys").json()["deploys"]
+    assert deploy["trusted"] is True
+    run: Mapping[str, Any] | None = deploy.get("ci_run")
+    return run
+
+
+def test_scripts_of_github_exchange_first(world: World, script: list[str], actions: Actions, tmp_path: Path) -> None:
+    """The token they ask for is meant for this service, and no secret is in what they print."""
+    job = {"ACTIONS_ID_TOKEN_REQUEST_URL": actions.url, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "of-the-job"}
+    done = record(tmp_path, script, world, SERVICE_PROJECT_ID=world.project_id, **job)
+    assert '"accepted":true' in done.stdout, done.stderr
+    assert "service_ci_" not in done.stdout + done.stderr
+    run = sender(world)
+    assert run is not None
+    assert run["run_id"] == "9001"
+
+
+def test_scripts_of_gitlab_exchange_first(world: World, script: list[str], issuer: CiIssuer, tmp_path: Path) -> None:
+    """The token that came with the job goes before the stored secret."""
+    token = issuer.token(str(world.client.base_url).rstrip("/"))
+    told = {"SERVICE_PROJECT_ID": world.project_id, "SERVICE_CI_API_KEY": world.mint("ci_deploy")["credential"]}
+    done = record(tmp_path, script, world, SERVICE_ID_TOKEN=token, **told)
+    assert '"accepted":true' in done.stdout, done.stderr
+    assert sender(world) is not None
+
+
+def test_scripts_present_the_stored_secret_without_a_token(world: World, script: list[str], tmp_path: Path) -> None:
+    done = record(tmp_path, script, world, SERVICE_CI_API_KEY=world.mint("ci_deploy")["credential"])
+    assert '"accepted":true' in done.stdout, done.stderr
+    assert sender(world) is None
+    assert record(tmp_path, script, world).returncode != 0, "without anything to present"

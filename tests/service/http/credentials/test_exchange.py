@@ -349,7 +349,7 @@ def test_deploys_and_proofs_name_the_run_that_sent_them(server: ServerHandle, gi
 
 
 def test_a_binding_stands_for_a_stored_credential(world: World, github: CiIssuer) -> None:
-    """Of readiness (`ci_credential_missing`) and of the proof of an onboarding."""
+    """In the readiness of a contract (`ci_credential_missing`)."""
     validated = f"{world.contract}/validate"
     entry = assemble_entry(find_template(CASE), bindings_of(CASE, None), assertions_of(CASE))
     body = {"policy_version": 2, "automations": [entry]}

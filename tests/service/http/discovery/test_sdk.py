@@ -57,6 +57,7 @@ def test_variables_and_where_they_belong(server: ServerHandle, language: str) ->
         assert variables == [
             ("SERVICE_DSN", True, "server"),
             ("SERVICE_ONBOARDING_PROOF", True, "server"),
+            ("SERVICE_PROJECT_ID", False, "ci"),
             ("SERVICE_CI_API_KEY", True, "ci"),
             ("SERVICE_ONBOARDING_PROOF", True, "ci"),
         ]

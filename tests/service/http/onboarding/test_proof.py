@@ -9,6 +9,7 @@ import pytest
 from service.onboarding import helper as onboarding_helper
 from tests.support.api import World, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
+from tests.support.ci_issuer import BOUND
 from tests.support.onboarding import onboard, shown, tag
 from tests.support.plans import history_body, plan_body, snapshot_body
 
@@ -159,6 +160,20 @@ async def test_a_deploy_by_dsn_is_not_trusted(world: World) -> None:
     await onb.owner.create_credential(onb.project_id, "ci")
     owed = ok(await onb.verify(begun["state"]))["remaining"]
     assert owed["deploy"]["blockers"] == ["deploy_not_observed"]
+
+
+async def test_a_binding_stands_for_a_stored_credential(world: World) -> None:
+    """CI can record the deploy as soon as its workflow is bound, and no longer (G-171)."""
+    onb = await onboard(world)
+    begun = await onb.to_proving()
+    await onb.exercise(begun, deploy_with=onb.dsn)
+    bindings = f"/v1/projects/{onb.project_id}/ci-bindings"
+    bound = ok(await onb.owner.post(bindings, BOUND), 201)
+    owed = ok(await onb.verify(begun["state"]))["remaining"]
+    assert owed["deploy"]["blockers"] == ["deploy_not_observed"]
+    ok(await onb.owner.call("DELETE", f"{bindings}/{bound['binding']['id']}", headers={"if-match": bound["etag"]}))
+    owed = ok(await onb.verify(begun["state"]))["remaining"]
+    assert owed["deploy"]["blockers"] == ["ci_credential_binding_unavailable"]
 
 
 async def test_a_snapshot_without_a_commit_cannot_be_proven(world: World) -> None:
