@@ -21,10 +21,10 @@ from service.http.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.declare.operations import OWNER, Subject
 from statemachines.credentials.credential import RUNNER, CredentialWish, credential_id
 
+_PATH = "/v1/projects/{project_id}/credentials"
 
-@groups.CREDENTIALS.post(
-    "/v1/projects/{project_id}/credentials", "Create a CI or runner credential and receive its secret once"
-)
+
+@groups.CREDENTIALS.post(_PATH, "Create a CI or runner credential and receive its secret once")
 @Who(OWNER, owner=True, fresh=True)
 @Body(max_body=wire.MAX_CREATE_BYTES)
 @Fencing(idempotency="required")
@@ -61,7 +61,7 @@ def _wish(body: wire.CreateCredential) -> CredentialWish:
     return CredentialWish(body.kind, body.name, text_of(body.automation_id), body.expires_in_seconds)
 
 
-@groups.CREDENTIALS.get("/v1/projects/{project_id}/credentials", "List a project's credentials, without secrets")
+@groups.CREDENTIALS.get(_PATH, "List a project's credentials, without secrets")
 @Who(OWNER, owner=True)
 @Docs(wire.CredentialList)
 async def list_credentials(call: Call, params: NamedDependency[wire.CredentialQuery]) -> Answer:

@@ -22,6 +22,7 @@ from statemachines.runs.events import GrantKind
 from statemachines.runs.grant import AutoMergeBinding, DraftPrBinding, TestRun
 from statemachines.runs.patch import PatchIds
 
+_ACTIONS = "/v1/automation-runs/{run_id}/actions"
 _PEOPLE = ("approval_pending", "approval_rejected")
 _AUTHORIZE = (
     *TOKEN_ERRORS,
@@ -33,7 +34,7 @@ _AUTHORIZE = (
 _CONSUME = (*TOKEN_ERRORS, *_PEOPLE, "grant_not_available")
 
 
-@groups.AUTOMATION.post("/v1/automation-runs/{run_id}/actions/draft-pr/authorize", "Reserve one bounded pull request")
+@groups.AUTOMATION.post(f"{_ACTIONS}/draft-pr/authorize", "Reserve one bounded pull request")
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
 @Docs({201: Grant, 200: Grant}, errors=(*_AUTHORIZE, "scope_violation", "budget_exhausted", "duplicate_patch"))
@@ -54,8 +55,7 @@ async def authorize_draft_pr(call: Call, data: JSONBody[AuthorizeDraftPr]) -> Ou
 
 
 @groups.AUTOMATION.post(
-    "/v1/automation-runs/{run_id}/actions/auto-merge/authorize",
-    "Reserve the provider's own auto-merge of the proven pull request",
+    f"{_ACTIONS}/auto-merge/authorize", "Reserve the provider's own auto-merge of the proven pull request"
 )
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
@@ -73,9 +73,7 @@ def _authorized(ran: Ran[str], _: Unit) -> Answer:
     return Answer(201 if ran.changed else 200, shown)
 
 
-@groups.AUTOMATION.post(
-    "/v1/automation-runs/{run_id}/actions/draft-pr/consume", "Consume the grant: open the pull request now, once"
-)
+@groups.AUTOMATION.post(f"{_ACTIONS}/draft-pr/consume", "Consume the grant: open the pull request now, once")
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
 @Docs(ConsumedGrant, errors=_CONSUME)
@@ -84,9 +82,7 @@ async def consume_draft_pr(call: Call, data: JSONBody[ConsumeGrant]) -> Outcome:
     return await _consume(call, data, "draft_pr")
 
 
-@groups.AUTOMATION.post(
-    "/v1/automation-runs/{run_id}/actions/auto-merge/consume", "Consume the grant: turn on auto-merge now, once"
-)
+@groups.AUTOMATION.post(f"{_ACTIONS}/auto-merge/consume", "Consume the grant: turn on auto-merge now, once")
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
 @Docs(ConsumedGrant, errors=_CONSUME)

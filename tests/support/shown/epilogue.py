@@ -13,6 +13,7 @@ from service.http.declare.operations import ANYONE
 from service.http.edge.routes import all_endpoints
 from service.http.events.event import list_events, list_stream_events
 from tests.support import accounts
+from tests.support.ci_issuer import CiIssuer
 from tests.support.connecting import CALLBACK, form_of, sent_back
 from tests.support.payments import notification, signature, subscription
 from tests.support.server import ServerHandle
@@ -158,6 +159,15 @@ def plan_twice(tenant: Tenant) -> None:
     first = tenant.call("POST", path, {"intent": "start", "plan": worlds.plan("Who pays?")}, owner)
     second = {"intent": "start", "plan": worlds.plan("Who stays?")}
     tenant.call("POST", path, second, owner, if_match=first["etag"])
+
+
+def exchange(tenant: Tenant, issuer: CiIssuer) -> None:
+    """Bind a workflow twice, and exchange the token of its run."""
+    project = tenant.create_project("built")
+    for _ in range(2):
+        tenant.call("POST", f"/v1/projects/{project['id']}/ci-bindings", issuer.binding(), tenant.owner_key)
+    body = {"project_id": project["id"], "token": issuer.token(HOST)}
+    tenant.call("POST", "/v1/auth/ci/exchange", body, None)
 
 
 def end(tenant: Tenant) -> None:

@@ -34,6 +34,7 @@ _FILLER = "Example0" * 32
 
 _NAMED_SECRET = re.compile(r"(service_(?:sk|ci|runner|dsn_pub|dsn)_|agp_|whsec_)([0-9A-Za-z+/=_-]+)")
 _RUN = re.compile(r"\b[0-9A-Za-z_-]{40,120}\b")
+_TOKEN = re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]+")
 _DSN = re.compile(r"http://([^\s@\"]+@)127\.0\.0\.1:\d+")
 
 
@@ -87,6 +88,7 @@ class Plain:
         """A text made plain. Fails if a secret is left in it."""
         text = _DSN.sub(lambda m: f"https://{m[1]}{HOST.removeprefix('https://')}", text.replace(self._host, HOST))
         text = _HERE.sub(OTHERS, text)
+        text = _TOKEN.sub("eyJhbGciOiJSUzI1NiJ9.e30.Example0", text)
         for alias in self._aliases:
             text = text.replace(str(alias), str(ALIAS))
         text = _PUBLICATION.sub(lambda m: self._id(m[0], "pub"), text)

@@ -10,13 +10,14 @@ from typing import Any
 
 import httpx2
 
+from tests.support.ci_issuer import running_ci_issuer
 from tests.support.cluster import TestCluster
 from tests.support.payments import KEY, SECRET, running_payments
 from tests.support.provider import running_provider
 from tests.support.provider.api import running_api
 from tests.support.server import ServerHandle
 from tests.support.shown.collecting import Camera, Seen, successes
-from tests.support.shown.epilogue import end, finish
+from tests.support.shown.epilogue import end, exchange, finish
 from tests.support.shown.plain import HOST
 from tests.support.tenants.tour import Tenant, take_tour
 
@@ -53,6 +54,7 @@ def walking(
         running_provider() as provider,
         running_api(stocked=True) as api,
         running_payments() as payments,
+        running_ci_issuer("github") as issuer,
         cluster.database() as url,
     ):
         env = {
@@ -62,6 +64,7 @@ def walking(
             "SERVICE_PAYMENT_API_KEY": KEY,
             "SERVICE_PAYMENT_WEBHOOK_SECRET": SECRET,
             "SERVICE_PAYMENT_API_BASE": payments.url,
+            "SERVICE_CI_ISSUERS": f"github={issuer.url}",
             **settings,
         }
         server = ServerHandle(directory, database_url=url, env=env)
@@ -71,6 +74,7 @@ def walking(
                 take_tour(tenant)
                 provider.documents[f"{HOST}/.well-known/oauth-client"] = tenant.read_client()
                 finish(tenant, server)
+                exchange(tenant, issuer)
                 yield tenant, server
         finally:
             server.stop()
