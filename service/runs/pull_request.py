@@ -187,7 +187,10 @@ def prove_once(
     notes: CaseNotesRow | None,
     ci_run: WorkflowRun | None = None,
 ) -> Intent[Ran[str]]:
-    """Take in an observation of CI, if no other pull request has its patch. `ci_run` is behind an exchanged credential."""
+    """Take in an observation of CI, if no other pull request has its patch.
+
+    `ci_run` is behind an exchanged credential.
+    """
     own = pull_requests.pull_request_id(row.project_id, observed.repository, observed.pr_number)
     return known.guard(
         acting.record_observation(row, observed, notes, ci_run),
