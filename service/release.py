@@ -1,4 +1,4 @@
-"""The running release: its version and its commit.
+"""The running release: its version, its commit, and the extras that are installed with it.
 
 A build writes the commit beside this module, because an installation has no repository. A checkout asks its own.
 Without either, the commit is unknown.
@@ -6,11 +6,16 @@ Without either, the commit is unknown.
 
 import re
 import subprocess
+from collections.abc import Mapping
 from functools import cache
-from importlib import metadata, resources
+from importlib import metadata, resources, util
 from pathlib import Path
 from typing import Final
 
+DISTRIBUTION: Final = "service"
+"""The name under which all of this is installed."""
+EXTRAS: Final[Mapping[str, str]] = {"tracing": "opentelemetry.sdk"}
+"""A module of each extra, by which it is found."""
 UNKNOWN: Final = "unknown"
 BUILT: Final = "commit.txt"
 """The file of a build, written by `setup.py`."""
@@ -21,7 +26,16 @@ _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 @cache
 def version() -> str:
     """The version of the installed package, such as `3.1.0`."""
-    return metadata.version("service")
+    return metadata.version(DISTRIBUTION)
+
+
+@cache
+def missing(extra: str) -> str | None:
+    """The sentence with the line to install an extra. None for one that is there."""
+    package, _, module = EXTRAS[extra].partition(".")
+    if util.find_spec(package) and (not module or util.find_spec(f"{package}.{module}")):
+        return None
+    return f"needs an extra. Install it: pip install '{DISTRIBUTION}[{extra}]'"
 
 
 @cache

@@ -21,6 +21,7 @@ import msgspec
 from schemas.kernel.shape import CiHost
 from service import settingvalues as read
 from service.embedded.layout import Layout, stored_secret, unfit
+from service.release import missing
 from service.settingvalues import YES, BadValue, Terms, Variable, name_of
 
 ABSENT = "none"  # the word that says: deliberately without this secret
@@ -342,6 +343,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             default="0",
         ),
     ]
+    security_contact: Annotated[
+        tuple[str, ...] | None,
+        Variable(
+            read.contacts,
+            "Where to report a vulnerability of your installation, such as `mailto:security@example.com`, separated by "
+            "commas. `/.well-known/security.txt` shows it, and answers 404 without it.",
+        ),
+    ]
+    change_password_url: Annotated[
+        str | None,
+        Variable(
+            read.endpoint_url,
+            "Page at your issuer where people change their password. `/.well-known/change-password` leads there, and "
+            "answers 404 without it.",
+        ),
+    ]
     data_residency: Annotated[
         str | None,
         Variable(
@@ -421,6 +438,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             default="1",
         ),
     ]
+    traces_url: Annotated[
+        str | None,
+        Variable(
+            read.endpoint_url,
+            "Address to which the service sends traces of itself by OTLP over HTTP, such as "
+            "`http://localhost:4318/v1/traces`. Needs the extra `tracing`. Without it, there are none.",
+            extra="tracing",
+        ),
+    ]
     test_clock: Annotated[
         bool,
         Variable(
@@ -491,6 +517,8 @@ def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True)
         except BadValue as error:
             problems.append(f"{variable.name}: {error}")
             values[variable.field] = None
+    wanted = (one for one in VARIABLES if one.extra and values[one.field] is not None)
+    problems += [f"{one.name}: {lacks}" for one in wanted if (lacks := missing(one.extra)) is not None]
     alone = (one for one in VARIABLES if one.needs and values[one.field] is not None and values[one.needs] is None)
     problems += [f"{one.name}: needs {name_of(one.needs)}; set both" for one in alone]
     if problems:

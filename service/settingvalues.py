@@ -70,8 +70,8 @@ class Variable(NamedTuple):
 
     `made` is the length in bytes of the secret that embedded mode makes when none is given. A variable with it is
     required with a database of your own. `optional` secrets accept the word `none`. `needs` is the field that must be
-    set beside it. `doubt` takes the settings and the environment, and returns a sentence for `doctor` when the value
-    has no effect, or not the one that it seems to have.
+    set beside it, and `extra` the extra that must be installed. `doubt` takes the settings and the environment, and
+    returns a sentence for `doctor` when the value has no effect, or not the one that it seems to have.
     """
 
     read: Callable[[str], Any]
@@ -81,6 +81,7 @@ class Variable(NamedTuple):
     made: int = 0
     optional: bool = True
     needs: str = ""
+    extra: str = ""
     doubt: Callable[[Any, Mapping[str, str]], str | None] | None = None
     field: str = ""
 
@@ -209,6 +210,22 @@ def http_url(value: str) -> str:
     if parts.query or parts.fragment or parts.username:
         raise BadValue("must be a plain address, without user, query or fragment")
     return value.strip().rstrip("/")
+
+
+def contacts(value: str) -> tuple[str, ...]:
+    """Addresses of the kinds mailto, https and tel, separated by commas."""
+    found = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not found or not all(
+        re.fullmatch(r"(?:mailto:[!-~]+@[!-~]+|https://[!-~]+|tel:[+0-9().-]+)", one) for one in found
+    ):
+        raise BadValue("must be addresses such as mailto:security@example.com, https:// or tel:, separated by commas")
+    return found
+
+
+def endpoint_url(value: str) -> str:
+    """An http or https address with its path, as it stands."""
+    http_url(value)
+    return value.strip()
 
 
 def issuer_url(value: str) -> str:

@@ -18,10 +18,19 @@ from service.eventstore.connect.connection import connect_async
 from service.eventstore.connect.facts import NOW_SECONDS, Facts
 from service.eventstore.declare.commands import Command, Outcome, OutcomeUnknown
 from service.eventstore.read.reader import AsyncConnection, Caller, Reader, Row, reading_for
-from service.eventstore.state.cache import DEADLINE, DOUBT_DEADLINE, KEPT_DOCUMENTS_BYTES, SILENCE, Entry, tell
+from service.eventstore.state.cache import (
+    DEADLINE,
+    DOUBT_DEADLINE,
+    KEPT_DOCUMENTS_BYTES,
+    SILENCE,
+    Entry,
+    StateCache,
+    tell,
+)
 from service.eventstore.state.unit import Registry
 from service.eventstore.write.lane import FenceLane
 from service.eventstore.write.loop import CommandLoop
+from service.eventstore.write.round import Round
 from service.fairness.bounds import SHARE, FairBounds
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import CommandNotDone
@@ -53,14 +62,20 @@ class EventStore:
     that go through very many rows; whoever uses it has taken a turn before (G-151).
     """
 
-    def __init__(self, conninfo: str, registry: Registry) -> None:
+    def __init__(
+        self, conninfo: str, registry: Registry, *, make_round: Callable[[Registry, StateCache], Round] = Round
+    ) -> None:
         self.conninfo = conninfo
         self.registry = registry
-        self.loop = CommandLoop(conninfo, registry)
+        self.loop = CommandLoop(conninfo, registry, make_round=make_round)
         self.documents = CommandLoop(
-            conninfo, registry, application="service-documents", kept_bytes=KEPT_DOCUMENTS_BYTES
+            conninfo,
+            registry,
+            application="service-documents",
+            kept_bytes=KEPT_DOCUMENTS_BYTES,
+            make_round=make_round,
         )
-        self.lane = FenceLane(conninfo, registry)
+        self.lane = FenceLane(conninfo, registry, make_round)
         reads, of_tenant = SHARE.of(READ_CONNECTIONS, least=2), SHARE.of(READS_PER_TENANT)
         self.reads = Reader(conninfo, "service-read", connections=reads, per_tenant=of_tenant)
         self.doors = Reader(conninfo, "service-door", connections=DOOR_CONNECTIONS, per_tenant=1)

@@ -184,7 +184,12 @@ def load() -> ApiServer:
     COMMITTED.hang()
     RESENT.hang()
     edge = create_app(lambda: make_services(settings), [*all_endpoints(), *ENDPOINTS])
-    return ApiServer(settings, Draining(edge, edge.pipeline.end_waits))
+    app: ASGIApp = edge
+    if settings.traces_url is not None:
+        from service.process.tracing import TracedApp  # noqa: PLC0415 - it loads the library of an extra
+
+        app = TracedApp(edge, settings.traces_url)
+    return ApiServer(settings, Draining(app, edge.pipeline.end_waits))
 
 
 class ApiServer(MPServer):

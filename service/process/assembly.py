@@ -38,11 +38,12 @@ def make_services(settings: Settings) -> Services:
     """Create the parts of one process, none of them started."""
     if shared := os.environ.get(DIRECTORY):
         FULL_DISK.share(Path(shared))
-    store = EventStore(settings.database_url, registry())
+    make_store, make_guard, make_intake = _parts(settings)
+    store = make_store(settings.database_url, registry())
     follower = Follower(settings.database_url)
     unmangler = Unmangler(store)
     lookups = Lookups()
-    guard = Guard(lookups)
+    guard = make_guard(lookups)
     providers = AnalyticsProviders(settings, store, guard)
     queries = BoundedQueries(store, providers)
     operator = OperatorProvider(settings, providers.client)
@@ -55,7 +56,7 @@ def make_services(settings: Settings) -> Services:
         feeds=Feeds(store, follower),
         archives=Archives(store, settings.data_dir),
         tree=SignedTree(store),
-        intake=Intake(
+        intake=make_intake(
             settings.database_url,
             registry(),
             scrubber=scrubber,
@@ -79,3 +80,12 @@ def make_services(settings: Settings) -> Services:
         ci_issuers=CiIssuers(settings.ci_issuers, guard),
         issuer=Issuer(settings, guard) if settings.oidc_issuer is not None else None,
     )
+
+
+def _parts(settings: Settings) -> tuple[type[EventStore], type[Guard], type[Intake]]:
+    """The classes of the parts that have traces of themselves where the operator wants them."""
+    if settings.traces_url is None:
+        return EventStore, Guard, Intake
+    from service.process import tracing  # noqa: PLC0415 - it loads the library of an extra
+
+    return tracing.TracedStore, tracing.TracedGuard, tracing.TracedIntake

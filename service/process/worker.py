@@ -184,13 +184,19 @@ async def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     tasks, reactions = declared()
+    deliver = Deliverer
     async with AsyncExitStack() as stack:
+        if settings.traces_url is not None:
+            from service.process import tracing  # noqa: PLC0415 - it loads the library of an extra
+
+            await stack.enter_async_context(tracing.tracing(settings.traces_url, "worker"))
+            tasks, deliver = [tracing.traced_task(task) for task in tasks], tracing.TracedDeliverer
         services = await _start(settings, stopping)
         if services is None:
             return
         stack.push_async_callback(_close, services)
         url = settings.database_url
-        deliverer = Deliverer(settings, services.store, services.guard)
+        deliverer = deliver(settings, services.store, services.guard)
         wake_deliverer = partial(asyncio.get_running_loop().call_soon_threadsafe, deliverer.wake)
         tailing = (Notary(url, _signer(settings)), Reactor(url, reactions), OutboxReader(url, wake_deliverer))
         for thread in (*tailing, Sequencer(url, partial(_wake, tailing))):

@@ -14,7 +14,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from operator import attrgetter
@@ -28,7 +28,7 @@ from service.eventstore.declare import names
 from service.eventstore.declare.commands import Command, Outcome
 from service.eventstore.declare.faults import Meaning, judge
 from service.eventstore.read import statements
-from service.eventstore.state.cache import Entry, StreamName
+from service.eventstore.state.cache import Entry, StateCache, StreamName
 from service.eventstore.state.loading import WritingSession
 from service.eventstore.state.unit import Registry
 from service.eventstore.write.loop import Answers
@@ -67,7 +67,10 @@ def fence_queue() -> FairQueue[Entry]:
 class FenceLane:
     """A few threads, a connection each, that carry out one fence command at a time."""
 
-    def __init__(self, conninfo: str, registry: Registry) -> None:
+    def __init__(
+        self, conninfo: str, registry: Registry, make_round: Callable[[Registry, StateCache], Round] = Round
+    ) -> None:
+        self._make_round = make_round
         self._conninfo = conninfo
         self._registry = registry
         self._queue = fence_queue()
@@ -195,7 +198,7 @@ class FenceLane:
 
     def _attempt(self, session: WritingSession, entry: Entry) -> Outcome | Exception | _Cold | None:
         """Run one round of one command; None when a name was held by someone else."""
-        connection, round_ = session.open(), Round(self._registry, session.cache)
+        connection, round_ = session.open(), self._make_round(self._registry, session.cache)
         result = round_.run(connection, [entry], wait_ms=PATIENCE_MS, exclusive=entry.command.exclusive)
         for _, answer in result.done:
             return answer

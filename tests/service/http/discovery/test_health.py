@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 
@@ -91,3 +92,37 @@ def test_no_clock_without_the_setting(server_factory: ServerFactory) -> None:
     with server.client(server.test_token) as client:
         answer = client.post("/v1/test-clock/advance", json={"seconds": 1})
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_strangers_find_the_contact_and_the_page_of_passwords(server_factory: ServerFactory) -> None:
+    """security.txt has what RFC 9116 requires, and the other address leads away, as the operator has set them."""
+    server = server_factory(
+        env={
+            "SERVICE_SECURITY_CONTACT": "mailto:security@example.com, https://example.com/report",
+            "SERVICE_CHANGE_PASSWORD_URL": "https://issuer.example/account/password",
+        }
+    )
+    with server.client() as client:
+        answer = client.get("/.well-known/security.txt")
+        led = client.get("/.well-known/change-password", follow_redirects=False)
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    fields = [tuple(line.split(": ", 1)) for line in answer.text.splitlines()]
+    assert [value for name, value in fields if name == "Contact"] == [
+        "mailto:security@example.com",
+        "https://example.com/report",
+    ]
+    assert ("Canonical", f"{server.base_url}/.well-known/security.txt") in fields
+    [stale] = [datetime.fromisoformat(value) for name, value in fields if name == "Expires"]
+    assert timedelta(days=80) < stale - datetime.now(UTC) < timedelta(days=91)
+    assert (led.status_code, led.headers["location"]) == (303, "https://issuer.example/account/password")
+
+
+def test_without_a_contact_there_is_none(server: ServerHandle) -> None:
+    """Neither address answers 200, nor does any other below .well-known: a client can rely on the status."""
+    with server.client() as client:
+        for name in (
+            "security.txt",
+            "change-password",
+            "resource-that-should-not-exist-whose-status-code-should-not-be-200",
+        ):
+            assert client.get(f"/.well-known/{name}", follow_redirects=False).status_code == 404
