@@ -35,7 +35,7 @@ def missing(extra: str) -> str | None:
     package, _, module = EXTRAS[extra].partition(".")
     if util.find_spec(package) and (not module or util.find_spec(f"{package}.{module}")):
         return None
-    return f"needs an extra. Install it: pip install '{DISTRIBUTION}[{extra}]'"
+    return f"needs an extra. Install it from a checkout: pip install '.[{extra}]'"
 
 
 @cache

@@ -53,7 +53,7 @@ async def get_metrics(call: Call) -> Outcome:
 
 @groups.OPERATIONS.get(SECURITY_PATH, "Read where to report a vulnerability of this installation")
 @Who(PUBLIC)
-@Docs(str, extension=True, content_type=TEXT_TYPE)
+@Docs(str, errors=("not_found",), extension=True, content_type=TEXT_TYPE)
 async def get_security_contact(call: Call) -> Outcome:
     """Serve the contacts in the form of RFC 9116. Raises NotFound for an operator who names none."""
     settings = call.services.settings
@@ -71,7 +71,7 @@ async def get_security_contact(call: Call) -> Outcome:
 
 @groups.OPERATIONS.get("/.well-known/change-password", "Find the page where people change their password")
 @Who(PUBLIC)
-@Docs({303: None}, extension=True, content_type=TEXT_TYPE)
+@Docs({303: None}, errors=("not_found",), extension=True, content_type=TEXT_TYPE)
 async def find_change_password(call: Call) -> Outcome:
     """Lead to the page at the issuer where people sign in. Raises NotFound for an installation without passwords."""
     address = call.services.settings.change_password_url

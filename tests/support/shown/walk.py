@@ -65,6 +65,8 @@ def walking(
             "SERVICE_PAYMENT_WEBHOOK_SECRET": SECRET,
             "SERVICE_PAYMENT_API_BASE": payments.url,
             "SERVICE_CI_ISSUERS": f"github={issuer.url}",
+            "SERVICE_SECURITY_CONTACT": "mailto:security@shop.example",
+            "SERVICE_CHANGE_PASSWORD_URL": "https://id.shop.example/password",
             **settings,
         }
         server = ServerHandle(directory, database_url=url, env=env)
