@@ -68,7 +68,8 @@ def read_all(tenant: Tenant) -> None:
             for media in (operation.docs.content_type, *operation.docs.also_answers):
                 if "{" not in operation.path:
                     answer = tenant.client.get(operation.path, headers={"accept": media.partition(";")[0]})
-                    assert answer.is_success, f"{operation.path}: {answer.status_code} {answer.text}"
+                    assert answer.status_code in operation.responses, f"{operation.path}: {answer.text}"
+                    assert answer.status_code < 400, f"{operation.path}: {answer.status_code} {answer.text}"
 
 
 def stand_in(tenant: Tenant, server: ServerHandle) -> None:
