@@ -154,7 +154,7 @@ async def _answer(
     return Outcome(status, await _rendered(visit, view.template, facts), HEADERS)
 
 
-class Frame(NamedTuple):
+class Surroundings(NamedTuple):
     """What the frame of a page shows: the project, how much waits in its sections, and whether automation is on.
 
     `projects` are the newest of the person, whose name is `who`.
@@ -167,7 +167,7 @@ class Frame(NamedTuple):
     who: str
 
 
-async def _frame(visit: Visit, project_id: str | None) -> Frame:
+async def _frame(visit: Visit, project_id: str | None) -> Surroundings:
     reads = [visit.try_read("list_projects", query={"limit": SWITCHED})]
     if project_id is not None:
         reads += [visit.try_read("get_setup", project_id=project_id), visit.control(project_id)]
@@ -176,7 +176,7 @@ async def _frame(visit: Visit, project_id: str | None) -> Frame:
     contract = control["contract"] if control else None
     automated = bool(contract and contract["enabled"] and not contract["paused"])
     projects = listed["projects"] if listed else []
-    return Frame(project, kit.waiting_in(control), automated, projects, await visit.who())
+    return Surroundings(project, kit.waiting_in(control), automated, projects, await visit.who())
 
 
 async def _rendered(visit: Visit, template: str, facts: Mapping[str, Any]) -> bytes:

@@ -200,7 +200,7 @@ def test_nothing_of_a_page_that_was_answered_waits_for_the_collector():
     facts = {
         **empty,
         **texts,
-        "frame": site.Frame(None, {}, False, [], ""),
+        "frame": site.Surroundings(None, {}, False, [], ""),
         "now": 0,
         "zoned": False,
         "may": lambda _: False,
