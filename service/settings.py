@@ -22,7 +22,7 @@ from schemas.kernel.shape import CiHost
 from service import settingvalues as read
 from service.embedded.layout import Layout, stored_secret, unfit
 from service.release import missing
-from service.settingvalues import YES, BadValue, Terms, Variable, name_of
+from service.settingvalues import CLIENT_VARIABLES, YES, BadValue, Terms, Variable, name_of
 
 ABSENT = "none"  # the word that says: deliberately without this secret
 
@@ -485,22 +485,6 @@ def _variables() -> Iterator[Variable]:
 VARIABLES = tuple(_variables())
 """Every variable, in the order of the page."""
 
-# Names that clients of this service read; they may stand in the same environment and configure nothing here.
-CLIENT_VARIABLES = frozenset(
-    {
-        "SERVICE_API_KEY",
-        "SERVICE_PRIVATE_API_KEY",
-        "SERVICE_CI_API_KEY",
-        "SERVICE_ID_TOKEN",
-        "SERVICE_RUNNER_API_KEY",
-        "SERVICE_URL",
-        "SERVICE_PROJECT",
-        "SERVICE_PROJECT_ID",
-        "SERVICE_DSN",
-        "SERVICE_ONBOARDING_PROOF",
-    }
-)
-
 
 def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True) -> Settings:
     """Read the environment (the process's own by default). Raises SettingsError with all problems at once.
@@ -537,7 +521,7 @@ def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True)
     values["database_url"] = layout.url if embedded else values["database_url"]
     values["erasure_ledger"] = values["erasure_ledger"] or values["data_dir"] / "erasures.jsonl"
     values["workers"] = values["workers"] or min(USUAL_WORKERS, cores())
-    values["base_url"] = values["base_url"] or _default_base_url(values["host"], values["port"])
+    values["base_url"] = values["base_url"] or read.default_base_url(values["host"], values["port"])
     unsold = values["payment_api_key"] in {None, ABSENT}
     values["self_hosted"] = unsold and not env.get("SERVICE_PLANS")
     values["test_clock"] = values["test_clock"] and values["test_token"] is not None
@@ -610,9 +594,3 @@ def _make(variable: Variable, values: dict[str, Any], embedded: bool, problems: 
     except BadValue as error:
         path = Layout(values["data_dir"]).secrets / variable.field
         problems.append(f"{variable.name}: {path} cannot be made or used: {error}")
-
-
-def _default_base_url(host: str, port: int) -> str:
-    """Where a browser on this machine finds the API."""
-    name = "127.0.0.1" if host in {"0.0.0.0", "::", ""} else host  # noqa: S104 (compared, not bound)
-    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"

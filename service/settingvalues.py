@@ -46,6 +46,21 @@ RATE_LIMITS: Mapping[str, int] = {  # requests a minute by class of principal or
     CI_BINDING: 60,
     "internal": 600,
 }
+# Names that clients of this service read; they may stand in the same environment and configure nothing here.
+CLIENT_VARIABLES = frozenset(
+    {
+        "SERVICE_API_KEY",
+        "SERVICE_PRIVATE_API_KEY",
+        "SERVICE_CI_API_KEY",
+        "SERVICE_ID_TOKEN",
+        "SERVICE_RUNNER_API_KEY",
+        "SERVICE_URL",
+        "SERVICE_PROJECT",
+        "SERVICE_PROJECT_ID",
+        "SERVICE_DSN",
+        "SERVICE_ONBOARDING_PROOF",
+    }
+)
 MOST_A_MINUTE = 10_000_000
 LOCAL = "localhost"
 CHDB = "chdb"
@@ -396,3 +411,9 @@ def _is_loopback(host: str) -> bool:
         return host == LOCAL or ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def default_base_url(host: str, port: int) -> str:
+    """Where a browser on this machine finds the API."""
+    name = "127.0.0.1" if host in {"0.0.0.0", "::", ""} else host  # noqa: S104 (compared, not bound)
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"

@@ -282,7 +282,7 @@ def test_no_secret_shows():
         {**EXTERNAL, "SERVICE_PAYMENT_API_KEY": "sk_live_1", "SERVICE_TEST_TOKEN": "t" + os.urandom(16).hex()}
     )
     for shown in (repr(settings), str(settings)):
-        assert "word" not in shown
+        assert ":word@" not in shown
         assert "sk_live_1" not in shown
         assert EXTERNAL["SERVICE_INTERNAL_TOKEN"] not in shown
 
