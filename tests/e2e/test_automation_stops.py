@@ -30,6 +30,8 @@ from tests.support.loop.rules import AUTHORITY
 
 PAUSE_SECONDS = 2.0
 REFUSALS = 3  # how many refusals a worker needs before it stops
+EXTRA = 12  # rounds that may follow when a kind of request was not met yet
+SUCCESSES = {"start": 201, "progress": 200, "authorize": 201, "consume": 200, "usage": 200}  # what each kind answers
 
 
 @dataclass
@@ -125,21 +127,31 @@ def _between_stop_and_go(log: list[Entry]) -> list[Entry]:
     return found
 
 
+def _met(rounds: list[Heard], least: float) -> bool:
+    """Each kind of request succeeded and was refused so often, and the pauses overlapped calls."""
+    codes = sum((heard.codes for heard in rounds), Counter[str]())
+    return sum(heard.during for heard in rounds) >= len(rounds) and all(
+        min(codes[f"{what} {success}"], codes[f"{what} automation_paused"]) >= least
+        for what, success in SUCCESSES.items()
+    )
+
+
 @pytest.mark.parametrize("pauses", long_after(1, [2, 12]))
 async def test_nothing_has_authority_after_a_pause(arena: Arena, pauses: int):
-    """Pauses at random: no late success, no authority event behind the stop, each answered within 2 seconds."""
+    """Pauses at random: no late success, no authority event behind the stop, each answered within 2 seconds.
+
+    Chance says which requests a pause meets: rounds follow until each kind was met, at most `EXTRA` of them.
+    """
     await arena.policy()
     rounds = [await _round(arena) for _ in range(pauses)]
-    assert [heard.late for heard in rounds] == [[]] * pauses
+    while not _met(rounds, pauses / 4) and len(rounds) < pauses + EXTRA:
+        rounds.append(await _round(arena))
+    assert [heard.late for heard in rounds] == [[]] * len(rounds)
     assert max(heard.paused_at - heard.asked_at for heard in rounds) <= PAUSE_SECONDS
     log = await arena.log()
     assert _between_stop_and_go(log) == []
-    assert sum(isinstance(entry.event, ContractPaused) for entry in log) == pauses
-    codes = sum((heard.codes for heard in rounds), Counter[str]())
-    for what, success in {"start": 201, "progress": 200, "authorize": 201, "consume": 200, "usage": 200}.items():
-        assert codes[f"{what} {success}"] >= pauses / 4, codes
-        assert codes[f"{what} automation_paused"] >= pauses / 4, codes
-    assert sum(heard.during for heard in rounds) >= pauses, "the pauses met hardly any call"
+    assert sum(isinstance(entry.event, ContractPaused) for entry in log) == len(rounds)
+    assert _met(rounds, pauses / 4), [(heard.during, heard.codes) for heard in rounds]
 
 
 def _proof(arena: Arena, chain: Chain) -> dict[str, object]:
