@@ -70,12 +70,13 @@ async def test_a_case_and_a_deploy_are_delivered_verified_and_in_order(world: Wo
         (1, "open"), (2, "resolved"), (3, "open"), (4, "ignored"),
     ]  # fmt: skip
     [shown] = (await listed(owner, project_id, status="all"))["cases"]
-    after = ("status", "revision", "event_count", "last_seen_at", "first_seen_at")
+    after = ("status", "revision", "event_count", "last_seen_at", "first_seen_at", "last_occurred_at")
     for one in data:
         assert set(one) == set(shown)
         assert {name: one[name] for name in shown if name not in after} == {
             name: shown[name] for name in shown if name not in after
         }
+        assert shown["first_occurred_at"] <= one["last_occurred_at"] <= shown["last_occurred_at"]  # a second error
     [of_deploy] = [one for one in listener.arrived if one.event == "deploy.recorded"]
     [record] = ok(await owner.get(f"/v1/projects/{project_id}/deploys"))["deploys"]
     assert of_deploy.document["data"] == record
