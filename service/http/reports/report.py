@@ -42,23 +42,23 @@ def _source(ran: Ran[None], unit: Unit) -> Answer:
     return Answer(200, reports.source(as_of(ran.book, unit.now)))
 
 
+_OF_RECORDING = (
+    *TOKEN_ERRORS,
+    "run_transition_not_allowed",
+    "report_source_required",
+    "source_hash_mismatch",
+    "insufficient_sample",
+    "report_values_differ",
+    "report_already_recorded",
+)
+
+
 @groups.AUTOMATION.post(
     "/v1/automation-runs/{run_id}/actions/record-report", "Record the one typed private report of a weekly run"
 )
 @Who(RUNNER, scope="runs:write", subject=RUN_LOCATED)
 @Fencing(idempotency="optional")
-@Docs(
-    {201: RecordedReport, 200: RecordedReport},
-    errors=(
-        *TOKEN_ERRORS,
-        "run_transition_not_allowed",
-        "report_source_required",
-        "source_hash_mismatch",
-        "insufficient_sample",
-        "report_values_differ",
-        "report_already_recorded",
-    ),
-)
+@Docs({201: RecordedReport, 200: RecordedReport}, errors=_OF_RECORDING)
 async def record_report(call: Call, data: JSONBody[RecordReport]) -> Outcome:
     """Hold the report to its source and record it, which ends the run; nothing in it is acted on (R-AUT-49)."""
     token, document = token_of(call, data), data.report

@@ -40,25 +40,25 @@ async def get_active_claim(call: Call) -> Answer:
     return Answer(200, show.claim(call.project_id, row.id, row.state))
 
 
+_OF_CLAIMING = (
+    "case_not_found",
+    "trigger_receipt_not_found",
+    "automation_mismatch",
+    "automation_disabled",
+    "automation_paused",
+    "receipt_not_claimable",
+    "receipt_expired",
+    "receipt_policy_superseded",
+    "case_revision_stale",
+    "case_already_claimed",
+    "materiality_not_met",
+)
+
+
 @groups.AUTOMATION.post("/v1/cases/{case_id}/claims", "Claim an exact revision of a case under a receipt")
 @Who(RUNNER, scope="claims:write", subject=CASE_LOCATED)
 @Fencing(idempotency="optional")
-@Docs(
-    {201: Claim, 200: Claim},
-    errors=(
-        "case_not_found",
-        "trigger_receipt_not_found",
-        "automation_mismatch",
-        "automation_disabled",
-        "automation_paused",
-        "receipt_not_claimable",
-        "receipt_expired",
-        "receipt_policy_superseded",
-        "case_revision_stale",
-        "case_already_claimed",
-        "materiality_not_met",
-    ),
-)
+@Docs({201: Claim, 200: Claim}, errors=_OF_CLAIMING)
 async def create_claim(call: Call, data: JSONBody[CreateClaim]) -> Outcome:
     """Hold the case for 900 seconds. The same runner's repeat names the same claim."""
     store, command = call.services.store, _wish(call, data)
@@ -110,21 +110,21 @@ def _shown(row: ClaimRow, _: None, unit: Unit) -> Answer:
     return Answer(200, show.claim(row.project_id, row.id, state))
 
 
+_OF_RENEWAL = (
+    *_ERRORS,
+    "claim_not_active",
+    "lease_expired",
+    "stale_lease_epoch",
+    "deadline_exceeded",
+    "automation_disabled",
+    "automation_paused",
+)
+
+
 @groups.AUTOMATION.post("/v1/cases/{case_id}/claims/{claim_id}/renew", "Extend the lease of a claim")
 @Who(RUNNER, scope="claims:write", subject=CASE_LOCATED)
 @Fencing(idempotency="optional")
-@Docs(
-    Claim,
-    errors=(
-        *_ERRORS,
-        "claim_not_active",
-        "lease_expired",
-        "stale_lease_epoch",
-        "deadline_exceeded",
-        "automation_disabled",
-        "automation_paused",
-    ),
-)
+@Docs(Claim, errors=_OF_RENEWAL)
 async def renew_claim(call: Call, data: JSONBody[RenewClaim], claim_id: FromPath[str]) -> Outcome:
     """Extend the lease to 900 seconds from now, no further than the deadline of the run."""
     holder, epoch = holder_of(call), data.lease_epoch

@@ -47,26 +47,26 @@ _DECIMALS = 6
 _READ_ERRORS = ("run_not_found", "automation_mismatch")
 
 
+_OF_STARTS = (
+    "trigger_receipt_not_found",
+    "automation_mismatch",
+    "automation_disabled",
+    "automation_paused",
+    "receipt_already_consumed",
+    "receipt_expired",
+    "receipt_not_claimable",
+    "receipt_policy_superseded",
+    "case_revision_stale",
+    "claim_required_for_run",
+    "materiality_not_met",
+    "budget_exhausted",
+)
+
+
 @groups.AUTOMATION.post("/v1/projects/{project_id}/automation-runs", "Start the one run of a trigger receipt")
 @Who(RUNNER, scope="runs:write")
 @Fencing(idempotency="required")
-@Docs(
-    {201: wire.Run, 200: wire.Run},
-    errors=(
-        "trigger_receipt_not_found",
-        "automation_mismatch",
-        "automation_disabled",
-        "automation_paused",
-        "receipt_already_consumed",
-        "receipt_expired",
-        "receipt_not_claimable",
-        "receipt_policy_superseded",
-        "case_revision_stale",
-        "claim_required_for_run",
-        "materiality_not_met",
-        "budget_exhausted",
-    ),
-)
+@Docs({201: wire.Run, 200: wire.Run}, errors=_OF_STARTS)
 async def start_automation_run(call: Call, data: JSONBody[wire.StartRun]) -> Outcome | Answer:
     """Consume the receipt, create the run and charge the budgets as one. A repeat names the same run (R-AUT-28)."""
     store, project_id = call.services.store, call.project_id

@@ -31,21 +31,21 @@ from statemachines.runs.verdict import Verdict
 POLL_SECONDS = 60
 
 
+_OF_VERIFYING = (
+    "run_not_found",
+    "automation_mismatch",
+    "claim_required",
+    "deploy_not_bound",
+    "run_terminal",
+    "upstream_error",
+    "upstream_timeout",
+)
+
+
 @groups.AUTOMATION.post("/v1/automation-runs/{run_id}/verify", "Verify the deploy of a run by traffic and recurrence")
 @Who(KEY_OR_RUNNER, scope="runs:write", owner=True, subject=RUN_SUBJECT)
 @Fencing(idempotency="optional")
-@Docs(
-    {200: VerificationAnswer, 202: VerificationAnswer},
-    errors=(
-        "run_not_found",
-        "automation_mismatch",
-        "claim_required",
-        "deploy_not_bound",
-        "run_terminal",
-        "upstream_error",
-        "upstream_timeout",
-    ),
-)
+@Docs({200: VerificationAnswer, 202: VerificationAnswer}, errors=_OF_VERIFYING)
 async def verify_automation_run(
     call: Call,
     data: JSONBody[VerifyRun],  # noqa: ARG001 - only its form counts
