@@ -66,7 +66,7 @@ def find_the_case(on_call: Hands) -> None:
 def read_why(on_call: Hands) -> None:
     """The case says that it was passed over, and by which check."""
     on_call.follow("Why")
-    on_call.reads("not offered", "event count")
+    on_call.reads("would not be offered", "event count")
 
 
 def stop(on_call: Hands) -> None:

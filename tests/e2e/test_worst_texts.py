@@ -22,6 +22,7 @@ from tests.e2e.test_tenants import server as server  # noqa: PLC0414 (a fixture 
 from tests.e2e.worst.filling import Stretcher, Stuffer, limits
 from tests.e2e.worst.reading import Reader, Request
 from tests.support import seen
+from tests.support.fullscene import NO_PAGES
 from tests.support.mcp import META, headers_of
 from tests.support.naughty.judging import ShownPage
 from tests.support.naughty.places import ROOT, declared, page_of, places
@@ -35,7 +36,6 @@ EACH = 2
 """Pages of one kind that are read."""
 MOVING = {"operator"}
 """Places whose figures count the requests of the test itself."""
-NO_PAGES = {"download/{operation_id}"}
 
 
 @dataclass

@@ -84,7 +84,9 @@ def open_naughty(server: ServerHandle, seed: int) -> Iterator[NaughtyScene]:
         known = filler.fill()
         projects = client.get("/v1/projects?limit=100", headers={"authorization": f"Bearer {tenant.owner_key}"}).json()
         known += [
-            f"projects/{one['project_id']}/{page}" for one in projects["projects"] for page in ("reports", "arrived")
+            f"projects/{one['project_id']}/{page}"
+            for one in projects["projects"]
+            for page in ("reports", "arrived", "search?q=card")
         ]
         owner, guest = (cookie_of(server, tenant, key) for key in (tenant.owner_key, filler.guest_key))
         yield NaughtyScene(owner, guest, filler.invitation, known, transport.taken, filler.refused)
