@@ -140,8 +140,8 @@ class BlueprintAnswer(NamedTuple):
 
     @property
     def days(self) -> Sequence[tuple[Json, Sequence[Json]]]:
-        """The rows as days of a chart: what is not known has no column."""
-        rows = self.run["rows"] if self.run else ()
+        """The rows as days of a chart: what is not known has no column. None where they are drawn in another way."""
+        rows = self.run["rows"] if self.run and self.kind == "days" else ()
         return [
             ({**{name: row[name] or 0 for name in self.numbers}, "date": row["day"], "deploys": 0}, ()) for row in rows
         ]
@@ -153,10 +153,10 @@ class BlueprintAnswer(NamedTuple):
 
     @property
     def cohorts(self) -> Sequence[tuple[int, int, Sequence[Json | None]]]:
-        """The newest cohorts: their day, their size, and the rows of the days after."""
+        """The newest cohorts: their day, their size, and the rows of the days after. None of other rows."""
         found: dict[int, dict[int, Json]] = {}
         sizes: dict[int, int] = {}
-        for row in self.run["rows"] if self.run else ():
+        for row in self.run["rows"] if self.run and self.kind == "cohorts" else ():
             sizes[row["day"]] = row["cohort_size"]
             found.setdefault(row["day"], {})[(row["returned_on"] - row["day"]) // DAY] = row
         newest = sorted(found, reverse=True)[:COHORTS]

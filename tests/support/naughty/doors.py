@@ -61,6 +61,7 @@ class Filler:
         self.invitation = self._be_invited()
         return [
             place,
+            f"{place}/notifications",
             *(f"cases/{one['id']}" for one in cases[:SHOWN]),
             *(f"cases/{one['id']}/people" for one in cases[:2]),
             f"{place}/people/person?{urlencode({'id': person})}",
@@ -205,6 +206,14 @@ class Filler:
         make = (
             ("webhooks", {"url": self._webhook_url, "events": lambda _: ["*"], "description": self._text}),
             ("credentials", {"kind": lambda _: "ci_deploy", "name": self._text}),
+            (
+                "notifications/destinations",
+                {
+                    "kind": lambda _: "slack",
+                    "url": self._webhook_url,
+                    "name": lambda level: self._text(level) if level < 2 else "A chat",
+                },
+            ),
             (
                 "alerts",
                 {
