@@ -67,10 +67,10 @@ class OwnInstallation:
     def __exit__(self, *_: object) -> None:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave anything running
         try:
+            # Named first: without what the stack closes, some end by themselves.
+            self.ended += [self._names[one.pid] for one in reversed(self.processes) if one.poll() is None]
             self.stack.close()
             for process in reversed(self.processes):
-                if process.poll() is None:
-                    self.ended.append(self._names[process.pid])
                 end(process)
             shutil.rmtree(self.directory, ignore_errors=True)
         finally:
