@@ -58,6 +58,7 @@ WORDS = {
     "members remove": ["proj_1", "one@example.com"],
     "pause": ["--all", "--why", "a test"],
     "resume": ["--all"],
+    "telemetry forget": ["--yes"],
 }
 
 

@@ -184,7 +184,7 @@ def test_what_accept_chooses_among_are_the_media_types_of_the_answer() -> None:
     forms = {name: {*operation["responses"]["200"].get("content", {})} for name, operation in OPERATIONS.items()
              if "200" in operation["responses"]}  # fmt: skip
     assert forms["POST", "/v1/projects/{project_id}/analytics/query"] == {"application/json", "text/csv"}
-    assert forms["GET", "/"] == {"application/json", "text/markdown; charset=utf-8"}
+    assert forms["GET", "/"] == {"application/json", "text/html; charset=utf-8", "text/markdown; charset=utf-8"}
     assert not [p for operation in OPERATIONS.values() for p in operation["parameters"] if p["name"] == "Accept"]
 
 
@@ -650,7 +650,7 @@ async def test_root(api: httpx2.AsyncClient) -> None:
     for start in root["quick_start"]:
         assert set(start) == {"when", "action", "urls"}
     assert "User-Agent" in root["next_action"]
-    there = {path for _, path in OPERATIONS}
+    there = {"/console", *(path for _, path in OPERATIONS)}  # Pages of the console are no operations.
     urls = [value for value in root.values() if isinstance(value, str) and value.startswith(BASE)]
     urls += [url for start in root["quick_start"] for url in start["urls"]]
     assert len(urls) > 5
