@@ -1,7 +1,7 @@
 -- begin_copies --
 -- Begin the copy of every table, at the second of its oldest record or at a later one.
 insert into telemetry_copies (telemetry, number, sealed, sealed_project, sealed_id, copied_until, failed, looked_at)
-select t.telemetry, 0, greatest(t.oldest, %(since)s), '', '', greatest(t.oldest, %(since)s), 0, service_seconds()
+select t.telemetry, 0, greatest(t.oldest, %(since)s), '', '', greatest(t.oldest, %(since)s), 0, (select service_seconds())
 from unnest(%(telemetry)s::text[], %(oldest)s::bigint[]) as t(telemetry, oldest)
 on conflict (telemetry) do nothing
 
@@ -20,7 +20,7 @@ from telemetry_copies order by telemetry desc
 
 -- note_look --
 -- Note that a worker looked, and what stands in the way.
-update telemetry_copies set looked_at = service_seconds(), problem = %(problem)s
+update telemetry_copies set looked_at = (select service_seconds()), problem = %(problem)s
 
 -- try_lock --
 -- Take the lock of the shipper for this session, if it is free.
@@ -123,7 +123,7 @@ returning attempt
 -- note_copied --
 -- Note that the copy has a batch, and move its watermark.
 with noted as (
-    update telemetry_batches set copied_at = service_seconds()
+    update telemetry_batches set copied_at = (select service_seconds())
     where telemetry = %(telemetry)s and number = %(number)s
 )
 update telemetry_copies set copied_until = greatest(copied_until, %(until)s) where telemetry = %(telemetry)s
@@ -133,7 +133,7 @@ update telemetry_copies set copied_until = greatest(copied_until, %(until)s) whe
 -- so that no later batch has it.
 with asked as (
     insert into telemetry_erasures (project_id, id, scope_id, person, asked_at, batches)
-    select %(deletion_id)s, %(deletion_id)s, %(scope_id)s, %(person)s, service_seconds(), '[]'
+    select %(deletion_id)s, %(deletion_id)s, %(scope_id)s, %(person)s, (select service_seconds()), '[]'
     where exists (select from telemetry_copies)
     on conflict (project_id, id) do nothing
     returning 1
@@ -162,7 +162,7 @@ update telemetry_erasures set batches = %(batches)s where project_id = %(id)s an
 -- end_erasure --
 -- End an erasure in the copy, and correct the manifests of its batches.
 with ended as (
-    update telemetry_erasures set done_at = service_seconds()
+    update telemetry_erasures set done_at = (select service_seconds())
     where project_id = %(id)s and id = %(id)s and done_at is null
     returning batches
 )
@@ -175,22 +175,22 @@ where b.telemetry = t.batch ->> 0 and b.number = (t.batch ->> 1)::bigint and b.c
 -- erasures_of_day --
 -- What was erased in the copy within the last day.
 select e.id, e.scope_id from telemetry_erasures e
-where e.done_at > service_seconds() - 86400 and e.person is null order by e.done_at, e.id limit %(most)s
+where e.done_at > (select service_seconds()) - 86400 and e.person is null order by e.done_at, e.id limit %(most)s
 
 -- manifests --
 -- The manifests of some batches that are in the copy.
-select number, since, until, rows, digest, until + kept_days * 86400 <= service_seconds() from telemetry_batches
+select number, since, until, rows, digest, until + kept_days * 86400 <= (select service_seconds()) from telemetry_batches
 where telemetry = %(telemetry)s and number > %(after)s and copied_at is not null order by number limit %(most)s
 
 -- manifest --
 -- The manifest of a batch that is in the copy.
-select number, since, until, rows, digest, until + kept_days * 86400 <= service_seconds() from telemetry_batches
+select number, since, until, rows, digest, until + kept_days * 86400 <= (select service_seconds()) from telemetry_batches
 where telemetry = %(telemetry)s and number = %(number)s and copied_at is not null
 
 -- statuses --
 -- How far the copy of each table has come, with the rows of its batches.
 select c.telemetry, coalesce(b.batches, 0), coalesce(b.rows, 0)::bigint, coalesce(b.waiting, 0)::bigint, c.copied_until,
-    greatest(service_seconds() - c.copied_until, 0), c.failed, c.problem, c.looked_at, service_seconds()
+    greatest((select service_seconds()) - c.copied_until, 0), c.failed, c.problem, c.looked_at, (select service_seconds())
 from telemetry_copies c
 left join (
     select telemetry, count(*) as batches, sum(rows) filter (where copied_at is not null) as rows,
@@ -206,11 +206,11 @@ delete from telemetry_copies
 -- forget_copy --
 -- Forget the copy, and what was to be erased in it: that is done, as there is none.
 with batches as (delete from telemetry_batches),
-erasures as (update telemetry_erasures set done_at = service_seconds() where done_at is null)
+erasures as (update telemetry_erasures set done_at = (select service_seconds()) where done_at is null)
 delete from telemetry_copies
 
 -- forget_batches --
 -- Forget the manifests of batches that the copy keeps no longer.
 delete from telemetry_batches b where ctid = any(array(
     select b.ctid from telemetry_batches b
-    where b.copied_at is not null and b.until + (b.kept_days + 2) * 86400 < service_seconds() limit %(most)s))
+    where b.copied_at is not null and b.until + (b.kept_days + 2) * 86400 < (select service_seconds()) limit %(most)s))
