@@ -1,7 +1,8 @@
 -- begin_copies --
 -- Begin the copy of every table, at the second of its oldest record or at a later one.
 insert into telemetry_copies (telemetry, number, sealed, sealed_project, sealed_id, copied_until, failed, looked_at)
-select t.telemetry, 0, greatest(t.oldest, %(since)s), '', '', greatest(t.oldest, %(since)s), 0, (select service_seconds())
+select t.telemetry, 0, greatest(t.oldest, %(since)s), '', '', greatest(t.oldest, %(since)s), 0,
+    (select service_seconds())
 from unnest(%(telemetry)s::text[], %(oldest)s::bigint[]) as t(telemetry, oldest)
 on conflict (telemetry) do nothing
 
@@ -179,18 +180,21 @@ where e.done_at > (select service_seconds()) - 86400 and e.person is null order 
 
 -- manifests --
 -- The manifests of some batches that are in the copy.
-select number, since, until, rows, digest, until + kept_days * 86400 <= (select service_seconds()) from telemetry_batches
+select number, since, until, rows, digest,
+    until + kept_days * 86400 <= (select service_seconds()) from telemetry_batches
 where telemetry = %(telemetry)s and number > %(after)s and copied_at is not null order by number limit %(most)s
 
 -- manifest --
 -- The manifest of a batch that is in the copy.
-select number, since, until, rows, digest, until + kept_days * 86400 <= (select service_seconds()) from telemetry_batches
+select number, since, until, rows, digest,
+    until + kept_days * 86400 <= (select service_seconds()) from telemetry_batches
 where telemetry = %(telemetry)s and number = %(number)s and copied_at is not null
 
 -- statuses --
 -- How far the copy of each table has come, with the rows of its batches.
 select c.telemetry, coalesce(b.batches, 0), coalesce(b.rows, 0)::bigint, coalesce(b.waiting, 0)::bigint, c.copied_until,
-    greatest((select service_seconds()) - c.copied_until, 0), c.failed, c.problem, c.looked_at, (select service_seconds())
+    greatest((select service_seconds()) - c.copied_until, 0), c.failed, c.problem, c.looked_at,
+    (select service_seconds())
 from telemetry_copies c
 left join (
     select telemetry, count(*) as batches, sum(rows) filter (where copied_at is not null) as rows,

@@ -187,7 +187,7 @@ async def test_a_fence_finds_what_the_one_before_it_left(store: EventStore, monk
             known.append(self._cache.get(flag_stream().name) is not None)
             return super().run(*args, **kwargs)
 
-    monkeypatch.setattr(lane_module, "Round", Watched)
+    monkeypatch.setattr(store.lane, "_make_round", Watched)
     for down in (True, False, True, False):
         await store.execute(lower_flag(down=down))
     assert known.count(True) >= 2, "each of its two threads is cold once"
