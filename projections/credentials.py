@@ -4,11 +4,10 @@ import msgspec
 from msgspec.structs import replace
 
 from projections.kernel import Row, Table, UseRow, header, projection
-from schemas.kernel.shape import WorkflowRun
 from statemachines.credentials.binding import Binding, CiBindingAdded, CiBindingRemoved
 from statemachines.credentials.credential import CredentialCreated, CredentialRevoked
 from statemachines.credentials.exchanged import KEPT, CiCredentialExchanged
-from statemachines.kernel.machine import Recorded
+from statemachines.kernel.machine import CiRun, Recorded
 
 
 class CredentialRow(Row, frozen=True, kw_only=True):
@@ -75,7 +74,7 @@ class ExchangedCredentialRow(Row, frozen=True, kw_only=True):
     """An exchanged credential. Its binding is that of its run; times in epoch seconds."""
 
     binding_id: str
-    run: WorkflowRun
+    run: CiRun
     scopes: list[str]
     prefix: str
     created_at: int

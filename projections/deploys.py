@@ -3,9 +3,8 @@
 import msgspec
 
 from projections.kernel import Row, Table, header, projection
-from schemas.kernel.shape import WorkflowRun
 from statemachines.deploys import DeployRecorded
-from statemachines.kernel.machine import Recorded
+from statemachines.kernel.machine import CiRun, Recorded
 
 
 class DeployRow(Row, frozen=True, kw_only=True):
@@ -22,7 +21,7 @@ class DeployRow(Row, frozen=True, kw_only=True):
     proof_session_id: str | None
     automation_run_id: str | None
     recorded_at: int
-    ci_run: WorkflowRun | None = None
+    ci_run: CiRun | None = None
 
     @property
     def onboarding_proof(self) -> bool:

@@ -7,7 +7,7 @@ import msgspec
 
 from projections.deploys import DEPLOY_NOTES, DEPLOYS, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
 from schemas.deploys import DeployAccepted, DeployList, DeployRecord, ProofMismatch
-from schemas.kernel.shape import WorkflowRun, shape_from
+from schemas.kernel.shape import shape_from
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.read.reader import PageEnd
@@ -18,7 +18,7 @@ from service.runs.control import waiting_runs
 from service.sql import load_query
 from statemachines import deploys
 from statemachines.deploys import RecordDeploy, decide_record
-from statemachines.kernel.machine import Stream
+from statemachines.kernel.machine import CiRun, Stream
 from statemachines.onboarding import lifecycle as onboarding
 from statemachines.onboarding.proof import DeploySighting, deploy_mismatch
 from statemachines.projects.project import ProjectNotFound
@@ -43,7 +43,7 @@ class Report(NamedTuple):
     scrubbed: int
     credential_id: str | None
     marker_sha256: str | None
-    ci_run: WorkflowRun | None = None
+    ci_run: CiRun | None = None
 
 
 class RecordedDeploy(NamedTuple):

@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from schemas.kernel.shape import WorkflowRun
-from statemachines.kernel.machine import Event, Rejection, StateMachine, Stream, destination, transition_table
+from statemachines.kernel.machine import CiRun, Event, Rejection, StateMachine, Stream, destination, transition_table
 
 
 def stream(project_id: str, deploy_id: str) -> Stream:
@@ -48,7 +47,7 @@ class DeployRecorded(Event, frozen=True):
     proof_session_id: str | None
     automation_run_id: str | None
     recorded_at: int
-    ci_run: WorkflowRun | UnsetType = UNSET
+    ci_run: CiRun | UnsetType = UNSET
 
 
 TABLE = transition_table(
@@ -82,7 +81,7 @@ class RecordDeploy(msgspec.Struct, frozen=True):
     proof_marker_hash: str | None = None
     proof_session_id: str | None = None
     automation_run_id: str | None = None
-    ci_run: WorkflowRun | None = None
+    ci_run: CiRun | None = None
 
 
 def decide_record(state: DeployState, command: RecordDeploy, now: int) -> list[Event]:

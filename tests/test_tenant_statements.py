@@ -25,6 +25,8 @@ ACROSS = {
     "billing/usage_of_account": "what an account pays for, over all its projects",
     "cli/rebuilds": "an operator's list: a rebuild is of all tenants at once",
     "cli/unnumbered": "an operator's look at the log, which is one for all tenants",
+    "copy/erasures_of_day": "the copy is one for all tenants",
+    "copy/forget_copy": "an operator gives up the copy of all tenants",
     "deletion/forget_feedback": "a person's texts stay, whichever projects they name",
     "deletion/forget_rebuild": "a rebuild is of all tenants at once",
     "discovery/unnumbered": "the log is one for all tenants",

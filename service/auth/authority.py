@@ -11,7 +11,6 @@ from projections.accounts import AUDITORS, KEYS, MEMBERSHIPS, PEOPLE, SESSIONS
 from projections.credentials import CI_BINDINGS, CREDENTIALS, EXCHANGED, EXCHANGED_SECRETS
 from projections.kernel import Table
 from projections.projects import OWNED, PUBLIC_DSNS, ProjectRow, PublicDsnRow
-from schemas.kernel.shape import WorkflowRun
 from service.auth.refusals import OwnerRequired, ReauthenticationRequired, Unauthenticated
 from service.auth.secrets import equal
 from service.eventstore.declare.commands import Intent, Lookup, Unit, system_command
@@ -20,6 +19,7 @@ from statemachines.accounts.membership import Role, membership_id, role_named
 from statemachines.accounts.person import AccountDeletionInProgress
 from statemachines.accounts.session import FRESH
 from statemachines.credentials.binding import stream as binding_stream
+from statemachines.kernel.machine import CiRun
 from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
 # Who a request comes from. The kind comes from the stored record, never from the text of the secret alone.
@@ -85,7 +85,7 @@ class Principal:
     fresh: bool = False
     default_level: str = "error"
     frame_variables: bool = False
-    run: WorkflowRun | None = None
+    run: CiRun | None = None
 
     @property
     def tenant(self) -> str:

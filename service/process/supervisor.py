@@ -50,13 +50,13 @@ CHILD_STOP_SECONDS = 2.5
 DATABASE_STOP_SECONDS = 1.5
 PORT_SECONDS = 3.0
 # glibc keeps what each thread has freed, and large pieces too once one was freed; the size of a process would then
-# follow the sum of what its threads once held (P25). granian's own allocator, jemalloc, gives nothing back while its
-# threads rest, unless a thread of its own does. Whoever sets these otherwise knows better; other libraries do not look
-# at them.
+# follow the sum of what its threads once held (P25). granian's own allocator, jemalloc, gives back what it keeps for
+# later only while its threads work, so it keeps nothing. A thread of its own could do so, and the loader may have
+# none. Whoever sets these otherwise knows better; other libraries do not look at them.
 MEMORY = {
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_MMAP_THRESHOLD_": "131072",
-    "_RJEM_MALLOC_CONF": "narenas:1,background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0",
+    "_RJEM_MALLOC_CONF": "narenas:1,dirty_decay_ms:0,muzzy_decay_ms:0",
 }
 READYING = "service.process.readying"
 LOOK_EVERY_SECONDS = 1.0

@@ -9,7 +9,6 @@ import msgspec
 
 from projections.cases import CASE_NOTES, CaseNotesRow
 from projections.runs import ApprovalRow, ClaimRow, GrantRow, LeaseRow, RunRow, TriggerReceiptRow
-from schemas.kernel.shape import WorkflowRun
 from service.eventstore.declare.commands import Intent, Lookup, Refused, Unit
 from service.eventstore.store import EventStore
 from service.runs.scope import (
@@ -32,7 +31,7 @@ from service.sql import load_query
 from statemachines.cases import agent_run, comment
 from statemachines.cases import case as cases
 from statemachines.contracts import contract as contracts
-from statemachines.kernel.machine import Moved, Stream, derived_id
+from statemachines.kernel.machine import CiRun, Moved, Stream, derived_id
 from statemachines.runs import approval as approvals
 from statemachines.runs import claim as claims
 from statemachines.runs import grant as grants
@@ -345,7 +344,7 @@ AUTHOR = "system"
 
 
 def record_observation(
-    row: RunRow, observed: ObservedPr, notes: CaseNotesRow | None = None, ci_run: WorkflowRun | None = None
+    row: RunRow, observed: ObservedPr, notes: CaseNotesRow | None = None, ci_run: CiRun | None = None
 ) -> Intent[Ran[str]]:
     """Take in what a CI observed; the result is the proof's id. `ci_run` is behind an exchanged credential.
 

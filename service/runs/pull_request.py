@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from projections.cases import CaseNotesRow
 from projections.runs import PATCHES, PULL_REQUESTS, RUNS, PatchRow, PullRequestRow, RunRow
-from schemas.kernel.shape import WorkflowRun, shape_from
+from schemas.kernel.shape import shape_from
 from schemas.runs import pull_request as wire
 from service.eventstore.declare.commands import Intent, Refused, Unit
 from service.eventstore.read.reader import PageEnd
@@ -24,7 +24,7 @@ from service.runs.bundles import read_page
 from service.runs.scope import Ran, read_contract_state, read_state
 from service.sql import load_query
 from statemachines.contracts import contract as contracts
-from statemachines.kernel.machine import Moved, Stream
+from statemachines.kernel.machine import CiRun, Moved, Stream
 from statemachines.runs import patch as patches
 from statemachines.runs import pull_request as pull_requests
 from statemachines.runs import run as runs
@@ -185,7 +185,7 @@ def prove_once(
     *,
     observed: ObservedPr,
     notes: CaseNotesRow | None,
-    ci_run: WorkflowRun | None = None,
+    ci_run: CiRun | None = None,
 ) -> Intent[Ran[str]]:
     """Take in an observation of CI, if no other pull request has its patch.
 

@@ -9,9 +9,9 @@ from enum import Enum
 
 import msgspec
 
-from schemas.kernel.shape import WorkflowRun
 from statemachines.credentials.binding import Binding, Presented
 from statemachines.kernel.machine import (
+    CiRun,
     Event,
     Rejection,
     StateMachine,
@@ -43,7 +43,7 @@ class CiCredentialExchanged(Event, frozen=True):
     """CI exchanged the token of a run for a credential. Times in epoch seconds."""
 
     TOPIC = "ci_credential.exchanged.v1"
-    run: WorkflowRun
+    run: CiRun
     scopes: list[str]
     prefix: str
     exchanged_at: int
@@ -79,7 +79,7 @@ def decide_exchange(
             return []
         raise TokenUsed("The token was exchanged before.")
     ran = shown.ran
-    run = WorkflowRun(binding.id, ran.issuer, shown.repository, ran.ref, ran.workflow, ran.environment, shown.run_id)
+    run = CiRun(binding.id, ran.issuer, shown.repository, ran.ref, ran.workflow, ran.environment, shown.run_id)
     return [CiCredentialExchanged(run, scopes, prefix, now, now + LIFETIME)]
 
 

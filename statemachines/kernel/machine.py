@@ -273,3 +273,18 @@ class ReadFailed(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         """Refuse: a failed read is neither true nor false."""
         raise TypeError("a failed read has no truth value; test for its type")
+
+
+# What events of several machines hold.
+
+
+class CiRun(msgspec.Struct, frozen=True):
+    """The run of a workflow that acts by a CI binding. Its issuer vouches for everything but the binding."""
+
+    binding_id: str
+    issuer: str
+    repository: str
+    ref: str
+    workflow: str
+    environment: str | None
+    run_id: str

@@ -9,9 +9,8 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from schemas.kernel.shape import WorkflowRun
 from statemachines.contracts.policy import Delivery, Limits, Playbook, Scope, VerificationTerms
-from statemachines.kernel.machine import Event
+from statemachines.kernel.machine import CiRun, Event
 from statemachines.reports import FunnelPlan
 from statemachines.runs.verdict import BoundDeploy, Verdict
 
@@ -83,7 +82,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     merge_commit_sha: str | None = None
     files_sha256: str | UnsetType = UNSET
     recorded_at: int
-    ci_run: WorkflowRun | UnsetType = UNSET
+    ci_run: CiRun | UnsetType = UNSET
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +106,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     commits: list[str] | UnsetType = UNSET
     branch_protection_enforced: bool | UnsetType = UNSET
     bypass_used: bool | UnsetType = UNSET
-    ci_run: WorkflowRun | UnsetType = UNSET
+    ci_run: CiRun | UnsetType = UNSET
 
 
 class FollowUp(msgspec.Struct, frozen=True, kw_only=True):

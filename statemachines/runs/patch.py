@@ -40,11 +40,12 @@ class PatchIds(NamedTuple):
     def streams(self, project_id: str) -> list[Stream]:
         """The histories of the ids that were told."""
         told = {"tree_sha": self.tree_sha, "patch_id": self.patch_id}
-        return [
-            Stream(MACHINE, project_id, derived_id("patch", project_id, kind, name))
-            for kind, name in told.items()
-            if name is not None
-        ]
+        return [stream(project_id, kind, name) for kind, name in told.items() if name is not None]
+
+
+def stream(project_id: str, kind: str, name: str) -> Stream:
+    """History of one id of a patch. `kind` is `tree_sha` or `patch_id`."""
+    return Stream(MACHINE, project_id, derived_id("patch", project_id, kind, name))
 
 
 class Status(Enum):

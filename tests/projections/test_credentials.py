@@ -7,11 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from projections.credentials import CI_BINDINGS, CREDENTIALS, EXCHANGED, exchanged_lasts
-from schemas.kernel.shape import WorkflowRun
 from statemachines.credentials import credential as credentials
 from statemachines.credentials.binding import Binding, CiBindingAdded, CiBindingRemoved, Workflow
 from statemachines.credentials.exchanged import CiCredentialExchanged
-from statemachines.kernel.machine import Event
+from statemachines.kernel.machine import CiRun, Event
 from tests.projections.rows import check_middle, check_row, fold
 
 EVENTS: list[Event] = [
@@ -70,7 +69,7 @@ BOUND: list[Event] = [
     CiBindingAdded("cib_2", "till", replace(WORKFLOW, repository_id="740002"), "usr_2", 6),
     CiBindingRemoved("cib_1", "usr_1", 7),
 ]
-RUN = WorkflowRun("cib_1", "https://ci.example", "acme/shop", "refs/heads/main", ".gitlab-ci.yml", None, "9001")
+RUN = CiRun("cib_1", "https://ci.example", "acme/shop", "refs/heads/main", ".gitlab-ci.yml", None, "9001")
 EXCHANGE: list[Event] = [CiCredentialExchanged(RUN, ["deploys:write"], "service_ci_aaaaa", 5, 905)]
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from projections.deploys import fold_deploy
-from schemas.kernel.shape import WorkflowRun
 from statemachines.deploys import DeployRecorded
-from statemachines.kernel.machine import Recorded
+from statemachines.kernel.machine import CiRun, Recorded
 
 
 @pytest.mark.parametrize("session", [None, "ps_1"])
@@ -24,7 +23,7 @@ def test_a_deploy_shows_what_was_recorded(session):
         proof_session_id=session,
         automation_run_id=None,
         recorded_at=5,
-        ci_run=WorkflowRun("cib_1", "https://ci.example", "acme/shop", "refs/heads/main", "deploy.yml", None, "9001"),
+        ci_run=CiRun("cib_1", "https://ci.example", "acme/shop", "refs/heads/main", "deploy.yml", None, "9001"),
     )
     row = fold_deploy(None, Recorded("dep_1", 1, event, "proj_1", 5, "ci:cred_1"))
     assert (row.project_id, row.id, row.revision) == ("proj_1", "dep_1", 1)

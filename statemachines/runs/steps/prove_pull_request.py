@@ -9,8 +9,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from schemas.kernel.shape import WorkflowRun
-from statemachines.kernel.machine import Event, derived_id
+from statemachines.kernel.machine import CiRun, Event, derived_id
 from statemachines.runs import events as e
 from statemachines.runs import grant as grants
 from statemachines.runs import run as runs
@@ -88,7 +87,7 @@ def proof_id(run_id: str, observation: e.Observation | e.Sight) -> str:
     return derived_id("proof", run_id, observation)
 
 
-def record_proof(book: Book, observed: ObservedPr, now: int, ci_run: WorkflowRun | UnsetType = UNSET) -> Settled:
+def record_proof(book: Book, observed: ObservedPr, now: int, ci_run: CiRun | UnsetType = UNSET) -> Settled:
     """Take in an observation: it advances a live run, or settles what a finished one left open (G-110).
 
     `ci_run` is the run of a workflow that sends it, which makes no difference to a repeat.
@@ -141,7 +140,7 @@ def record_proof(book: Book, observed: ObservedPr, now: int, ci_run: WorkflowRun
     return Settled(this_id, merge(lapsed, {book.run_id: [event]}, settled))
 
 
-def _see(book: Book, observed: ObservedPr, observation: e.Sight, now: int, ci_run: WorkflowRun | UnsetType) -> Settled:
+def _see(book: Book, observed: ObservedPr, observation: e.Sight, now: int, ci_run: CiRun | UnsetType) -> Settled:
     """Take in what people do: it may have another head, and is recorded once (G-186, G-187)."""
     lapsed = {} if is_open(book, now) else settle_run(book, now)
     book = carried(book, lapsed)

@@ -97,7 +97,7 @@ def test_the_budgets_of_control_are_a_fold_of_the_ledger(deeds: list[tuple[str, 
 
 
 def _compare(row: LedgerRow | None, log: list[Event], moment: int) -> None:
-    snapshot = Snapshot(moment, ROW, EVIDENCE, True, [] if row is None else [row], [], [], [], [], [])
+    snapshot = Snapshot(moment, ROW, EVIDENCE, True, [] if row is None else [row], [], [], [], [], [], [])
     shown = {budget.budget: budget for budget in control(PROJECT, snapshot, []).budgets}
     expected = counted(log, moment)
     assert shown.keys() == expected.keys()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from schemas.kernel.shape import WorkflowRun
 from statemachines.credentials import exchanged
 from statemachines.credentials.binding import Binding, Presented, Workflow
 from statemachines.credentials.exchanged import CiCredentialExchanged, Exchanged, Status, TokenUsed
-from statemachines.kernel.machine import Event
+from statemachines.kernel.machine import CiRun, Event
 from tests.statemachines.tables import History, check_released, check_table
 
 RAN = Workflow("https://ci.example", "740001", "65001", "refs/heads/main", ".github/workflows/deploy.yml", "production")
 BINDING = Binding("cib_1", "shop", RAN, "usr_1", 5)
 SHOWN = Presented("jti-1", "acme/shop", "9001", RAN)
-RUN = WorkflowRun(
-    "cib_1", RAN.issuer, "acme/shop", "refs/heads/main", ".github/workflows/deploy.yml", "production", "9001"
-)
+RUN = CiRun("cib_1", RAN.issuer, "acme/shop", "refs/heads/main", ".github/workflows/deploy.yml", "production", "9001")
 EVENT = CiCredentialExchanged(RUN, ["deploys:write"], "service_ci_aaaaa", 10, 910)
 
 
@@ -27,7 +24,7 @@ def test_an_exchange_moves_along_the_edge_only() -> None:
 
 
 def test_stored_events_stay_readable() -> None:
-    run = WorkflowRun("binding_id_1", "issuer_1", "repository_1", "ref_1", "workflow_1", "environment_1", "run_id_1")
+    run = CiRun("binding_id_1", "issuer_1", "repository_1", "ref_1", "workflow_1", "environment_1", "run_id_1")
     check_released(
         exchanged.MACHINE, [CiCredentialExchanged(run, ["scope_1"], "prefix_1", 1_800_000_000, 1_800_000_000)]
     )
