@@ -12,7 +12,15 @@ from typing import Any, Final
 import msgspec
 
 from statemachines.kernel.canonical import with_whole_numbers
-from statemachines.kernel.machine import Event, Rejection, StateMachine, Stream, destination, transition_table
+from statemachines.kernel.machine import (
+    Event,
+    LimitReached,
+    Rejection,
+    StateMachine,
+    Stream,
+    destination,
+    transition_table,
+)
 
 # Comparing the rows of a blueprint with a threshold (G-092, G-162). Pure.
 
@@ -194,10 +202,8 @@ class AlertNotFound(Rejection):
     code = "alert_not_found"
 
 
-class TooManyAlerts(Rejection):
+class TooManyAlerts(LimitReached):
     """The project has the most alerts allowed."""
-
-    code = "invalid_payload"
 
 
 class AlertWish(msgspec.Struct, frozen=True):
@@ -222,10 +228,6 @@ def decide_create(state: Alert, wish: AlertWish, now: int, *, standing: int) -> 
         raise TooManyAlerts(
             f"A project has at most {ALERTS_LIMIT} alerts.",
             next_action="Delete an alert that is no longer needed.",
-            missing_fields=[],
-            invalid_fields=[],
-            unknown_fields=[],
-            request_body_schema=None,
         )
     return [
         AlertCreated(

@@ -14,6 +14,7 @@ import msgspec
 
 from statemachines.kernel.machine import (
     Event,
+    LimitReached,
     Rejection,
     StateMachine,
     Stream,
@@ -154,16 +155,12 @@ class RuleNotFound(Rejection):
     code = "not_found"
 
 
-class TooManyDestinations(Rejection):
+class TooManyDestinations(LimitReached):
     """The project has as many destinations as it may have."""
 
-    code = "invalid_payload"
 
-
-class TooManyNotificationRules(Rejection):
+class TooManyNotificationRules(LimitReached):
     """The project has as many rules as it may have."""
-
-    code = "invalid_payload"
 
 
 def no_destination() -> DestinationNotFound:
@@ -186,10 +183,9 @@ def decide_add(state: NotificationDestination, event: DestinationAdded, *, stand
     if state.status is not Status.ABSENT:
         return []
     if standing >= DESTINATIONS_LIMIT:
-        raise _too_many(
-            TooManyDestinations,
+        raise TooManyDestinations(
             f"A project has at most {DESTINATIONS_LIMIT} destinations.",
-            "Delete a destination that is no longer needed.",
+            next_action="Delete a destination that is no longer needed.",
         )
     return [event]
 
@@ -216,10 +212,8 @@ def decide_rule(
     if before is not None and (before.events, before.quiet_hours) == (rule.events, rule.quiet_hours):
         return []
     if before is None and standing >= RULES_LIMIT:
-        raise _too_many(
-            TooManyNotificationRules,
-            f"A project has at most {RULES_LIMIT} rules.",
-            "Remove a rule that is no longer needed.",
+        raise TooManyNotificationRules(
+            f"A project has at most {RULES_LIMIT} rules.", next_action="Remove a rule that is no longer needed."
         )
     told = told_by({**state.rules, member_id: rule})
     return [RuleSet(member_id, list(rule.events), rule.quiet_hours, told, rule.set_at)]
@@ -260,17 +254,6 @@ def _check(state: NotificationDestination, etag: str, if_match: str | None) -> N
     if if_match is not None:
         next_action = "List the notifications again, and retry only if you still want the change."
         require_same(if_match, etag, "The destination has changed since you read it.", next_action)
-
-
-def _too_many(refusal: type[Rejection], message: str, next_action: str) -> Rejection:
-    return refusal(
-        message,
-        next_action=next_action,
-        missing_fields=[],
-        invalid_fields=[],
-        unknown_fields=[],
-        request_body_schema=None,
-    )
 
 
 def evolve(state: NotificationDestination, event: Event) -> NotificationDestination:

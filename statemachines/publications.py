@@ -9,7 +9,15 @@ from enum import Enum
 
 import msgspec
 
-from statemachines.kernel.machine import Event, Rejection, StateMachine, Stream, destination, transition_table
+from statemachines.kernel.machine import (
+    Event,
+    LimitReached,
+    Rejection,
+    StateMachine,
+    Stream,
+    destination,
+    transition_table,
+)
 
 PUBLICATIONS_LIMIT = 100
 """Published queries of a project at most. Revoked ones do not count."""
@@ -77,10 +85,8 @@ class PublicationNotFound(Rejection):
     code = "publication_not_found"
 
 
-class TooManyPublications(Rejection):
+class TooManyPublications(LimitReached):
     """The project has as many published queries as it may have."""
-
-    code = "invalid_payload"
 
 
 class PublicationWish(msgspec.Struct, frozen=True):
@@ -112,10 +118,6 @@ def decide_publish(state: Publication, wish: PublicationWish, key: KeyMade, now:
         raise TooManyPublications(
             f"A project has at most {PUBLICATIONS_LIMIT} published queries.",
             next_action="Revoke a publication that is no longer needed.",
-            missing_fields=[],
-            invalid_fields=[],
-            unknown_fields=[],
-            request_body_schema=None,
         )
     return [
         PublicationPublished(

@@ -10,7 +10,15 @@ from typing import Literal
 
 import msgspec
 
-from statemachines.kernel.machine import Event, Rejection, StateMachine, Stream, destination, transition_table
+from statemachines.kernel.machine import (
+    Event,
+    LimitReached,
+    Rejection,
+    StateMachine,
+    Stream,
+    destination,
+    transition_table,
+)
 
 WEBHOOKS_LIMIT = 20
 """Webhooks that a project has at most."""
@@ -122,10 +130,8 @@ class WebhookNotFound(Rejection):
     code = "webhook_not_found"
 
 
-class TooManyWebhooks(Rejection):
+class TooManyWebhooks(LimitReached):
     """The project has as many webhooks as it may have."""
-
-    code = "invalid_payload"
 
 
 class WebhookFailing(Rejection):
@@ -165,10 +171,6 @@ def decide_register(state: Webhook, wish: WebhookWish, now: int, *, standing: in
         raise TooManyWebhooks(
             f"A project has at most {WEBHOOKS_LIMIT} webhooks.",
             next_action="Delete a webhook that is no longer needed.",
-            missing_fields=[],
-            invalid_fields=[],
-            unknown_fields=[],
-            request_body_schema=None,
         )
     return [WebhookRegistered(wish.origin, list(wish.events), wish.secret_prefix, now)]
 

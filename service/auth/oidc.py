@@ -392,8 +392,6 @@ class Issuer:
             self._at_once -= 1
 
     async def _judge(self, metadata: Metadata, flow: Flow, token: str) -> Claims:
-        # joined
-
         since = flow.began_at if flow.again else None
         expected = Expected(self._url, self._client_id, flow.nonce, since)
         read_at = self._clock()
@@ -448,8 +446,6 @@ class Issuer:
 
     async def _key_set(self, metadata: Metadata, before: float | None) -> Sequence[Key]:
         """The keys; those read `before` a moment are read again, at most every AGAIN seconds."""
-        # joined
-
         async with self._asking:
             kept, now = self._keys, self._clock()
             old = kept is None or now - kept.at > KEPT

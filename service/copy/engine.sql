@@ -23,10 +23,8 @@ create table if not exists log_events (
     retention_days UInt16,
     index batches batch type minmax granularity 1
 ) engine = MergeTree
-partition by (toMonday(received_at), retention_days)
 order by (project_id, level, received_at, id)
-ttl toStartOfDay(received_at) + toIntervalDay(retention_days + 1)
-settings non_replicated_deduplication_window = {window}, ttl_only_drop_parts = 1
+\include kept
 
 -- make_analytics --
 -- Make the table of events.
@@ -45,8 +43,12 @@ create table if not exists analytics_events (
     retention_days UInt16,
     index batches batch type minmax granularity 1
 ) engine = MergeTree
-partition by (toMonday(received_at), retention_days)
 order by (project_id, event, received_at, id)
+\include kept
+
+-- part kept --
+-- How both tables are cut into parts, how long these stay, and for how many batches a repeat is known.
+partition by (toMonday(received_at), retention_days)
 ttl toStartOfDay(received_at) + toIntervalDay(retention_days + 1)
 settings non_replicated_deduplication_window = {window}, ttl_only_drop_parts = 1
 

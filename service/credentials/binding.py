@@ -169,16 +169,11 @@ def removed(ended: ChangedBinding) -> wire.CiBindingChanged:
 
 
 def _shown(binding: Binding, live: int) -> wire.CiBinding:
-    bound = binding.bound
-    return wire.CiBinding(
+    return shape_from(
+        wire.CiBinding,
+        binding.bound,
         id=binding.id,
         name=binding.name,
-        issuer=bound.issuer,
-        repository_id=bound.repository_id,
-        owner_id=bound.owner_id,
-        ref=bound.ref,
-        workflow=bound.workflow,
-        environment=bound.environment,
         created_by=binding.added_by,
         created_at=binding.added_at,
         live_credentials=live,

@@ -122,16 +122,22 @@ class Prover(NamedTuple):
                 return {}
         return {name: value for name, value in zip(_IDS, told, strict=True) if value is not None}
 
-    def _tell(self, project_id: str, pull: Pull, ids: Json) -> Json:
-        """Send one observation. Raises NotTaken, GaveUp."""
+    def _named(self, pull: Pull) -> Json:
+        """What every observation says of a pull request."""
         head, base = branches_of(pull)
-        body = {
+        return {
             "repository": self.repository,
             "pr_number": pull.number,
             "pr_url": pull.url,
             "head_branch": head,
             "base_branch": base,
             "head_sha": pull.head_sha,
+        }
+
+    def _tell(self, project_id: str, pull: Pull, ids: Json) -> Json:
+        """Send one observation. Raises NotTaken, GaveUp."""
+        body = {
+            **self._named(pull),
             "head_repository": self.repository if is_of_repository(pull) else _ELSEWHERE,
             "state": pull.state,
             **ids,
@@ -220,21 +226,9 @@ class Prover(NamedTuple):
 
     def _send(self, pull: Pull, ids: Json, observation: str, facts: Json) -> Json:
         """Send one observation; returns the run after it. Raises NotTaken, GaveUp."""
-        head, base = branches_of(pull)
-        ours = OURS.fullmatch(head)
+        ours = OURS.fullmatch(branches_of(pull)[0])
         assert ours is not None, "the name of the branch was matched before"
-        body = {
-            "observation": observation,
-            "repository": self.repository,
-            "pr_number": pull.number,
-            "pr_url": pull.url,
-            "head_branch": head,
-            "base_branch": base,
-            "head_sha": pull.head_sha,
-            "draft": pull.draft,
-            **ids,
-            **facts,
-        }
+        body = {"observation": observation, **self._named(pull), "draft": pull.draft, **ids, **facts}
         told = {name: value for name, value in body.items() if value is not None or name in _NULLABLE}
         path = f"/v1/automation-runs/{quote(ours[1], safe='')}/pr-proof"
         answer = self.service.ask("POST", path, told)

@@ -5,7 +5,7 @@ or a rule in a project takes a gate of its own, one after the other, so that the
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from projections.notifications import (
 )
 from projections.webhooks import WEBHOOK_TARGETS, WebhookTargetRow
 from schemas import notifications as wire
+from schemas.kernel.shape import shape_from
 from service.auth.secrets import seal
 from service.eventstore.declare.commands import Intent, Lookup, Unit
 from service.eventstore.store import EventStore
@@ -29,6 +30,8 @@ from statemachines import notifications
 from statemachines.accounts.membership import membership_id
 from statemachines.kernel.machine import Stream
 from statemachines.notifications import DestinationAdded, MemberRule, QuietHours, StopReason, no_destination
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 # Destinations and rules, changed.
 
@@ -276,12 +279,12 @@ def created(made: NewDestination, *, raw: bool) -> wire.DestinationAdded:
         project_id=made.row.project_id, id=made.row.id, url=None, secret=None, description=made.name
     )
     standing = StandingDestination(made.row, target, [], None, None, None)
-    return wire.DestinationAdded(**_members(standing, ""), url=made.url if raw else None, next_action=_EXPLAIN)
+    return _shown(wire.DestinationAdded, standing, "", url=made.url if raw else None, next_action=_EXPLAIN)
 
 
 def listed(project_id: str, found: Sequence[StandingDestination], member_id: str) -> wire.NotificationList:
     """All destinations of a project, each with the rule of a member."""
-    items = [wire.DestinationItem(**_members(one, member_id)) for one in found]
+    items = [_shown(wire.DestinationItem, one, member_id) for one in found]
     failing = any(item.last_error is not None for item in items)
     return wire.NotificationList(
         project_id=project_id, destinations=items, count=len(items), next_action=_MEND if failing else _EXPLAIN
@@ -327,23 +330,18 @@ def _rule(rules: Sequence[RuleEntry], member_id: str) -> wire.NotificationRule |
     return None
 
 
-def _members(standing: StandingDestination, member_id: str) -> dict[str, Any]:
-    """The members of DestinationItem."""
+def _shown(kind: type[T], standing: StandingDestination, member_id: str, **more: Any) -> T:
+    """A destination with the rule of a member, as DestinationItem or a shape with `more` members."""
     row = standing.row
-    return {
-        "id": row.id,
-        "project_id": row.project_id,
-        "kind": row.kind,
-        "name": standing.target.description or "",
-        "origin": row.origin,
-        "status": row.status,
-        "stop_reason": row.stop_reason,
-        "stopped_at": row.stopped_at,
-        "last_status": standing.last_status,
-        "last_error": standing.last_error,
-        "last_delivered_at": standing.last_delivered_at,
-        "rule": _rule(standing.rules, member_id),
-        "rule_count": len(standing.rules),
-        "created_at": row.created_at,
-        "etag": notifications.make_etag(row.id, row.revision),
-    }
+    return shape_from(
+        kind,
+        row,
+        name=standing.target.description or "",
+        last_status=standing.last_status,
+        last_error=standing.last_error,
+        last_delivered_at=standing.last_delivered_at,
+        rule=_rule(standing.rules, member_id),
+        rule_count=len(standing.rules),
+        etag=notifications.make_etag(row.id, row.revision),
+        **more,
+    )

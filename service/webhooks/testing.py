@@ -214,8 +214,12 @@ _NAMES = {topic: name for name, topics in TOPICS.items() for topic in topics}
 
 def name_of(topic: str) -> str | None:
     """The name under which an event of any version is delivered. None: it is not."""
+    return _found(_NAMES, topic)
+
+
+def _found(names: Mapping[str, str], topic: str) -> str | None:
     try:
-        return _NAMES.get(latest_topic(topic))
+        return names.get(latest_topic(topic))
     except UnknownTopic:
         return None
 
@@ -237,10 +241,7 @@ _OCCASIONS: Mapping[str, str] = {
 
 def occasion_of(topic: str) -> str | None:
     """The occasion for a notification that an event of any version is. None: it is none."""
-    try:
-        return _OCCASIONS.get(latest_topic(topic))
-    except UnknownTopic:
-        return None
+    return _found(_OCCASIONS, topic)
 
 
 def is_subscribed(events: Collection[str], name: str) -> bool:

@@ -13,6 +13,7 @@ import msgspec
 
 from statemachines.kernel.machine import (
     Event,
+    LimitReached,
     Rejection,
     StateMachine,
     Stream,
@@ -113,10 +114,8 @@ class PersonNotFound(Rejection):
     code = "not_found"
 
 
-class TooMuchFeedback(Rejection):
+class TooMuchFeedback(LimitReached):
     """The person has sent as much different feedback as is kept."""
-
-    code = "invalid_payload"
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -211,8 +210,4 @@ def require_room(kept: int) -> None:
         raise TooMuchFeedback(
             f"A person has at most {FEEDBACK_LIMIT:,} different feedback.",
             next_action="Send defects that you have reported before with their fingerprint: repeats are counted.",
-            missing_fields=[],
-            invalid_fields=[],
-            unknown_fields=[],
-            request_body_schema=None,
         )

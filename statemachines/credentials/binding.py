@@ -10,6 +10,7 @@ import msgspec
 
 from statemachines.kernel.machine import (
     Event,
+    LimitReached,
     Rejection,
     StateMachine,
     Stream,
@@ -112,7 +113,7 @@ class CiBindingRefused(Rejection):
     code = "invalid_payload"
 
 
-class TooManyBindings(CiBindingRefused):
+class TooManyBindings(LimitReached):
     """The project has as many bindings as it may have."""
 
 
@@ -157,9 +158,6 @@ def decide_add(
         raise TooManyBindings(
             f"A project has at most {MOST_BINDINGS} bindings.",
             next_action="Remove one that is no longer used.",
-            missing_fields=[],
-            invalid_fields=[],
-            unknown_fields=[],
         )
     made = derived_id("cib", project_id, str(state.revision + 1))
     return [CiBindingAdded(made, name, bound, by, now)]

@@ -68,6 +68,22 @@ class Rejection(Exception):
         self.details: dict[str, Any] = {"allowed_next": [], **details} if self.FINAL else details
 
 
+class LimitReached(Rejection):
+    """There are as many as there may be. No change of the body mends that, so the details name no member of it."""
+
+    code = "invalid_payload"
+
+    def __init__(self, message: str, *, next_action: str) -> None:
+        super().__init__(
+            message,
+            next_action=next_action,
+            missing_fields=[],
+            invalid_fields=[],
+            unknown_fields=[],
+            request_body_schema=None,
+        )
+
+
 @runtime_checkable
 class HasStatus(Protocol):
     """A state: a frozen struct whose `status` is a member of its machine's enum."""

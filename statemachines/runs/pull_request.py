@@ -59,8 +59,8 @@ class Status(Enum):
     MERGED = "merged"
 
 
-class Sighting(msgspec.Struct, frozen=True, kw_only=True):
-    """What a CI saw of a pull request, and what the service made of it. `seen_at` is the server's time."""
+class SeenPullRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a CI saw of a pull request."""
 
     repository: str
     pr_number: int
@@ -72,6 +72,11 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     state: HostState
     tree_sha: str | None
     patch_id: str | None
+
+
+class Sighting(SeenPullRequest, frozen=True, kw_only=True):
+    """What a CI saw, and what the service made of it. `seen_at` is the server's time."""
+
     verdict: Verdict
     run_id: str | None
     credential_id: str
@@ -169,19 +174,9 @@ class PullRequestConflict(Rejection):
     code = "internal_error"
 
 
-class Observation(msgspec.Struct, frozen=True, kw_only=True):
+class Observation(SeenPullRequest, frozen=True, kw_only=True):
     """The wish to record what a CI saw. It carries no times: those are the server's."""
 
-    repository: str
-    pr_number: int
-    pr_url: str
-    head_repository: str | None
-    head_branch: str
-    base_branch: str
-    head_sha: str
-    state: HostState
-    tree_sha: str | None
-    patch_id: str | None
     credential_id: str
 
     @property
