@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from service.copy import batches
 from service.copy.engine import Engine
 from service.eventstore.connect.connection import Connection, connect
-from tests.support.ingest import OTHER, PROJECT, Sql, make_project
-
-
-@pytest.fixture
-def sql(database_url: str) -> Iterator[Sql]:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        make_project(connection, PROJECT)
-        make_project(connection, OTHER, owner="usr_00000002")
-        yield connection
+from tests.support.ingest import Sql
+from tests.support.ingest_store import sql as sql  # noqa: PLC0414 (fixtures are found by name)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -15,7 +13,7 @@ import pytest
 from projections.runs import PATCHES, PULL_REQUESTS
 from service.history.audit import check_projection
 from service.history.rebuild import rebuild
-from tests.service.runs.test_races import hammer
+from tests.service.runs.test_races import stopped_under_charges
 from tests.support.automation_world import closed
 from tests.support.loop.http_scene import RIVAL, HttpScene, open_scene
 from tests.support.server import ServerHandle
@@ -249,21 +247,9 @@ def test_of_different_ones_at_once_one_stops_the_automation(at: HttpScene) -> No
 def test_nothing_of_the_automation_commits_after_the_finding(at: HttpScene) -> None:
     """Workers on its run race the observation. In the log, nothing of a runner stands behind the stop."""
     at.running(max_turns_per_run=500)
-    stop, results = threading.Event(), list[tuple[float, str, int]]()
-    workers = [threading.Thread(target=hammer, args=(at, stop, results)) for _ in range(6)]
-    for worker in workers:
-        worker.start()
-    while not any(status == 200 for _, _, status in results):
-        time.sleep(0.02)
-    told = observe(at, head_branch=NOBODYS)
-    acknowledged = time.monotonic()
-    while not any(started > acknowledged for started, _, _ in results):
-        time.sleep(0.02)
-    stop.set()
-    for worker in workers:
-        worker.join()
+    told, acknowledged, results = stopped_under_charges(at, lambda: observe(at, head_branch=NOBODYS), workers=6)
     assert at.must(told, 201)["automations_disabled"] == ["heal"]
-    assert {status for started, _, status in results if started > acknowledged} == {409}
+    assert {status for started, status in results if started > acknowledged} == {409}
     behind = """
         select count(*) from events where project_id = %s and actor_kind = 'runner' and seq > (
             select seq from events where project_id = %s and topic = %s)

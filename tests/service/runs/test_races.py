@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import pytest
@@ -19,9 +19,10 @@ from tests.support.loop.rules import AUTHORITY, Rules
 pytestmark = pytest.mark.shares_server
 
 ROUNDS = 8
+T = TypeVar("T")
 
 
-def hammer(at: HttpScene, stop: threading.Event, results: list[tuple[float, str, int]]) -> None:
+def hammer(at: HttpScene, stop: threading.Event, results: list[tuple[float, int]]) -> None:
     """Charge usage as fast as it goes; note when each call began and how it ended."""
     with at.server.client() as client:
         number = 0
@@ -32,7 +33,7 @@ def hammer(at: HttpScene, stop: threading.Event, results: list[tuple[float, str,
             body = {"state_revision": revision, "lease_epoch": 1, "turns": 1}
             key = f"{threading.get_ident()}-{number}-{began}"
             answer = at.world.call("POST", f"{at.path}/usage", body, who="heal", key=key, client=client)
-            results.append((began, "usage", answer.status_code))
+            results.append((began, answer.status_code))
             shown: dict[str, Any] = answer.json()
             if answer.is_success:
                 revision = shown["state_revision"]
@@ -40,26 +41,43 @@ def hammer(at: HttpScene, stop: threading.Event, results: list[tuple[float, str,
                 revision = shown["error"]["details"]["current_state_revision"]
 
 
+def stopped_under_charges(
+    at: HttpScene, stop: Callable[[], T], *, workers: int
+) -> tuple[T, float, list[tuple[float, int]]]:
+    """Stop an automation while workers charge its run, and let some begin a charge after it.
+
+    Returns what the stop returned, the moment after it, and when each charge began and how it ended.
+    """
+    ended, results = threading.Event(), list[tuple[float, int]]()
+    crowd = [threading.Thread(target=hammer, args=(at, ended, results)) for _ in range(workers)]
+    for worker in crowd:
+        worker.start()
+    try:
+        while not any(status == 200 for _, status in results):  # Under load the first charge takes its time.
+            time.sleep(0.02)
+        told = stop()
+        acknowledged = time.monotonic()
+        while not any(started > acknowledged for started, _ in results):
+            time.sleep(0.02)
+    finally:
+        ended.set()
+        for worker in crowd:
+            worker.join()
+    return told, acknowledged, results
+
+
 def test_after_a_pause_is_acknowledged_nothing_that_holds_authority_commits(at: HttpScene) -> None:
     """Eight workers on one run; a pause at a random moment; again and again (P10)."""
-    at.running(max_turns_per_run=500)
-    for _ in range(ROUNDS):
-        stop, results = threading.Event(), []
-        workers = [threading.Thread(target=hammer, args=(at, stop, results)) for _ in range(8)]
-        for worker in workers:
-            worker.start()
-        while not any(status == 200 for _, _, status in results):  # Under load the first charge takes its time.
-            time.sleep(0.02)
+
+    def pause() -> None:
         began = time.monotonic()
         at.pause()
-        acknowledged = time.monotonic()
-        while not any(started > acknowledged for started, _, _ in results):
-            time.sleep(0.02)
-        stop.set()
-        for worker in workers:
-            worker.join()
-        assert acknowledged - began < 2.0
-        late = [status for started, _, status in results if started > acknowledged]
+        assert time.monotonic() - began < 2.0
+
+    at.running(max_turns_per_run=500)
+    for _ in range(ROUNDS):
+        _, acknowledged, results = stopped_under_charges(at, pause, workers=8)
+        late = [status for started, status in results if started > acknowledged]
         assert late
         assert not [status for status in late if status < 400]
         at.enable()

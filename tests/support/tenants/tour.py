@@ -50,6 +50,15 @@ from tests.support.tenants.asking import ask_questions
 from tests.support.weekly import gap, hypothesis, keep_events, report_on
 
 HEAD, MERGED = "e" * 40, "f" * 40
+PULL_REQUEST = {
+    "repository": REPOSITORY,
+    "pr_number": 7,
+    "pr_url": f"{REPOSITORY}/pull/7",
+    "head_branch": "heal/now",
+    "base_branch": BASE,
+    "head_sha": HEAD,
+}
+"""What every observation of CI says of it."""
 PROJECT = "/v1/projects/{project_id}"
 WAIT = OBSERVATION_SECONDS + SETTLING
 DISCOVER = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": META}}
@@ -582,12 +591,7 @@ class Repair:
         """Report an observation as CI."""
         body = {
             "observation": observation,
-            "repository": REPOSITORY,
-            "pr_number": 7,
-            "pr_url": f"{REPOSITORY}/pull/7",
-            "head_branch": "heal/now",
-            "base_branch": BASE,
-            "head_sha": HEAD,
+            **PULL_REQUEST,
             "draft": False,
         }
         self.post(f"{self.path}/pr-proof", body | seen, self.shop.ci)
@@ -595,12 +599,7 @@ class Repair:
     def observe(self, state: str) -> None:
         """Tell of its pull request as CI."""
         seen = {
-            "repository": REPOSITORY,
-            "pr_number": 7,
-            "pr_url": f"{REPOSITORY}/pull/7",
-            "head_branch": "heal/now",
-            "base_branch": BASE,
-            "head_sha": HEAD,
+            **PULL_REQUEST,
             "head_repository": REPOSITORY,
             "state": state,
             "tree_sha": MERGED,

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 import pytest_asyncio
 
 from service.analytics.metadata import MOST_KEYS, MOST_NAMES
 from tests.support import seen
 from tests.support.api import Api, World, ok
-from tests.support.server import ServerHandle, running_beside
-
-
-@pytest.fixture(scope="module")
-def second(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
-    """Another server on the same database."""
-    with running_beside(server, tmp_path_factory.mktemp("second")) as handle:
-        yield handle
+from tests.support.server import ServerHandle
 
 
 @pytest_asyncio.fixture

@@ -14,7 +14,7 @@ import pytest
 from statemachines.contracts.playbook import assemble_entry, find_template, sha256_of
 from tests.support.automation_world import EVENTS, World, closed, open_world
 from tests.support.playbook_samples import CASE, REVIEW, assertions_of, bindings_of, drop, put
-from tests.support.server import ServerHandle, running_beside
+from tests.support.server import ServerHandle
 
 pytestmark = pytest.mark.shares_server
 
@@ -527,20 +527,6 @@ def test_a_fenced_project_is_read_only(world: World) -> None:
 
 
 # ---- races
-
-
-@pytest.fixture(scope="module")
-def second(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
-    """Another service on the same database."""
-    with running_beside(server, tmp_path_factory.mktemp("second")) as handle:
-        yield handle
-
-
-@pytest.fixture
-def both(server: ServerHandle, second: ServerHandle) -> Iterator[list[httpx2.Client]]:
-    """Clients of two API processes over one database."""
-    with server.client() as one, second.client() as other:
-        yield [one, other]
 
 
 def test_two_saves_with_one_tag_have_one_winner(world: World, both: list[httpx2.Client]) -> None:

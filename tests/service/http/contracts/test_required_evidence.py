@@ -12,7 +12,7 @@ import pytest
 
 from tests.service.http.contracts.test_contract import HEAL, ONE, enable, make_ready, saved
 from tests.support.automation_world import World, closed, open_world
-from tests.support.server import ServerHandle, running_beside
+from tests.support.server import ServerHandle
 
 pytestmark = pytest.mark.shares_server
 GAP = "evidence_source_not_met"
@@ -22,13 +22,6 @@ GAP = "evidence_source_not_met"
 def world(server: ServerHandle) -> Iterator[World]:
     with open_world(server) as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def second(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
-    """Another service on the same database."""
-    with running_beside(server, tmp_path_factory.mktemp("second")) as handle:
-        yield handle
 
 
 def require(world: World, source: str | None, etag: str | None = None, **how: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from projections.credentials import CI_BINDINGS
 from service.history.audit import check_projection
 from service.history.rebuild import rebuild
 from tests.support.automation_world import World, open_world
-from tests.support.server import ServerHandle, running_beside
+from tests.support.server import ServerHandle
 
 pytestmark = pytest.mark.shares_server
 
@@ -33,20 +33,6 @@ MAIN: dict[str, Any] = {
 def world(server: ServerHandle) -> Iterator[World]:
     with open_world(server) as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def second(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
-    """Another service on the same database."""
-    with running_beside(server, tmp_path_factory.mktemp("second")) as handle:
-        yield handle
-
-
-@pytest.fixture
-def both(server: ServerHandle, second: ServerHandle) -> Iterator[list[httpx2.Client]]:
-    """Clients of two API processes over one database."""
-    with server.client() as one, second.client() as other:
-        yield [one, other]
 
 
 def path(world: World) -> str:

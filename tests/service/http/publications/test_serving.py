@@ -6,7 +6,6 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx2
@@ -29,17 +28,10 @@ from tests.support.api import Person, World, ok
 from tests.support.connecting import NO_READ, RESTING, connect, rested
 from tests.support.onboarding import Onboarding, onboard
 from tests.support.provider import GO_ON, FakeProvider
-from tests.support.server import ServerHandle, running_beside
+from tests.support.server import ServerHandle
 
 QUERY = "/api/projects/42/query/"
 COUNT = "uniqExact(distinct_id) from events where event ="
-
-
-@pytest.fixture(scope="module")
-def second(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHandle]:
-    """Another server on the same database."""
-    with running_beside(server, tmp_path_factory.mktemp("second")) as handle:
-        yield handle
 
 
 async def publish(owner: Person, project_id: str, blueprint_id: str = "top-events", **members: Any) -> str:
