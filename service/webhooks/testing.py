@@ -8,6 +8,7 @@ minute after it, the twin is given its outcome. A request whose process died dur
 with the same delivery id: whether the receiver has taken the first one, nobody knows.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple, get_args
@@ -59,6 +60,10 @@ LONGEST = 12
 UNLIMITED = 1_000_000
 KEPT = 60
 """Seconds for which a twin is given the outcome of a test that has ended."""
+TRIES = 10
+"""Times to begin a test while a command holds its row, which takes some milliseconds."""
+PAUSE = 0.05
+"""Seconds between two of them. No connection is held meanwhile."""
 
 _BEGIN = load_query("webhooks", "begin_test")
 _FIND = load_query("webhooks", "find_test")
@@ -105,26 +110,35 @@ class WebhookTester:
         None when the receiver or its project has ended meanwhile. Raises TooManyTests, KeyInProgress while a twin is
         sending it, and what writing facts raises.
         """
+        about = {"project_id": project_id, "id": id, "delivery": delivery}
         if self._running >= self._most_running:
-            raise too_many_tests(1)
+            return await self._of_twin(about, 1)
         self._running += 1
         try:
-            return await self._run({"project_id": project_id, "id": id, "delivery": delivery}, call)
+            return await self._run(about, call)
         finally:
             self._running -= 1
 
     async def _run(self, about: dict[str, str], call: Callable[[], Awaitable[AttemptOutcome]]) -> AttemptOutcome | None:
-        async with self._store.facts.connection() as connection:
-            values = {**about, "longest": LONGEST, "most": self._most, "kept": KEPT}
-            [[stands, begun]] = await (await connection.execute(_BEGIN, values)).fetchall()
-        if not stands:
+        for _ in range(TRIES):
+            stands, begun = await self._begin(about)
+            if stands:
+                break
+            await asyncio.sleep(PAUSE)
+        else:
             return None
         if not begun:
-            return await self._of_twin(about)
+            return await self._of_twin(about, LONGEST)
         attempt = await call()
         async with self._store.facts.connection() as connection:
             await connection.execute(_END, {**about, "status": attempt.status, "error": attempt.error})
         return attempt
+
+    async def _begin(self, about: dict[str, str]) -> tuple[bool, bool]:
+        async with self._store.facts.connection() as connection:
+            values = {**about, "longest": LONGEST, "most": self._most, "kept": KEPT}
+            [[stands, begun]] = await (await connection.execute(_BEGIN, values)).fetchall()
+        return stands, begun
 
     async def _send(self, webhook: StandingWebhook, delivery: str, account: str) -> AttemptOutcome:
         row, target = webhook.row, webhook.target
@@ -143,8 +157,11 @@ class WebhookTester:
         outgoing = Outgoing(delivery, wire.TEST, msgspec.json.encode(body))
         return await send(self._guard, self._reach, account, opened, outgoing)
 
-    async def _of_twin(self, about: dict[str, str]) -> AttemptOutcome:
-        """The outcome of the same test, sent by another. Raises KeyInProgress, and TooManyTests if there is none."""
+    async def _of_twin(self, about: dict[str, str], seconds: int) -> AttemptOutcome:
+        """The outcome of the same test, sent by another.
+
+        Raises KeyInProgress while it is under way, and TooManyTests for some seconds if there is none.
+        """
         async with self._store.facts.connection() as connection:
             found = await (await connection.execute(_FIND, {**about, "kept": KEPT})).fetchall()
         for runs, ended, status, error in found:
@@ -152,7 +169,7 @@ class WebhookTester:
                 raise KeyInProgress
             if ended:
                 return AttemptOutcome(status, error)
-        raise too_many_tests(LONGEST)
+        raise too_many_tests(seconds)
 
 
 def too_many_tests(seconds: int) -> TooManyTests:

@@ -27,7 +27,7 @@ from tests.support.server import ServerFactory, ServerHandle, running_server
 SERVING = "service.process.serving"
 TWINS = 6
 """Requests of each process."""
-FEW_TWINS = 3
+FEW_TWINS = 2
 """So many that one process carries all of them out at once: a caller opens more connections, to either."""
 
 
