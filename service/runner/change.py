@@ -26,12 +26,16 @@ _ABOUT = (
 
 
 class KeptChange(NamedTuple):
-    """A committed change: as a grant binds it, the commit below it, the digest of its objects, and a short diff."""
+    """A committed change: as a grant binds it, the commit below it, the digest of its objects, a short diff, a reason.
+
+    The reason is in the words of the program that made the change.
+    """
 
     change: dict[str, Any]
     base: str
     packed_sha256: str
     diff: str
+    reason: str = ""
 
 
 class Notes:
@@ -134,10 +138,10 @@ class RunNote:
         with directory(self._notes.place) as top:
             return read_below(top, f"{self._run_id}{_PACKED}".encode(), MAX_PACKED_BYTES)
 
-    def keep_change(self, change: dict[str, Any], base: str, packed: bytes, diff: str) -> None:
+    def keep_change(self, change: dict[str, Any], base: str, packed: bytes, diff: str, reason: str = "") -> None:
         """Remember the committed change and its objects."""
         write_whole(self._notes.place, f"{self._run_id}{_PACKED}", packed)
-        self._write(kept=KeptChange(change, base, hashlib.sha256(packed).hexdigest(), diff))
+        self._write(kept=KeptChange(change, base, hashlib.sha256(packed).hexdigest(), diff, reason))
 
     def may_call(self, grant_id: str) -> bool:
         """Whether the service has allowed this checkout the one call of a grant."""

@@ -43,7 +43,8 @@ environment:
   GITLAB_TOKEN            the same for GitLab; each goes to its host alone
 
 CMD gets none of these. It runs in a clean copy of the default branch, with the evidence in the JSON file that
-SERVICE_EVIDENCE names. It may write a title into the file that SERVICE_TITLE_FILE names.
+SERVICE_EVIDENCE names. It may write a title and a reason for its change into the files that SERVICE_TITLE_FILE and
+SERVICE_REASON_FILE name.
 
 exit codes: 0 it did its part, or there was nothing to do; 1 it was refused or failed, and says why; 2 used wrongly;
 3 another start is at work in the checkout
@@ -74,6 +75,8 @@ def make_parser() -> argparse.ArgumentParser:
         help="run CMD in namespaces of Linux: if there are any, only then, or not at all (default: auto)")  # fmt: skip
     add("--approval", choices=["never", "always"], default="never",
         help="ask an owner to approve the change before the draft is opened (default: never)")  # fmt: skip
+    add("--description", choices=["error", "ids"], default="error",
+        help="in the pull request, name the error, its counts and a reason, or ids alone (default: error)")  # fmt: skip
     add("--pass", dest="passed", metavar="NAME", action="append", default=[],
         help="let CMD have this variable too, such as the key of a coding tool; may be repeated")  # fmt: skip
     add(
@@ -124,8 +127,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         repository = make_repository(
             checkout.url, AskedRepository(given.repository, given.host, given.host_api), tokens
         )
-        asks = given.approval == "always"
-        settings = RunnerSettings(given.turns, given.cost_usd, asks, given.renew, given.checks, say)
+        settings = RunnerSettings(
+            given.turns,
+            given.cost_usd,
+            given.approval == "always",
+            given.description == "error",
+            given.renew,
+            given.checks,
+            say,
+        )
         service = Service(url, credential, given.project)
         beats = Service(url, credential, given.project, patience=BEAT_PATIENCE)
         with _alone(checkout.home) as first:

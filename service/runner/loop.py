@@ -6,6 +6,7 @@ rest: the commit, and the permission for the one call.
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from service.runner.access import Repository, Unsuitable
@@ -16,7 +17,7 @@ from service.runner.child import Heartbeat
 from service.runner.files import NotPlain
 from service.runner.git import GitFailed
 from service.runner.merging import PROVEN_ON, Merging, draft_grant, is_merged_by_host, observed
-from service.runner.pull import Draft, HostRefused, Pull
+from service.runner.pull import Draft, HostRefused, Pull, Story, describe
 from service.runner.repair import BY_HOST, FOR_PEOPLE, NoRepair, RepairJob, RepairPlace, branch_of, judge_again, make
 from service.runner.service_calls import Service, ServiceRefused
 from service.runner.web import GaveUp
@@ -56,6 +57,7 @@ class RunnerSettings(NamedTuple):
     turns: int
     cost_usd: float
     asks: bool
+    names_error: bool
     renew_seconds: float
     checks_seconds: float
     say: Callable[[str], None]
@@ -327,6 +329,7 @@ class Runner:
         if delivery is None:
             raise NoRepair("The grant was consumed, and there is no pull request. Nobody may open it now.")
         change = delivery.kept.change
+        story = Story(run, self._case_to_name(run), delivery.kept.reason, self._service.pages)
         pushed = self._work.store.head(self._work.remote, branch)
         if pushed is None:
             self._push(run, policy, delivery)
@@ -335,11 +338,19 @@ class Runner:
         self._service.renew(run)  # Refused if the run was cancelled or stopped meanwhile.
         try:
             ready = policy.mode == BY_HOST
-            return host.open(Draft(branch, base, change["head_sha"], change["title"], _body(run, change), ready=ready))
+            text = describe(story, change, by_host=ready)
+            return host.open(Draft(branch, base, change["head_sha"], change["title"], text, ready=ready))
         except HostRefused as refused:
             if refused.final:
                 raise NoRepair(str(refused)) from refused
             raise
+
+    def _case_to_name(self, run: Json) -> Json | None:
+        """The case as it counts now. None where the error is to stay unnamed, or the case cannot be read any more."""
+        if self._settings.names_error:
+            with suppress(ServiceRefused):
+                return self._service.case(run)
+        return None
 
     def _push(self, run: Json, policy: Policy, delivery: Delivery) -> None:
         """Judge the commit once more, in a new store, and push it from there. Raises NoRepair, GitFailed."""
@@ -394,19 +405,3 @@ def _waits_for(run: Json) -> str | None:
     if run["status"] == "draft_pr_opened" and observed(run) in PROVEN_ON:
         return "waits for CI to prove the merge and to record the deploy"
     return "waits for the service to verify the deploy" if run["status"] == "verifying" else None
-
-
-def _body(run: Json, change: Json) -> str:
-    """The text of the pull request. Nothing in it comes from telemetry."""
-    commands = "\n".join(f"    {test['command']}" for test in change["tests"])
-    merged_by = (
-        "The code host merges it once its checks have passed, and nobody has to."
-        if change["delivery_mode"] == BY_HOST
-        else "A person reviews it, and merges it."
-    )
-    return (
-        f"This {'repairs' if change['delivery_mode'] == BY_HOST else 'draft repairs'} case `{run['case_id']}`. "
-        f"{merged_by}\n\n"
-        f"It changes {len(change['files_changed'])} files and {change['changed_lines']} lines. These passed:\n\n"
-        f"{commands}\n\nAutomation-Run: {run['run_id']}\n"
-    )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import textwrap
+import unicodedata
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
+from service.runner.answers import Json
 from service.runner.web import BUSY, JsonAnswer, Lost, Pauses
 
 OK, CREATED, FORBIDDEN = 200, 201, 403
@@ -141,3 +146,93 @@ def turn_on_once(find: Callable[[], Pull | None], ask: Callable[[Pull], JsonAnsw
             pauses.rest(None, "The code host says that auto-merge is on, and does not show it")
         else:
             raise HostRefused.by(answer)
+
+
+# The text of a pull request. Words of telemetry and of the program for repairs are data in it: no markup, no link, no
+# mention, and no word that closes an issue. A squash turns the whole text into a commit message, where nothing is code.
+
+MAX_ERROR, MAX_REASON, MAX_LINES = 300, 600, 20
+_COLUMNS, _MOST = 100, 1 << 36
+_ACTIVE = re.compile(
+    r"""[@#`<>\[\]]                # mentions, issues, code, markup, links
+      | [!$%&~](?=[\w"])           # references of GitLab, such as !12
+      | (?<=:)(?=//)|(?<=www)\.    # addresses
+      | (?<=[a-z])-(?=\d)          # issues by their keys, such as GH-12
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+class Story(NamedTuple):
+    """What a pull request says beside its change: its case and its run, with their pages, and a reason.
+
+    `case` is None where the error is to stay unnamed.
+    """
+
+    run: Json
+    case: Json | None
+    reason: str
+    pages: str
+
+
+def plain_words(text: str, most: int) -> str:
+    """Return the words of a text on one line, without signs that a code host obeys, cut to `most` characters."""
+    # The full-width twins of signs become the signs, before those are taken out.
+    text = unicodedata.normalize("NFKC", text[: 4 * most])
+    shown = "".join(char if char.isprintable() else " " for char in text)
+    return " ".join(_ACTIVE.sub(" ", shown).split())[:most].strip()
+
+
+def describe(story: Story, change: Json, *, by_host: bool) -> str:
+    """Write the text of a pull request."""
+    merged_by = (
+        "The code host merges it once its checks have passed, and nobody has to."
+        if by_host
+        else "A person reviews it, and merges it."
+    )
+    case_id, run_id = story.run["case_id"], story.run["run_id"]
+    pages = f"[case {case_id}]({story.pages}/cases/{case_id}), by [run {run_id}]({story.pages}/runs/{run_id})"
+    told = [f"This {'repairs' if by_host else 'draft repairs'} {pages}. {merged_by}"]
+    told += [] if story.case is None else _tell_error(story.case)
+    reason = [line for line in map(_one_line, story.reason.splitlines()) if line]
+    if reason and story.case is not None:
+        told += ["The reason for the change, in the words of the program that made it:", _quote(reason)]
+    told.append(f"It changes {len(change['files_changed'])} files and {change['changed_lines']} lines. These passed:")
+    told.append("\n".join(f"    {test['command']}" for test in change["tests"]))
+    return "\n\n".join([*told, f"Automation-Run: {run_id}"]) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return plain_words(text, MAX_REASON)
+
+
+def _quote(lines: list[str]) -> str:
+    """Lines in a block of code: a host shows them as they are."""
+    wrapped = [short for line in lines for short in textwrap.wrap(line, _COLUMNS)]
+    return "\n".join(f"    {line}" for line in wrapped[:MAX_LINES])
+
+
+def _tell_error(case: Json) -> list[str]:
+    """The error by its title and its counts. A member of another form is left out."""
+    title = case.get("title")
+    words = plain_words(title, MAX_ERROR) if isinstance(title, str) else ""
+    told = ["The error, as telemetry names it:", _quote([words])] if words else []
+    times, people = _counted(case, "event_count", "time"), _counted(case, "users_affected", "person", "people")
+    first, last = _moment(case, "first_seen_at"), _moment(case, "last_seen_at")
+    if times and people and first and last:
+        told.append(f"It came {times} and met {people}, first at {first}, last at {last}.")
+    return told
+
+
+def _counted(case: Json, member: str, one: str, many: str = "") -> str | None:
+    number = case.get(member)
+    if type(number) is not int or not 0 <= number < _MOST:
+        return None
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def _moment(case: Json, member: str) -> str | None:
+    seconds = case.get(member)
+    if type(seconds) is not int or not 0 <= seconds < _MOST:
+        return None
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,6 +1,5 @@
 """One repair: the customer's program in a clean working copy, then the bounds, then the tests, then a commit."""
 
-import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,17 +10,17 @@ from service.runner.bounds import Policy, Violation, find_violations, is_plain, 
 from service.runner.change import KeptChange, RunNote, cut_diff, write_evidence
 from service.runner.files import NotPlain
 from service.runner.git import FILE, REPOSITORY, Changed, GitFailed, GitRemote, LeftFile, Objects, Store
+from service.runner.pull import plain_words
 from service.runner.tree import WorkingCopy, read_beside, read_change, working_copy
 from service.runner.wall import Wall
 
 FOR_PEOPLE, BY_HOST = "review_required", "auto_merge"
-MAX_TITLE, MAX_TITLE_BYTES = 120, 4096
-_TITLE = "title.txt"
+MAX_TITLE, MAX_WORDS_BYTES = 120, 4096
+_TITLE, _REASON = "title.txt", "reason.txt"
 _GRANTED = (
     "repository", "base_branch", "head_branch", "head_sha", "delivery_mode", "files_changed", "changed_lines", "tests",
 )  # fmt: skip
 _SHOWN_VIOLATIONS = 10
-_MENTIONS = re.compile(r"[@#`<>\[\]]|[^ -~]")
 
 
 class NoRepair(Exception):
@@ -74,12 +73,13 @@ def make(work: RepairPlace, job: RepairJob, note: RunNote, heartbeat: child.Hear
     ends = time.monotonic() + job.seconds
     branch = job.policy.base_branch
     with working_copy(work.store, job.run["run_id"], work.remote, branch, job.base) as copy:
-        evidence, title_file = copy.beside / "evidence.json", copy.beside / _TITLE
+        evidence = copy.beside / "evidence.json"
         write_evidence(evidence, job.run, job.told["policy"], job.case)
         environment = {
             **child.kept_environment(work.order.passed),
             "SERVICE_EVIDENCE": str(evidence),
-            "SERVICE_TITLE_FILE": str(title_file),
+            "SERVICE_TITLE_FILE": str(copy.beside / _TITLE),
+            "SERVICE_REASON_FILE": str(copy.beside / _REASON),
             "SERVICE_RUN_ID": job.run["run_id"],
         }
         run = _Programs(work, copy, heartbeat, note)
@@ -88,10 +88,10 @@ def make(work: RepairPlace, job: RepairJob, note: RunNote, heartbeat: child.Hear
             raise NoRepair(f"The repair did not end within {job.seconds} s.")
         if ended.code != 0:
             raise NoRepair(f"The repair ended with code {ended.code}.")
-        title = read_title(copy, job.run)
+        title, reason = read_title(copy, job.run), _read_words(copy, _REASON)
         change, packed, diff = _commit(work, job, copy, title)
         change["tests"] = _test(job, run, ends - time.monotonic())
-    note.keep_change(change, job.base, packed, diff)
+    note.keep_change(change, job.base, packed, diff, reason)
     return change
 
 
@@ -214,8 +214,12 @@ def _tell(violations: list[Violation]) -> str:
 
 def read_title(copy: WorkingCopy, run: dict[str, Any]) -> str:
     """The title from the repair in plain words. They mention nobody and close nothing. Without one, the case's id."""
-    words: list[str] = []
+    told = _read_words(copy, _TITLE).partition("\n")[0]
+    return plain_words(told, MAX_TITLE) or f"Repair {run['case_id']}"
+
+
+def _read_words(copy: WorkingCopy, name: str) -> str:
+    """The text of a file beside the copy. Nothing, unless it is a short and regular one."""
     with suppress(FileNotFoundError, NotPlain):
-        told = read_beside(copy, _TITLE, MAX_TITLE_BYTES).decode(errors="replace")
-        words = _MENTIONS.sub(" ", told.partition("\n")[0]).split()
-    return " ".join(words)[:MAX_TITLE].strip() or f"Repair {run['case_id']}"
+        return read_beside(copy, name, MAX_WORDS_BYTES).decode(errors="replace")
+    return ""

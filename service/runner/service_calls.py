@@ -1,7 +1,7 @@
 """The service for a runner. Each write has its fence, and a key for its retries. Each answer is held to its form."""
 
 from collections.abc import Iterator
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from service.runner.answers import ID, Json, Malformed, check_claim, check_policy, check_receipt, check_run
 from service.runner.web import PATIENCE, Client, JsonAnswer, retry_after
@@ -44,6 +44,10 @@ class Service:
     def __init__(self, base_url: str, credential: str, project_id: str, *, patience: float = PATIENCE) -> None:
         self._client = Client(base_url, {"authorization": f"Bearer {credential}"}, patience=patience)
         self._project = f"/v1/projects/{quote(project_id, safe='')}"
+        told = urlsplit(base_url)
+        where = told.netloc.rpartition("@")[2]
+        self.pages = f"{told.scheme}://{where}{quote(told.path.rstrip('/'))}/console"
+        """The address of the console's pages: people read it, so it has neither a password nor a query."""
 
     def _ask(self, method: str, path: str, body: Json | None = None, key: str | None = None) -> Json:
         """Send one request to its answer. Raises ServiceRefused, GaveUp."""
