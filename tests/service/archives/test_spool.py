@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from service.archives import spool as spools
+from service.archives.making import Contents, _Maker
 from service.archives.spool import ArchiveFull, DiskNearlyFull, LinesInParts, Spool
+from service.sql import Query
+from tests.support.cluster import TestCluster
 
 MOST = 1 << 20
 
@@ -97,3 +104,25 @@ def test_it_leaves_the_disk_to_others(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(DiskNearlyFull):
         spool.write(bytes(1000))
     spool.close()
+
+
+async def test_a_full_archive_leaves_no_cursor_open(tmp_path: Path, cluster: TestCluster) -> None:
+    """It is full within the rows of a query. The collector, which would close the cursor some time, is off."""
+
+    async def at_once(work: Callable[[], Any]) -> Any:
+        return work()
+
+    spool = Spool(tmp_path, MOST)
+    query = Query(b"select repeat('x', 100000) from generate_series(1, 64)")
+    query.file, query.name, query.description = "archives", "many", ""
+    with cluster.database() as url:
+        async with await psycopg.AsyncConnection.connect(url) as connection:
+            maker = _Maker(connection, spool, at_once, Contents("proj"), nullcontext)
+            gc.disable()
+            try:
+                await maker.write("many", query, lambda row: row[0].encode(), may_stop=True)
+                found = await (await connection.execute("select name from pg_cursors")).fetchall()
+            finally:
+                gc.enable()
+    spool.close()
+    assert found == []
