@@ -71,6 +71,8 @@ class UnmangledCase(msgspec.Struct, frozen=True, kw_only=True):
 
 MAX_EVENTS = 50
 MAX_PAGE_BYTES = 2 * 1024 * 1024
+MOST_COUNTED = 100_000
+"""Errors that are counted for what they have in common."""
 
 
 class CaseEventQuery(PageQuery, frozen=True):
@@ -90,11 +92,13 @@ class EventError(msgspec.Struct, frozen=True, kw_only=True):
 class EventException(EventError, frozen=True, kw_only=True):
     """An exception as it was sent. SDKs send the latest call first.
 
-    `causes` are the exceptions before it. `stack` is the trace as text, of an exception without frames.
+    `causes` are the exceptions before it. `stack` is the trace as text, of an exception without frames. `handled` is
+    false of an exception that nothing caught but the SDK, and absent if the sender does not say.
     """
 
     causes: list[EventError] | msgspec.UnsetType = msgspec.UNSET
     stack: str | msgspec.UnsetType = msgspec.UNSET
+    handled: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class EventGrouping(msgspec.Struct, frozen=True):
@@ -198,6 +202,12 @@ class CaseEventRecord(CaseEvent, frozen=True, kw_only=True):
     left_out: list[str] | msgspec.UnsetType = msgspec.UNSET
     feedback: list[FeedbackReport] | msgspec.UnsetType = msgspec.UNSET
     next_action: str
+
+
+class CommonQuery(msgspec.Struct, frozen=True):
+    """How many errors to count at most, the newest."""
+
+    newest: Annotated[int, Meta(ge=1, le=MOST_COUNTED)] = MOST_COUNTED
 
 
 class CommonValue(msgspec.Struct, frozen=True):

@@ -149,6 +149,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "cases/{case_id}": ("cases/{case_id}",),
     "cases/{case_id}/errors": ("cases/{case_id}/errors",),
     "cases/{case_id}/errors/{event_id}": ("cases/{case_id}/errors/{event_id}",),
+    "cases/{case_id}/errors/{event_id}/json": ("cases/{case_id}/errors/{event_id}/json",),
     "cases/{case_id}/people": ("cases/{case_id}/people",),
     "device": ("device?user_code={user_code}",),
     "how-to-verify": ("how-to-verify",),

@@ -197,12 +197,12 @@ class Common(NamedTuple):
     tags: Sequence[wire.CommonTag]
 
 
-async def common_of(store: EventStore, project_id: str, family: Family) -> Common:
-    """Count the newest errors. Raises ReadNotDone when too many long reads of the tenant wait."""
+async def common_of(store: EventStore, project_id: str, family: Family, newest: int = wire.MOST_COUNTED) -> Common:
+    """Count the newest errors, so many at most. Raises ReadNotDone when too many long reads of the tenant wait."""
     found = Common(0, None, complete=False, tags=())
     async with store.long_read():
         deadline = asyncio.get_running_loop().time() + SECONDS
-        for most in COUNTED:
+        for most in sorted({min(each, newest) for each in COUNTED}):
             try:
                 async with asyncio.timeout_at(deadline if found.errors else None):
                     found = await _count(store, project_id, family, most)
@@ -528,7 +528,11 @@ def _exception(said: Mapping[str, Any]) -> wire.EventException | None:
     sent = said.get("exception")
     if not isinstance(sent, dict):
         return None
+    mechanism = sent.get("mechanism")
+    handled = mechanism.get("handled") if isinstance(mechanism, dict) else None
     shown = exception_of(sent)
+    if isinstance(handled, bool):
+        shown = msgspec.structs.replace(shown, handled=handled)
     return shown if shown.frames else msgspec.structs.replace(shown, stack=stack_of(said) or msgspec.UNSET)
 
 

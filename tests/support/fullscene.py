@@ -58,6 +58,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "cases/{case_id}": ["cases/{case_id}", "cases/{mapped_case_id}", "cases/{merged_case_id}"],
     "cases/{case_id}/errors": ["cases/{case_id}/errors"],
     "cases/{case_id}/errors/{event_id}": ["cases/{case_id}/errors/{event_id}"],
+    "cases/{case_id}/errors/{event_id}/json": ["cases/{case_id}/errors/{event_id}/json"],
     "cases/{case_id}/people": ["cases/{case_id}/people"],
     "device": ["device", "device?user_code={user_code}", "device?user_code=XXXX-XXXX"],
     "how-to-verify": ["how-to-verify"],

@@ -17,6 +17,7 @@ import jinja2
 import msgspec
 
 from service.console import assets
+from service.console.kit.code import coloured, curl
 from service.console.kit.texts import Spots, budget, compare, differences, markdown
 from service.ids import new_id
 
@@ -133,6 +134,7 @@ def _environment() -> jinja2.Environment:
         auto_reload=False,
     )
     made.filters |= {"duration": told_duration, "number": told_number, "markdown": markdown}
+    made.filters |= {"coloured": coloured, "curl": curl}
     made.filters |= {"differences": differences, "compare": compare, "spots": Spots}
     made.filters |= {"whole": lambda value: told_number(None if value is None else round(value))}
     made.filters |= {"ago": told_ago, "moment": told_moment, "reason": told_reason}

@@ -173,7 +173,7 @@ async def show_case(visit: Visit) -> View:
     case_id = visit.values["case_id"]
     case = await visit.read("read_case", case_id=case_id)
     project_id, latest = case["project_id"], case["latest_event"]
-    event, people, events, members, keys, decisions, claim, runs, written = await asyncio.gather(
+    event, people, events, members, keys, decisions, claim, runs, written, common = await asyncio.gather(
         _event_about(visit, case),
         visit.try_read("list_case_users", case_id=case_id),
         visit.try_read("list_stream_events", stream_id=case_id, query={"limit": MOST_HAPPENED}),
@@ -189,6 +189,7 @@ async def show_case(visit: Visit) -> View:
         visit.try_read(
             "list_feedback_reports", project_id=project_id, query={"case_id": case_id, "limit": SHOWN_WRITTEN}
         ),
+        errors.common_of(visit, case_id, errors.BESIDE_CASE),
     )
     names = {one["user_id"]: one["email"] for one in members["members"] if one["email"]} if members else {}
     own = names.get(visit.call.user_id, "you")
@@ -197,6 +198,7 @@ async def show_case(visit: Visit) -> View:
         "case": case,
         "shown": errors.evidence_of(event) if event else None,
         "latest": latest,
+        "common": common,
         "people": people["users"][:SHOWN_PEOPLE] if people else [],
         "people_count": len(people["users"]) if people else 0,
         "happened": history(case, events["events"] if events else (), names),

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from schemas.kernel.patterns import TRACE_ID
 from service.console.kit.page import View, page
-from service.console.kit.rendering import pretty
+from service.console.kit.rendering import pretty, told_duration
 from service.console.kit.visit import Visit
 
 # The stack of a stored error for a page: its exceptions, its frames in groups, and all of it as text.
@@ -201,9 +201,10 @@ _TITLES = {
 
 
 class Crumb(NamedTuple):
-    """A breadcrumb. `at` in epoch seconds, None for any other text."""
+    """A breadcrumb. `at` in epoch seconds, None for any other text. `before` is that as seen from the error."""
 
     at: int | None
+    before: str
     when: str
     category: str
     level: str
@@ -229,10 +230,13 @@ class SentRequest(NamedTuple):
 class Evidence(NamedTuple):
     """All of an error for its page.
 
-    `stack` is its stack as text. `logs` are the words and queries of links to the logs around it.
+    `culprit` is the call of the product in which it happened. `handled` is None where the sender does not say. `stack`
+    is its stack as text. `logs` are the words and queries of links to the logs around it.
     """
 
     event: Json
+    culprit: str
+    handled: bool | None
     causes: Sequence[Cause]
     stack: str
     breadcrumbs: Sequence[Crumb]
@@ -250,6 +254,8 @@ def evidence_of(event: Json) -> Evidence:
     causes = chain(event)
     return Evidence(
         event,
+        culprit_of(causes),
+        (event["exception"] or {}).get("handled"),
         causes,
         as_text(causes),
         breadcrumbs(event),
@@ -261,6 +267,15 @@ def evidence_of(event: Json) -> Evidence:
         _pairs(event.get("extra") or {}),
         _logs_around(event),
     )
+
+
+def culprit_of(causes: Sequence[Cause]) -> str:
+    """The first call of the product in the stack of an error, else the first of all. Empty without frames."""
+    groups = causes[0].groups if causes else ()
+    frames = [one for group in sorted(groups, key=lambda group: not group.in_app) for one in group.frames]
+    if not frames:
+        return ""
+    return f"{frames[0].function} in {frames[0].place}" if frames[0].function else frames[0].place
 
 
 def facts_of(event: Json) -> list[tuple[str, str]]:
@@ -311,7 +326,7 @@ def contexts(event: Json) -> list[tuple[str, list[tuple[str, str]]]]:
 
 def breadcrumbs(event: Json) -> list[Crumb]:
     """The breadcrumbs of an error."""
-    return [_crumb(crumb) for crumb in event.get("breadcrumbs") or ()]
+    return [_crumb(crumb, event["occurred_at"]) for crumb in event.get("breadcrumbs") or ()]
 
 
 def request(event: Json) -> SentRequest | None:
@@ -330,18 +345,26 @@ def told(value: Any) -> str:
     return value if isinstance(value, str) else pretty(value)
 
 
-def _crumb(crumb: Json) -> Crumb:
+def _crumb(crumb: Json, of_error: int) -> Crumb:
     at = crumb.get("timestamp")
     known = isinstance(at, (int, float)) and 0 < at < _LATEST
     category = crumb.get("category") or crumb.get("type") or ""
     return Crumb(
         int(at) if known and at is not None else None,
+        _before(of_error - int(at)) if known and at is not None else "",
         "" if at is None or known else told(at),
         told(category),
         told(crumb.get("level") or ""),
         told(crumb.get("message") or ""),
         told(crumb["data"]) if crumb.get("data") else "",
     )
+
+
+def _before(seconds: int) -> str:
+    """Seconds from a breadcrumb to its error, as words. Both have whole seconds."""
+    if seconds == 0:
+        return "with it"
+    return f"{told_duration(abs(seconds))} {'before' if seconds > 0 else 'after'}"
 
 
 def _part(name: str, value: Any) -> RequestPart:
@@ -357,6 +380,10 @@ def _pairs(values: Json) -> list[tuple[str, str]]:
 # The stored errors of a case: the list, newest first, one of them in full, and the people affected.
 
 PAGE = 25
+NEWEST = 10_000
+"""Errors that are counted for the shared tags on the list of them."""
+BESIDE_CASE = 1_000
+"""The same on the page of the case, which has more to read."""
 
 
 @page("cases/{case_id}/errors", section="cases")
@@ -365,7 +392,7 @@ async def show_errors(visit: Visit) -> View:
     case_id = visit.values["case_id"]
     query = {"cursor": visit.query.get("cursor"), "limit": PAGE}
     found = await visit.read("list_case_events", case_id=case_id, query=query)
-    common = await visit.try_read("get_case_common", case_id=case_id) if found["events"] else None
+    common = await common_of(visit, case_id, NEWEST) if found["events"] else None
     facts = {"found": found, "case_id": case_id, "common": common}
     return View("cases/errors.html", "Errors of a case", facts, found["project_id"])
 
@@ -380,6 +407,20 @@ async def show_error(visit: Visit) -> View:
     return View("cases/error.html", event["message"].partition("\n")[0][:200], facts, event["project_id"])
 
 
+@page("cases/{case_id}/errors/{event_id}/json", section="cases")
+async def show_raw(visit: Visit) -> View:
+    """Show one stored error as the API answers it."""
+    case_id, event_id = visit.values["case_id"], visit.values["event_id"]
+    event = await visit.read("get_case_event", case_id=case_id, event_id=event_id)
+    facts = {"event": event, "case_id": case_id, "event_id": event_id}
+    return View("cases/raw.html", "An error as JSON", facts, event["project_id"])
+
+
+async def common_of(visit: Visit, case_id: str, newest: int) -> Json | None:
+    """The tags of the newest errors of a case with their most frequent values. None where they were not counted."""
+    return await visit.try_read("get_case_common", case_id=case_id, query={"newest": newest})
+
+
 @page("cases/{case_id}/people", section="cases")
 async def show_people(visit: Visit) -> View:
     """Show the people affected by a case, most errors first."""
@@ -390,4 +431,4 @@ async def show_people(visit: Visit) -> View:
     return View("cases/people.html", "People affected by a case", facts, case["project_id"])
 
 
-PAGES = [show_errors, show_error, show_people]
+PAGES = [show_errors, show_error, show_raw, show_people]

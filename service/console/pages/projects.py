@@ -330,6 +330,7 @@ class KeptRead(NamedTuple):
 KEPT: Mapping[str, KeptRead] = {
     "get_automation_run_proof": KeptRead(["run_id"], [], "{run_id}.proof.json"),
     "get_automation_run_tlog_proof": KeptRead(["run_id"], [], "{run_id}.tlog-proof"),
+    "get_case_event": KeptRead(["case_id", "event_id"], [], "{event_id}.json"),
     "get_log_checkpoint": KeptRead([], [], "checkpoint.txt"),
     "get_inclusion_proof": KeptRead([], ["position", "size"], "inclusion-{position}-{size}.json"),
 }

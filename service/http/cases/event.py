@@ -7,7 +7,7 @@ from typing import Any
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from schemas.cases.event import CaseCommon, CaseEvent, CaseEventList, CaseEventQuery, CaseEventRecord
+from schemas.cases.event import CaseCommon, CaseEvent, CaseEventList, CaseEventQuery, CaseEventRecord, CommonQuery
 from service.cases import event as reads
 from service.cases import event as show
 from service.cases import feedback
@@ -61,11 +61,11 @@ async def get_case_event(call: Call, event_id: FromPath[str]) -> Answer:
 @groups.CASES.get("/v1/cases/{case_id}/common", "Count what the stored errors of a case have in common")
 @Who(KEY, subject=CASE_LOCATED)
 @Docs(CaseCommon, errors=("case_not_found",), extension=True)
-async def get_case_common(call: Call) -> Answer:
+async def get_case_common(call: Call, params: NamedDependency[CommonQuery]) -> Answer:
     """Count environments, releases and tags over all stored errors of a case and of those merged into it."""
     store, project_id = call.services.store, call.project_id
     family = await reads.family_of(store, project_id, call.subject.id)
-    found = await show.common_of(store, project_id, family)
+    found = await show.common_of(store, project_id, family, params.newest)
     return Answer(200, show.common(project_id, family, found))
 
 

@@ -388,7 +388,7 @@ MOST_CODES = 10
 MAX_CODE = 100
 """Members of what an SDK says of a code, and characters of one of them."""
 MAX_INTEGER = 2**53
-_MECHANISM = ("synthetic", "is_exception_group", "exception_id", "parent_id")
+_MECHANISM = ("synthetic", "is_exception_group", "exception_id", "parent_id", "handled")
 FRAMES = "frames"
 """The member that lists the frames of a stack trace, the latest call last."""
 _MAX_NUMBER = 2**31 - 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 
 import pytest
 
+from service.console.pages import errors
 from statemachines.accounts.membership import Role
 from tests.service.http.cases.test_full_cases import COMMENTS, fill
 from tests.support import mappings
@@ -56,12 +59,50 @@ async def test_a_case_shows_what_its_latest_error_says(world: World):
     ):  # fmt: skip
         assert told in page.text, told
     assert "at charge (shop/pay.py:17)" in page.html
-    assert page.html.count('<span class="no">12</span><bdi>def charge(card):') == 2, "as sent, around both causes"
+    line = '<span class="no">12</span><bdi><span class="k">def</span> charge(card):'
+    assert page.html.count(line) == 2, "as sent, around both causes"
     assert "too far" not in page.text
     assert "def refund" not in page.text, "what is no list of texts is left out"
     folded = re.findall(r"<details><summary>1 frame of libraries</summary>(.*?)</details>", page.html, re.DOTALL)
     assert ["lib/http.py:3" in one for one in folded] == [True]
     assert "lib/http.py" not in page.html.partition("<summary>Stack as text")[0].replace(folded[0], "")
+
+
+async def test_an_error_is_shown_as_json_and_its_request_as_a_command(world: World):
+    """Both have what is stored, so what was hidden stays hidden. A breadcrumb tells its time as seen from the error."""
+    shop = await erring_shop(world)
+    sent = {
+        "url": "https://shop.example/pay?card=4111",
+        "method": "post",
+        "headers": {"Authorization": "Bearer sk_live_1234567890abcdef", "X-Shop": "it's <b>", "@/etc/passwd": "x"},
+        "data": {"password": "hunter2", "cart": 3},
+    }
+    exception = {"type": "E", "value": "no", "frames": FRAMES, "mechanism": {"type": "x", "handled": False}}
+    at = (await shop.case(await shop.err("first")))["latest_event"]["occurred_at"]
+    crumbs = [{"timestamp": at - 75, "message": "select 1"}]
+    case_id = await shop.err("no", extra={"exception": exception, "request": sent, "breadcrumbs": crumbs})
+    event_id = (await shop.case(case_id))["latest_event"]["id"]
+    page = await shop.browser.open(f"cases/{case_id}/errors/{event_id}")
+    assert "unhandled in charge in shop/pay.py:17" in page.text
+    assert "unhandled" in (await shop.browser.open(f"cases/{case_id}")).text
+    assert re.search(r"1 min \d+ s before", page.text)
+    command = html.unescape(page.html.partition("As a command for curl")[2].partition("</code>")[0])
+    for told in ("--request POST", "--header $'X-Shop: it\\x27s <b>'", "--url 'https://shop.example/pay", '"cart": 3'):
+        assert told in command, command
+    assert "passwd" not in command
+    raw = await shop.browser.open(f"cases/{case_id}/errors/{event_id}/json")
+    shown = json.loads(html.unescape(raw.html.partition("<bdi>{")[2].partition("</bdi>")[0]).join(["{", ""]))
+    assert shown == ok(await shop.owner.get(f"/v1/cases/{case_id}/events/{event_id}"))
+    for told in (page.html, raw.html):
+        assert "sk_live_1234567890abcdef" not in told
+        assert "hunter2" not in told
+    assert f"/console/download/get_case_event?case_id={case_id}&amp;event_id={event_id}" in raw.html
+
+
+def test_a_breadcrumb_tells_its_time_as_seen_from_the_error():
+    crumbs = [{"timestamp": at} for at in (900, 999.5, 1_000.9, 4_700, SCRIPT, None)]
+    told = [one.before for one in errors.breadcrumbs({"occurred_at": 1_000, "breadcrumbs": crumbs})]
+    assert told == ["1 min 40 s before", "1 s before", "with it", "1 h 1 min after", "", ""]
 
 
 async def test_frames_are_shown_in_their_own_sources(world: World):
@@ -76,7 +117,10 @@ async def test_frames_are_shown_in_their_own_sources(world: World):
     case_id = await shop.err("no", release="r1", extra={"exception": {"type": "Error", "stack": stack}})
     page = await shop.browser.open(f"cases/{case_id}")
     assert "src/app.ts:3:1" in page.text
-    assert re.search(r'class="line at"><span class="no">3</span><bdi>throw new Error', page.html)
+    assert re.search(
+        r'class="line at"><span class="no">3</span><bdi><span class="k">throw</span> <span class="k">new</span> Error',
+        page.html,
+    )
     assert "No source map is stored for 1 file of this stack" in page.text
     assert "https://x.example/other.min.js" in page.text
 
@@ -201,6 +245,7 @@ async def _pages(browser: Browser, case_id: str, event_id: str) -> list[Shown]:
         f"cases/{case_id}",
         f"cases/{case_id}/errors",
         f"cases/{case_id}/errors/{event_id}",
+        f"cases/{case_id}/errors/{event_id}/json",
         f"cases/{case_id}/people",
     ]
     return [await browser.open(place) for place in places]
@@ -244,6 +289,8 @@ async def test_errors_of_a_case_are_browsed(world: World):
     page = await shop.browser.open(f"cases/{case_id}/errors")
     common = page.text.partition("What all 26 stored errors share")[2]
     assert "region eu 25 of 26 us 1 of 26" in common
+    beside = (await shop.browser.open(f"cases/{case_id}")).text.partition(" Tags of all 26 errors ")[2]
+    assert "region eu 25 of 26 us 1 of 26" in beside
     assert "and 23 other values" in common, "of the release"
     assert "not the one of the error" not in common
     assert page.html.count(f"/console/cases/{case_id}/errors/log_") == 25

@@ -26,6 +26,7 @@ RULES = {
     "cases/{case_id}": "read_case",
     "cases/{case_id}/errors": "list_case_events",
     "cases/{case_id}/errors/{event_id}": "get_case_event",
+    "cases/{case_id}/errors/{event_id}/json": "get_case_event",
     "cases/{case_id}/people": "read_case",
     "device": ANYBODY,
     "how-to-verify": ANYBODY,

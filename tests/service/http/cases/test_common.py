@@ -65,6 +65,16 @@ async def test_what_errors_have_in_common_is_counted_within_bounds(world: World,
     assert (await world.operate(count))[:3:2] == (6, True)
 
 
+async def test_the_caller_may_count_fewer(world: World):
+    shop = await erring_shop(world)
+    for number in range(4):
+        case_id = await shop.err("Same broke", tags={"number": str(number)})
+    found = ok(await shop.owner.get(f"/v1/cases/{case_id}/common?newest=3"))
+    assert (found["errors"], found["complete"]) == (3, False)
+    for bad in ("0", "100001", "x", "-1"):
+        refused(await shop.owner.get(f"/v1/cases/{case_id}/common?newest={bad}"), 400, "invalid_payload")
+
+
 async def test_who_may_count_what_errors_have_in_common(world: World):
     shop = await erring_shop(world)
     case_id = await shop.err("Same broke")

@@ -90,7 +90,7 @@ async def test_an_error_of_an_sdk_is_listed_as_it_is_stored(world: World, projec
     assert (page["trust"], page["project_id"], page["next_cursor"]) == ("customer_provider", project_id, None)
     [frame, library] = event["exception"].pop("frames")
     assert event["exception"].pop("causes") == [{"type": "KeyError", "value": "'card'", "frames": []}]
-    assert event["exception"] == {"type": "PaymentError", "value": "Card 17 refused"}
+    assert event["exception"] == {"type": "PaymentError", "value": "Card 17 refused", "handled": True}
     assert {frame["file"], library["file"]} == {"pay.py", "api.py"}
     assert event["breadcrumbs"] == [{"category": "query", "message": "select 1"}]
     assert (event["request"]["url"], event["user"]["email"]) == (request["url"], "u1@example.com")
