@@ -35,6 +35,7 @@ $(RUNTIME): requirements/runtime.txt pyproject.toml setup.py requirements/runtim
 	@echo "Installing $$(grep -c '^[a-z].*==' requirements/runtime.txt) packages, PostgreSQL among them, into $(VENV), usually within two minutes. Once, and after each change of requirements."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --no-compile --require-hashes -r requirements/runtime.txt
+	@$(BIN)/pip uninstall --quiet --quiet --yes service  # the name of the distribution up to 3.0
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m scripts.trim
 	@touch $(RUNTIME)
@@ -170,4 +171,4 @@ lock: setup  ## pin and hash the requirements again
 	cd tests/foreign/nextjs && npm install --package-lock-only --ignore-scripts --userconfig ../../clients/.npmrc
 
 clean:  ## remove the virtual environment and caches (never .data)
-	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) $(SENTRY) $(CLICKHOUSE) $(REDBOT) $(NEXTJS) $(FAILOVER) $(CHARTS) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) $(SENTRY) $(CLICKHOUSE) $(REDBOT) $(NEXTJS) $(FAILOVER) $(CHARTS) build packaging/*/build *.egg-info packaging/*/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,6 +1,8 @@
-"""The packages to install: those of the code, and the pages of `docs/` as `service_docs`.
+"""The packages of a distribution: those of the code below this folder, and the pages of `docs/` as `service_docs`.
 
-A build has its commit in `service/commit.txt`: from BUILD_COMMIT, else from the repository that it is made in.
+Links in `packaging/` lead here too. A build has its commit in `service/commit.txt`, from BUILD_COMMIT, else from the
+repository that it is made in. The addresses of the project are those of BUILD_URL, such as
+`https://git.example/you/service`. A build without it names none.
 """
 
 import os
@@ -12,9 +14,10 @@ from typing import Any
 from setuptools import find_namespace_packages, setup
 from setuptools.command.build_py import build_py
 
-ROOT = Path(__file__).parent
+ROOT = Path.cwd()  # of the distribution: build tools call this file from its folder
 CODE = ("service", "statemachines", "projections", "schemas")
 PAGES = ("tutorial", "how-to", "reference", "reference.machines", "explanation", "pictures")
+DOCS = ["service_docs", *(f"service_docs.{folder}" for folder in PAGES)] if (ROOT / "docs").is_dir() else []
 
 
 class BuildWithCommit(build_py):
@@ -24,7 +27,8 @@ class BuildWithCommit(build_py):
         """Build, then write."""
         super().run(*given, **named)
         commit = os.environ.get("BUILD_COMMIT", "").strip() or _commit()
-        if re.fullmatch("[0-9a-f]{40}(?:[0-9a-f]{24})?", commit) and not self.editable_mode:
+        known = re.fullmatch("[0-9a-f]{40}(?:[0-9a-f]{24})?", commit)
+        if known and not self.editable_mode and (ROOT / "service" / "__init__.py").exists():
             Path(self.build_lib, "service", "commit.txt").write_text(f"{commit}\n", encoding="ascii")
 
 
@@ -39,12 +43,16 @@ def _commit() -> str:
     return asked.stdout.strip()
 
 
+def _addresses() -> dict[str, str]:
+    url = os.environ.get("BUILD_URL", "").strip().rstrip("/")
+    if not url:
+        return {}
+    return {"Source": url, "Issues": f"{url}/issues", "Changelog": f"{url}/blob/main/CHANGELOG.md"}
+
+
 setup(
-    packages=[
-        *find_namespace_packages(include=[pattern for name in CODE for pattern in (name, f"{name}.*")]),
-        "service_docs",
-        *(f"service_docs.{folder}" for folder in PAGES),
-    ],
-    package_dir={"service_docs": "docs"},
+    packages=[*find_namespace_packages(include=[part for name in CODE for part in (name, f"{name}.*")]), *DOCS],
+    package_dir={"service_docs": "docs"} if DOCS else {},
+    project_urls=_addresses(),
     cmdclass={"build_py": BuildWithCommit},
 )

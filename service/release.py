@@ -8,12 +8,12 @@ import re
 import subprocess
 from collections.abc import Mapping
 from functools import cache
-from importlib import metadata, resources, util
+from importlib import resources, util
 from pathlib import Path
 from typing import Final
 
-DISTRIBUTION: Final = "service"
-"""The name under which all of this is installed."""
+VERSION: Final = "3.1.0.dev0"
+"""The version of this release. The distributions take it from here, and those in `packaging/` repeat it."""
 EXTRAS: Final[Mapping[str, str]] = {"tracing": "opentelemetry.sdk"}
 """A module of each extra, by which it is found."""
 UNKNOWN: Final = "unknown"
@@ -21,12 +21,6 @@ BUILT: Final = "commit.txt"
 """The file of a build, written by `setup.py`."""
 GIT_SECONDS: Final = 5.0
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-
-
-@cache
-def version() -> str:
-    """The version of the installed package, such as `3.1.0`."""
-    return metadata.version(DISTRIBUTION)
 
 
 @cache

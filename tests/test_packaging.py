@@ -1,18 +1,29 @@
 """What is installed to run is part of what is tested, and comes with its licences."""
 
-import os
-import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from scripts.pages.licences import TARGET, document, pins
 from service.discovery.pages import LEFT_OUT
+from service.release import VERSION
+from tests.support.distributions import FOLDERS, build, copied_checkout, install, metadata_of, new_environment
 
 ROOT = Path(__file__).parent.parent
 RUNTIME = ROOT / "requirements" / "runtime.txt"
+ROOMS = ("service", "statemachines", "projections", "schemas")
+
+
+def project(folder: Path) -> dict[str, Any]:
+    """What a distribution says about itself."""
+    text = (folder / "pyproject.toml").read_text(encoding="utf-8")
+    said: dict[str, Any] = tomllib.loads(text)["project"]
+    return said
 
 
 def test_what_runs_is_what_is_tested() -> None:
@@ -39,25 +50,8 @@ def test_the_licences_are_told() -> None:
 def test_the_pages_are_installed(tmp_path: Path) -> None:
     """A wheel of the checkout has every page of the documentation, every text, and finds them (G-166)."""
     checkout, wheels, installed = tmp_path / "checkout", tmp_path / "wheels", tmp_path / "installed"
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in listed.split("\0"):
-        if name and not name.startswith("tests/") and (ROOT / name).is_file():
-            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, checkout / name)
-    build = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        wheels,
-        checkout,
-    ]
-    subprocess.run(build, check=True, capture_output=True, env={**os.environ, "BUILD_COMMIT": "a1" * 20})
-    [wheel] = wheels.iterdir()
+    copied_checkout(checkout)
+    wheel = build(checkout, wheels, "fencework-core", BUILD_COMMIT="a1" * 20)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(installed)
     folders = ("tutorial", "how-to", "reference", "explanation")
@@ -65,12 +59,68 @@ def test_the_pages_are_installed(tmp_path: Path) -> None:
     assert [page for page in pages if not (installed / "service_docs" / page).is_file()] == []
     texts = [file.relative_to(ROOT) for file in (ROOT / "service/discovery/texts").rglob("*") if file.is_file()]
     assert [text for text in texts if not (installed / text).is_file()] == []
-    code = "from service import release; print(release.version(), release.commit())"
+    code = "from service import release; print(release.VERSION, release.commit())"
     told = subprocess.run([sys.executable, "-c", code], cwd=installed, capture_output=True, text=True, check=True)
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert told.stdout.split() == [version, "a1" * 20], "what is installed tells the commit of its build"
+    assert told.stdout.split() == [VERSION, "a1" * 20], "what is installed tells the commit of its build"
+    assert f"\nVersion: {VERSION}\n" in metadata_of(wheel)
     code = "from service.discovery import pages; print(pages.__file__, len(pages.load()))"
     found = subprocess.run([sys.executable, "-c", code], cwd=installed, capture_output=True, text=True, check=True)
     file, count = found.stdout.split()
     assert Path(file).is_relative_to(installed)
     assert int(count) == len([page for page in pages if page.name not in LEFT_OUT])
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_distributions_are_of_one_release(name: str) -> None:
+    """Each has the version, licence and system of the others, words to find it by, and names no address of its own."""
+    core = project(ROOT)
+    one = project(ROOT / FOLDERS[name])
+    assert one["name"] == name
+    assert one.get("version", VERSION) == VERSION
+    for key in ("license", "requires-python"):
+        assert one[key] == core[key]
+    assert one["keywords"] == sorted(one["keywords"])
+    known = set(core["classifiers"]) | {"Environment :: Console"}
+    assert set(one["classifiers"]) <= known
+    assert "urls" in one["dynamic"]
+    assert (ROOT / FOLDERS[name] / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    for dependency in one.get("dependencies", ()):
+        if dependency.startswith("fencework"):
+            assert dependency == f"fencework-core=={VERSION}"
+
+
+def test_commands_have_a_second_name() -> None:
+    """Debian has a command `service` too: each command is there under the name of the distribution as well."""
+    scripts = project(ROOT)["scripts"]
+    assert {name for name in scripts if name.startswith("service")} == {"service", "service-runner", "service-prove"}
+    for name in list(scripts):
+        assert scripts[name.replace("service", "fencework", 1)] == scripts[name]
+    assert project(ROOT / FOLDERS["fencework-runner"])["scripts"].items() <= scripts.items()
+
+
+def test_types_are_told() -> None:
+    """Each room of the code says that its types may be read (PEP 561)."""
+    assert all((ROOT / room / "py.typed").is_file() for room in (*ROOMS, "service/runner"))
+
+
+def test_the_runner_is_a_wheel_of_its_own(tmp_path: Path) -> None:
+    """It installs without any other package, in less than a megabyte, and both commands answer under both names."""
+    wheel = build(
+        copied_checkout(tmp_path / "checkout"),
+        tmp_path / "wheels",
+        "fencework-runner",
+        BUILD_URL="https://git.example/you/service/",
+    )
+    told = metadata_of(wheel)
+    assert "Requires-Dist" not in told
+    assert "Project-URL: Issues, https://git.example/you/service/issues" in told
+    python = new_environment(tmp_path / "venv")
+    install(python, "--no-index", wheel)
+    packages = next((tmp_path / "venv").glob("lib/python3*/site-packages"))
+    assert sum(file.stat().st_size for file in packages.rglob("*") if file.is_file()) < 1_000_000
+    assert [file.name for file in (packages / "service").iterdir()] == ["runner"]
+    shown = {
+        name: subprocess.run([python.parent / name, "--help"], capture_output=True, text=True, check=True).stdout
+        for name in project(ROOT / FOLDERS["fencework-runner"])["scripts"]
+    }
+    assert all(text.startswith(f"usage: {name.replace('fencework', 'service')}") for name, text in shown.items())

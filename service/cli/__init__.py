@@ -75,7 +75,7 @@ def _show_release(context: click.Context, _: click.Parameter, wanted: bool) -> N
         from service import release
         from service.cli.shared.common import say
 
-        say(f"{release.version()} (commit {release.commit()})")
+        say(f"{release.VERSION} (commit {release.commit()})")
         context.exit()
 
 

@@ -41,7 +41,7 @@ from service.http.edge.framework import BOUND
 from service.ingest.flushing import Settlement
 from service.ingest.intake import Intake
 from service.ingest.items import Item, Result
-from service.release import version
+from service.release import VERSION
 from service.services import Services, Task
 from service.webhooks.delivering import AttemptPlace, Deliverer, TakenDelivery
 from service.webhooks.sending import AttemptOutcome
@@ -52,7 +52,7 @@ STOP_SECONDS = 0.5  # for the last export of a process
 SERVER_ERROR = 500
 MOST_LISTED = 64  # streams that a flush names
 
-_tracer = trace.get_tracer("service", version())
+_tracer = trace.get_tracer("service", VERSION)
 _context = TraceContextTextMapPropagator()
 # Nothing of an exception but its type: its message may quote what a client sent.
 _quiet: Mapping[str, Any] = {"record_exception": False, "set_status_on_exception": False}
@@ -64,7 +64,7 @@ async def tracing(url: str, process: str) -> AsyncIterator[None]:
 
     The library's variables keep their meaning: OTEL_TRACES_SAMPLER, OTEL_RESOURCE_ATTRIBUTES and those of exporters.
     """
-    named = {"service.name": "service", "service.version": version(), "service.process": process}
+    named = {"service.name": "service", "service.version": VERSION, "service.process": process}
     provider = TracerProvider(resource=Resource(named).merge(Resource.create()), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(url, timeout=EXPORT_SECONDS)))
     trace.set_tracer_provider(provider)

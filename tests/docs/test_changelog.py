@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
+
+from service.release import VERSION
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -33,10 +34,9 @@ def test_releases_are_dated_newest_first() -> None:
     found = [((int(a), int(b), int(c)), date.fromisoformat(day)) for a, b, c, day in RELEASE.findall(TEXT)]
     assert found[-1][0] == (3, 0, 0)
     assert all(newer[0] > older[0] and newer[1] >= older[1] for newer, older in pairwise(found))
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    numbers = tuple(map(int, version.removesuffix(".dev0").split(".")))
-    assert numbers > found[0][0] if version.endswith(".dev0") else numbers == found[0][0]
-    assert version.endswith(".dev0") == bool(entries(TEXT.partition("## [Unreleased]")[2].partition("\n## ")[0]))
+    numbers = tuple(map(int, VERSION.removesuffix(".dev0").split(".")))
+    assert numbers > found[0][0] if VERSION.endswith(".dev0") else numbers == found[0][0]
+    assert VERSION.endswith(".dev0") == bool(entries(TEXT.partition("## [Unreleased]")[2].partition("\n## ")[0]))
 
 
 def test_an_entry_is_one_sentence() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ def git(*words: str, at: Path) -> str:
 def test_a_checkout_tells_its_commit() -> None:
     """The command line and the document say the same."""
     commit = git("rev-parse", "HEAD", at=ROOT)
-    version = metadata.version("service")
+    version = release.VERSION
     assert CliRunner().invoke(main, ["--version"]).stdout == f"{version} (commit {commit})\n"
     info = schema_documents().at("https://service.example")["info"]
     assert (info["x-service-version"], info["x-service-commit"]) == (version, commit)

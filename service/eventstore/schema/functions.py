@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from service.release import version as release
+from service.release import VERSION
 from service.sql import load_query
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -50,7 +50,7 @@ class Function(NamedTuple):
 
 def is_later(version: str) -> bool:
     """Whether a version is one after this release."""
-    return _numbers(version) > _numbers(release())
+    return _numbers(version) > _numbers(VERSION)
 
 
 def discover() -> list[Function]:
@@ -69,7 +69,7 @@ def pending(connection: Connection, functions: Sequence[Function], version: str 
 
     One that a later release has applied is not among them: an older one that starts again beside it leaves it alone.
     """
-    mine = _numbers(version or release())
+    mine = _numbers(version or VERSION)
     applied: dict[str, tuple[str, str]] = {}
     [[ledger]] = connection.execute("select to_regclass('schema_functions')::text").fetchall()
     if ledger:
@@ -104,7 +104,7 @@ def apply(connection: Connection, functions: Sequence[Function], version: str = 
         after = _signatures(connection, due)
         for function in due:
             _check(function, before.get(function.name), after.get(function.name, []))
-            connection.execute(_RECORD, (function.name, function.checksum, version or release()))
+            connection.execute(_RECORD, (function.name, function.checksum, version or VERSION))
     return due
 
 

@@ -98,7 +98,7 @@ def build_document(endpoints: Iterable[Bound], base_url: str) -> Json:
             "description": DESCRIPTION,
             "contact": {"name": "Operator of this installation", "url": base_url},
             "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
-            "x-service-version": release.version(),
+            "x-service-version": release.VERSION,
             "x-service-commit": release.commit(),
         },
         "servers": [{"url": base_url}],
