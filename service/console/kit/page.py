@@ -80,8 +80,9 @@ READS: Mapping[str, str] = {"members": "list_members", "credentials": "list_cred
 
 
 class NavEntry(NamedTuple):
-    """An entry: its title, its place, whether the page shown belongs to it, and how much waits there, if anything."""
+    """An entry: its section, title and place, whether the page belongs to it, and how much waits there, if any."""
 
+    name: str
     title: str
     place: str
     current: bool
@@ -102,7 +103,7 @@ def sections(
         (
             group,
             [
-                NavEntry(title, f"{base}/{address}".rstrip("/"), name == current, waiting.get(name, ""))
+                NavEntry(name, title, f"{base}/{address}".rstrip("/"), name == current, waiting.get(name, ""))
                 for name, title, address in entries
                 if name not in READS or may(READS[name])
             ],

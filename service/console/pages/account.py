@@ -1,12 +1,13 @@
 """A person's own pages and those of a team: sign-ins, devices, sessions, settings, members and credentials."""
 
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from service.accounts import person, sign_in
 from service.auth.secrets import set_cookie, unset_cookie
 from service.console.kit import visit as visits
 from service.console.kit.page import Fields, FormProblem, Redirect, View, first, form, page
-from service.console.kit.visit import Visit, carry_out_unstored, local, together
+from service.console.kit.visit import Json, Visit, carry_out_unstored, local, together
 from service.eventstore.declare.commands import Answer
 from service.http.accounts.session import code_of
 
@@ -99,6 +100,8 @@ async def leave(visit: Visit, _: Fields) -> View | Redirect:
 # Settings of a person: how the console looks, the keys, and the end of the account.
 
 KEYS = 50
+MADE_HERE = "The console"
+"""The name of the device whose key is made in Settings."""
 
 
 @page("settings")
@@ -119,6 +122,31 @@ async def save_preferences(visit: Visit, fields: Fields) -> Redirect:
     secure = visit.call.services.settings.base_url.startswith("https:")
     cookie = visits.written(wanted, secure=secure)
     return Redirect(local(first(fields, "_next") or "settings"), "preferences", {"set-cookie": cookie})
+
+
+@form("settings/keys")
+async def make_key(visit: Visit, _: Fields) -> View:
+    """Make a key as a device gets one: by a sign-in that its person confirms at once. It is shown once.
+
+    Raises FormProblem, AccountDeletionInProgress and ReauthenticationRequired.
+    """
+    call = visit.call
+    call.ask_fresh()
+    started = await _asked(visit, "start_device", {"client_name": MADE_HERE})
+    salt, user_code = call.services.store.installation_salt, started["user_code"]
+    await call.carry_out(sign_in.authorize_as(salt, user_code, call.user_id), lambda _: Answer(204, None))
+    made = await _asked(visit, "poll_device", {"device_code": started["device_code"]})
+    shown = [("Key", made["api_key"]), ("Variable to keep it in", "SERVICE_API_KEY")]
+    return View("kit/secret.html", "Keep this now", {"shown": shown, "after": "settings"})
+
+
+async def _asked(visit: Visit, operation_id: str, body: Mapping[str, str]) -> Json:
+    """The body of an answer. Raises FormProblem."""
+    said = await visit.ask(operation_id, {}, body=body)
+    if not said.ok:
+        raise FormProblem(said.status, said.error)
+    found: Json = said.body
+    return found
 
 
 @form("settings/delete-account")
@@ -202,4 +230,4 @@ PAGES = [
     show_members,
     show_invitation,
 ]
-FORMS = [sign_in_again, settle_device, leave, save_preferences, delete_account, verify_dsn]
+FORMS = [sign_in_again, settle_device, leave, save_preferences, make_key, delete_account, verify_dsn]

@@ -27,6 +27,7 @@ SPECIAL: Mapping[str, Special] = {
     "device": Special(fields=[("user_code", "{user_code}"), ("decision", "confirm")]),
     "leave": Special(),
     "preferences": Special(fields=[("theme", "dark")]),
+    "settings/keys": Special(),
     "settings/delete-account": Special(fields=[("confirm", "DELETE")]),
     "projects/{project_id}/alerts": Special("preview_alert"),
     "projects/{project_id}/automation/backtest": Special("backtest_automation_contract", [(":json", "{{}}")]),

@@ -72,6 +72,32 @@ async def test_a_person_settles_the_sign_in_of_a_device(world: World, decision: 
         refused(poll, 400, "access_denied")
 
 
+async def test_a_person_makes_a_key_in_settings(world: World) -> None:
+    """It is shown once, it carries out what its person may, and it is in no record."""
+    person = await world.sign_in()
+    browser = Browser(world.client, secret_in(await enter(world, await link_of(person))))
+    [form] = [one for one in (await browser.open("settings")).forms if one.action == "/console/settings/keys"]
+    made = await browser.send(form)
+    found = re.search(r"service_sk_\w+", made.text)
+    assert found is not None
+    assert "shown once" in made.text
+    listed = await world.having(found[0]).get("/v1/keys")
+    assert len(ok(listed)["keys"]) == 2
+    assert found[0] not in (await browser.open("settings")).html
+    [[kept]] = await world.sql("select count(*) from idempotency i where i::text like %s", f"%{found[0]}%")
+    assert kept == 0
+
+
+async def test_an_old_sign_in_makes_no_key(world: World) -> None:
+    person = await world.sign_in()
+    browser = Browser(world.client, secret_in(await enter(world, await link_of(person))))
+    await world.wait(901)
+    [form] = [one for one in (await browser.open("settings")).forms if one.action == "/console/settings/keys"]
+    asked = await browser.send(form, 403)
+    assert "/console/again?next=settings" in asked.html
+    assert len(ok(await person.get("/v1/keys"))["keys"]) == 1
+
+
 async def test_no_secret_of_a_sign_in_is_kept(world: World) -> None:
     """Neither in the record of the request, nor anywhere else in the database."""
     person = await world.sign_in()

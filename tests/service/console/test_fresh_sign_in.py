@@ -102,14 +102,14 @@ def test_a_dangerous_form_asks_an_old_session_and_does_nothing(full: FullScene, 
     """Also those with a taker of their own; and what asks because of its body asks for nothing else."""
     asked = set()
     for form in every_form(full):
-        dangerous = form.rule in DANGEROUS or form.place in {"device", "settings/delete-account"}
+        dangerous = form.rule in DANGEROUS or form.place in {"device", "settings/keys", "settings/delete-account"}
         if not dangerous:
             continue
         answer = send(intruder, stale, form, *ASKED_FOR_BODY.get(form.rule, ()))
         assert answer.status_code == 403, form.place
         assert ASKS in answer.text, form.place
         asked.add(form.place)
-    assert len(asked) == len(DANGEROUS) + 4
+    assert len(asked) == len(DANGEROUS) + 5
 
 
 def test_no_stop_and_no_everyday_form_asks(full: FullScene, intruder: Intruder, stale: str) -> None:
