@@ -9,7 +9,7 @@ import logging
 import logging.config
 import sys
 import traceback
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -22,6 +22,8 @@ SECRET_NAMES = ("authorization", "secret", "password", "token", "api_key", "dsn"
 _REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
 
 EventDict = MutableMapping[str, Any]
+Step = Callable[[Any, str, EventDict], EventDict]
+"""A step that each line goes through."""
 
 
 def bind_request(request_id: str) -> None:
@@ -29,18 +31,21 @@ def bind_request(request_id: str) -> None:
     _REQUEST_ID.set(request_id)
 
 
-def configure(level: str, process: str) -> None:
-    """Send the logs of this process, ours and the libraries', to stderr. `process` is its role: api, worker, …."""
+def configure(level: str, process: str, report: Step | None = None) -> None:
+    """Send the logs of this process, ours and the libraries', to stderr. `process` is its role: api, worker, ….
+
+    `report` sees each line last, without messages of exceptions and without secrets.
+    """
     structlog.configure(
-        processors=[*_shared(process), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*_shared(process, report), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-    logging.config.dictConfig(stdlib_config(level, process))
+    logging.config.dictConfig(stdlib_config(level, process, report))
 
 
-def stdlib_config(level: str, process: str) -> dict[str, Any]:
+def stdlib_config(level: str, process: str, report: Step | None = None) -> dict[str, Any]:
     """The same for loggers of libraries, as the dictionary that the logging module and granian take."""
     quiet = "DEBUG" if level == "debug" else "WARNING"
     return {
@@ -49,7 +54,7 @@ def stdlib_config(level: str, process: str) -> dict[str, Any]:
         "formatters": {
             "json": {
                 "()": structlog.stdlib.ProcessorFormatter,
-                "foreign_pre_chain": _shared(process),
+                "foreign_pre_chain": _shared(process, report),
                 "processors": [
                     structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                     structlog.processors.JSONRenderer(),
@@ -67,7 +72,7 @@ def stdlib_config(level: str, process: str) -> dict[str, Any]:
     }
 
 
-def _shared(process: str) -> list[Any]:
+def _shared(process: str, report: Step | None) -> list[Any]:
     """What is done to every line before it is rendered."""
 
     def name_process(_: Any, __: str, event: EventDict) -> EventDict:
@@ -82,6 +87,7 @@ def _shared(process: str) -> list[Any]:
         name_process,
         show_exception,
         remove_secrets,
+        *([] if report is None else [report]),
     ]
 
 

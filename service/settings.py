@@ -447,6 +447,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             extra="tracing",
         ),
     ]
+    self_dsn: Annotated[
+        read.SentryDsn | None,
+        Variable(
+            read.dsn,
+            "DSN of a project, of this installation or another one. It gets the errors of the service itself, without "
+            "their messages. Unset: they are in the log alone.",
+            secret=True,
+        ),
+    ]
     test_clock: Annotated[
         bool,
         Variable(
@@ -465,16 +474,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         shown = {v.field: getattr(self, v.field) for v in VARIABLES if not v.secret}
         return f"Settings(embedded={self.embedded}, {', '.join(f'{k}={v!r}' for k, v in shown.items())})"
-
-
-USUAL_WORKERS = 2
-"""API processes of a machine with so many cores: while one works on a long piece, or is replaced, another answers."""
-
-
-def cores() -> int:
-    """The number of cores this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
-    return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
 
 
 def _variables() -> Iterator[Variable]:
@@ -520,7 +519,7 @@ def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True)
     layout = Layout(values["data_dir"])
     values["database_url"] = layout.url if embedded else values["database_url"]
     values["erasure_ledger"] = values["erasure_ledger"] or values["data_dir"] / "erasures.jsonl"
-    values["workers"] = values["workers"] or min(USUAL_WORKERS, cores())
+    values["workers"] = values["workers"] or min(read.USUAL_WORKERS, read.cores())
     values["base_url"] = values["base_url"] or read.default_base_url(values["host"], values["port"])
     unsold = values["payment_api_key"] in {None, ABSENT}
     values["self_hosted"] = unsold and not env.get("SERVICE_PLANS")

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import os
 import re
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
@@ -67,6 +68,8 @@ CHDB = "chdb"
 """The scheme of ClickHouse in the worker's process."""
 _CLICKHOUSE = "must be a URL like https://user:password@host:8443/database or chdb:///path"
 MOST_LABEL = 60
+USUAL_WORKERS = 2
+"""API processes of a machine with so many cores: while one works on a long piece, or is replaced, another answers."""
 YES = frozenset({"1", "true", "yes", "on"})
 NO = frozenset({"0", "false", "no", "off"})
 
@@ -243,6 +246,22 @@ def endpoint_url(value: str) -> str:
     return value.strip()
 
 
+class SentryDsn(NamedTuple):
+    """A DSN of a project, as Sentry's SDKs read it: the address below which its intake is, and its key."""
+
+    url: str
+    key: str
+
+
+def dsn(value: str) -> SentryDsn:
+    """Such as `https://service_dsn_…@service.example/2765118032197377`."""
+    found = re.fullmatch(r"(https?)://([^/@\s]+)@([^/@?#\s]+)((?:/[^/@?#\s]+)*)/(\d+)", value.strip(), re.ASCII)
+    if found is None:
+        raise BadValue("must be a DSN, such as https://service_dsn_…@service.example/2765118032197377")
+    scheme, key, host, path, number = found.groups()
+    return SentryDsn(f"{http_url(f'{scheme}://{host}{path}')}/api/{number}/", key.partition(":")[0])
+
+
 def issuer_url(value: str) -> str:
     """An issuer exactly as its tokens write it. Plain http is for loopback alone."""
     issuer = value.strip()
@@ -291,6 +310,12 @@ _OF_A_LIST = {
     "tcp_user_timeout": "5000",
 }
 """What each connection to a list of hosts needs (seconds; milliseconds for the last one)."""
+
+
+def cores() -> int:
+    """The number of cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+    return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
 
 
 def database_url(value: str) -> str:

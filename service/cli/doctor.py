@@ -6,7 +6,10 @@ import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import click
 import psycopg
@@ -39,6 +42,7 @@ from service.eventstore.schema.guards import serving_role
 from service.eventstore.schema.roles import check_parted
 from service.history import rebuild
 from service.history.audit import damaged_streams
+from service.process.selfreports import envelope, send
 from service.registry import machines
 from service.settings import Settings, SettingsError, doubts, load_settings, unknown_variables
 from service.settingvalues import SELF_HOSTED
@@ -88,6 +92,7 @@ def doctor(as_json: bool) -> None:
         findings += _doubtful(settings)
         findings += _files(settings)
         findings += _issuer(settings)
+        findings += _self_reports(settings)
         with database(current=False):
             findings += _database(settings)
     except SettingsError as error:
@@ -298,6 +303,21 @@ def _issuer(settings: Settings) -> Iterator[Finding]:
         return
     detail = f"{keys} usable keys" if keys else "none of its keys is for RS256, ES256 or EdDSA"
     yield Finding("issuer", OK if keys else WRONG, detail)
+
+
+def _self_reports(settings: Settings) -> Iterator[Finding]:
+    """Whether the project in SERVICE_SELF_DSN takes errors of the service. It is sent an envelope without any."""
+    if settings.self_dsn is None:
+        return
+    place = urlsplit(settings.self_dsn.url).netloc
+    try:
+        status = send(envelope(settings.self_dsn, {}))
+    except (OSError, HTTPException):
+        yield Finding("self reports", WARNING, f"{place} does not answer; errors of the service are in the log alone")
+        return
+    taken = status == HTTPStatus.OK
+    detail = f"{place} takes errors of the service" if taken else f"{place} answers {status}; check SERVICE_SELF_DSN"
+    yield Finding("self reports", OK if taken else WARNING, detail)
 
 
 def _writing(connection: psycopg.Connection[Any], settings: Settings) -> Finding:

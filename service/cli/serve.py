@@ -15,10 +15,11 @@ def serve() -> None:
     """
     from service.cli.shared.common import started_as
     from service.logs import configure
+    from service.process.selfreports import reporter_of
     from service.process.supervisor import Supervisor
 
     settings = load_settings()
-    configure(settings.log_level, "supervisor")
+    configure(settings.log_level, "supervisor", reporter_of(settings))
     Supervisor(settings, started_as()).run()
 
 

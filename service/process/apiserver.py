@@ -36,11 +36,12 @@ from service.http.app import create_app
 from service.http.edge.routes import all_endpoints
 from service.http.measure.metrics import forget
 from service.jobs import declared
-from service.logs import configure, stdlib_config
+from service.logs import Step, configure, stdlib_config
 from service.process import worker
 from service.process.assembly import make_services
 from service.process.beats import beating
 from service.process.children import ForkedChild, Restarts, die_with_parent, woken_by_signals
+from service.process.selfreports import ReceivingApp, reporter_of
 from service.registry import registry
 from service.settings import Settings, load_settings
 
@@ -178,7 +179,8 @@ def load() -> ApiServer:
     """
     settings = load_settings()
     SHARE.processes = settings.workers
-    configure(settings.log_level, "api")
+    reporter = reporter_of(settings)
+    configure(settings.log_level, "api", reporter)
     registry()
     declared()
     COMMITTED.hang()
@@ -189,7 +191,9 @@ def load() -> ApiServer:
         from service.process.tracing import TracedApp  # noqa: PLC0415 - it loads the library of an extra
 
         app = TracedApp(edge, settings.traces_url)
-    return ApiServer(settings, Draining(app, edge.pipeline.end_waits))
+    if reporter is not None:
+        app = ReceivingApp(app, reporter)
+    return ApiServer(settings, Draining(app, edge.pipeline.end_waits), reporter)
 
 
 class ApiServer(MPServer):
@@ -199,7 +203,8 @@ class ApiServer(MPServer):
     _sso: Any
     _ipc: Any
 
-    def __init__(self, settings: Settings, app: ASGIApp) -> None:
+    def __init__(self, settings: Settings, app: ASGIApp, report: Step | None) -> None:
+        """`report` sees each line of the log of a process that serves."""
         self._app = app
         self._sso = None
         self._worker = ForkedChild("worker", "service.process.worker", self._work)
@@ -219,7 +224,7 @@ class ApiServer(MPServer):
                 max_buffer_size=BUFFER_BYTES,
             ),
             runtime_blocking_threads=1,
-            log_dictconfig=stdlib_config(settings.log_level, "api"),
+            log_dictconfig=stdlib_config(settings.log_level, "api", report),
             workers_kill_timeout=STOP_SECONDS,
         )
 

@@ -32,6 +32,7 @@ from service.jobs import declared
 from service.logs import configure
 from service.process.assembly import make_services
 from service.process.beats import beating
+from service.process.selfreports import reporter_of
 from service.services import LOCK, Services, Task
 from service.settings import Settings, load_settings
 from service.sql import load_query
@@ -309,6 +310,6 @@ async def run_jobs(app: procrastinate.App) -> None:
 def main() -> None:
     """Work until SIGTERM or SIGINT."""
     settings = load_settings()
-    configure(settings.log_level, "worker")
+    configure(settings.log_level, "worker", reporter_of(settings))
     os.nice(GIVES_WAY)
     asyncio.run(run(settings))

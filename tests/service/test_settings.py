@@ -16,12 +16,11 @@ from service.settings import (
     VARIABLES,
     Settings,
     SettingsError,
-    cores,
     load_settings,
     settings_table,
     unknown_variables,
 )
-from service.settingvalues import RATE_LIMITS
+from service.settingvalues import RATE_LIMITS, cores
 
 EXTERNAL = {
     "SERVICE_DATABASE_URL": "postgresql://user:word@db.example/service",

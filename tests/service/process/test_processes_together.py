@@ -17,7 +17,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from service.settings import USUAL_WORKERS, cores
+from service.settingvalues import USUAL_WORKERS, cores
 from tests.support import seen
 from tests.support.accounts import bearer
 from tests.support.api import Person, World, at_once, ok, refused

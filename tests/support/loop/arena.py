@@ -21,7 +21,7 @@ import psutil
 import psycopg
 
 from service.registry import registry
-from service.settings import USUAL_WORKERS, cores
+from service.settingvalues import USUAL_WORKERS, cores
 from statemachines.kernel.topics import decode_event
 from tests.support import seen
 from tests.support.cluster import TestCluster
