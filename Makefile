@@ -48,8 +48,8 @@ $(STAMP): $(RUNTIME) requirements/lock.txt
 run: $(RUNTIME)  ## start the service to stay, on its embedded PostgreSQL
 	@$(BIN)/service serve
 
-demo: $(RUNTIME)  ## carry a small product through the whole job, then stop everything (VERBOSE=1: every request)
-	@$(BIN)/service demo $(if $(VERBOSE),--verbose)
+demo: $(RUNTIME)  ## carry a small product through the whole job, then stop everything (VERBOSE=1: every request, KEEP=1: run on)
+	@$(BIN)/service demo $(if $(VERBOSE),--verbose) $(if $(KEEP),--keep)
 
 # Those that measure seconds run after the others, with the machine to themselves.
 TESTS = @status=0; $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone and not image and not clients and not foreign and $(1)" || status=1; $(BIN)/pytest -m "alone and $(1)" || status=1; exit $$status

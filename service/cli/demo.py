@@ -10,13 +10,14 @@ from service.cli.shared.common import say
 
 
 @click.command()
+@click.option("--keep", is_flag=True, help="Leave the project and the service running until Ctrl-C, with a link to it.")
 @click.option("--verbose", is_flag=True, help="Show every step, request and answer.")
 @click.option(
     "--transcript",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     help="File for every step, request and answer, with bodies and without secrets.",
 )
-def demo(verbose: bool, transcript: Path | None) -> None:
+def demo(keep: bool, verbose: bool, transcript: Path | None) -> None:
     """Carry a small product through the whole job over HTTP, on a separate database, and clean up."""
     from service.demo.story import Interrupted, run
     from service.testing.shop import WorldFailed
@@ -25,7 +26,7 @@ def demo(verbose: bool, transcript: Path | None) -> None:
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, _: sys.exit(128 + number))
     try:
-        run(verbose=verbose, transcript=transcript)
+        run(verbose=verbose, transcript=transcript, keep=keep)
     except WorldFailed as failure:
         raise click.ClickException(str(failure)) from None
     except Interrupted as interrupted:

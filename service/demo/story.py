@@ -1,16 +1,21 @@
 """The chapters of the demo, in their order. Another chapter is another row here, and a module beside this one."""
 
+import json
+import os
+import select
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlencode
 
 from service.demo.chapters.healing import heal, merge_automatically, prove_run, refuse
 from service.demo.chapters.observing import onboard, open_story
 from service.demo.chapters.reviewing import delete_project, look_back_and_stop, review_week
 from service.demo.chapters.telling import alarm, ask, notify, publish, remind
-from service.demo.theatre.scene import Scene
+from service.demo.theatre.scene import LOOK_SECONDS, OWNER, Scene
 from service.demo.theatre.stage import Stage
 from service.demo.theatre.world import World
 from service.testing.installation import find_git, find_node
@@ -20,11 +25,13 @@ from service.testing.shop import WorldFailed
 class Chapter(NamedTuple):
     """A part of the story: its title, and what plays it.
 
-    What later chapters need is left in the scene. `play` returns the sentence that stands for it at the end.
+    What later chapters need is left in the scene. `play` returns the sentence that stands for it at the end. A chapter
+    that `ends` leaves nothing to look at.
     """
 
     title: str
     play: Callable[[Scene], str]
+    ends: bool = False
 
 
 CHAPTERS = (
@@ -40,61 +47,106 @@ CHAPTERS = (
     Chapter("A funnel, answered with evidence", ask),
     Chapter("An alert fires, and clears", alarm),
     Chapter("A number for everybody", publish),
-    Chapter("A look back, and a stop", look_back_and_stop),
-    Chapter("The end", delete_project),
+    Chapter("A look back, and a stop", look_back_and_stop, ends=True),
+    Chapter("The end", delete_project, ends=True),
 )
 
 
 class Interrupted(Exception):
-    """Somebody ended the demo; the message says what was cleaned up, `code` is for the shell."""
+    """Somebody ended the demo; the message says what was cleaned up, `code` is for the shell.
 
-    def __init__(self, world: World, ended: BaseException) -> None:
+    That is the way to end one that was kept: `code` is 0.
+    """
+
+    def __init__(self, world: World, ended: BaseException, *, kept: bool) -> None:
         stopped = ", ".join(dict.fromkeys(world.ended)) or "nothing, for nothing was running yet"
-        super().__init__(f"The demo was interrupted. Stopped: {stopped}. Removed: {world.directory}. Nothing is left.")
-        self.code = ended.code if isinstance(ended, SystemExit) else 128 + signal.SIGINT
+        how = "has ended" if kept else "was interrupted"
+        super().__init__(f"The demo {how}. Stopped: {stopped}. Removed: {world.directory}. Nothing is left.")
+        code = ended.code if isinstance(ended, SystemExit) else 128 + signal.SIGINT
+        self.code = 0 if kept else code
 
 
-def run(*, verbose: bool = False, transcript: Path | None = None) -> None:
-    """Run the whole demo. Raises WorldFailed when a step fails, Interrupted; leaves nothing running."""
+def run(*, verbose: bool = False, transcript: Path | None = None, keep: bool = False) -> None:
+    """Run the whole demo. Raises WorldFailed when a step fails, Interrupted; leaves nothing running.
+
+    With `keep` the project stays, and all runs on until somebody ends it.
+    """
     began = time.monotonic()
     find_git()
     node = find_node()
     file = None if transcript is None else transcript.open("w", encoding="utf-8")
     try:
-        stage = Stage(verbose=verbose, transcript=file)
+        stage, kept = Stage(verbose=verbose, transcript=file), False
         try:
             with World() as world:
-                summary = _tell_or_fail(Scene(stage, world, node))
+                scene = Scene(stage, world, node)
+                summary = _tell_or_fail(scene, keep=keep)
+                if keep:
+                    sum_up(stage, summary, time.monotonic() - began, "and everything runs on")
+                    kept = True
+                    stay(scene)
         except (KeyboardInterrupt, SystemExit) as ended:
-            raise Interrupted(world, ended) from ended
-        sum_up(stage, summary, time.monotonic() - began)
+            raise Interrupted(world, ended, kept=kept) from ended
+        sum_up(stage, summary, time.monotonic() - began, "nothing is left running")
     finally:
         if file is not None:
             file.close()
 
 
-def _tell_or_fail(scene: Scene) -> list[str]:
+def _tell_or_fail(scene: Scene, *, keep: bool) -> list[str]:
     """Tell it; what fails brings the end of the service's log along."""
     try:
-        return tell(scene)
+        return tell(scene, keep=keep)
     except WorldFailed as failure:
         log = scene.world.log("service.log").strip()
         raise WorldFailed(f"{failure}\nThe service logged:\n{log}" if log else str(failure)) from failure
 
 
-def tell(scene: Scene) -> list[str]:
-    """Play the chapters in order; returns what each comes to."""
+def tell(scene: Scene, *, keep: bool) -> list[str]:
+    """Play the chapters in order, or those that leave something to `keep`; returns what each comes to."""
     summary = []
     for chapter in CHAPTERS:
+        if keep and chapter.ends:
+            continue
         scene.stage.chapter(chapter.title)
         summary.append(chapter.play(scene))
     scene.owner.close()
     return summary
 
 
-def sum_up(stage: Stage, summary: list[str], seconds: float) -> None:
+def stay(scene: Scene) -> None:
+    """Run on until somebody ends it, with links for a look at the project. Raises WorldFailed if a server ends."""
+    offer_link(scene)
+    has_keys = sys.stdin is not None and sys.stdin.isatty()
+    while not scene.world.gone():
+        if not has_keys:
+            time.sleep(LOOK_SECONDS)
+        elif select.select([sys.stdin], [], [], LOOK_SECONDS)[0]:
+            has_keys = bool(sys.stdin.readline())
+            if has_keys:
+                offer_link(scene)
+    raise WorldFailed(f"Ended by itself: {', '.join(scene.world.gone())}.\n{scene.world.log('service.log')}".strip())
+
+
+def offer_link(scene: Scene) -> None:
+    """Show a link that signs the owner in, and how the demo ends."""
+    command = [sys.executable, "-m", "service", "console", "open", "--email", OWNER]
+    data = str(scene.world.directory / "data")
+    made = scene.world.run([*command, "--json"], scene.world.directory, SERVICE_DATA_DIR=data)
+    query = urlencode({"next": f"projects/{scene.project['id']}"})
+    for line in (
+        "",
+        "Look at the project in the console. The link works once, within two minutes:",
+        f"  {json.loads(made)['link']}&{query}",
+        f"For another link press Enter here, or run: SERVICE_DATA_DIR={data} service console open --email {OWNER}",
+        f"To end it press Ctrl-C here, or run: kill {os.getpid()}",
+    ):
+        scene.stage.hand_over(line)
+
+
+def sum_up(stage: Stage, summary: list[str], seconds: float, left: str) -> None:
     """End the story."""
-    done = f"All {stage.steps} steps went as promised in {seconds:.0f} s; nothing is left running"
+    done = f"All {stage.steps} steps went as promised in {seconds:.0f} s; {left}"
     stage.tell(f"{done}. Its {stage.requests} requests: service demo --verbose.")
     for number, sentence in enumerate(summary, 1):
         stage.tell(f"{number:2}. {sentence}")

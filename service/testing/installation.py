@@ -58,6 +58,7 @@ class OwnInstallation:
         self.test_token = secrets.token_urlsafe(32)
         self.environment = clean_environment()
         self.processes: list[subprocess.Popen[Any]] = []
+        self.service: subprocess.Popen[Any] | None = None
         self._names: dict[int, str] = {}
         self.ended: list[str] = []
 
@@ -106,6 +107,7 @@ class OwnInstallation:
                 cwd=self.directory,
                 start_new_session=True,
             )
+        self.service = process
         self.add(process, "the service with its database")
         while time.monotonic() - began < START_SECONDS:
             if process.poll() is not None:

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import pty
 import re
 import shutil
 import signal
@@ -10,9 +11,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
+import httpx2
 import psutil
 import pytest
 
@@ -304,6 +307,61 @@ def test_a_demo_that_is_stopped_says_what_it_cleaned_up(
     assert not Path(ended[2]).exists()
     assert "Traceback" not in said, said
     assert_closed(ports_of(said))
+
+
+@pytest.mark.release
+@pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
+def test_a_demo_that_is_kept_runs_on_until_somebody_ends_it(environment: dict[str, str]) -> None:
+    """The project stays, with a link that signs its owner in, another on demand, and the way to end it all."""
+    keyboard, terminal = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "service", "demo", "--keep"],
+        env=environment,
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        said = "".join(until(process.stdout, "To end it"))
+        link = re.search(r"^  (http://127\.0\.0\.1:\d+)/console/enter\?token=(\S+)&next=(\S+)$", said, re.MULTILINE)
+        assert link, said + process.communicate()[0]
+        assert f"or run: kill {process.pid}\n" in said
+        with httpx2.Client(base_url=link[1]) as person:
+            form = {"token": link[2], "next": unquote(link[3])}
+            entered = person.post("/console/enter", data=form, headers={"origin": link[1]})
+            assert entered.status_code == 303, entered.text
+            page = person.get(entered.headers["location"])
+            assert page.status_code == 200
+            assert "Shop" in page.text
+        os.write(keyboard, b"\n")
+        new = re.search(r"/console/enter\?token=(\S+)&", "".join(until(process.stdout, "To end it")))
+        assert new, "Enter brings another link"
+        assert new[1] != link[2]
+        another = re.search(r"or run: (\S+) service (console open --email \S+)", said)
+        assert another, said
+        command = [sys.executable, "-m", "service", *another[2].split()]
+        name, _, value = another[1].partition("=")
+        opened = subprocess.run(command, env={**environment, name: value}, capture_output=True, text=True, check=True)
+        assert f"{link[1]}/console/enter?token=" in opened.stdout
+        process.send_signal(signal.SIGINT)
+        said += process.communicate(timeout=LIMIT_SECONDS)[0]
+    assert process.returncode == 0, said
+    ended = re.search(r"The demo has ended\. Stopped: (.*)\. Removed: (\S+)\. Nothing is left\.", said)
+    assert ended, said
+    assert set(ended[1].split(", ")) == {"the shop", "the receiver", "the service with its database"}
+    assert_closed(ports_of(said))
+    os.close(keyboard)
+    os.close(terminal)
+
+
+def until(lines: Iterable[str], words: str) -> Iterator[str]:
+    """The lines up to the first that has these words."""
+    for line in lines:
+        yield line
+        if words in line:
+            return
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from service.demo.theatre.scene import Scene, require
+from service.demo.theatre.scene import OWNER, Scene, require
 from service.demo.theatre.stage import Api, Stage
 
 MILESTONES = [
@@ -99,7 +99,7 @@ def sign_in(scene: Scene) -> Api:
     pending = anonymous.call("POST", "/v1/auth/device/poll", {"device_code": start["device_code"]}, expect=400)
     stage.show("first poll", pending["error"]["code"])
     hosted_app = Api(world.base_url, world.internal_token, stage, "hosted app")
-    identity = {"provider": "demo", "subject": "owner", "email": "owner@example.invalid"}
+    identity = {"provider": "email", "subject": OWNER, "email": OWNER}
     hosted_app.call("POST", "/v1/auth/device/authorize", {"user_code": start["user_code"], "identity": identity})
     time.sleep(start["interval"])
     key = anonymous.call("POST", "/v1/auth/device/poll", {"device_code": start["device_code"]})

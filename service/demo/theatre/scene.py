@@ -14,6 +14,7 @@ from statemachines.runs import run
 T = TypeVar("T")
 WAIT_SECONDS = 30
 LOOK_SECONDS = 0.2
+OWNER = "owner@example.invalid"
 
 
 @dataclass

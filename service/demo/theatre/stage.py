@@ -26,6 +26,7 @@ class Stage:
     def __init__(self, *, verbose: bool = False, transcript: IO[str] | None = None) -> None:
         self.chapters = self.steps = self.requests = 0
         terminal = Console(highlight=False, soft_wrap=True)
+        self._terminal = terminal
         self._full = [terminal] if verbose else []
         self._files: list[Console] = []
         if transcript is not None:
@@ -41,6 +42,10 @@ class Stage:
     def tell(self, sentence: str) -> None:
         """Go on with the story, by what has just happened."""
         self._print(f"   {escape(sentence)}")
+
+    def hand_over(self, text: str) -> None:
+        """Show something on the terminal alone, such as a link with a token."""
+        self._terminal.print(escape(text))
 
     def draw(self, lines: Iterable[str]) -> None:
         """Show a picture."""

@@ -89,6 +89,11 @@ class World(OwnInstallation):
                 time.sleep(0.05)
         raise WorldFailed(f"The {name} did not start:\n{self.log(f'{name}.log')}")
 
+    def gone(self) -> list[str]:
+        """The servers that have ended by themselves."""
+        servers = {"service": self.service, **self._servers}
+        return [name for name, one in servers.items() if one is None or one.poll() is not None]
+
     def received(self) -> dict[str, Any]:
         """What the receiver took and refused."""
         told: dict[str, Any] = self._visitor.get(self.receiver_url).json()
