@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
-import httpx2
 import psutil
 import pytest
+
+from tests.support import seen
 
 LIMIT_SECONDS = 240  # it takes less than 60 on an idle machine; this one is never idle
 MARK = "DEMO_TEST_DIRECTORY"
@@ -328,7 +329,7 @@ def test_a_demo_that_is_kept_runs_on_until_somebody_ends_it(environment: dict[st
         link = re.search(r"^  (http://127\.0\.0\.1:\d+)/console/enter\?token=(\S+)&next=(\S+)$", said, re.MULTILINE)
         assert link, said + process.communicate()[0]
         assert f"or run: kill {process.pid}\n" in said
-        with httpx2.Client(base_url=link[1]) as person:
+        with seen.client(link[1]) as person:
             form = {"token": link[2], "next": unquote(link[3])}
             entered = person.post("/console/enter", data=form, headers={"origin": link[1]})
             assert entered.status_code == 303, entered.text
