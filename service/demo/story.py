@@ -25,8 +25,8 @@ from service.testing.shop import WorldFailed
 class Chapter(NamedTuple):
     """A part of the story: its title, and what plays it.
 
-    What later chapters need is left in the scene. `play` returns the sentence that stands for it at the end. A chapter
-    that `ends` leaves nothing to look at.
+    What later chapters need is left in the scene. `play` returns the sentence that stands for it at the end. With
+    `ends`, nothing is left for a look.
     """
 
     title: str
@@ -53,10 +53,7 @@ CHAPTERS = (
 
 
 class Interrupted(Exception):
-    """Somebody ended the demo; the message says what was cleaned up, `code` is for the shell.
-
-    That is the way to end one that was kept: `code` is 0.
-    """
+    """Somebody ended the demo. The message names the ended processes, `code` is for the shell, 0 for a kept demo."""
 
     def __init__(self, world: World, ended: BaseException, *, kept: bool) -> None:
         stopped = ", ".join(dict.fromkeys(world.ended)) or "nothing, for nothing was running yet"
@@ -103,7 +100,7 @@ def _tell_or_fail(scene: Scene, *, keep: bool) -> list[str]:
 
 
 def tell(scene: Scene, *, keep: bool) -> list[str]:
-    """Play the chapters in order, or those that leave something to `keep`; returns what each comes to."""
+    """Play the chapters in order, with `keep` without the last ones. Returns a sentence for each."""
     summary = []
     for chapter in CHAPTERS:
         if keep and chapter.ends:
@@ -129,7 +126,7 @@ def stay(scene: Scene) -> None:
 
 
 def offer_link(scene: Scene) -> None:
-    """Show a link that signs the owner in, and how the demo ends."""
+    """Show a sign-in link of the owner, and the way to end the demo."""
     command = [sys.executable, "-m", "service", "console", "open", "--email", OWNER]
     data = str(scene.world.directory / "data")
     made = scene.world.run([*command, "--json"], scene.world.directory, SERVICE_DATA_DIR=data)

@@ -90,7 +90,7 @@ class World(OwnInstallation):
         raise WorldFailed(f"The {name} did not start:\n{self.log(f'{name}.log')}")
 
     def gone(self) -> list[str]:
-        """The servers that have ended by themselves."""
+        """The servers without a running process."""
         servers = {"service": self.service, **self._servers}
         return [name for name, one in servers.items() if one is None or one.poll() is not None]
 
