@@ -196,22 +196,40 @@ def read(connection: Connection, telemetry: str, since: RecordKey, until: Record
         cursor.execute(_READ[telemetry].filled(table=telemetry), values)
         while found := cursor.fetchmany(SOME):
             for one in map(_SHAPED[telemetry], found):
-                size += sum(len(field) for field in one if field.__class__ is str)
+                size += sum(map(_size, one))
                 if len(rows) == MOST_ROWS or (rows and size > MOST_BYTES):
                     return rows, False
                 rows.append(one)
     return rows, True
 
 
+def _size(field: Any) -> int:
+    """About how long a field is."""
+    if field.__class__ is dict:
+        return sum(len(key) + len(value) for key, value in field.items())
+    return len(field) if field.__class__ is str else 0
+
+
+def _by_key(text: str) -> dict[str, str]:
+    """The members of an object by key, each as PostgreSQL writes it: numbers to the last digit, 1.0 unlike 1."""
+    return {key: bytes(value).decode() for key, value in msgspec.json.decode(text, type=dict[str, msgspec.Raw]).items()}
+
+
+def _event(row: Row) -> Row:
+    """An event as the copy has it."""
+    *before, properties, marker, adjusted, public, occurred = row
+    return (*before, _by_key(properties), marker, adjusted, public, occurred)
+
+
 def _log(row: Row) -> Row:
     """A log as the copy has it, unpacked."""
-    *before, extra, packed, case_id, fingerprint, grouped_by, marker, adjusted, public, occurred = row
+    *before, tags, extra, packed, case_id, fingerprint, grouped_by, marker, adjusted, public, occurred = row
     if packed is not None:
         extra = unpack_frame(packed, LARGEST).decode()
-    return (*before, extra, case_id, fingerprint, grouped_by, marker, adjusted, public, occurred)
+    return (*before, _by_key(tags), extra, case_id, fingerprint, grouped_by, marker, adjusted, public, occurred)
 
 
-_SHAPED: Final[Mapping[str, Callable[[Row], Row]]] = {"log_events": _log, "analytics_events": tuple}
+_SHAPED: Final[Mapping[str, Callable[[Row], Row]]] = {"log_events": _log, "analytics_events": _event}
 
 
 def seal(connection: Connection, place: CopyPlace, last: int, width: int, kept: Retention) -> Sealed | int | None:

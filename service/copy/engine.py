@@ -91,12 +91,17 @@ class Shape(NamedTuple):
 def _field(name: str, kind: str) -> str:
     if kind.startswith("DateTime"):
         return f"concat('v', toString(toUnixTimestamp({name})))"
+    if kind == _BY_KEY:
+        pairs = f"arrayMap((k, v) -> concat('\\0', k, '\\0', v), mapKeys({name}), mapValues({name}))"
+        return f"concat('v', toString(length({name})), arrayStringConcat({pairs}))"
     if kind.startswith("Nullable"):
         return f"ifNull(concat('v', toString({name})), 'n')"
     return f"concat('v', toString({name}))"
 
 
 _TEXT, _SHORT, _OPTIONAL = "String", "LowCardinality(String)", "Nullable(String)"
+_BY_KEY: Final = "Map(String, String)"
+"""Of an object: under each key its value as PostgreSQL writes it. ClickHouse has no type with its numbers, to the digit."""
 _SECONDS, _FLAG, _OPTIONAL_INT = "DateTime('UTC')", "UInt8", "Nullable(Int64)"
 
 SHAPES: Final[Mapping[str, Shape]] = {
@@ -114,7 +119,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
             "release": _OPTIONAL,
             "user_id": _OPTIONAL,
             "user_data": _OPTIONAL,
-            "tags": _TEXT,
+            "tags": _BY_KEY,
             "extra": _TEXT,
             "case_id": _OPTIONAL,
             "fingerprint": _OPTIONAL,
@@ -135,7 +140,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
             "id": _TEXT,
             "event": _TEXT,
             "distinct_id": _TEXT,
-            "properties": _TEXT,
+            "properties": _BY_KEY,
             "marker_hash": _OPTIONAL,
             "adjusted": _OPTIONAL,
             "public": _FLAG,
@@ -148,8 +153,14 @@ SHAPES: Final[Mapping[str, Shape]] = {
 
 def hash_of(row: Iterable[Any]) -> int:
     """Hash a row: the first eight bytes of SHA-256 over its fields. No text of PostgreSQL holds the separator."""
-    text = "\0".join("n" if field is None else f"v{int(field) if field.__class__ is bool else field}" for field in row)
+    text = "\0".join("n" if field is None else f"v{_hashed(field)}" for field in row)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+
+
+def _hashed(field: Any) -> Any:
+    if field.__class__ is dict:
+        return "\0".join([str(len(field)), *(f"{key}\0{value}" for key, value in field.items())])
+    return int(field) if field.__class__ is bool else field
 
 
 def measure_of(rows: Iterable[Sequence[Any]]) -> Measure:

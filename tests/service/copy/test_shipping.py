@@ -201,7 +201,7 @@ def test_batches_that_a_restored_database_does_not_know_go(sql: Sql, connection:
     now = now_of(sql)
     put_events(sql, now - 3600, 50)
     ship_all(shipping(connection, engine))
-    engine.insert("analytics_events", 2, "x", [(PROJECT, now - 60, "i", "e", "p", "{}", None, None, False, None)],
+    engine.insert("analytics_events", 2, "x", [(PROJECT, now - 60, "i", "e", "p", {}, None, None, False, None)],
         {PROJECT: 30})  # fmt: skip
     put_events(sql, now - 3601, 1)
     sql.execute("update telemetry_copies set sealed = %s where telemetry = 'analytics_events'", (now - 3700,))
@@ -214,7 +214,7 @@ def test_batches_that_a_restored_database_does_not_know_go(sql: Sql, connection:
 def test_a_copy_of_another_installation_is_left_alone(sql: Sql, connection: Connection, engine: Engine):
     """And one that lost its tables is not filled by halves."""
     engine.make_tables()
-    engine.insert("analytics_events", 1, "x", [(PROJECT, 1_700_000_000, "i", "e", "p", "{}", None, None, False, None)],
+    engine.insert("analytics_events", 1, "x", [(PROJECT, 1_700_000_000, "i", "e", "p", {}, None, None, False, None)],
         {PROJECT: 3650})  # fmt: skip
     with pytest.raises(CopyFailed, match="another installation"):
         shipping(connection, engine)
