@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from schemas.kernel import patterns
 from schemas.kernel.origins import Origins, origins
-from schemas.kernel.shape import SAFE_INTEGER, Closed, Epoch, EvidenceSource, Identifier, SafeEpoch
+from schemas.kernel.shape import SAFE_INTEGER, Closed, Epoch, Identifier, QuestionSource, SafeEpoch
 
 # What every answered question has: columns beside its rows, what it rests on, and how fresh that is (G-065, G-152).
 
@@ -31,7 +31,7 @@ class Evidence(msgspec.Struct, frozen=True, rename={"since": "from", "until": "t
     is the SHA-256 of the canonical question and rows.
     """
 
-    source: EvidenceSource
+    source: QuestionSource
     since: Epoch
     until: Epoch
     params: dict[str, Any]

@@ -28,7 +28,7 @@ FILES = [
     for file in (found.relative_to(SERVICE) for pattern in ("*.sql", "*/*.sql") for found in SERVICE.glob(pattern))
 ]
 """As `load_query` names them."""
-FOREIGN = [file for file in FILES if file.endswith(("/connected", "copy/engine"))]
+FOREIGN = [file for file in FILES if file.endswith(("/connected", "analytics/copied", "copy/engine"))]
 """In the language of ClickHouse, at the customer's provider or of the copy: no plan is made of it here."""
 BY_PLACE = [
     "ingest/flushing",

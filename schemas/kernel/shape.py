@@ -17,6 +17,8 @@ SAFE_INTEGER = 9007199254740991
 
 Epoch = Annotated[int, Meta(ge=0, description="Epoch seconds, UTC.")]
 EvidenceSource = Literal["local", "provider_cloud"]
+QuestionSource = Literal["local", "provider_cloud", "copy"]
+"""Where the rows of a question come from. The copy of our own records decides nothing (G-200)."""
 """Where evidence was read: in our own records, or at the customer's provider (G-183)."""
 RequiredEvidence = Literal["provider_cloud"]
 """The source that the settings of a project may demand of a proof."""

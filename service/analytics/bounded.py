@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from schemas.analytics import Column, Evidence, Freshness
-from schemas.kernel.shape import EvidenceSource
+from schemas.kernel.shape import QuestionSource
 from service.eventstore.connect.facts import DAY
 from service.sql import Statement, load_query
 from statemachines.kernel.canonical import canonical_sha256, with_whole_numbers
@@ -45,11 +45,16 @@ class Bounded(msgspec.Struct, frozen=True, kw_only=True):
     whether there are more. `confined`: the shape of `local` is a caller's, and it may see the views of the project
     alone (G-154). Retention counts from `now`, the present. None: it is `as_of`. With a `reach`, `local` goes by the
     time of an event, received up to so many seconds after the window. Without one, it goes by its receipt (G-193).
+
+    `copied` is SQL of ClickHouse for the copy of our own records, with the places {name:Type}. With a `watermark` the
+    copy is asked, for the records received before this second (G-200).
     """
 
     source: Source
     local: Statement | None
     connected: str | None
+    copied: str | None = None
+    watermark: int | None = None
     row: Any
     single: bool = False
     values: Mapping[str, Any]
@@ -75,7 +80,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     last_at: int | None
     kept_from: int | None
     complete: bool
-    source: EvidenceSource
+    source: QuestionSource
     names: list[str] = []
     provider_project_id: int | None = None
     waited_ms: float = 0.0
@@ -142,6 +147,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
 
 
+_TOLD: Final[tuple[QuestionSource, ...]] = ("provider_cloud", "copy")
+"""The first of these tells what rows of several sources rest on."""
+
+
 def table_of(
     question: Question,
     columns: tuple[Column, ...],
@@ -159,8 +168,8 @@ def table_of(
     names = [column.name for column in columns]
     rows = [dict(zip(names, row, strict=True)) for row in found[: question.limit]]
     kept = [read.kept_from for read in reads if read.kept_from is not None]
-    provided = any(read.source == "provider_cloud" for read in reads)
-    source: EvidenceSource = "provider_cloud" if provided else "local"
+    sources = {read.source for read in reads}
+    source: QuestionSource = next((one for one in _TOLD if one in sources), "local")
     last = main.last_at
     window = question.window
     return Table(

@@ -1,23 +1,25 @@
 """The one way to ask a bounded question: in turn, within a time, of whoever answers for the project (G-032, G-151)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final, TypeVar
 
 import msgspec
 import structlog
 
-from service.analytics.bounded import Bounded, Rows, Table
+from service.analytics.bounded import REACH, Bounded, Rows, Source, Table, Window
 from service.analytics.connected import ConnectedAnalytics
 from service.analytics.connecting.http import Paces, ProviderClient, Throttled
 from service.analytics.connecting.oauth import ProviderOAuth
 from service.analytics.connection import current_connection
+from service.analytics.copied import CopiedAnalytics, CopyAway, choose, look
 from service.analytics.history import History
 from service.analytics.local import LocalAnalytics
 from service.analytics.metadata import AnalyticsProvider
 from service.analytics.returning import TokenKeeper
 from service.auth.refusals import InvalidPayload, Refusal, ServiceUnavailable, refusal
 from service.billing.plans import days_kept
+from service.copy.reading import PLACES, CopyReader
 from service.egress.guard import Guard
 from service.eventstore.connect.facts import DAY, NOT_WRITTEN
 from service.eventstore.read.reader import Caller, reading_for
@@ -77,8 +79,10 @@ class BlueprintNotFound(Refusal):
 def unanswered(failed: ReadFailed) -> Refusal:
     """The refusal of a request after a failed read: nothing is known, so the answer is not empty."""
     if failed.cause == "too_much":
+        wish = "must be later, or the window shorter"
         return InvalidPayload(
-            "The window holds more than one query reads.", invalid=[("from", "must be later, or the window shorter")]
+            "The window holds more than one query reads.",
+            invalid=[("from", f"{wish}: {failed.reason}" if isinstance(failed, CopyAway) else wish)],
         )
     if isinstance(failed, Throttled):
         return ServiceUnavailable(
@@ -102,6 +106,7 @@ class AnalyticsProviders:
         self.client = ProviderClient(settings, guard)
         self.oauth = ProviderOAuth(settings, self.client)
         self._terms = settings.terms
+        self._copy = None if settings.clickhouse_url is None else CopyReader(settings.clickhouse_url)
         self._tokens = TokenKeeper(store, self.oauth)
         self._paces = Paces()
         self.history = History(store)
@@ -120,6 +125,16 @@ class AnalyticsProviders:
     async def own(self, project_id: str) -> LocalAnalytics:
         """Return what reads our own records of a project, which the plan of its account keeps so long."""
         return LocalAnalytics(self._store, project_id, await days_kept(self._store, self._terms, project_id))
+
+    @property
+    def copying(self) -> bool:
+        """Whether there is a copy of our own records to read."""
+        return self._copy is not None
+
+    async def copied(self, project_id: str) -> CopiedAnalytics:
+        """Return what reads the copy of our own records of a project."""
+        assert self._copy is not None, "nothing is asked of a copy that is not there"
+        return CopiedAnalytics(self._copy, project_id, await days_kept(self._store, self._terms, project_id))
 
 
 # The one way to ask a bounded question: in turn, within a time, of whoever answers for the project (G-032, G-151). A
@@ -165,12 +180,13 @@ class BoundedQueries:
         self._own = FairSemaphore(FairBounds(QUERY_CONNECTIONS, per_tenant=1), waiting=MOST_WAITING, rest=REST)
         places = FairBounds(SHARE.of(PROVIDER_PLACES, least=2), per_tenant=1)
         self._provided = FairSemaphore(places, waiting=MOST_WAITING)
+        self._copied = FairSemaphore(FairBounds(SHARE.of(PLACES), per_tenant=1), waiting=MOST_WAITING, rest=REST)
         self._thread = Aside(waiting=MOST_WAITING, name="service-answers", rest=REST)
 
     @property
     def waiting(self) -> int:
         """Questions waiting for their turn."""
-        return self._own.waiting + self._provided.waiting
+        return self._own.waiting + self._provided.waiting + self._copied.waiting
 
     async def now(self) -> int:
         """Return service_now() in epoch seconds. What was acknowledged before was received by then."""
@@ -180,6 +196,20 @@ class BoundedQueries:
         """Raise NoProvider for a project that is not connected."""
         if (await self._providers.for_project(project_id)).source == "local":
             raise NoProvider
+
+    async def watermark(
+        self, project_id: str, sources: Collection[Source], events: Collection[str] | None, window: Window, now: int
+    ) -> int | CopyAway | None:
+        """Choose who answers a question about these sources: None for PostgreSQL or the provider, or the copy.
+
+        `events` names those that it is about; None: all. The copy answers up to its watermark, which is returned.
+        """
+        if not self._providers.copying or not sources:
+            return None
+        if "events" in sources and await self._providers.connected(project_id) is not None:
+            return None
+        received_until = min(window.until + REACH, now + 1)
+        return choose(await look(self._store, project_id, sources, events, window, received_until), now)
 
     async def ask(
         self, project_id: str, tenant: str, query: Bounded, deadline: QueryTime | None = None
@@ -191,10 +221,19 @@ class BoundedQueries:
         has failed.
         """
         deadline = deadline or QueryTime()
+        if query.watermark is not None and query.copied is not None:
+            copied = await self._providers.copied(project_id)
+            return await self._in_turn(self._copied, tenant, deadline, lambda: copied.ask(query, deadline.left))
         provider = await (self._providers.own if query.source != "events" else self._providers.for_project)(project_id)
         if provider.source == "local" and query.local is None:
             raise NoProvider
         turns = self._own if provider.source == "local" else self._provided
+        return await self._in_turn(turns, tenant, deadline, lambda: provider.ask(query))
+
+    async def _in_turn(
+        self, turns: FairSemaphore, tenant: str, deadline: QueryTime, read: Callable[[], Awaitable[Rows | ReadFailed]]
+    ) -> Rows | ReadFailed:
+        """Read when it is the tenant's turn, before the deadline."""
         began = asyncio.get_running_loop().time()
         wait = min(WAIT_SECONDS, deadline.left)
         try:
@@ -210,7 +249,7 @@ class BoundedQueries:
         try:
             with reading_for(Caller(tenant, deadline.left)):
                 async with asyncio.timeout_at(deadline.at):
-                    found = await provider.ask(query)
+                    found = await read()
         except TimeoutError:
             return ReadFailed("timeout")
         finally:

@@ -111,6 +111,28 @@ where t.environment = %(environment)s
 coalesce(nullif(e.properties ->> 'environment', ''), nullif(e.properties ->> '$environment', ''),
     nullif(e.properties ->> 'deployment.environment.name', ''), nullif(e.properties ->> 'deployment.environment', ''))
 
+-- rows_touched --
+-- How many rows a question about events or errors touches at most, as they are counted by day: of events by names where
+-- these are counted. And up to which second the copy has these tables (null: there is none), and whether anybody has
+-- more than one name.
+with days as (
+    select u.day, sum(u.analytics) as events, sum(u.errors) as errors from usage_days u
+    where u.project_id = %(project_id)s and u.day > %(since)s - 86400 and u.day < %(until)s
+    group by u.day
+), named as (
+    select d.day, d.other_rows + coalesce((
+        select sum(n.row_count) from event_name_days n
+        where n.project_id = d.project_id and n.day = d.day and n.event = any(%(events)s::text[])), 0) as events
+    from event_days d
+    where d.project_id = %(project_id)s and d.day > %(since)s - 86400 and d.day < %(until)s and d.whole
+        and %(events)s::text[] is not null
+)
+select coalesce(sum(case when %(of_events)s then least(d.events, n.events) else 0 end
+        + case when %(of_errors)s then d.errors else 0 end), 0)::bigint, (
+    select min(c.copied_until) from telemetry_copies c where c.telemetry = any(%(tables)s::text[])),
+    \include anybody_linked
+from days d left join named n on n.day = d.day
+
 -- newest_event --
 -- When the newest event of a project was received, and whether anybody has more than one name.
 select (select received_at from analytics_events where project_id = %(project_id)s order by received_at desc limit 1),

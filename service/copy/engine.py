@@ -25,6 +25,12 @@ INSERT_SECONDS: Final = 120
 """After which the engine gives an INSERT up."""
 ANSWER_SECONDS: Final = 300
 CONNECT_SECONDS: Final = 5
+MEMORY: Final = 2 << 30
+"""Bytes that one question may take in the engine."""
+MOST_READ: Final = 4_000_000_000
+"""Rows that one question may read."""
+MOST_RESULTS: Final = 20_000
+"""Rows of one answer."""
 PREFIX: Final = "service-copy-"
 """Of the ids of our INSERTs."""
 
@@ -39,6 +45,7 @@ _MASKED = load_query("copy/engine", "masked")
 _TABLES = load_query("copy/engine", "tables")
 _BYTES = load_query("copy/engine", "bytes")
 _DROP = load_query("copy/engine", "drop")
+_CONFINED = load_query("copy/engine", "confined")
 _END_INSERTS = load_query("copy/engine", "end_inserts")
 
 _SYNC: Final = {"lightweight_deletes_sync": 2, "mutations_sync": 2}
@@ -101,7 +108,7 @@ def _field(name: str, kind: str) -> str:
 
 _TEXT, _SHORT, _OPTIONAL = "String", "LowCardinality(String)", "Nullable(String)"
 _BY_KEY: Final = "Map(String, String)"
-"""Of an object: under each key its value as PostgreSQL writes it. ClickHouse has no type with its numbers, to the digit."""
+"""Of an object: by key each value as PostgreSQL writes it, since no type of ClickHouse has its numbers to the digit."""
 _SECONDS, _FLAG, _OPTIONAL_INT = "DateTime('UTC')", "UInt8", "Nullable(Int64)"
 
 SHAPES: Final[Mapping[str, Shape]] = {
@@ -195,6 +202,7 @@ class Engine:
                 "form_encode_query_params": True,
             }
         self._client: Client = self._carry_out(clickhouse_connect.get_client, **options)
+        self._confined: dict[str, Any] | None = None
 
     def close(self) -> None:
         """Let go of it."""
@@ -224,6 +232,30 @@ class Engine:
         """How many bytes our tables take."""
         [[size]] = self._ask(_BYTES)
         return int(size)
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    def read(
+        self, text: str, values: Mapping[str, Any], seconds: float
+    ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        """Answer a statement that only reads, within its limits. Returns the names of its columns, and its rows.
+
+        It may be used by several threads at once where the copy is reached over HTTP.
+        """
+        if self._confined is None:
+            # Whoever is confined by the server may not confine itself further.
+            [[confined]] = self._ask(_CONFINED)
+            self._confined = {} if int(confined) else {"readonly": 1}
+        settings = {
+            **self._confined,
+            "max_execution_time": max(round(seconds, 1), 0.1),
+            "max_memory_usage": MEMORY,
+            "max_rows_to_read": MOST_READ,
+            "max_result_rows": MOST_RESULTS,
+            "result_overflow_mode": "throw",
+        }
+        found = self._carry_out(self._client.query, text, parameters=dict(values), settings=settings)
+        return found.column_names, found.result_rows
 
     # -- batches -----------------------------------------------------------------------------------------------------
 

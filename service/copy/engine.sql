@@ -119,6 +119,10 @@ where database = currentDatabase() and table in ('log_events', 'analytics_events
 -- Drop a table.
 drop table if exists {table}
 
+-- confined --
+-- How far the user is confined to reading: 0, it may write.
+select getSetting('readonly')
+
 -- end_inserts --
 -- End the inserts of a worker that is gone.
 kill query where user = currentUser() and startsWith(query_id, {prefix:String}) sync

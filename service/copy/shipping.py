@@ -19,10 +19,12 @@ from service.billing.plans import Retention
 from service.copy import batches
 from service.copy.batches import CopyPlace, OpenErasure, Row, Sealed, TelemetryBatch
 from service.copy.engine import SHAPES, CopyFailed, Engine, measure_of
+from service.copy.reading import Answering
 from service.eventstore.connect.connection import Connection
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare import names
 from service.eventstore.log.reactor import Repeating
+from service.settingvalues import CHDB
 from service.sql import load_query
 
 log = structlog.get_logger(__name__)
@@ -190,6 +192,7 @@ class Shipper(Repeating):
         self._read_kept = kept
         self._kept: tuple[float, Retention] | None = None
         self._engine: Engine | None = None
+        self._answering: Answering | None = None
         self._shipping: Shipping | None = None
         self._held_by: Connection | None = None
         self._told: str | None = None
@@ -207,6 +210,8 @@ class Shipper(Repeating):
                 self._engine = Engine(self._url)
                 shipping = Shipping(connection, self._engine, self._days)
                 shipping.begin()
+                if self._url.startswith(f"{CHDB}:"):
+                    self._answering = Answering(self._url)
                 self._shipping = shipping
             more = self._shipping.step()
         except CopyFailed as failed:
@@ -231,6 +236,9 @@ class Shipper(Repeating):
         return self._kept[1]
 
     def _close(self) -> None:
+        answering, self._answering = self._answering, None
+        if answering is not None:
+            answering.close()
         engine, self._engine, self._shipping = self._engine, None, None
         if engine is not None:
             engine.close()

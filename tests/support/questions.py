@@ -48,7 +48,7 @@ class Error(NamedTuple):
 class Questions:
     """Telemetry of projects in a database, and the process's own way to ask about it. Times are epoch seconds."""
 
-    def __init__(self, url: str, store: EventStore) -> None:
+    def __init__(self, url: str, store: EventStore, clickhouse: str | None = None) -> None:
         self.connection = psycopg.connect(url, autocommit=True)
         self.store = store
         settings = load_settings(
@@ -58,6 +58,7 @@ class Questions:
                 "SERVICE_SIGNING_KEY": SIGNING_KEY,
                 "SERVICE_INTERNAL_TOKEN": "none",
                 "SERVICE_PLANS": "{}",
+                **({} if clickhouse is None else {"SERVICE_CLICKHOUSE_URL": clickhouse}),
             }
         )
         self.providers = AnalyticsProviders(settings, store, Guard())
@@ -145,10 +146,10 @@ class Questions:
 
 
 @asynccontextmanager
-async def asking(url: str) -> AsyncIterator[Questions]:
-    """A store and a runner on a database."""
+async def asking(url: str, clickhouse: str | None = None) -> AsyncIterator[Questions]:
+    """A store and a runner on a database, perhaps with a copy of its telemetry."""
     store = EventStore(url, registry())
-    held = Questions(url, store)
+    held = Questions(url, store, clickhouse)
     try:
         await store.start()
         yield held

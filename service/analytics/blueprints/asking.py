@@ -121,6 +121,7 @@ class _Run:
         now: int,
         *,
         reach: int,
+        watermark: int | None,
     ) -> None:
         self.reads: list[Rows] = []
         self.main: Rows | None = None
@@ -134,6 +135,7 @@ class _Run:
         self._as_of = as_of
         self._now = now
         self._reach = reach
+        self._watermark = watermark
         self._deadline = QueryTime()
 
     async def ask(self, read: Read) -> Rows | ReadFailed:
@@ -142,6 +144,8 @@ class _Run:
             source=read.source,
             local=read.local,
             connected=read.connected,
+            copied=read.copied,
+            watermark=self._watermark,
             row=read.row,
             single=read.single,
             values=read.values,
@@ -166,7 +170,8 @@ async def run_blueprint(
 ) -> Table | ReadFailed:
     """Answer what was asked of a blueprint, in the name of a tenant. It goes by the time of an event.
 
-    `at` is the time of the read of an alert or its preview, which goes by the time of receipt (G-193).
+    `at` is the time of the read of an alert or its preview, which goes by the time of receipt (G-193). Only a question
+    without it may be answered from the copy, as of its watermark (G-200).
 
     Raises InvalidPayload for a window that cannot be, and as BoundedQueries.ask.
     """
@@ -174,7 +179,17 @@ async def run_blueprint(
     as_of = now if at is None else at
     blueprint = asked.blueprint
     window = blueprint.span(asked.params, asked.since, asked.until, as_of)
-    run = _Run(queries, project_id, tenant, asked, window, as_of, now, reach=REACH if at is None else 0)
+    watermark = None
+    if at is None:
+        events = blueprint.events_of(asked.params) or None
+        chosen = await queries.watermark(project_id, blueprint.copied, events, window, now)
+        if isinstance(chosen, ReadFailed):
+            return chosen
+        if chosen is not None:
+            watermark, as_of = chosen, chosen - 1
+            window = blueprint.span(asked.params, asked.since, asked.until, as_of)
+    reach = REACH if at is None else 0
+    run = _Run(queries, project_id, tenant, asked, window, as_of, now, reach=reach, watermark=watermark)
     # Nothing is received later than now: the days that follow have not begun.
     present = Window(window.since, max(window.since, min(window.until, as_of + 1)))
     counted = await blueprint.answer(run.ask, asked.params, present)

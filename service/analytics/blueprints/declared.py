@@ -87,6 +87,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     source: Source
     local: Statement
     connected: str | None = None
+    copied: str | None = None
     row: Any
     single: bool = False
     values: Mapping[str, Any] = {}
@@ -109,6 +110,7 @@ Answer = Callable[[Ask, Any, Window], Awaitable[Counted | ReadFailed]]
 class Blueprint(msgspec.Struct, frozen=True, kw_only=True):
     """One named question.
 
+    `copied` are the sources that it reads from the copy where there are too many rows for PostgreSQL (G-200).
     `source` is what it is about: a run makes at least one read of it, whose freshness is told. `params` is the struct
     of its parameters, tolerant of others; `event_params` names those that hold names of events. A parameter `limit`
     bounds the shown rows. `span` finds the window of a run. `numeric` columns are what an alert may compare.
@@ -123,6 +125,7 @@ class Blueprint(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer
     span: Span = by_days
     event_params: tuple[str, ...] = ()
+    copied: frozenset[Source] = frozenset()
     max_rows: int = MOST_ROWS
 
     @property

@@ -31,16 +31,22 @@ from statemachines.kernel.machine import ReadFailed
 # Blueprints that count events and the people behind them. A person is a `distinct_id` (G-153).
 
 EVENT_COUNT_SQL = load_query("analytics/blueprints", "event_count")
+EVENT_COUNT_COPIED = load_query("analytics/copied", "event_count").text
 EVENT_COUNT_HOGQL = load_query("analytics/connected", "event_count").text
 TOP_EVENTS_SQL = load_query("analytics/blueprints", "top_events")
+TOP_EVENTS_COPIED = load_query("analytics/copied", "top_events").text
 TOP_EVENTS_HOGQL = load_query("analytics/connected", "top_events").text
 ACTIVE_USERS_SQL = load_query("analytics/blueprints", "active_users")
+ACTIVE_USERS_COPIED = load_query("analytics/copied", "active_users").text
 ACTIVE_USERS_HOGQL = load_query("analytics/connected", "active_users").text
 EVENT_TREND_SQL = load_query("analytics/blueprints", "event_trend")
+EVENT_TREND_COPIED = load_query("analytics/copied", "event_trend").text
 EVENT_TREND_HOGQL = load_query("analytics/connected", "event_trend").text
 RETENTION_SQL = load_query("analytics/blueprints", "retention")
+RETENTION_COPIED = load_query("analytics/copied", "retention").text
 RETENTION_HOGQL = load_query("analytics/connected", "retention").text
 BREAKDOWN_SQL = load_query("analytics/blueprints", "breakdown")
+BREAKDOWN_COPIED = load_query("analytics/copied", "breakdown").text
 BREAKDOWN_HOGQL = load_query("analytics/connected", "breakdown").text
 
 MOST_CHARACTERS = 200
@@ -69,6 +75,7 @@ def people_by_day() -> Read:
         source="events",
         local=ACTIVE_USERS_SQL,
         connected=ACTIVE_USERS_HOGQL,
+        copied=ACTIVE_USERS_COPIED,
         row=tuple[declared.Count, declared.Count],
     )
 
@@ -79,6 +86,7 @@ def event_by_day(event: str) -> Read:
         source="events",
         local=EVENT_TREND_SQL,
         connected=EVENT_TREND_HOGQL,
+        copied=EVENT_TREND_COPIED,
         row=tuple[declared.Count, declared.Count, declared.Count],
         values={"event": event},
     )
@@ -93,6 +101,7 @@ async def _retention(ask: Ask, params: ReturnParams, window: Window) -> Counted 
             source="events",
             local=RETENTION_SQL,
             connected=RETENTION_HOGQL,
+            copied=RETENTION_COPIED,
             row=tuple[declared.Count, declared.Count, declared.Count],
             values={
                 "start_event": params.start_event,
@@ -112,6 +121,7 @@ EVENT_COUNT = Blueprint(
     title="Count of an event",
     description="How often an event happened, and from how many people.",
     source="events",
+    copied=frozenset({"events"}),
     params=EventParams,
     event_params=("event",),
     columns=(
@@ -123,6 +133,7 @@ EVENT_COUNT = Blueprint(
             source="events",
             local=EVENT_COUNT_SQL,
             connected=EVENT_COUNT_HOGQL,
+            copied=EVENT_COUNT_COPIED,
             row=tuple[declared.Count, declared.Count],
             single=True,
             values={"event": params.event},
@@ -135,6 +146,7 @@ TOP_EVENTS = Blueprint(
     title="Most frequent events",
     description="The events that happened most often, the most frequent first.",
     source="events",
+    copied=frozenset({"events"}),
     params=TopParams,
     columns=(
         declared.text("event", "name", "Name of the event."),
@@ -147,6 +159,7 @@ TOP_EVENTS = Blueprint(
             source="events",
             local=TOP_EVENTS_SQL,
             connected=TOP_EVENTS_HOGQL,
+            copied=TOP_EVENTS_COPIED,
             row=tuple[str, declared.Count, declared.Count, declared.Count],
         )
     ),
@@ -157,6 +170,7 @@ ACTIVE_USERS = Blueprint(
     title="Active people",
     description="How many people had an event on each day.",
     source="events",
+    copied=frozenset({"events"}),
     params=DaysParams,
     columns=(
         declared.epoch("day", "UTC midnight of the day."),
@@ -170,6 +184,7 @@ EVENT_TREND = Blueprint(
     title="Trend of an event",
     description="How often an event happened on each day, and from how many people.",
     source="events",
+    copied=frozenset({"events"}),
     params=EventParams,
     event_params=("event",),
     columns=(
@@ -186,6 +201,7 @@ RETENTION = Blueprint(
     description="Of the people who had the start event on a day, how many had the return event on each later day. A "
     "person is in the cohort of each day with the start event.",
     source="events",
+    copied=frozenset({"events"}),
     params=ReturnParams,
     event_params=("start_event", "return_event"),
     columns=(
@@ -203,6 +219,7 @@ BREAKDOWN = Blueprint(
     title="Values of a property",
     description="The values that a property of an event had, the most frequent first.",
     source="events",
+    copied=frozenset({"events"}),
     params=BreakdownParams,
     event_params=("event",),
     columns=(
@@ -219,6 +236,7 @@ BREAKDOWN = Blueprint(
             source="events",
             local=BREAKDOWN_SQL,
             connected=BREAKDOWN_HOGQL,
+            copied=BREAKDOWN_COPIED,
             row=tuple[str | None, declared.Count, declared.Count, declared.Count],
             values={"event": params.event, "property": params.property, "characters": MOST_CHARACTERS},
         ),
@@ -231,6 +249,7 @@ BREAKDOWN = Blueprint(
 # counted. A person is the `user.id` of an error (G-153, G-182).
 
 ERRORS_BY_RELEASE_SQL = load_query("analytics/blueprints", "errors_by_release")
+ERRORS_BY_RELEASE_COPIED = load_query("analytics/copied", "errors_by_release").text
 TOP_ERRORS_SQL = load_query("analytics/blueprints", "top_errors")
 
 
@@ -269,6 +288,7 @@ ERRORS_BY_RELEASE = Blueprint(
     title="Errors by release",
     description="How many errors each release had and how many people met them, the most errors first.",
     source="errors",
+    copied=frozenset({"errors"}),
     params=ErrorParams,
     columns=(
         declared.text("release", "name", "The release; null for errors that name none."),
@@ -281,6 +301,7 @@ ERRORS_BY_RELEASE = Blueprint(
         lambda params: Read(
             source="errors",
             local=ERRORS_BY_RELEASE_SQL,
+            copied=ERRORS_BY_RELEASE_COPIED,
             row=tuple[str | None, declared.Count, declared.Count, declared.Count, declared.Count],
             values={"environment": params.environment},
         )
@@ -292,8 +313,11 @@ ERRORS_BY_RELEASE = Blueprint(
 # Events count in the whole project and in every environment of it, whichever environment errors are counted in.
 
 PEOPLE_WITH_ERRORS_SQL = load_query("analytics/blueprints", "people_with_errors")
+PEOPLE_WITH_ERRORS_COPIED = load_query("analytics/copied", "people_with_errors").text
 RELEASE_ERRORS_SQL = load_query("analytics/blueprints", "release_errors")
+RELEASE_ERRORS_COPIED = load_query("analytics/copied", "release_errors").text
 RELEASE_TRAFFIC_SQL = load_query("analytics/blueprints", "release_traffic")
+RELEASE_TRAFFIC_COPIED = load_query("analytics/copied", "release_traffic").text
 RELEASE_TRAFFIC_HOGQL = load_query("analytics/connected", "release_traffic").text
 
 Release = Annotated[str, Meta(min_length=1, max_length=200, description="Name of a release.")]
@@ -314,6 +338,7 @@ async def _error_free(ask: Ask, params: ErrorParams, window: Window) -> Counted 
         Read(
             source="errors",
             local=PEOPLE_WITH_ERRORS_SQL,
+            copied=PEOPLE_WITH_ERRORS_COPIED,
             row=tuple[declared.Count, declared.Count],
             values={"environment": params.environment},
         )
@@ -329,6 +354,7 @@ async def _releases(ask: Ask, params: ReleasesParams, _: Window) -> Counted | Re
         Read(
             source="errors",
             local=RELEASE_ERRORS_SQL,
+            copied=RELEASE_ERRORS_COPIED,
             row=tuple[str, declared.Count, declared.Count],
             values={"releases": wanted, "environment": params.environment},
         )
@@ -340,6 +366,7 @@ async def _releases(ask: Ask, params: ReleasesParams, _: Window) -> Counted | Re
             source="events",
             local=RELEASE_TRAFFIC_SQL,
             connected=RELEASE_TRAFFIC_HOGQL,
+            copied=RELEASE_TRAFFIC_COPIED,
             row=tuple[str, declared.Count],
             values={"releases": wanted},
         )
@@ -365,6 +392,7 @@ ERROR_FREE_USERS = Blueprint(
     description="For each day, how many people had an event, how many met an error, and the share that met none. The "
     "same people must be called the same in events (distinct_id) and errors (user.id).",
     source="events",
+    copied=frozenset({"events", "errors"}),
     params=ErrorParams,
     columns=(
         declared.epoch("day", "UTC midnight of the day."),
@@ -387,6 +415,7 @@ RELEASE_COMPARISON = Blueprint(
     description="Errors of a release and of another one in the same time, for each thousand events. An event belongs "
     "to the release that its property `release`, `$release` or `$app_version` names.",
     source="errors",
+    copied=frozenset({"events", "errors"}),
     params=ReleasesParams,
     columns=(
         declared.text("release", "name", "The release, then the one that it is compared with."),

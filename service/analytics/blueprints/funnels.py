@@ -16,6 +16,7 @@ from statemachines import reports
 from statemachines.kernel.machine import ReadFailed
 
 FUNNEL_SQL = load_query("analytics/blueprints", "ordered_funnel")
+FUNNEL_COPIED = load_query("analytics/copied", "ordered_funnel").text
 
 Steps = Annotated[
     list[blueprint.EventName],
@@ -69,6 +70,7 @@ async def _read(ask: blueprint.Ask, events: list[str], window: Window) -> _Reach
             source="events",
             local=FUNNEL_SQL,
             connected=FUNNEL_HOGQL,
+            copied=FUNNEL_COPIED,
             row=tuple[declared.Count, declared.Count],
             values=funnel_values(events, window),
             window=window,
@@ -133,6 +135,7 @@ ORDERED_FUNNEL = blueprint.Blueprint(
     description="How many people reached each step in order. Events of one second count as in order; a person has the "
     "whole window for all steps.",
     source="events",
+    copied=frozenset({"events"}),
     params=FunnelParams,
     event_params=("events",),
     columns=(
@@ -152,6 +155,7 @@ PERIOD_COMPARE = blueprint.Blueprint(
     description="The same funnel over a period and the one before it, as weekly reports compare them. Numbers of a "
     "period that is not kept or not over are null.",
     source="events",
+    copied=frozenset({"events"}),
     params=CompareParams,
     event_params=("events",),
     columns=tuple(Column(*column) for column in reports.COLUMNS),
