@@ -37,7 +37,7 @@ UNREACHABLE: Final = "no worker answers for it"
 _LENGTH: Final = struct.Struct(">I")
 
 
-class Asked(msgspec.Struct, frozen=True):
+class CopyQuestion(msgspec.Struct, frozen=True):
     """A statement with its values, and the seconds that it may take."""
 
     text: str
@@ -45,7 +45,7 @@ class Asked(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Answered(msgspec.Struct, frozen=True):
+class CopyAnswer(msgspec.Struct, frozen=True):
     """The names of the columns, and the rows. Or why there are none: `failed` is CopyFailed's message."""
 
     names: Sequence[str] = ()
@@ -71,15 +71,15 @@ class CopyReader:
         self._engine: Engine | None = None
         self._opening = threading.Lock()
 
-    async def ask(self, text: str, values: Mapping[str, Any], seconds: float) -> Answered:
+    async def ask(self, text: str, values: Mapping[str, Any], seconds: float) -> CopyAnswer:
         """Answer a statement, within seconds. Raises CopyFailed."""
-        asked = Asked(text, dict(values), seconds)
+        asked = CopyQuestion(text, dict(values), seconds)
         answered = await (self._over_socket(asked) if self._by_socket else asyncio.to_thread(self._over_http, asked))
         if answered.failed is not None:
             raise CopyFailed(answered.failed)
         return answered
 
-    async def _over_socket(self, asked: Asked) -> Answered:
+    async def _over_socket(self, asked: CopyQuestion) -> CopyAnswer:
         try:
             async with asyncio.timeout(asked.seconds + SLACK_SECONDS):
                 reader, writer = await asyncio.open_unix_connection(socket_of(self._url))
@@ -88,25 +88,25 @@ class CopyReader:
                     writer.write(_LENGTH.pack(len(body)) + body)
                     await writer.drain()
                     [length] = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-                    return msgspec.json.decode(await reader.readexactly(length), type=Answered)
+                    return msgspec.json.decode(await reader.readexactly(length), type=CopyAnswer)
                 finally:
                     writer.close()
         except (OSError, EOFError, TimeoutError, msgspec.DecodeError):
             raise CopyFailed(UNREACHABLE) from None
 
-    def _over_http(self, asked: Asked) -> Answered:
+    def _over_http(self, asked: CopyQuestion) -> CopyAnswer:
         with self._opening:
             if self._engine is None:
                 self._engine = Engine(self._url)
         return _answer(self._engine, asked)
 
 
-def _answer(engine: Engine, asked: Asked) -> Answered:
+def _answer(engine: Engine, asked: CopyQuestion) -> CopyAnswer:
     try:
         names, rows = engine.read(asked.text, asked.values, asked.seconds)
     except CopyFailed as failed:
-        return Answered(failed=str(failed))
-    return Answered(names, rows)
+        return CopyAnswer(failed=str(failed))
+    return CopyAnswer(names, rows)
 
 
 class Answering:
@@ -131,14 +131,14 @@ class Answering:
                 [length] = _LENGTH.unpack(self.rfile.read(_LENGTH.size))
                 if length > MOST_ASKED:
                     return
-                asked = msgspec.json.decode(self.rfile.read(length), type=Asked)
+                asked = msgspec.json.decode(self.rfile.read(length), type=CopyQuestion)
                 engine = engines.get()
                 try:
                     body = msgspec.json.encode(_answer(engine, asked))
                 finally:
                     engines.put(engine)
                 if len(body) > MOST_ANSWERED:
-                    body = msgspec.json.encode(Answered(failed="TOO_MANY_BYTES"))
+                    body = msgspec.json.encode(CopyAnswer(failed="TOO_MANY_BYTES"))
                 self.wfile.write(_LENGTH.pack(len(body)) + body)
 
         try:
