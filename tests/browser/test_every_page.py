@@ -60,6 +60,26 @@ def test_what_is_in_no_stream_is_read_anew_from_time_to_time(chromium: Browser, 
         assert seat.page.locator("body[data-same]").count() == 1, "the page itself was not loaded again"
 
 
+def test_a_chart_tells_its_days_to_pointer_and_keys(chromium: Browser, full: FullScene) -> None:
+    """And its deploys are links, which keys reach as well."""
+    with seated(chromium, full.at.server.base_url, full.session()) as seat:
+        seat.open(f"projects/{full.ids['project_id']}")
+        figure = seat.page.locator("figure.days").first
+        told, days = figure.locator("[data-told]"), figure.locator("[data-day]")
+        days.nth(3).hover(position={"x": 2, "y": 60})
+        assert told.inner_text() == days.nth(3).locator("title").text_content()
+        figure.locator("svg").focus()
+        seat.page.keyboard.press("ArrowRight")
+        assert told.inner_text() == days.nth(4).locator("title").text_content()
+        seat.page.keyboard.press("Home")
+        seat.page.keyboard.press("ArrowLeft")
+        assert told.inner_text() == days.nth(0).locator("title").text_content()
+        seat.axe()
+        figure.locator("a.to-deploy").last.focus()
+        seat.page.keyboard.press("Enter")
+        seat.page.get_by_role("heading", name="What changed with it").wait_for()
+
+
 def test_what_a_check_and_a_back_test_show(chromium: Browser, full: FullScene) -> None:
     """Pages that only a form leads to: faults in their places with a difference, and a plot."""
     with seated(chromium, full.at.server.base_url, full.session()) as seat:

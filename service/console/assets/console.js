@@ -8,6 +8,7 @@
       if (!button.hasAttribute("aria-label")) button.setAttribute("aria-label", `Copy ${button.dataset.copy}`);
     }
     for (const shown of root.querySelectorAll("[data-with-script]")) shown.hidden = false;
+    for (const plot of root.querySelectorAll("[data-days]")) plot.setAttribute("tabindex", "0");
     tell(root);
   };
 
@@ -54,6 +55,26 @@
       window.getSelection().selectAllChildren(button.previousElementSibling);
     }
     window.setTimeout(() => { button.textContent = "Copy"; delete button.dataset.said; }, 2000);
+  });
+
+  // A chart tells the day under the pointer, or the one that the arrow keys lead to.
+  const point = (day) => {
+    for (const one of day.parentElement.querySelectorAll("[data-at]")) delete one.dataset.at;
+    day.dataset.at = "";
+    day.closest("figure").querySelector("[data-told]").textContent = day.querySelector("title").textContent;
+  };
+  document.addEventListener("pointerover", (event) => {
+    const day = event.target.closest?.("[data-days] [data-day]");
+    if (day) point(day);
+  });
+  document.addEventListener("keydown", (event) => {
+    const plot = event.target.closest?.("[data-days]");
+    const step = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
+    if (!plot || !step) return;
+    event.preventDefault();
+    const days = [...plot.querySelectorAll("[data-day]")];
+    const at = days.findIndex((day) => "at" in day.dataset);
+    point(days[Math.max(0, Math.min(days.length - 1, (at < 0 ? days.length - (step < 0 ? 0 : 1) : at) + step))]);
   });
 
   document.addEventListener("change", (event) => {

@@ -110,6 +110,13 @@ def told_number(value: float | None) -> str:
     return f"{whole:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
+def scale_of(most: float) -> int:
+    """The top of a scale for numbers up to one: an even round number, so that its half is one as well."""
+    whole = max(int(most) + (most > int(most)), 1)
+    size: int = 10 ** (len(str(whole)) - 1)
+    return next(step * size for step in (1, 2, 4, 6, 8, 10, 20) if step * size >= whole and step * size % 2 == 0)
+
+
 def _short(value: str | None) -> str:
     return "–" if value is None else value if len(value) <= SHORT + 1 else f"{value[:SHORT]}…"
 
@@ -136,7 +143,7 @@ def _environment() -> jinja2.Environment:
     made.filters |= {"duration": told_duration, "number": told_number, "markdown": markdown}
     made.filters |= {"coloured": coloured, "curl": curl}
     made.filters |= {"differences": differences, "compare": compare, "spots": Spots}
-    made.filters |= {"whole": lambda value: told_number(None if value is None else round(value))}
+    made.filters |= {"scale": scale_of, "whole": lambda value: told_number(None if value is None else round(value))}
     made.filters |= {"ago": told_ago, "moment": told_moment, "reason": told_reason}
     made.filters |= {"short": _short, "pretty": pretty, "clock": told_time, "day": told_day}
     made.globals |= {"asset": _asset, "new_key": lambda: new_id("req")}

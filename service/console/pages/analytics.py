@@ -76,7 +76,7 @@ async def show_event(visit: Visit) -> View:
     if not name:
         return await _listed(visit)
     about = {"event": name, "days": int(days)}
-    trend = await _run(visit, "event-trend", about)
+    trend = await _marked(visit, await _run(visit, "event-trend", about))
     keys = None
     if "," not in name:  # where names are parted by commas, one with a comma cannot be asked for
         query = {"days": days, "limit": KEYS_LISTED, "events": name}
@@ -106,11 +106,15 @@ DAY = 86_400
 
 
 class BlueprintAnswer(NamedTuple):
-    """The answer to a question, or the reason for none, with the status of HTTP."""
+    """The answer to a question, or the reason for none, with the status of HTTP.
+
+    `deploys` are marked on the days of its picture.
+    """
 
     run: Json | None
     error: ShownProblem | None
     status: int
+    deploys: Sequence[Json] = ()
 
     @property
     def kind(self) -> str:
@@ -142,8 +146,10 @@ class BlueprintAnswer(NamedTuple):
     def days(self) -> Sequence[tuple[Json, Sequence[Json]]]:
         """The rows as days of a chart: what is not known has no column. None where they are drawn in another way."""
         rows = self.run["rows"] if self.run and self.kind == "days" else ()
+        found = [(row, deploys_on(row["day"], self.deploys)) for row in rows]
         return [
-            ({**{name: row[name] or 0 for name in self.numbers}, "date": row["day"], "deploys": 0}, ()) for row in rows
+            ({**{name: row[name] or 0 for name in self.numbers}, "date": row["day"], "deploys": len(on_it)}, on_it)
+            for row, on_it in found
         ]
 
     @property
@@ -161,6 +167,20 @@ class BlueprintAnswer(NamedTuple):
             found.setdefault(row["day"], {})[(row["returned_on"] - row["day"]) // DAY] = row
         newest = sorted(found, reverse=True)[:COHORTS]
         return [(day, sizes[day], [found[day].get(after) for after in range(1, LATER + 1)]) for day in newest]
+
+
+def deploys_on(day: int, deploys: Iterable[Json]) -> list[Json]:
+    """Those of some deploys that were on a UTC day, which begins at a moment."""
+    return [one for one in deploys if day <= one["recorded_at"] < day + DAY]
+
+
+async def _marked(visit: Visit, answer: BlueprintAnswer) -> BlueprintAnswer:
+    """An answer with the newest deploys, where its rows are drawn by day."""
+    if answer.kind != "days":
+        return answer
+    query = {"limit": DEPLOYS_LISTED}
+    found = await visit.try_read("list_deploys", project_id=visit.values["project_id"], query=query)
+    return answer._replace(deploys=found["deploys"] if found else ())
 
 
 @page("projects/{project_id}/analytics/ask", section="analytics")
@@ -210,7 +230,7 @@ async def _asked(visit: Visit, blueprint_id: str, given: Mapping[str, str]) -> B
     except InvalidPayload as refused:
         found = failure_of(refused)
         return BlueprintAnswer(None, FormProblem(found.status, found._asdict()).shown, found.status)
-    return await _run(visit, blueprint_id, body.get("params", {}))
+    return await _marked(visit, await _run(visit, blueprint_id, body.get("params", {})))
 
 
 def _body(given: Mapping[str, str]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from service.auth.refusals import NotFound
 from service.console.kit.page import ALL, APPROVAL, Download, Fields, FormProblem, View, first, form, page
 from service.console.kit.visit import Json, ReadRefused, Visit, together
+from service.console.pages.analytics import deploys_on
 from service.discovery.reads import installation
 from service.http.discovery.shelf import library
 from service.ids import new_id
@@ -184,16 +185,11 @@ async def show_project(visit: Visit) -> View:
         "steps": [(one, STEPS.get(one["id"], "")) for one in steps["suggestions"]] if steps else [],
         "new": health["last_event_received_at"] is None,
         "cases": cases,
-        "days": [(day, _on(day, found)) for day in health["by_day"]],
+        "days": [(day, deploys_on(day["date"], found)) for day in health["by_day"]],
         "deploys": found,
         "plan_waits": plan_waits(onboarding),
     }
     return View("projects/overview.html", "Overview", facts, project_id, follows=[ALL])
-
-
-def _on(day: Json, deploys: Sequence[Json]) -> list[Json]:
-    """The listed deploys of a day."""
-    return [one for one in deploys if day["date"] <= one["recorded_at"] < day["date"] + 86_400]
 
 
 # A search through a project: its cases, a person, its events, and the documentation.

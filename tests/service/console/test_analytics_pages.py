@@ -130,6 +130,11 @@ async def test_a_deploy_names_who_told_it_and_the_cases_of_its_release(shop: Sho
     assert "Card &lt;b&gt;refused" in page.html
     assert "new since the deploy" in page.text
     await shop.browser.open(f"{shop.base}/deploys/dep_none", 404)
+    event = await shop.browser.open(f"{shop.base}/analytics/event?name=signup")
+    assert (
+        f'class="to-deploy" href="/console/{shop.base}/deploys/{deploy["id"]}" aria-label="Deploy of r&lt;1&gt;'
+        in event.html
+    )
 
 
 async def test_a_search_finds_cases_people_events_and_pages(shop: Shop) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.support.api import Person, World, ok
@@ -57,6 +59,10 @@ async def test_an_overview_shows_what_arrives_and_what_is_next(world: World):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.html
     assert HOSTILE not in page.html
     assert page.html.count('class="deploy"') == 3, "a mark in each plot, and its key"
+    marks = re.findall(rf'<a class="to-deploy" href="/console/(projects/{project_id}/deploys/\w+)"', page.html)
+    assert len(marks) == 2
+    assert "&lt;script&gt;" in (await (await browser_of(owner)).open(marks[0])).html
+    assert page.html.count("<li>2</li><li>1</li><li>0</li>") == 2, "the scale of both"
     assert [name for level, name in page.page.headings if level == "h2"][-3:] == ["Open cases", "Next steps", "Facts"]
     assert "Plan what to measure" in page.text
     assert f"/console/projects/{project_id}/delete" in page.page.links
