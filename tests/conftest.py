@@ -24,6 +24,7 @@ from tests.support.cluster import (  # noqa: F401 (fixtures are found by name)
     cluster_15,
     database_url,
     empty_database_url,
+    programs_15,
 )
 from tests.support.loaded import executed, loaded_service
 from tests.support.server import (  # noqa: F401

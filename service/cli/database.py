@@ -125,3 +125,30 @@ def restore(file: Path) -> None:
     print_table([{"migration": name} for name in done], ("migration",), empty="The schema was up to date.")
     say(f"Restored {file}.")
     say(f"Log in it: {extent}")
+
+
+@db.command()
+@click.option(
+    "--from-bin",
+    "programs",
+    required=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Directory with postgres and pg_dump of the PostgreSQL that made the files.",
+)
+def upgrade(programs: Path) -> None:
+    """Move the embedded database to the major version of PostgreSQL that this release has.
+
+    Stop the service first. The programs in DIR start on the old files and copy them, and those of this release restore
+    the copy into new files beside them. These replace the old ones when they hold the same log. The old files keep
+    another name, which the command prints. It takes free space for a second database and a compressed copy.
+    """
+    from service.cli.shared.upgrading import upgrade_embedded
+
+    done = upgrade_embedded(load_settings(secrets=False), programs)
+    if done is None:
+        say("Nothing to do: the database belongs to the PostgreSQL of this release.")
+        return
+    say(f"The database is that of PostgreSQL {done.after} now.")
+    say(f"Log in it: {done.extent}")
+    say(f"The files of PostgreSQL {done.before} are in {done.kept}. Remove them when you no longer need them.")

@@ -146,7 +146,7 @@ def _files(settings: Settings) -> Iterator[Finding]:
         return
     layout = Layout(settings.data_dir)
     problem = unfit(settings.data_dir, makes=True)
-    begun = not problem and layout.cluster.is_dir()
+    begun = not problem and layout.begun
     detail = problem or (str(settings.data_dir) if begun else f"{settings.data_dir}, empty before the first start")
     yield Finding("data directory", WRONG if problem else OK, detail)
     if problem:

@@ -62,6 +62,28 @@ def attached(layout: Layout, programs: Path | None = None) -> Iterator[Attachmen
         attachment.release()
 
 
+@contextmanager
+def alone(layout: Layout, programs: Path | None = None) -> Iterator[None]:
+    """Run the server for this process alone. Raises EmbeddedError while another one uses it."""
+    layout.make()
+    cluster = Cluster(layout, programs)
+    users = FileLock(layout.locks / "users")
+    try:
+        try:
+            users.take(wait_seconds=LOOK_SECONDS)
+        except Busy as error:
+            raise EmbeddedError(f"Another process uses the database in {layout.data_dir}. Stop it first.") from error
+        with held(layout.locks / "change", wait_seconds=CHANGE_WAIT_SECONDS):
+            cluster.ensure()
+        try:
+            yield
+        finally:
+            with held(layout.locks / "change", wait_seconds=CHANGE_WAIT_SECONDS):
+                cluster.stop()
+    finally:
+        users.close()
+
+
 class RunningService(NamedTuple):
     """The `service serve` of a data directory: its process number, and where it serves."""
 

@@ -76,6 +76,8 @@ class Cluster:
 
     def ensure(self) -> None:
         """Make the cluster when there is none and start it when it does not run. Raises EmbeddedError."""
+        if not self.layout.cluster.is_dir() and self.layout.upgraded.is_dir():
+            self.layout.upgraded.rename(self.layout.cluster)  # `service db upgrade` was killed before its last step
         programs = programs_for(self.layout, self._directory)
         self._check_socket_dir(programs)
         if not self.alive():
@@ -166,8 +168,9 @@ class Cluster:
         if made_by != str(programs.major()):
             raise EmbeddedError(
                 f"{self.layout.cluster} belongs to PostgreSQL {made_by}, and the installed one is PostgreSQL "
-                f"{programs.major()}. Nothing was changed. Install the release of the service that made the directory, "
-                "make a backup with `service db backup`, and restore it into a new data directory with this release."
+                f"{programs.major()}. Nothing was changed. Run `service db upgrade --from-bin` with the directory of "
+                f"PostgreSQL {made_by}'s programs. Or install the release of the service that made the files, make a "
+                "backup with `service db backup`, and restore it into a new data directory with this release."
             )
 
     def _remove_drafts(self) -> None:

@@ -118,6 +118,16 @@ class Layout:
         return self.data_dir / "postgres"
 
     @property
+    def upgraded(self) -> Path:
+        """The files of a newer PostgreSQL, about to replace `cluster`. Under this name they are whole."""
+        return self.data_dir / "postgres.upgraded"
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a database."""
+        return self.cluster.is_dir() or self.upgraded.is_dir()
+
+    @property
     def rules(self) -> Path:
         """Who may connect as whom (the server's hba_file). Ours, not the server's, which could be made to write it."""
         return self.data_dir / "pg_hba.conf"

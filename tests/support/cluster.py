@@ -92,14 +92,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
 
 
 @pytest.fixture(scope="session")
-def cluster_15(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
-    """The oldest PostgreSQL that is supported, when it is installed; in CI it has to be."""
+def programs_15() -> Path:
+    """The programs of the oldest PostgreSQL that is supported, when it is installed; in CI it has to be."""
     if not POSTGRES_15.is_dir():
         reason = f"PostgreSQL 15 is not installed in {POSTGRES_15}"
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
-    running = TestCluster(tmp_path_factory.mktemp("pg15"), POSTGRES_15)
+    return POSTGRES_15
+
+
+@pytest.fixture(scope="session")
+def cluster_15(programs_15: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
+    """A server of that release."""
+    running = TestCluster(tmp_path_factory.mktemp("pg15"), programs_15)
     yield running
     running.close()
 

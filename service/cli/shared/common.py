@@ -89,7 +89,7 @@ def require_database(settings: Settings) -> None:
     """Raise ClickException when the data directory holds no database: most likely it is not where the data is."""
     from service.embedded.layout import Layout
 
-    if settings.embedded and not Layout(settings.data_dir).cluster.is_dir():
+    if settings.embedded and not Layout(settings.data_dir).begun:
         raise click.ClickException(
             f"There is no database in {settings.data_dir}. Name the directory where the service keeps its data with "
             "--data-dir or SERVICE_DATA_DIR, or a database with SERVICE_DATABASE_URL; `service serve` makes a new one."

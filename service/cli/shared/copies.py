@@ -61,11 +61,14 @@ class CopyTally:
         return Extent(self.rows["events"], self._size, *hash_heads(by_name))
 
 
-def back_up(settings: Settings, file: Path, report: Report, *, force: bool = False) -> Extent:
+def back_up(
+    settings: Settings, file: Path, report: Report, *, force: bool = False, programs: Path | None = None
+) -> Extent:
     """Write a consistent copy into `file`, which appears only when it is whole; returns how far its log goes.
 
-    Whole means: read back from the file, each table has as many rows, and the streams have the same heads, as in the
-    snapshot that was copied. Raises ClickException, also for a file that exists unless `force`.
+    The pg_dump in `programs` writes it, by default that of the wheel. Whole means: read back from the file, each table
+    has as many rows, and the streams have the same heads, as in the snapshot that was copied. Raises ClickException,
+    also for a file that exists unless `force`.
     """
     _refuse_existing(file, force=force)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
@@ -74,7 +77,7 @@ def back_up(settings: Settings, file: Path, report: Report, *, force: bool = Fal
         with _snapshot(settings) as (connection, name):
             rows = _row_counts(connection)
             extent = read_extent(connection)
-            _dump(settings, draft, name, lambda done: report(done, 2 * len(rows)))
+            _dump(settings, draft, name, lambda done: report(done, 2 * len(rows)), programs or wheel_programs())
         tally = CopyTally()
         for _ in read_sql(draft, tally, lambda done: report(len(rows) + done, 2 * len(rows))):
             pass
@@ -168,10 +171,10 @@ def _row_counts(connection: psycopg.Connection[Any]) -> Counter[str]:
     return counts
 
 
-def _dump(settings: Settings, file: Path, snapshot: str, report: Callable[[int], None]) -> None:
+def _dump(settings: Settings, file: Path, snapshot: str, report: Callable[[int], None], programs: Path) -> None:
     """Let pg_dump write a file. Raises ClickException with the end of what it said."""
     arguments = ["--format=custom", "--no-owner", "--no-privileges", "--verbose", f"--file={file}"]
-    command = [_program("pg_dump"), *arguments, f"--snapshot={snapshot}", f"--dbname={_address(settings)}"]
+    command = [str(programs / "pg_dump"), *arguments, f"--snapshot={snapshot}", f"--dbname={_address(settings)}"]
     last: list[str] = []
     begun = 0
     with subprocess.Popen(command, env=_environment(settings), stderr=subprocess.PIPE, text=True) as process:
