@@ -30,7 +30,7 @@ help:  ## list the targets
 setup: $(STAMP)  ## create the virtual environment from the hashed lock
 
 # What the service runs on alone. It is part of the whole, pin for pin, so that either may come first.
-$(RUNTIME): requirements/runtime.txt pyproject.toml setup.py requirements/runtime.in
+$(RUNTIME): requirements/runtime.txt pyproject.toml setup.py requirements/core.in
 	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else 0'
 	@echo "Installing $$(grep -c '^[a-z].*==' requirements/runtime.txt) packages, PostgreSQL among them, into $(VENV), usually within two minutes. Once, and after each change of requirements."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

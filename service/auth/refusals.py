@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from schemas.kernel.errors import CATALOGUE, InvalidField, InvalidPayloadDetails
+from service.release import missing
 from statemachines.kernel.machine import Rejection
 
 
@@ -85,6 +86,18 @@ class ServiceUnavailable(Refusal):
     """The process has as many requests as it can hold."""
 
     code = "service_unavailable"
+
+
+class ExtraMissing(ServiceUnavailable):
+    """An operation whose extra is not installed. A repeat meets it again."""
+
+    final = True
+
+
+def require_extra(extra: str) -> None:
+    """Raise ExtraMissing with the line to install an extra, where it is not installed."""
+    if (line := missing(extra)) is not None:
+        raise ExtraMissing(f"This needs the extra `{extra}`, and it is not installed.", next_action=line)
 
 
 class InvalidPayload(Refusal):

@@ -21,12 +21,13 @@ import structlog
 
 from projections.accounts import PEOPLE
 from projections.billing import SUBSCRIPTIONS
-from service.auth.refusals import Refusal
+from service.auth.refusals import Refusal, require_extra
 from service.egress.lookups import OF_OPERATOR, Lookups, NameTooSlow
 from service.eventstore.store import EventStore
 from service.fairness.bounds import SHARE, FairBounds
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import NOBODY, ReadNotDone
+from service.release import missing
 from service.settings import Settings
 from service.settingvalues import FREE_PLAN, Plan
 from statemachines.billing import BEFORE_ALL, Moment, Notification, Standing
@@ -366,15 +367,21 @@ class Payments:
         return await self._ask(ask)
 
     async def verify_signature(self, header: str, body: bytes) -> bool:
-        """Whether the provider has signed these bytes (G-073). Without a secret nothing is signed."""
+        """Whether the provider has signed these bytes (G-073). Without a secret nothing is signed.
+
+        Raises ExtraMissing without the provider's library.
+        """
         if self._secret is None or not header.isascii():
             return False
+        require_extra("stripe")
         library = await asyncio.to_thread(lambda: self._library)  # loading it takes a good part of a second
         return is_signed(library, self._secret, header, body)
 
     async def _ask(self, work: Callable[[stripe.StripeClient], T]) -> T:
         if self._key is None:
             raise PaymentProviderUnavailable("No payment provider is configured.", next_action=_NOT_CONFIGURED)
+        if (line := missing("stripe")) is not None:
+            raise PaymentProviderRefuses("Payments need the extra `stripe`, and it is not installed.", next_action=line)
         await self._check_name()
         self._waiting.take(NOBODY)
         future = asyncio.get_running_loop().run_in_executor(self._threads, self._guarded, work)

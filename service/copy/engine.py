@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from service.release import missing
 from service.settingvalues import CHDB
 from service.sql import Query, load_query
 
@@ -187,10 +188,12 @@ class Engine:
             import clickhouse_connect  # noqa: PLC0415 - only who has a copy loads it
             from clickhouse_connect.driver.exceptions import Error  # noqa: PLC0415
         except ImportError as error:
-            raise NoClient("the client of ClickHouse is not installed; see the extra `clickhouse`") from error
+            raise NoClient(f"the client of ClickHouse is not installed. {missing('clickhouse')}") from error
         self._failures: tuple[type[Exception], ...] = (Error, OSError)
         parts = urlsplit(url)
         if parts.scheme == CHDB:
+            if (line := missing("chdb")) is not None:
+                raise NoClient(f"ClickHouse in process is not installed. {line}")
             options: dict[str, Any] = {"dsn": url}
         else:
             options = {

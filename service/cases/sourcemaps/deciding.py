@@ -21,11 +21,12 @@ from schemas.cases.event import Verdict
 from service.cases.sourcemaps import keeping
 from service.cases.sourcemaps.frames import RecordedFrame, may_be_mapped, recorded
 from service.cases.sourcemaps.resolving import SourcePlace
-from service.cases.sourcemaps.unmangling import MapFiles, Unmangler, files_of, place_of
+from service.cases.sourcemaps.unmangling import EXTRA, MapFiles, Unmangler, files_of, place_of
 from service.eventstore.store import EventStore
 from service.fairness.bounds import SHARE, FairBounds, Weighted
 from service.fairness.semaphore import FairSemaphore
 from service.fairness.turns import CommandNotDone
+from service.release import missing
 
 PATIENCE = 0.3
 """Seconds of an error's wait for the news of any map in its project."""
@@ -141,7 +142,12 @@ class DecidingFrames:
         self._waiting: Counter[str] = Counter()
 
     def has_none(self, project_id: str) -> bool:
-        """Whether a project is known to have no maps, so that none of its frames is led back now."""
+        """Whether a project is known to have no maps, so that none of its frames is led back now.
+
+        Without the extra `sourcemaps`, none has.
+        """
+        if missing(EXTRA) is not None:
+            return True
         known = self._projects.get(project_id)
         return known is not None and not known.maps and known.read_at + FRESH > time.monotonic()
 

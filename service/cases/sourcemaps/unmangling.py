@@ -26,6 +26,7 @@ from service.fairness.bounds import SHARE, FairBounds, Weighted
 from service.fairness.offload import Aside
 from service.fairness.semaphore import FairSemaphore
 from service.packing import unpack
+from service.release import missing
 from service.sql import load_query
 
 log = structlog.get_logger(__name__)
@@ -38,6 +39,8 @@ PATIENCE = 8.0  # seconds that one request waits for maps to be taken apart; wha
 AT_ONCE = 20  # frames that are looked up before others have their turn
 _LITTLE = 1024  # bytes that a verdict about a map weighs
 UNKNOWN = "unknown"
+EXTRA = "sourcemaps"
+"""The extra with the library that takes maps apart."""
 
 _LATEST = load_query("cases/sourcemaps", "latest_error")
 
@@ -180,6 +183,8 @@ def take_apart(packed: Sequence[bytes], source: Sequence[bytes]) -> Ready:
 
     It is tried in another process first, at the cost of a tenth of a second; a look-up in a warm map has no part in it.
     """
+    if missing(EXTRA) is not None:
+        return "not_looked_at"
     try:
         source_map, minified = _whole(packed), _whole(source)
         if (verdict := trial.verdict_of(source_map, minified)) is not None:

@@ -200,5 +200,5 @@ def test_the_setting_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         load_settings({**SETTINGS, "SERVICE_TRACES_URL": "http://localhost:4318/v1/traces"})
     release.missing.cache_clear()
     assert refused.value.problems == [
-        "SERVICE_TRACES_URL: needs an extra. Install it from a checkout: pip install '.[tracing]'"
+        "SERVICE_TRACES_URL: needs an extra. Install it where the service runs: pip install 'fencework-core[tracing]'"
     ]

@@ -11,8 +11,9 @@ from typing import Any
 from litestar.params import FromPath, JSONBody, RequestBody
 
 from schemas.cases.foreign import AssembleBundle, Assembled, ChunksStored, ChunkUpload
-from service.auth.refusals import InvalidPayload
+from service.auth.refusals import InvalidPayload, require_extra
 from service.cases.sourcemaps import bundles
+from service.cases.sourcemaps.unmangling import EXTRA
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.declare import groups
 from service.http.declare.bound import is_project_id
@@ -29,6 +30,7 @@ _CHUNKS = "/api/0/organizations/{organization}/chunk-upload/"
 @Docs(ChunkUpload, extension=True, sealed=True)
 async def get_chunk_upload(call: Call, organization: FromPath[str]) -> Answer:
     """Show where parts go and how large they may be."""
+    require_extra(EXTRA)
     base = call.services.settings.base_url.rstrip("/")
     body = ChunkUpload(
         url=f"{base}/api/0/organizations/{organization}/chunk-upload/",
@@ -47,6 +49,7 @@ async def get_chunk_upload(call: Call, organization: FromPath[str]) -> Answer:
 @Docs(ChunksStored, extension=True, sealed=True)
 async def upload_chunks(call: Call, data: RequestBody[bytes]) -> Answer:
     """Keep parts for an hour, until a bundle names them."""
+    require_extra(EXTRA)
     store, worker = call.services.store, call.services.unmangler.packer
     kept = await bundles.store_form(store, worker, call.principal, call.header("content-type") or "", data)
     return Answer(200, ChunksStored(stored=[chunk.id for chunk in kept]))
@@ -64,6 +67,7 @@ async def admit_to(call: Call, project_ids: list[str]) -> None:
 
 async def _assemble(call: Call, data: AssembleBundle, project_ids: list[str]) -> Answer:
     """Store what a bundle holds in each of its projects. Raises ProjectNotFound before anything is stored."""
+    require_extra(EXTRA)
     await admit_to(call, project_ids)
     wish = bundles.BundleWish(data.checksum, data.chunks, data.version, project_ids)
     packer = call.services.unmangler.packer

@@ -6,8 +6,9 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from schemas.cases import source_map as wire
-from service.auth.refusals import InvalidPayload
+from service.auth.refusals import InvalidPayload, require_extra
 from service.cases.sourcemaps import blobs, keeping
+from service.cases.sourcemaps.unmangling import EXTRA
 from service.eventstore.declare.commands import Answer, Outcome
 from service.eventstore.read.reader import PageEnd
 from service.http.answer.errors import UnsupportedMediaType
@@ -28,6 +29,7 @@ _BEGINNINGS = (b"{", b")]}'")
 @Docs(wire.SourceMapStored, extension=True)
 async def upload_source_map(call: Call, params: NamedDependency[wire.UploadSourceMapQuery]) -> Outcome:
     """Store a file in the place of the one that its debug id, or its release and URL, found before."""
+    require_extra(EXTRA)
     name, arriving = _name_of(params), call.arriving
     assert arriving is not None, "the operation streams"
     if (call.header("content-encoding") or "identity").strip().lower() not in {"identity", ""}:

@@ -1,6 +1,7 @@
 """`POST /v1/cases/{case_id}/unmangle` at the edge (R-CASE-03, R-CASE-04, G-054)."""
 
 from schemas.cases.event import UnmangledCase
+from service.auth.refusals import require_extra
 from service.cases.sourcemaps import unmangling
 from service.eventstore.declare.commands import Answer, Intent, Outcome
 from service.http.cases.case import CASE_LOCATED
@@ -16,6 +17,7 @@ from service.http.declare.operations import KEY
 @Docs(UnmangledCase, errors=("case_not_found",))
 async def unmangle_case(call: Call) -> Answer | Outcome:
     """Resolve the frames of the latest error with the source maps that are stored; nothing is changed."""
+    require_extra(unmangling.EXTRA)
     case_id = call.subject.id
     found = await call.services.unmangler.unmangle(call.project_id, case_id, call.principal.tenant)
     answer = Answer(200, unmangling.unmangled(case_id, found))
