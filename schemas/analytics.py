@@ -102,10 +102,11 @@ JsonType = Literal["array", "boolean", "null", "number", "object", "string"]
 
 
 class EventNamesQuery(msgspec.Struct, frozen=True):
-    """The window in days, and the number of names."""
+    """The window in days, and the number of names. `trend` adds the last days of each."""
 
     days: Annotated[int, Meta(ge=1, le=90)] = 30
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
+    trend: bool = False
 
 
 class PropertyKeysQuery(msgspec.Struct, frozen=True):
@@ -119,7 +120,9 @@ class PropertyKeysQuery(msgspec.Struct, frozen=True):
 class EventName(msgspec.Struct, frozen=True, kw_only=True):
     """The rows and people of an event name within the window, and the times of its first and last row.
 
-    `unique_users` is null for a name with too many rows to count people in. Ask for fewer days then.
+    `unique_users` is null for a name with too many rows to count people in. Ask for fewer days then. `trend` has the
+    rows of each of the last 14 UTC days, the present one last, whatever the window is. It is absent unless it was asked
+    for, and where a connected provider answers.
     """
 
     PROVENANCE: ClassVar[Origins] = origins(telemetry="event")
@@ -129,6 +132,7 @@ class EventName(msgspec.Struct, frozen=True, kw_only=True):
     unique_users: int | None
     first_seen_at: Epoch
     last_seen_at: Epoch
+    trend: list[int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class EventNames(msgspec.Struct, frozen=True, kw_only=True):

@@ -221,8 +221,14 @@ class ConnectedAnalytics:
             database_ms=(perf_counter() - began) * 1000,
         )
 
-    async def event_names(self, days: int, limit: int) -> metadata.NamesFound | ReadFailed:
-        """Tell the names of the events of the last `days`."""
+    async def event_names(
+        self,
+        days: int,
+        limit: int,
+        *,
+        trend: bool = False,  # noqa: ARG002 - a provider is asked for no days
+    ) -> metadata.NamesFound | ReadFailed:
+        """Tell the names of the events of the last `days`, without a trend."""
         window = await self._last(days)
         answer = await self._query(metadata.NAMES, {**window, "limit": limit}, metadata.NameTable)
         if isinstance(answer, ReadFailed):

@@ -175,10 +175,11 @@ class LocalAnalytics:
             database_ms=took * 1000,
         )
 
-    async def event_names(self, days: int, limit: int) -> metadata.NamesFound | ReadFailed:
-        """Tell the names of the events of the last `days`."""
+    async def event_names(self, days: int, limit: int, *, trend: bool = False) -> metadata.NamesFound | ReadFailed:
+        """Tell the names of the events of the last `days`, with a `trend` also each of the last ones."""
         try:
-            return await metadata.read_names(self._store, self._project_id, self._kept_seconds, days, limit)
+            found = await metadata.read_names(self._store, self._project_id, self._kept_seconds, days, limit)
+            return await metadata.read_trends(self._store, self._project_id, found) if trend else found
         except (psycopg.Error, CommandNotDone) as error:
             return unread(error)
 

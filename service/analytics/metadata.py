@@ -24,7 +24,7 @@ from statemachines.runs.verdict import CountedBy, CountedIn
 class NameFound(msgspec.Struct, frozen=True):
     """The rows and people of a name, and the times of its first and last row (epoch seconds).
 
-    `unique_users` is None for a name with too many rows to look at.
+    `unique_users` is None for a name with too many rows to look at. `trend` are the rows of the last TREND_DAYS.
     """
 
     event: str
@@ -32,6 +32,7 @@ class NameFound(msgspec.Struct, frozen=True):
     unique_users: int | None
     first_seen_at: int
     last_seen_at: int
+    trend: list[int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class KeyFound(msgspec.Struct, frozen=True):
@@ -218,7 +219,11 @@ MOST_OPENED: Final = 20_000
 MOST_OF_PEOPLE: Final = 20_000
 """Rows of all names together in which people are counted, names with few rows first."""
 
+TREND_DAYS: Final = 14
+"""UTC days of the trend of a name, the present one among them."""
+
 _NAMES = load_query("analytics", "event_names")
+_TRENDS = load_query("analytics", "name_trends")
 _LINKED = load_query("analytics", "linked")
 _KEYS = load_query("analytics", "event_keys")
 
@@ -244,6 +249,20 @@ async def read_names(store: EventStore, project_id: str, kept_seconds: int, days
     counted_from, has_others = rows[0][:2]
     names = [NameFound(*row[2:]) for row in rows if row[2] is not None]
     return NamesFound(names, counted_from, window.holds(counted_from, has_others=has_others))
+
+
+async def read_trends(store: EventStore, project_id: str, found: NamesFound) -> NamesFound:
+    """Add the last days of each name, by the counters of days. Raises as `read_names`."""
+    now = await store.now()
+    first = now - now % DAY - (TREND_DAYS - 1) * DAY
+    names = [name.event for name in found.names]
+    rows = await store.fetch(_TRENDS, project_id=project_id, since=first, names=names)
+    counts = {(event, day): count for event, day, count in rows}
+    days = range(first, first + TREND_DAYS * DAY, DAY)
+    trends = [
+        msgspec.structs.replace(name, trend=[counts.get((name.event, day), 0) for day in days]) for name in found.names
+    ]
+    return msgspec.structs.replace(found, names=trends)
 
 
 async def read_keys(
@@ -367,8 +386,8 @@ class AnalyticsProvider(Protocol):
     async def ask(self, query: Bounded) -> Rows | ReadFailed:
         """Carry out a bounded query. Whoever asks has taken a turn and bounds the time: see BoundedQueries."""
 
-    async def event_names(self, days: int, limit: int) -> NamesFound | ReadFailed:
-        """Tell the names of the events of the last `days`, most rows first."""
+    async def event_names(self, days: int, limit: int, *, trend: bool = False) -> NamesFound | ReadFailed:
+        """Tell the names of the events of the last `days`, most rows first, where it counts them also by day."""
 
     async def property_keys(self, events: Sequence[str] | None, days: int, limit: int) -> KeysFound | ReadFailed:
         """Tell the keys of the properties of these events, or of all, of the last `days`, most rows first."""

@@ -241,6 +241,12 @@ from (
         or strpos(r.message, %(failure)s) > 0)
 ) f
 
+-- name_trends --
+-- The rows of some names by UTC day since one, from the counters.
+select n.event, n.day, n.row_count
+from event_name_days n
+where n.project_id = %(project_id)s and n.day >= %(since)s and n.event = any(%(names)s::text[])
+
 -- event_names --
 -- The names of a project's events since a time, most rows first, with the people who had them; and since when rows are
 -- counted, and whether any have a name that is not counted. People are counted from rows, of the names with the fewest

@@ -111,6 +111,10 @@ KEPT = ("user-agent", "x-forwarded-for", "forwarded", "host")
 """Headers handed on to operations."""
 
 
+NAMED = 200
+"""Members, credentials, keys and sessions whose names are read."""
+
+
 class Said(NamedTuple):
     """The answer of an operation: status, body and headers, and the body as it was sent."""
 
@@ -153,6 +157,7 @@ class Visit:
         self.entered: Mapping[str, str] = {}
         self.weight = 0
         self._controls: dict[str, Json | None] = {}
+        self._names: dict[str, Mapping[str, str]] = {}
 
     @cached_property
     def secret(self) -> str:
@@ -204,6 +209,29 @@ class Visit:
         if project_id not in self._controls:
             self._controls[project_id] = await self.try_read("get_automation_control", project_id=project_id)
         return self._controls[project_id]
+
+    async def names(self, project_id: str) -> Mapping[str, str]:
+        """The names of who acts in a project, by their ids, as far as the person may see them.
+
+        Members have addresses, and credentials their own names. The person's sessions and keys have that person's.
+        """
+        if project_id not in self._names:
+            most = {"limit": NAMED}
+            members, credentials, keys, sessions = await together(
+                [
+                    self.try_read("list_members", project_id=project_id, query=most),
+                    self.try_read("list_credentials", project_id=project_id, query=most),
+                    self.try_read("list_keys", query=most),
+                    self.try_read("list_sessions", query=most),
+                ]
+            )
+            found = {one["user_id"]: one["email"] for one in members["members"] if one["email"]} if members else {}
+            own = found.get(self.call.user_id, "you")
+            found |= {one["id"]: own for one in keys["keys"]} if keys else {}
+            found |= {one["session_id"]: own for one in sessions["sessions"]} if sessions else {}
+            found |= {one["id"]: one["name"] for one in credentials["credentials"]} if credentials else {}
+            self._names[project_id] = {**found, self.call.principal.id: own}
+        return self._names[project_id]
 
     async def read(self, operation_id: str, *, query: Mapping[str, Any] | None = None, **path: str) -> Json:
         """The body of a read. Raises ReadRefused."""

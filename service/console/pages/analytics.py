@@ -52,7 +52,7 @@ async def show_names(visit: Visit) -> View:
 
 async def _listed(visit: Visit) -> View:
     project_id, days = visit.values["project_id"], _days(visit)
-    query = {"days": days, "limit": NAMES_LISTED}
+    query = {"days": days, "limit": NAMES_LISTED, "trend": "true"}
     found, catalogue = await together(
         [visit.read("list_event_names", project_id=project_id, query=query), visit.read("list_query_blueprints")]
     )
@@ -61,7 +61,6 @@ async def _listed(visit: Visit) -> View:
         "found": found,
         "days": days,
         "all_days": DAYS,
-        "most": max((one["row_count"] for one in found["analytics_events"]), default=0),
         "questions": [(one, titles[one]) for one in CHOSEN],
         "full": found["count"] == NAMES_LISTED,
         "base_url": visit.call.services.settings.base_url,
@@ -262,18 +261,13 @@ async def show_deploys(visit: Visit) -> View:
     project_id, asked = visit.values["project_id"], visit.query
     query = {"environment": asked.get("environment"), "cursor": asked.get("cursor"), "limit": DEPLOYS_LISTED}
     found = await visit.read("list_deploys", project_id=project_id, query=query)
-    credentials = await visit.try_read("list_credentials", project_id=project_id, query={"limit": 200})
     facts = {
         "found": found,
-        "names": _names(credentials["credentials"]) if credentials else {},
+        "names": await visit.names(project_id),
         "environments": sorted({one["environment"] for one in found["deploys"]}),
         "base_url": visit.call.services.settings.base_url,
     }
     return View("analytics/deploys.html", "Deploys", facts, project_id, follows=[ALL])
-
-
-def _names(credentials: Iterable[Json]) -> Mapping[str, str]:
-    return {one["id"]: one["name"] for one in credentials}
 
 
 @page("projects/{project_id}/deploys/{deploy_id}", section="deploys")

@@ -99,7 +99,14 @@ _TOLD: Mapping[str, str] = {
     "case.released.v1": "Gave up a merged case",
 }
 _NAMED = ("into_case_id", "from_case_id", "case_id")
-_ACTORS: Mapping[str, str] = {"system": "the service", "dsn": "an error"}
+_ACTORS: Mapping[str, str] = {
+    "system": "the service",
+    "dsn": "an error",
+    "key": "a member",
+    "session": "a member",
+    "runner": "a runner",
+    "ci": "CI",
+}
 
 
 class Happening(NamedTuple):
@@ -173,27 +180,29 @@ async def show_case(visit: Visit) -> View:
     case_id = visit.values["case_id"]
     case = await visit.read("read_case", case_id=case_id)
     project_id, latest = case["project_id"], case["latest_event"]
-    event, people, events, members, keys, decisions, claim, runs, written, common = await asyncio.gather(
-        _event_about(visit, case),
-        visit.try_read("list_case_users", case_id=case_id),
-        visit.try_read("list_stream_events", stream_id=case_id, query={"limit": MOST_HAPPENED}),
-        visit.try_read("list_members", project_id=project_id, query={"limit": 200}),
-        visit.try_read("list_keys"),
-        visit.try_read(
-            "list_automation_decisions",
-            project_id=project_id,
-            query={"case_id": case_id, "limit": SHOWN_DECISIONS},
+    names, read = await asyncio.gather(
+        visit.names(project_id),
+        asyncio.gather(
+            _event_about(visit, case),
+            visit.try_read("list_case_users", case_id=case_id),
+            visit.try_read("list_stream_events", stream_id=case_id, query={"limit": MOST_HAPPENED}),
+            visit.try_read("list_members", project_id=project_id, query={"limit": 200}),
+            visit.try_read(
+                "list_automation_decisions",
+                project_id=project_id,
+                query={"case_id": case_id, "limit": SHOWN_DECISIONS},
+            ),
+            _claim(visit, case),
+            visit.try_read(
+                "list_automation_runs", project_id=project_id, query={"case_id": case_id, "limit": SHOWN_RUNS}
+            ),
+            visit.try_read(
+                "list_feedback_reports", project_id=project_id, query={"case_id": case_id, "limit": SHOWN_WRITTEN}
+            ),
+            errors.common_of(visit, case_id, errors.BESIDE_CASE),
         ),
-        _claim(visit, case),
-        visit.try_read("list_automation_runs", project_id=project_id, query={"case_id": case_id, "limit": SHOWN_RUNS}),
-        visit.try_read(
-            "list_feedback_reports", project_id=project_id, query={"case_id": case_id, "limit": SHOWN_WRITTEN}
-        ),
-        errors.common_of(visit, case_id, errors.BESIDE_CASE),
     )
-    names = {one["user_id"]: one["email"] for one in members["members"] if one["email"]} if members else {}
-    own = names.get(visit.call.user_id, "you")
-    names |= {one["id"]: own for one in keys["keys"]} if keys else {}
+    event, people, events, members, decisions, claim, runs, written, common = read
     facts = {
         "case": case,
         "shown": errors.evidence_of(event) if event else None,

@@ -71,6 +71,7 @@ async def _shown(visit: Visit, stream_id: str) -> View:
         "complete": [one.revision for one in passed] == list(range(1, len(passed) + 1)),
         "moments": moments,
         "problem_of_moments": problem,
+        "names": await visit.names(found["project_id"]) if found["project_id"] else {},
         "from_": first if asked else max(events[-1]["revision"] - 1, 0) if events else 0,
         "to": second if asked else events[-1]["revision"] if events else 0,
     }
@@ -153,6 +154,7 @@ async def show_log(visit: Visit) -> View:
         "older": before,
         "paged": "before" in visit.query,
         "log_size": found["log_size"],
+        "names": await visit.names(project_id),
         "checkpoint": await checkpoint_of(visit),
     }
     return View("log/browsed.html", "Event log", facts, project_id, follows=[ALL])

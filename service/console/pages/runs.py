@@ -286,10 +286,8 @@ class ShownRequest(NamedTuple):
 
 async def requests_of(visit: Visit, approvals: Sequence[Json], cases: Mapping[str, Json | None]) -> list[ShownRequest]:
     """Requests for a page, with the case of each by the id of its run, and the names of those who decided."""
-    names: Mapping[str, str] = {}
-    if any(one["decided_by"] for one in approvals):
-        found = await visit.try_read("list_members", project_id=approvals[0]["project_id"], query={"limit": 200})
-        names = {one["user_id"]: one["email"] for one in found["members"] if one["email"]} if found else {}
+    is_decided = any(one["decided_by"] for one in approvals)
+    names = await visit.names(approvals[0]["project_id"]) if is_decided else {}
     return [request_of(one, cases.get(one["run_id"]), names) for one in approvals]
 
 
@@ -360,6 +358,7 @@ async def show_run(visit: Visit) -> View:
     facts: dict[str, Any] = {
         "run": run,
         "case": case,
+        "names": await visit.names(run["project_id"]),
         "timeline": timeline,
         "paged": "before" in visit.query,
         "pull_requests": [] if observed is None else observed["pull_requests"],

@@ -26,11 +26,11 @@ async def list_event_names(call: Call, params: NamedDependency[wire.EventNamesQu
     """List names with rows, people and times, most rows first."""
     days, limit = params.days, params.limit
     found = await call.services.queries.describe(
-        call.project_id, call.principal.tenant, lambda provider: provider.event_names(days, limit)
+        call.project_id, call.principal.tenant, lambda provider: provider.event_names(days, limit, trend=params.trend)
     )
     if isinstance(found, ReadFailed):
         raise unanswered(found)
-    names = [msgspec.convert(name, wire.EventName, from_attributes=True) for name in found.names]
+    names = [wire.EventName(**msgspec.structs.asdict(name)) for name in found.names]
     body = wire.EventNames(
         project_id=call.project_id,
         window_days=days,

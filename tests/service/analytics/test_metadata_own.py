@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
 from service.analytics import metadata
@@ -74,6 +75,25 @@ async def test_names_are_told_with_rows_people_and_times(database_url: str, stor
     assert times == [(early, late), (early, late), (late, late)]
     assert listed(await names(store, days=1)) == [("c", 2, 1), ("a", 1, 1), ("b", 1, 1)]
     assert listed(await names(store, limit=1)) == [("a", 2, 1)]
+
+
+async def test_a_trend_tells_the_last_days_of_each_name(database_url: str, store: EventStore, sql: Sql):
+    """Whatever the window is; of the project alone, and of the names that are listed."""
+    to_noon(sql)
+    async with running(database_url) as intake:
+        await send(intake, analytics_item("old"))
+        advance(sql, 14 * DAY)
+        await send(intake, analytics_item("a"), analytics_item("a"), analytics_item("old"))
+        advance(sql, DAY)
+        await send(intake, analytics_item("a"), analytics_item("a", of=sender(OTHER)))
+    provider = LocalAnalytics(store, PROJECT)
+    found = await provider.event_names(30, 200, trend=True)
+    assert isinstance(found, NamesFound)
+    assert {name.event: name.trend for name in found.names} == {"a": [0] * 12 + [2, 1], "old": [0] * 12 + [1, 0]}
+    one_day = await provider.event_names(1, 1, trend=True)
+    assert isinstance(one_day, NamesFound)
+    assert [(name.event, name.row_count, sum(name.trend or ())) for name in one_day.names] == [("a", 1, 3)]
+    assert all(name.trend is msgspec.UNSET for name in (await names(store)).names)
 
 
 async def test_a_window_begins_at_its_second(database_url: str, store: EventStore, sql: Sql):

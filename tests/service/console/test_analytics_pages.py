@@ -51,6 +51,7 @@ def links_of(page: Shown, text: str) -> list[str]:
 async def test_names_lead_to_an_event_and_on_to_its_values(shop: Shop) -> None:
     names = await shop.browser.open(f"{shop.base}/analytics")
     assert "3 names" in names.text
+    assert "Events a day, oldest first: 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2" in names.html
     [place] = links_of(names, "signup")
     event = await shop.browser.open(place)
     assert "Row count" in event.text

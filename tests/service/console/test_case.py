@@ -208,6 +208,21 @@ async def test_two_people_assign_one_after_the_other(world: World):
     assert page.text.partition("History")[2].count("Assigned to") == 2  # both are told
 
 
+async def test_who_acted_has_a_name(world: World):
+    """In the history of a case and in the log. Of others whom nobody sees, the kind is told."""
+    shop = await erring_shop(world)
+    case_id = await shop.err()
+    _, auditor = await shop.join(Role.AUDITOR)
+    page = await shop.browser.open(f"cases/{case_id}")
+    await shop.browser.send(page.form("resolve_case"))
+    members = ok(await shop.owner.get(f"/v1/projects/{shop.id}/members"))["members"]
+    [email] = [one["email"] for one in members if one["user_id"] == shop.owner.user_id]
+    assert f"Resolved by {email}" in (await shop.browser.open(f"cases/{case_id}")).text
+    for place in (f"projects/{shop.id}/log", f"streams/{case_id}"):
+        assert f">{email}</bdi>" in (await shop.browser.open(place)).html
+    assert "Resolved by a member" in (await auditor.open(f"cases/{case_id}")).text
+
+
 async def test_roles_see_what_they_may(world: World):
     shop = await erring_shop(world)
     case_id = await shop.err()
