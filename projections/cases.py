@@ -1,4 +1,4 @@
-"""Cases as rows, with their suppressions, comments, agents' runs and source maps."""
+"""Cases as rows, with their suppressions, saved views, comments, agents' runs and source maps."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from statemachines.cases import case as cases
 from statemachines.cases.agent_run import AgentRunRecorded
 from statemachines.cases.comment import CommentWritten
 from statemachines.cases.suppression import SuppressionCreated, SuppressionRemoved
+from statemachines.cases.view import CaseViewChanged, CaseViewRemoved, CaseViewSaved, ViewFilter
 from statemachines.kernel.machine import Recorded
 
 # Cases: the lifecycle as a read model, and beside it the definition of what is counted about them (G-050).
@@ -243,6 +244,65 @@ def fold_suppression(row: SuppressionsRow | None, recorded: Recorded) -> Suppres
 
 
 SUPPRESSIONS = projection("suppressions", SuppressionsRow, ("sups",), fold_suppression)
+
+
+# The saved views of a project: one row per project.
+
+
+class CaseView(msgspec.Struct, frozen=True, kw_only=True):
+    """A view, with the member who saved it and the one who changed it last. Times are epoch seconds."""
+
+    id: str
+    revision: int
+    name: str
+    filter: ViewFilter
+    created_by: str
+    created_at: int
+    changed_by: str | None = None
+    changed_at: int | None = None
+
+
+class CaseViewsRow(Row, frozen=True, kw_only=True):
+    """All views of a project, oldest first."""
+
+    views: list[CaseView]
+
+
+def fold_view(row: CaseViewsRow | None, recorded: Recorded) -> CaseViewsRow | None:
+    """Fold an event of the views into their row."""
+    views = row.views if row else []
+    match recorded.event:
+        case CaseViewSaved() as event:
+            view = CaseView(
+                id=event.id,
+                revision=1,
+                name=event.name,
+                filter=event.filter,
+                created_by=event.saved_by,
+                created_at=event.saved_at,
+            )
+            views = [*views, view]
+        case CaseViewChanged() as event if row:
+            views = [_changed(view, event) if view.id == event.id else view for view in views]
+        case CaseViewRemoved() as event if row:
+            views = [view for view in views if view.id != event.id]
+        case _:
+            return row
+    return CaseViewsRow(**header(recorded), views=views)
+
+
+def _changed(view: CaseView, event: CaseViewChanged) -> CaseView:
+    return replace(
+        view,
+        revision=view.revision + 1,
+        name=event.name,
+        filter=event.filter,
+        changed_by=event.changed_by,
+        changed_at=event.changed_at,
+    )
+
+
+CASE_VIEWS = projection("case_views", CaseViewsRow, ("views",), fold_view)
 
 
 # Comments of members on cases, as rows (G-145).

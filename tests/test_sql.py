@@ -106,6 +106,7 @@ WHOLE = {
 
 PAGE = {"project_id": "p", "at": 1, "id": "x", "limit": 51}
 LISTED = {**PAGE, "status": "open", "since": 1, "trust": "synthetic"}
+TOLD = {"tag": "team=shop", "path": "app/", "person": "u"}
 LOGS = {
     **PAGE,
     **dict.fromkeys(("level", "text", "release", "trace"), "w"),
@@ -122,15 +123,18 @@ PLANNED: Mapping[str, Mapping[str, Any]] = {
     "cases/event_time": {"project_id": "p", "case_ids": ["c"], "low": 1, "high": 2, "most": 100, "id": "x"},
     "cases/events": {"project_id": "p", "case_ids": ["c"], "low": 1, "at": 2, "id": "x", "limit": 10},
     "cases/listing/list": LISTED,
-    "cases/listing/list_found": {**LISTED, "marks": ["p release 1"], "text": "word"},
+    "cases/listing/list_found": {**LISTED, **TOLD, "marks": ["p release 1"], "text": "word", "ids": None},
+    "cases/listing/of_person": {"project_id": "p", "person": "u", "most": 501},
     "cases/listing/list_ordered": {
         **LISTED,
+        **TOLD,
         **dict.fromkeys(("environment", "release", "text", "order"), "w"),
         "ids": ["c"],
     },
     **{
         f"cases/listing/list_by_{name}": {
             **LISTED,
+            **TOLD,
             **dict.fromkeys(("environment", "release", "text", "order"), "w"),
             "rank": 9,
             "rank_id": "x",
@@ -139,10 +143,17 @@ PLANNED: Mapping[str, Mapping[str, Any]] = {
         }
         for name in ("errors", "people", "last_error")
     },
-    "cases/listing/list_walked": {**LISTED, "environment": "e", "release": "1", "text": "word", "walked": 300},
+    "cases/listing/list_walked": {
+        **LISTED,
+        **TOLD,
+        "environment": "e",
+        "release": "1",
+        "text": "word",
+        "walked": 300,
+    },
     "cases/logs": LOGS,
     "cases/logs_of_user": {**LOGS, "user": "u"},
-    "cases/listing/of_words": {"project_id": "p", "text": "word", "most": 2001},
+    "cases/listing/of_words": {"project_id": "p", **TOLD, "text": "word", "most": 2001},
     "cases/feedback": {**PAGE, "case_ids": ["c"], "without_case": False},
     "runs/decisions": {**PAGE, "case_id": "c", "automation_id": "a", "passed": True},
     "runs/background/started_effects": {"project_id": "p", "automation_id": "a", "most": 51},

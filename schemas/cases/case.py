@@ -14,6 +14,7 @@ from schemas.kernel.shape import SAFE_INTEGER, Closed, Identifier, PageQuery
 # Wire contract of cases: the list, its filters, and the record (R-CASE-11, G-050).
 
 CaseStatus = Literal["open", "resolved", "ignored"]
+Tag = Annotated[str, Meta(min_length=3, max_length=300, pattern=patterns.TAG)]
 
 
 class CaseQuery(PageQuery, frozen=True):
@@ -21,6 +22,9 @@ class CaseQuery(PageQuery, frozen=True):
 
     `text` keeps cases whose title, message or culprit has all of its words. Cases of onboarding proofs alone are left
     out of the open ones unless `trust` asks for them. `trend` adds the recent frequency of each.
+
+    `tag` is one of the first error, as `name=value`. `path` is the beginning of the culprit. `person` keeps cases that
+    affected somebody, by any name that the product gave them.
 
     `order` is by the time a case was opened, of its last error, by errors or by affected people, the highest first.
     In an order other than `newest` a case that gets errors meanwhile may move between pages.
@@ -32,6 +36,9 @@ class CaseQuery(PageQuery, frozen=True):
     since: Annotated[int, Meta(ge=0, le=SAFE_INTEGER)] | None = None
     text: Annotated[str, Meta(max_length=200, pattern=patterns.HOLDS_A_WORD)] | None = None
     trust: Trust | None = None
+    tag: Tag | None = None
+    path: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    person: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     trend: bool = False
     order: Literal["newest", "last_seen", "errors", "people"] = "newest"
 

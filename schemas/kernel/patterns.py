@@ -73,6 +73,7 @@ HOLDS_A_WORD = _of(r"[^\x00-/:-@\[-`{-\x7f]", "with at least one letter or digit
 CALENDAR_DAY = form("[0-9]{4}-(0[1-9]|1[0-2])-[0-3][0-9]", "that is a day as YYYY-MM-DD")
 CALENDAR_MONTH = form("[0-9]{4}-(0[1-9]|1[0-2])", "that is a month as YYYY-MM")
 COLUMN_NAME = form("[a-z][a-z0-9_]{0,59}", "of a lower-case letter, then at most 59 lower-case letters, digits and '_'")
+TAG = form(r"[^=\u0000-\u001f]+=[^\u0000-\u001f]+", "that is a tag as name=value")
 CLOCK = form("([01][0-9]|2[0-3]):[0-5][0-9]", "that is a time of the day, such as 22:00")
 REPOSITORY_NUMBER = form("[1-9][0-9]{0,18}", "of 1 to 19 digits")
 BOUND_REF = form(

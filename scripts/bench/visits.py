@@ -100,11 +100,13 @@ def _one_of_each(world: worlds.World, shop: Shop) -> dict[str, str]:
     make("alerts", alert)
     make("public-queries", {"blueprint_id": "top-events", "title": "What happens"})
     make("suppressions", {"fingerprint_pattern": "no-such*", "action": "auto_ignore"})
+    kept = make("case-views", {"name": "Part 13", "filter": {"text": "part 13"}})
     invited = make("members", {"email": GUEST, "role": "member"})
     device = world.call("POST", "/v1/auth/device", {"client_name": "A laptop"}, None)
     return {
         "webhook_id": hook["id"],
         "destination_id": destination["id"],
+        "view_id": kept["view_id"],
         "invitation_id": invited["invitation_id"],
         "user_code": device["user_code"],
     }
@@ -198,6 +200,8 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "projects/{project_id}/settings": ("projects/{project_id}/settings",),
     "projects/{project_id}/suppressions": ("projects/{project_id}/suppressions",),
     "projects/{project_id}/usage": ("projects/{project_id}/usage",),
+    "projects/{project_id}/views": ("projects/{project_id}/views",),
+    "projects/{project_id}/views/{view_id}": ("projects/{project_id}/views/{view_id}",),
     "projects/{project_id}/webhooks": ("projects/{project_id}/webhooks",),
     "projects/{project_id}/webhooks/{id}": ("projects/{project_id}/webhooks/{webhook_id}",),
     "runs/{run_id}": ("runs/{run_id}",),

@@ -17,6 +17,7 @@ from schemas.cases.event import MAX_PAGE_BYTES
 from schemas.cases.foreign import MAX_ENVELOPE_BYTES, MAX_EVENT_BYTES, MAX_EVENTS, MAX_POSTHOG_BYTES, MAX_UNPACKED_BYTES
 from schemas.cases.log import MAX_EXTRA_BYTES, MAX_INGEST_BYTES
 from schemas.cases.source_map import MAX_MAP_BYTES, MAX_PROJECT_BYTES
+from schemas.cases.view import LISTED_COUNTED, MOST_COUNTED
 from schemas.contracts.contract import MAX_AUTOMATIONS, MAX_CONTRACT_BYTES
 from schemas.kernel.errors import CATALOGUE
 from schemas.kernel.shape import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
@@ -65,6 +66,7 @@ from statemachines.accounts.person import FEEDBACK_LIMIT, MOST_DETAILS
 from statemachines.alerts import ALERTS_LIMIT, EVERY_SECONDS
 from statemachines.cases.agent_run import MAX_AGENT_RUNS
 from statemachines.cases.comment import MAX_COMMENTS
+from statemachines.cases.view import VIEWS_LIMIT
 from statemachines.kernel.canonical import MAX_INTEGER
 from statemachines.kernel.topics import EVENTS
 from statemachines.notifications import DESTINATIONS_LIMIT, RULES_LIMIT
@@ -99,6 +101,7 @@ LIMITS: Mapping[str, str] = {
     "Evidence of an event": f"the newest {NEWEST_ROWS} rows; of a safe error, the newest {MOST_ERRORS:,} records",
     "Automation contract": f"{MAX_CONTRACT_BYTES:,} bytes, {MAX_AUTOMATIONS} automations",
     "Back-test": f"{MAX_DAYS} days",
+    "Saved views": f"{VIEWS_LIMIT} a project, {MOST_COUNTED:,} cases counted of one, {LISTED_COUNTED} in the list",
     "Webhooks": f"{WEBHOOKS_LIMIT} a project, {MAX_NAMES} event names each",
     "Body of a delivery": f"{MAX_DELIVERY_BYTES:,} bytes",
     "Attempt to deliver": f"{SECONDS:g} seconds, {OF_WEBHOOK} at once a webhook, {OF_ACCOUNT} an account",

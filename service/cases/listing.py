@@ -28,7 +28,9 @@ _LIST_BY_LAST_ERROR = load_query("cases/listing", "list_by_last_error")
 _OF_WORDS = load_query("cases/listing", "of_words")
 _LIST_ONE = load_query("cases/listing", "list_one")
 _COUNT_AMONG = load_query("cases/listing", "count_among")
+_OF_PERSON = load_query("cases/listing", "of_person")
 _WALKED, _WALKED_FOR_WORDS = 300, 200  # of the newest; to take the words of a case apart costs as much as ten others
+_MET = 500  # cases of a person that are looked at by their ids
 _RARE = 2_000  # cases that have a word; beyond this it is frequent among whatever is put in order
 
 _WALKS = (500, 5_000)
@@ -44,7 +46,8 @@ _BY_INDEX = {"last_seen": _LIST_BY_LAST_ERROR, "errors": _LIST_BY_ERRORS, "peopl
 class CaseFilter(NamedTuple):
     """Which cases a list shows; None: all. `since` is the epoch second after which a case was last seen.
 
-    `text` are words that its title, message and culprit have. `trust` is where its errors come from.
+    `text` are words that its title, message and culprit have. `trust` is where its errors come from. `tag` is one of
+    its first error as `name=value`, `path` the beginning of its culprit, and `person` somebody whom it affected.
     """
 
     status: str | None
@@ -53,6 +56,19 @@ class CaseFilter(NamedTuple):
     since: int | None
     text: str | None = None
     trust: str | None = None
+    tag: str | None = None
+    path: str | None = None
+    person: str | None = None
+
+    @property
+    def told(self) -> dict[str, str | None]:
+        """What a first error and people tell, as the queries name it."""
+        return {"tag": self.tag, "path": self.path, "person": self.person}
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether no index of elements is needed to find the cases."""
+        return {self.environment, self.release, self.text, *self.told.values()} == {None}
 
 
 class ListedCase(NamedTuple):
@@ -96,18 +112,24 @@ async def list_cases(
     """Read cases by the time they were opened, newest first, after a place."""
     among = {"project_id": project_id, "at": start.at, "id": start.id, "status": wanted.status}
     counted = {"since": wanted.since, "trust": wanted.trust, "limit": limit}
-    if wanted.environment is None and wanted.release is None and wanted.text is None:
+    if wanted.by_columns:
         return await _page(store, _LIST, **among, **counted)
-    walked = _WALKED if wanted.text is None else _WALKED_FOR_WORDS
     named = {"environment": wanted.environment, "release": wanted.release}
-    page = await _page(store, _LIST_WALKED, **among, **counted, **named, text=wanted.text, walked=walked)
-    if len(page) == limit:
-        return page
-    [[left]] = await store.fetch_planned(_COUNT_AMONG, **among, most=walked + 1)
-    if left <= walked:
-        return page
+    told = {**wanted.told, "text": wanted.text}
+    ids = None
+    if wanted.person is not None:
+        met = await store.fetch_planned(_OF_PERSON, project_id=project_id, person=wanted.person, most=_MET + 1)
+        ids = [case_id for (case_id,) in met] if len(met) <= _MET else None
+    if ids is None:
+        walked = _WALKED if wanted.text is None else _WALKED_FOR_WORDS
+        page = await _page(store, _LIST_WALKED, **among, **counted, **named, **told, walked=walked)
+        if len(page) == limit:
+            return page
+        [[left]] = await store.fetch_planned(_COUNT_AMONG, **among, most=walked + 1)
+        if left <= walked:
+            return page
     marks = [f"{project_id} {name} {value}" for name, value in named.items() if value is not None]
-    return await _page(store, _LIST_FOUND, **among, **counted, marks=marks or None, text=wanted.text)
+    return await _page(store, _LIST_FOUND, **among, **counted, **told, marks=marks or None, ids=ids)
 
 
 async def list_ordered(
@@ -120,12 +142,12 @@ async def list_ordered(
     among = {"project_id": project_id, "at": start.at, "id": start.id, "status": wanted.status}
     counted = {"since": wanted.since, "trust": wanted.trust, "limit": limit}
     named = {"environment": wanted.environment, "release": wanted.release}
-    text, ids = wanted.text, None
-    if text is not None:
-        found = await store.fetch_planned(_OF_WORDS, project_id=project_id, text=text, most=_RARE + 1)
+    told, ids = {**wanted.told, "text": wanted.text}, None
+    if any(value is not None for value in told.values()):
+        found = await store.fetch_planned(_OF_WORDS, project_id=project_id, **told, most=_RARE + 1)
         if len(found) <= _RARE:
-            text, ids = None, [case_id for (case_id,) in found]
-    wanted_too = {**among, **counted, **named, "text": text, "order": order}
+            told, ids = dict.fromkeys(told), [case_id for (case_id,) in found]
+    wanted_too = {**among, **counted, **named, **told, "order": order}
     for walked in _WALKS if ids is None else ():
         page = await _page(store, _BY_INDEX[order], **wanted_too, **_begin_of_walk(order, start), walked=walked)
         if len(page) == limit:

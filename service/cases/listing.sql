@@ -96,6 +96,12 @@ from (
         \include has_words
         )
     and
+    \include told
+    and (%(person)s::text is null
+        or
+        \include affects
+        )
+    and
     \include counted
     \include newest_first
 ) c
@@ -125,6 +131,13 @@ from (
                 and (%(text)s::text is null
                     or
                     \include has_words
+                    )
+                and
+                \include told
+                and (%(ids)s::text[] is null or s.project_id = %(project_id)s and s.id = any(%(ids)s::text[]))
+                and (%(person)s::text is null or %(ids)s::text[] is not null
+                    or
+                    \include affects
                     )
                 and
                 \include counted
@@ -220,6 +233,12 @@ from (
         \include has_words
         )
     and
+    \include told
+    and (%(person)s::text is null
+        or
+        \include affects
+        )
+    and
     \include counted
     order by o.value desc, o.id desc limit %(limit)s
 ) c
@@ -260,6 +279,12 @@ from (
                     and (%(release)s::text is null or %(release)s = any(s.releases))
                     and (%(ids)s::text[] is null or s.id = any(%(ids)s::text[]))
                     and
+                    \include told
+                    and (%(person)s::text is null
+                        or
+                        \include affects
+                        )
+                    and
                     \include seen_since
                     and (%(trust)s::text is null or (%(trust)s <> 'synthetic') = (s.unmarked or s.id in (
                         select m.merged_into
@@ -284,11 +309,52 @@ from (
 order by c.value desc, c.id desc
 
 -- of_words --
--- Cases that have all words of a text, if they are not many.
+-- Cases that have all words of a text, a tag and a path, and affected a person, if they are not many.
 select s.id from case_stats s where s.project_id = %(project_id)s
+and (%(text)s::text is null
+    or
+    \include has_words
+    )
 and
-\include has_words
+\include told
+and (%(person)s::text is null or s.id = any(array(
+    \include met
+    )))
 limit %(most)s
+
+-- of_person --
+-- Cases that affected a person, up to a bound.
+\include met
+limit %(most)s
+
+-- part met --
+-- The cases whose errors name a person, by whichever name of theirs.
+select distinct u.case_id from case_users u
+where u.project_id = %(project_id)s and u.user_id = any(array(
+    \include names
+    ))
+
+-- part affects --
+-- Whether case `s` has an error that names a person, looked up case by case.
+exists (select from case_users u where u.project_id = s.project_id and u.case_id = s.id and u.user_id = any(array(
+    \include names
+    )) offset 0)
+
+-- part names --
+-- The names of a person.
+select %(person)s::text
+union
+select n.name from person_names n
+where n.project_id = %(project_id)s and n.person = coalesce((
+    select m.person from person_names m
+    where m.project_id = %(project_id)s and m.name = %(person)s), %(person)s)
+
+-- part told --
+-- What the first error of case `s` tells: a tag, and the beginning of its culprit. Nothing where it is null.
+(%(tag)s::text is null or case_tags(project => s.project_id, tags => s.tags) @> array[%(project_id)s || ' ' || %(tag)s])
+and (%(path)s::text is null
+    or s.project_id = %(project_id)s and left(s.culprit, 200) collate "C" >= %(path)s
+        and left(s.culprit, 200) collate "C" < %(path)s || chr(1114111))
 
 -- list_one --
 -- One case as the list of cases shows it.

@@ -121,7 +121,8 @@ _SUPPRESSED = frozenset({case.Status.RESOLVED, case.Status.IGNORED})
 class CaseTally(msgspec.Struct):
     """What is added to a row of case_stats; field names are its columns.
 
-    `title`, `message` and `culprit` are only taken from the first tally of a case, which makes its row. `public_count`
+    `title`, `message`, `culprit` and `tags` are only taken from the first tally of a case, which makes its row.
+    `public_count`
     are those of `event_count` by the public DSN, `server_environments` and `server_unmarked` are of the others.
     `server_seen`: one of these came after the last error by the public DSN that brought the case back, `doubted`: there
     was such an error. `happened`, `sent` and `by_public` are the times of its errors, `untimed`: some have
@@ -133,6 +134,7 @@ class CaseTally(msgspec.Struct):
     title: str = ""
     message: str = ""
     culprit: str | None = None
+    tags: list[str] = []
     level: str = ""
     environment: str = ""
     release: str | None = None
@@ -294,6 +296,7 @@ class Tally:
             found = self._cases[key] = CaseTally(*key)
             if opened_by is not None:
                 found.title, found.message, found.culprit = title(opened_by), opened_by.message, opened_by.frame
+                found.tags = tags_of(row.tags)
         found.event_count += 1
         found.level, found.environment, found.release = row.level, row.environment, row.release
         if row.marker_hash is None:
@@ -353,6 +356,16 @@ class Tally:
             for name, (first, places) in self._parts.items()
         ]
         return _encode(rows).decode() if rows else None
+
+
+MOST_TAGS, LONGEST_TAG = 30, 300
+"""Tags of a first error that its case is found by, and the characters of each with its name."""
+
+
+def tags_of(tags: Mapping[str, Any]) -> list[str]:
+    """The tags of an error as `name=value`, those that are texts and short enough to look for."""
+    told = [f"{name}={value}" for name, value in tags.items() if isinstance(value, str) and name and value]
+    return [tag for tag in told if len(tag) <= LONGEST_TAG][:MOST_TAGS]
 
 
 def _in_order(tallies: dict[Any, Any]) -> list[Any]:

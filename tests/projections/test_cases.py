@@ -6,6 +6,7 @@ import pytest
 
 from projections.cases import (
     AGENT_RUNS,
+    CASE_VIEWS,
     COMMENTS,
     CaseRow,
     CaseStatsRow,
@@ -18,8 +19,9 @@ from statemachines.cases import case
 from statemachines.cases.agent_run import AgentRunRecorded
 from statemachines.cases.comment import CommentWritten
 from statemachines.cases.suppression import SuppressionCreated
+from statemachines.cases.view import CaseViewChanged, CaseViewRemoved, CaseViewSaved, ViewFilter
 from statemachines.kernel.machine import Recorded
-from tests.projections.rows import check_row
+from tests.projections.rows import check_middle, check_row, fold
 
 FINGERPRINT = "ab" * 16
 
@@ -166,3 +168,20 @@ def test_rules_are_kept_oldest_first():
         for n in (1, 2)
     ]
     assert fold_suppression(row, Recorded("sups_1", 3, object(), "proj_1", 5, "key:key_1")) is row
+
+
+SAVED = CaseViewSaved("view_1", "Checkout", ViewFilter(tag="team=shop"), "usr_1", 5)
+OTHER = CaseViewSaved("view_2", "All", ViewFilter(status="all"), "usr_1", 6)
+CHANGED = CaseViewChanged("view_1", "Payments", ViewFilter(path="app/"), "usr_2", 7)
+REMOVED = CaseViewRemoved("view_2", 8)
+
+
+def test_a_row_shows_the_views_of_its_project() -> None:
+    before = fold(CASE_VIEWS, [SAVED, OTHER])
+    assert [(view.id, view.revision, view.name) for view in before.views] == [
+        ("view_1", 1, "Checkout"), ("view_2", 1, "All"),
+    ]  # fmt: skip
+    [left] = fold(CASE_VIEWS, [SAVED, OTHER, CHANGED, REMOVED]).views
+    assert (left.revision, left.name, left.filter) == (2, "Payments", ViewFilter(path="app/"))
+    assert (left.created_by, left.created_at, left.changed_by, left.changed_at) == ("usr_1", 5, "usr_2", 7)
+    check_middle(CASE_VIEWS, [SAVED, CHANGED, REMOVED])

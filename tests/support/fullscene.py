@@ -152,6 +152,12 @@ PLACES: Mapping[str, Sequence[str]] = {
     "projects/{project_id}/source-maps": ["projects/{project_id}/source-maps", "projects/{none_id}/source-maps"],
     "projects/{project_id}/suppressions": ["projects/{project_id}/suppressions", "projects/{none_id}/suppressions"],
     "projects/{project_id}/usage": ["projects/{project_id}/usage"],
+    "projects/{project_id}/views": [
+        "projects/{project_id}/views",
+        "projects/{project_id}/views?text=card&seen=day&status=all",
+        "projects/{none_id}/views",
+    ],
+    "projects/{project_id}/views/{view_id}": ["projects/{project_id}/views/{view_id}"],
     "projects/{project_id}/webhooks": ["projects/{project_id}/webhooks", "projects/{none_id}/webhooks"],
     "projects/{project_id}/webhooks/{id}": ["projects/{project_id}/webhooks/{webhook_id}"],
     "runs/{run_id}": ["runs/{run_id}", "runs/{waiting_run_id}", "runs/{failed_run_id}", "runs/{report_run_id}"],
@@ -303,6 +309,9 @@ class FullScene:
         wish = {"fingerprint_pattern": "no-such*", "action": "auto_ignore"}
         at.must(at.call("POST", f"{at.project}/suppressions", wish, who="owner"))
         at.must(at.call("POST", f"{at.project}/ci-bindings", BOUND, who="owner"), 201)
+        view = {"name": "Cards", "filter": {"text": "card", "tag": "team=shop", "seen_within": 7_000}}
+        made = at.must(at.call("POST", f"{at.project}/case-views", view, who="owner"), 201)
+        self.ids["view_id"] = made["view_id"]
 
     def _cases(self) -> None:
         """Cases with everything that an error may tell, one with source maps, and two that are one."""

@@ -37,6 +37,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
         "Observe",
         (
             ("cases", "Cases", "cases"),
+            ("views", "Views", "views"),
             ("analytics", "Analytics", "analytics"),
             ("deploys", "Deploys", "deploys"),
             ("logs", "Logs", "logs"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from service.auth.refusals import InvalidPayload, NotFound
 from service.console.kit.page import ALL, Fields, FormProblem, View, first, form, page
@@ -39,14 +40,17 @@ ORDERS: Sequence[tuple[str, str, str]] = (
     ("people", "People", "most people first"),
 )
 """The orders: the value, the name in the filters, and in words above the table."""
-ASKED = ("status", "environment", "release", "text", "trust", "cursor", "since", "order")
-FILTERS = ("environment", "release", "text", "trust", "since", "seen")
+TOLD = ("environment", "release", "text", "trust", "since", "tag", "path", "person")
+ASKED = ("status", "cursor", "order", *TOLD)
+FILTERS = (*TOLD, "seen")
 
 
 @page("projects/{project_id}/cases", section="cases")
 async def show_cases(visit: Visit) -> View:
     """Show the cases of a project in the order asked for, newest first by default."""
-    project_id, asked = visit.values["project_id"], visit.query
+    project_id = visit.values["project_id"]
+    chosen = await _chosen_view(visit, project_id)
+    asked = visit.query if chosen is None else await _filter_of(visit, chosen)
     query = {name: asked.get(name) for name in ASKED}
     if asked.get("seen") in SEEN:
         query["since"] = str(await visit.call.services.store.now() - SEEN[asked["seen"]][1])
@@ -66,8 +70,27 @@ async def show_cases(visit: Visit) -> View:
         "filtered": any(asked.get(name) for name in FILTERS) or asked.get("status", "open") != "open",
         "members": await _members(visit, project_id),
         "me": visit.call.user_id,
+        "asked": asked,
+        "chosen": chosen,
+        "kept": urlencode({name: asked[name] for name in ("status", "order", *FILTERS) if asked.get(name)}),
     }
-    return View("cases/listed.html", "Cases", facts, project_id, follows=[ALL])
+    return View("cases/listed.html", chosen["name"] if chosen else "Cases", facts, project_id, follows=[ALL])
+
+
+async def _chosen_view(visit: Visit, project_id: str) -> Mapping[str, Any] | None:
+    """The saved view that the address names."""
+    view_id = visit.query.get("view")
+    return await visit.read("get_case_view", project_id=project_id, view_id=view_id) if view_id else None
+
+
+async def _filter_of(visit: Visit, chosen: Mapping[str, Any]) -> Mapping[str, str]:
+    """The filter of a view, as an address would name it."""
+    wanted = {name: str(value) for name, value in chosen["filter"].items() if value is not None}
+    paged = {name: visit.query[name] for name in ("cursor", "limit") if name in visit.query}
+    if within := wanted.pop("seen_within", None):
+        wanted |= {"since": str(await visit.call.services.store.now() - int(within))}
+        wanted["seen"] = next((name for name, (_, seconds) in SEEN.items() if seconds == int(within)), "")
+    return {**wanted, **paged}
 
 
 async def _members(visit: Visit, project_id: str) -> list[tuple[str, str]]:

@@ -42,7 +42,8 @@ async def list_cases(call: Call, params: NamedDependency[CaseQuery]) -> Answer:
     # What an onboarding proof has brought is no open case of the product's.
     trust = params.trust or ("customer_provider" if params.status == "open" else None)
     status = None if params.status == "all" else params.status
-    wanted = listing.CaseFilter(status, params.environment, params.release, params.since, params.text, trust)
+    named = (params.environment, params.release, params.since, params.text, trust)
+    wanted = listing.CaseFilter(status, *named, params.tag, params.path, params.person)
     shown, cursor = await _page(call, params, wanted)
     trends = await reads.trends(
         call.services.store, call.project_id, [case.id for case in shown] if params.trend else []

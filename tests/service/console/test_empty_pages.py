@@ -57,6 +57,7 @@ async def run(command: str, secret: str) -> str:
         ("public-queries", '"publishable_key"'),
         ("credentials", '"credential"'),
         ("suppressions", '"windows"'),
+        ("views", '"link"'),
     ],
 )
 async def test_the_command_of_an_empty_page_takes_the_next_step(world: World, place: str, made: str) -> None:

@@ -36,7 +36,7 @@ DECIDED = frozenset(
         "alerts api_keys approvals auditors automation_contracts automation_runs case_comments cases claims",
         "ci_bindings credentials deletions grants invitations memberships onboarding people project_settings projects",
         "provider_connections",
-        "publications reports sessions signal_maps source_maps subscriptions suppressions webhooks",
+        "publications reports sessions signal_maps source_maps subscriptions suppressions case_views webhooks",
     )
     for name in row.split()
 )

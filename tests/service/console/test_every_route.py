@@ -66,6 +66,8 @@ RULES = {
     "projects/{project_id}/source-maps": "list_source_maps",
     "projects/{project_id}/suppressions": "list_suppressions",
     "projects/{project_id}/usage": "get_project_health",
+    "projects/{project_id}/views": "list_case_views",
+    "projects/{project_id}/views/{view_id}": "get_case_view",
     "projects/{project_id}/webhooks": "list_webhooks",
     "projects/{project_id}/webhooks/{id}": "get_webhook",
     "runs/{run_id}": "get_automation_run",

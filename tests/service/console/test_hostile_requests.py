@@ -187,7 +187,8 @@ async def test_an_odd_address_is_no_failure(world: World):
     parameters = {
         "": "cursor done",
         f"{project}": "done days",
-        f"{project}/cases": "status environment release search order cursor",
+        f"{project}/cases": "status environment release search order cursor tag path person view",
+        f"{project}/views": "text tag path person seen status",
         f"{project}/log": "before",
         f"{project}/logs": "level q user release trace when from to cursor",
         f"{project}/people": "search cursor",

@@ -225,6 +225,7 @@ class Filler:
                 },
             ),
             ("public-queries", {"blueprint_id": lambda _: "top-events", "title": self._text}),
+            ("case-views", {"name": self._text, "filter": lambda _: {}}),
             ("suppressions", {"fingerprint_pattern": self._text, "action": lambda _: "auto_ignore"}),
             ("members", {"email": lambda level: MAILS[level], "role": lambda _: "member"}),
         )

@@ -347,6 +347,19 @@ def work_on_cases(tenant: Tenant) -> None:
         "POST", f"{path}/suppressions", {"fingerprint_pattern": "no-such*", "action": "auto_ignore"}, owner
     )
     tenant.call("DELETE", f"{path}/suppressions/{rule['id']}", None, owner)
+    save_views(tenant, path)
+
+
+def save_views(tenant: Tenant, path: str) -> None:
+    """Save two views, change one and remove the other."""
+    owner = tenant.owner_key
+    wish = {"name": f"View of {tenant.name}", "filter": {"text": "failed", "tag": "team=shop", "path": "app/"}}
+    first, other = (tenant.call("POST", f"{path}/case-views", wish, owner) for _ in range(2))
+    tenant.call("GET", f"{path}/case-views", None, owner)
+    one = f"{path}/case-views/{first['view_id']}"
+    tenant.call("GET", one, None, owner)
+    tenant.call("PUT", one, {"name": "Changed", "filter": {}}, owner, if_match=first["etag"])
+    tenant.call("DELETE", f"{path}/case-views/{other['view_id']}", None, owner)
 
 
 def lose_errand(tenant: Tenant, message: str, dsn: str) -> None:

@@ -54,17 +54,19 @@ begin
         insert into case_stats as t (project_id, id, title, message, culprit, level, environment, release,
             environments, releases, unmarked, event_count, users_affected, first_seen_at, last_seen_at,
             public_count, server_last_seen_at, server_unmarked, server_environments, first_occurred_at,
-            last_occurred_at)
+            last_occurred_at, tags)
         select u.project_id, u.id, u.title, u.message, u.culprit, u.level, u.environment, u.release,
             u.environments[1:100], u.releases[1:100], u.unmarked, u.event_count, 0, seconds, seconds,
             coalesce(u.public_count, 0),
             case when u.public_count > 0 then case when u.server_seen then seconds when u.doubted then 0 end end,
             case when u.public_count > 0 then u.server_unmarked end,
-            case when u.public_count > 0 then u.server_environments[1:100] end, o.first_at, o.last_at
+            case when u.public_count > 0 then u.server_environments[1:100] end, o.first_at, o.last_at,
+            u.tags
         from json_to_recordset(new_cases) as u(project_id text, id text, title text, message text, culprit text,
             level text, environment text, release text, environments text[], releases text[], unmarked boolean,
             event_count bigint, public_count bigint, server_environments text[], server_unmarked boolean,
-            server_seen boolean, doubted boolean, happened bigint[], sent bigint[], by_public boolean[], untimed boolean)
+            server_seen boolean, doubted boolean, happened bigint[], sent bigint[], by_public boolean[], untimed boolean,
+            tags text[])
         cross join lateral (
             select coalesce(min(h.at), seconds) as first_at,
                 case when u.untimed then seconds else coalesce(max(h.at), seconds) end as last_at
