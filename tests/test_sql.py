@@ -82,6 +82,7 @@ WHOLE = {
     "cli/failed_tasks": "an operator's look; jobs that succeeded are deleted",
     "cli/jobs": "an operator's look; jobs that succeeded are deleted",
     "cli/unnumbered": "an operator's look at what waits for its position",
+    "copy/changed_names": "what the copy does not know yet: of some seconds, or of a new copy",
     "copy/forget_batches": "a shipper that begins goes through the manifests",
     "copy/begin_anew": "an operator gives up all batches",
     "copy/erasures_of_day": "once, when a shipper begins; a row for each deletion",

@@ -47,17 +47,16 @@ class CopyAway(ReadFailed, frozen=True, kw_only=True):
 class Touched(NamedTuple):
     """What is known of a question before it is asked: how many rows it touches at most, and how far the copy is.
 
-    `watermark` is None without a copy. `linked`: somebody in the project has more than one name.
+    `watermark` is None without a copy.
     """
 
     rows: int
     watermark: int | None
-    linked: bool
 
 
 def choose(touched: Touched, now: int) -> int | CopyAway | None:
     """Choose who answers a question: None for PostgreSQL, or the copy's watermark. CopyAway: neither can."""
-    if touched.watermark is None or touched.rows <= MOST_LOCAL_ROWS or touched.linked:
+    if touched.watermark is None or touched.rows <= MOST_LOCAL_ROWS:
         return None
     behind = now - touched.watermark
     if behind > MOST_BEHIND:
@@ -86,8 +85,8 @@ async def look(
     }
     async with store.connection() as connection:
         cursor = await connection.execute(_TOUCHED, values)
-        [(rows, watermark, linked)] = await cursor.fetchall()
-    return Touched(rows, watermark, linked)
+        [(rows, watermark)] = await cursor.fetchall()
+    return Touched(rows, watermark)
 
 
 class CopiedAnalytics:

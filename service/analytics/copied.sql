@@ -1,21 +1,31 @@
 -- part events --
 -- The events of a project within a window by their own time, received before the watermark.
-select event, distinct_id as person, ifNull(occurred_at, toUnixTimestamp(received_at)) as at,
-    intDiv(at, 86400) * 86400 as day, properties
-from analytics_events
+select event, if(n.person = '', e.distinct_id, n.person) as person,
+    ifNull(occurred_at, toUnixTimestamp(received_at)) as at, intDiv(at, 86400) * 86400 as day, properties
+from analytics_events e
+left any join (
+\include names
+) n on n.name = e.distinct_id
 where project_id = {project_id:String}
     \include received
     and at >= {since:Int64} and at < {until:Int64}
 
 -- part errors --
 -- The errors of a project within a window by their own time, of an environment or of all ('').
-select case_id, user_id as person, release, ifNull(occurred_at, toUnixTimestamp(received_at)) as at,
-    intDiv(at, 86400) * 86400 as day
-from log_events
+select case_id, if(n.person = '', e.user_id, n.person) as person, release,
+    ifNull(occurred_at, toUnixTimestamp(received_at)) as at, intDiv(at, 86400) * 86400 as day
+from log_events e
+left any join (
+\include names
+) n on n.name = e.user_id
 where project_id = {project_id:String}
     \include received
     and at >= {since:Int64} and at < {until:Int64} and isNotNull(case_id)
     and ({environment:String} = '' or environment = {environment:String})
+
+-- part names --
+-- Whose the names of a project's people are. The latest word counts.
+select name, argMax(person, version) as person from person_names where project_id = {project_id:String} group by name
 
 -- part received --
 -- Received in the window or some time after it, and before the watermark.

@@ -27,6 +27,7 @@ LAG_SECONDS: Final = 10
 """Between the last second of a window and the moment when it is sealed."""
 SOME: Final = 2_000
 """Rows in one answer of the database."""
+MOST_NAMES: Final = 20_000
 MOST_ERASURES: Final = 100
 FIRST_WIDTH: Final = 60
 """Seconds of the first window of a process. Each next one fits the rows of the one before."""
@@ -35,6 +36,11 @@ SETTINGS: Final = {"statement_timeout": "120s", "idle_in_transaction_session_tim
 _BEGIN = load_query("copy", "begin_copies")
 _OLDEST = load_query("copy", "oldest_record")
 _COPIES = load_query("copy", "copies")
+_LOCK_NAMES = load_query("copy", "lock_names")
+_NOTE_ALL_NAMES = load_query("copy", "note_all_names")
+_CHANGED_NAMES = load_query("copy", "changed_names")
+_NEXT_VERSION = load_query("copy", "next_version")
+_FORGET_CHANGED_NAMES = load_query("copy", "forget_changed_names")
 _SETTLED = load_query("copy", "settled")
 _READ: Final[Mapping[str, Query]] = {
     "log_events": load_query("copy", "read_logs"),
@@ -122,6 +128,15 @@ class BatchDifference(NamedTuple):
     rows_in_copy: int
 
 
+class ChangedNames(NamedTuple):
+    """Names of people, each once, by project with whose they are now. None: nobody's. `ids` are those of the notes."""
+
+    people: dict[tuple[str, str], str | None]
+    projects: list[str]
+    ids: list[int]
+    version: int
+
+
 class OpenErasure(NamedTuple):
     """An erasure in the copy, with its batches as far as they are known."""
 
@@ -159,14 +174,20 @@ def places(connection: Connection) -> list[CopyPlace]:
 
 
 def begin(connection: Connection, since: int = 0) -> None:
-    """Begin the copy of each table at its oldest record, or at a later second. What has begun goes on."""
+    """Begin the copy of each table at its oldest record, or at a later second, and of all names of people.
+
+    What has begun goes on.
+    """
     now, _ = settled(connection)
     oldest = []
     for table in SHAPES:
         query = _OLDEST.filled(table=f"{table}_default")
         [[first]] = connection.execute(query, {"table": table}).fetchall()
         oldest.append(now if first is None else min(int(first), now))
-    connection.execute(_BEGIN, {"telemetry": list(SHAPES), "oldest": oldest, "since": min(since, now)})
+    with connection.transaction():
+        connection.execute(_LOCK_NAMES)
+        connection.execute(_BEGIN, {"telemetry": list(SHAPES), "oldest": oldest, "since": min(since, now)})
+        connection.execute(_NOTE_ALL_NAMES)
 
 
 def settled(connection: Connection) -> tuple[int, int]:
@@ -304,6 +325,32 @@ def note_copied(connection: Connection, batch: TelemetryBatch) -> None:
     """Note a batch as copied, and move the watermark."""
     values = {"telemetry": batch.telemetry, "number": batch.number, "until": batch.until.at}
     connection.execute(_COPIED, values)
+
+
+def changed_names(connection: Connection) -> ChangedNames | None:
+    """Read some names of people that the copy does not know yet. None without any."""
+    rows = connection.execute(_CHANGED_NAMES, {"most": MOST_NAMES}).fetchall()
+    if not rows:
+        return None
+    version = next_version(connection)
+    people = {(project_id, name): person for project_id, _, name, person in rows}
+    return ChangedNames(people, [row[0] for row in rows], [row[1] for row in rows], version)
+
+
+def next_version(connection: Connection) -> int:
+    """Return a number after those of all that was sent of names before."""
+    [[version]] = connection.execute(_NEXT_VERSION).fetchall()
+    return int(version)
+
+
+def forget_changed(connection: Connection, names: ChangedNames) -> None:
+    """Forget that these names have changed."""
+    connection.execute(_FORGET_CHANGED_NAMES, {"projects": names.projects, "ids": names.ids})
+
+
+def note_all_names(connection: Connection) -> None:
+    """Note the names of all people as changed."""
+    connection.execute(_NOTE_ALL_NAMES)
 
 
 def forget_expired(connection: Connection) -> None:

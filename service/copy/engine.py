@@ -43,6 +43,11 @@ _COUNT_SCOPE = load_query("copy/engine", "count_scope")
 _ERASE_SCOPE = load_query("copy/engine", "erase_scope")
 _APPLY_MASK = load_query("copy/engine", "apply_mask")
 _MASKED = load_query("copy/engine", "masked")
+_MAKE_NAMES = load_query("copy/engine", "make_names")
+_FORGET_NAMES = load_query("copy/engine", "forget_names")
+_COUNT_NAMES = load_query("copy/engine", "count_names")
+_FORGET_LINKS = load_query("copy/engine", "forget_links")
+_NEWEST_VERSION = load_query("copy/engine", "newest_version")
 _TABLES = load_query("copy/engine", "tables")
 _BYTES = load_query("copy/engine", "bytes")
 _DROP = load_query("copy/engine", "drop")
@@ -157,6 +162,11 @@ SHAPES: Final[Mapping[str, Shape]] = {
     ),
 }
 """The tables of the copy by that of PostgreSQL."""
+NAMES: Final = "person_names"
+"""The table of the names of people, without batches: the row with the greatest version tells whose a name is."""
+TABLES: Final = frozenset({*SHAPES, NAMES})
+SOME_NAMES: Final = 100
+"""Names in one statement: as a value of a place they have a bound."""
 
 
 def hash_of(row: Iterable[Any]) -> int:
@@ -225,11 +235,12 @@ class Engine:
         """Make the missing tables."""
         for shape in SHAPES.values():
             self._run(shape.make.filled(window=WINDOW))
+        self._run(_MAKE_NAMES)
 
     def drop_tables(self) -> None:
         """Drop our tables with their rows."""
-        for shape in SHAPES.values():
-            self._run(_DROP.filled(table=shape.table))
+        for table in TABLES:
+            self._run(_DROP.filled(table=table))
 
     def bytes(self) -> int:
         """How many bytes our tables take."""
@@ -317,6 +328,39 @@ class Engine:
             self._run(_FORGET_AFTER.filled(table=table), {"batch": batch}, _SYNC)
         return count
 
+    # -- names of people ---------------------------------------------------------------------------------------------
+
+    def link(self, names: Sequence[tuple[str, str, str]], version: int) -> None:
+        """Store whose names are: project, name and person. A later version wins, so a repeat changes nothing."""
+        rows = [[*one, version] for one in names]
+        columns = ["project_id", "name", "person", "version"]
+        self._carry_out(self._client.insert, NAMES, rows, columns, settings={"async_insert": 0})
+
+    def forget_names(self, project_id: str, names: Sequence[str]) -> None:
+        """Delete names of a project that are nobody's any more."""
+        for at in range(0, len(names), SOME_NAMES):
+            some = {"project": project_id, "names": list(names[at : at + SOME_NAMES])}
+            self._run(_FORGET_NAMES, some, _SYNC)
+
+    def count_names(self, project_id: str) -> int:
+        """Count the rows about names of a project."""
+        [[count]] = self._ask(_COUNT_NAMES, {"project": project_id})
+        return int(count)
+
+    def empty_names(self) -> None:
+        """Delete the names of all projects."""
+        self._run(_DROP.filled(table=NAMES))
+        self._run(_MAKE_NAMES)
+
+    def forget_links(self, project_id: str) -> None:
+        """Delete all names of a project."""
+        self._run(_FORGET_LINKS, {"project": project_id}, _SYNC)
+
+    def newest_version(self) -> int:
+        """The greatest version of a name. 0 without any."""
+        [[version]] = self._ask(_NEWEST_VERSION)
+        return int(version)
+
     # -- erasure -----------------------------------------------------------------------------------------------------
 
     def count_scope(self, table: str, scope: CopyScope) -> dict[int, Measure]:
@@ -333,8 +377,8 @@ class Engine:
         """Take deleted rows off the disk. Returns how many parts still hold some."""
         [[masked]] = self._ask(_MASKED)
         if masked:
-            for shape in SHAPES.values():
-                self._run(_APPLY_MASK.filled(table=shape.table), None, _SYNC)
+            for table in TABLES:
+                self._run(_APPLY_MASK.filled(table=table), None, _SYNC)
             [[masked]] = self._ask(_MASKED)
         return int(masked)
 

@@ -46,6 +46,32 @@ create table if not exists analytics_events (
 order by (project_id, event, received_at, id)
 \include kept
 
+-- make_names --
+-- Make the table of the names of people. The row with the greatest version tells whose a name is.
+create table if not exists person_names (
+    project_id String,
+    name String,
+    person String,
+    version UInt64
+) engine = MergeTree
+order by (project_id, name)
+
+-- forget_names --
+-- Delete names of a project.
+delete from person_names where project_id = {project:String} and name in {names:Array(String)}
+
+-- count_names --
+-- Count the rows about names of a project.
+select count() from person_names where project_id = {project:String}
+
+-- forget_links --
+-- Delete all names of a project.
+delete from person_names where project_id = {project:String}
+
+-- newest_version --
+-- The greatest version of a name.
+select max(version) from person_names
+
 -- part kept --
 -- How both tables are cut into parts, how long these stay, and for how many batches a repeat is known.
 partition by (toMonday(received_at), retention_days)
@@ -104,16 +130,18 @@ alter table {table} apply deleted mask
 -- masked --
 -- How many parts of our tables still hold deleted rows.
 select count() from system.parts
-where database = currentDatabase() and table in ('log_events', 'analytics_events') and active and has_lightweight_delete
+where database = currentDatabase() and active and has_lightweight_delete
+    and table in ('log_events', 'analytics_events', 'person_names')
 
 -- tables --
 -- Which of our tables are there.
-select name from system.tables where database = currentDatabase() and name in ('log_events', 'analytics_events')
+select name from system.tables
+where database = currentDatabase() and name in ('log_events', 'analytics_events', 'person_names')
 
 -- bytes --
 -- How many bytes our tables take on the disk.
 select toUInt64(sum(bytes_on_disk)) from system.parts
-where database = currentDatabase() and table in ('log_events', 'analytics_events') and active
+where database = currentDatabase() and table in ('log_events', 'analytics_events', 'person_names') and active
 
 -- drop --
 -- Drop a table.

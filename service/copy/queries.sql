@@ -14,6 +14,30 @@ select least(
         where i.inhparent = %(table)s::regclass and c.relname not like '%%default'),
     (select min(e.received_at) from {table} e))
 
+-- lock_names --
+-- Let nobody link names or take them apart before the end of this transaction.
+select lock_names()
+
+-- note_all_names --
+-- Note the names of all people as changed: a new copy knows none.
+insert into changed_names (project_id, name) select n.project_id, n.name from person_names n
+
+-- changed_names --
+-- Some names that the copy does not know yet, and whose they are now (null: nobody's).
+select c.project_id, c.id, c.name, n.person
+from changed_names c left join person_names n on n.project_id = c.project_id and n.name = c.name
+order by c.project_id, c.id limit %(most)s
+
+-- next_version --
+-- A number after those of all that was sent of names before.
+select nextval(pg_get_serial_sequence('changed_names', 'id'))
+
+-- forget_changed_names --
+-- Forget that these names have changed: the copy knows.
+delete from changed_names c
+using unnest(%(projects)s::text[], %(ids)s::bigint[]) as t(project_id, id)
+where c.project_id = t.project_id and c.id = t.id
+
 -- copies --
 -- How far the copy of each table has come.
 select telemetry, number, sealed, sealed_project, sealed_id, copied_until, failed, problem, looked_at
@@ -210,6 +234,7 @@ delete from telemetry_copies
 -- forget_copy --
 -- Forget the copy, and what was to be erased in it: that is done, as there is none.
 with batches as (delete from telemetry_batches),
+names as (delete from changed_names),
 erasures as (update telemetry_erasures set done_at = (select service_seconds()) where done_at is null)
 delete from telemetry_copies
 

@@ -18,7 +18,7 @@ import structlog
 from service.billing.plans import Retention
 from service.copy import batches
 from service.copy.batches import CopyPlace, OpenErasure, Row, Sealed, TelemetryBatch
-from service.copy.engine import SHAPES, CopyFailed, Engine, measure_of
+from service.copy.engine import SHAPES, TABLES, CopyFailed, Engine, measure_of
 from service.copy.reading import Answering
 from service.eventstore.connect.connection import Connection
 from service.eventstore.connect.facts import DAY
@@ -74,20 +74,26 @@ class Shipping:
                 raise CopyFailed(FOREIGN)
             batches.begin(self._connection, since)
             return
-        if there != SHAPES.keys():
+        if there != TABLES:
             raise CopyFailed(EMPTY)
         self._engine.end_inserts()
         for place in known:
             if gone := self._engine.forget_after(place.telemetry, place.number):
                 log.warning("copy_unknown_batches_deleted", table=place.telemetry, rows=gone)
+        if batches.next_version(self._connection) <= self._engine.newest_version():
+            self._engine.empty_names()  # The database was restored, and may have older links.
+            batches.note_all_names(self._connection)
         for scope in batches.erased_lately(self._connection):
             self._erase_again(OpenErasure("", scope, {}))
         batches.forget_expired(self._connection)
 
     def step(self) -> bool:
-        """Erase what is to be erased, and ship a batch of each table. Returns whether there is more to ship now."""
-        self.erase()
+        """Ship names, erase what is to be erased, and ship a batch of each table. Returns whether there is more now.
+
+        Names go first, once what they are told with is settled: the watermark never passes them.
+        """
         _, last = batches.settled(self._connection)
+        self.erase()
         more = [self._ship_next(place, last) for place in batches.places(self._connection)]
         self.note(None)
         return any(more)
@@ -147,11 +153,27 @@ class Shipping:
             found = self._engine.measure(*window)
         raise CopyFailed(OTHER)
 
+    def ship_names(self) -> None:
+        """Bring all changes of the names of people into the copy."""
+        while (changed := batches.changed_names(self._connection)) is not None:
+            linked = [(*key, person) for key, person in changed.people.items() if person is not None]
+            if linked:
+                self._engine.link(linked, changed.version)
+            gone: dict[str, list[str]] = {}
+            for (project_id, name), person in changed.people.items():
+                if person is None:
+                    gone.setdefault(project_id, []).append(name)
+            for project_id, unlinked in gone.items():
+                self._engine.forget_names(project_id, unlinked)
+            batches.forget_changed(self._connection, changed)
+
     # -- erasures ----------------------------------------------------------------------------------------------------
 
     def erase(self) -> None:
-        """Carry out the open erasures."""
-        for erasure in batches.open_erasures(self._connection):
+        """Carry out the open erasures, after all that happened to names before they were asked for."""
+        wanted = list(batches.open_erasures(self._connection))
+        self.ship_names()
+        for erasure in wanted:
             self._erase(erasure)
             batches.end_erasure(self._connection, erasure)
             rows = sum(measure.rows for measure in erasure.batches.values())
@@ -179,6 +201,8 @@ class Shipping:
     def _delete(self, erasure: OpenErasure, holding: Sequence[str]) -> None:
         for table in holding:
             self._engine.erase_scope(table, erasure.scope)
+        if erasure.scope.names is None:  # Of a person, the names are nobody's since its erasure began.
+            self._engine.forget_links(erasure.scope.project_id)
         if self._engine.apply_masks() or any(self._engine.count_scope(table, erasure.scope) for table in holding):
             raise CopyFailed(LEFT)
 

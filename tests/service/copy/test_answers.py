@@ -18,7 +18,7 @@ from service.analytics.bounded import Table
 from service.analytics.copied import CopyAway, Touched, choose
 from service.analytics.queries import unanswered
 from service.copy import batches
-from service.copy.engine import SHAPES, CopyFailed, Engine
+from service.copy.engine import TABLES, CopyFailed, Engine
 from service.copy.reading import Answering, CopyReader, socket_of
 from service.copy.shipping import Shipper
 from service.eventstore.connect.connection import Connection, connect
@@ -52,6 +52,10 @@ class Copied:
         self._engine.drop_tables()
         ship_all(shipping_of(self._connection, self._engine))
         return min(place.copied_until for place in batches.places(self._connection))
+
+    def step(self) -> None:
+        """Let another shipper begin, and ship what there is."""
+        ship_all(shipping_of(self._connection, self._engine))
 
     async def both(self, name: str, params: dict[str, Any], monkeypatch: pytest.MonkeyPatch, **more: Any) -> Table:
         """Ask PostgreSQL and the copy, and compare their rows. Returns the answer of the copy."""
@@ -130,6 +134,9 @@ async def test_both_sources_answer_the_same(both: Copied, seed: int, monkeypatch
         questions.connection.execute(
             "update log_events set received_at = %s where received_at > %s", (begin + 4 * DAY, begin + 4 * DAY)
         )
+    for project in (PROJECT, OTHER):
+        linked = chance.sample(range(20), chance.randrange(6)) if seed else []
+        questions.link({f"person-{number}": f"person-{number % 3}" for number in linked}, project)
     watermark = both.ship()
     steps = chance.sample(NAMES, chance.randrange(2, 6))
     window = {
@@ -159,6 +166,41 @@ async def test_both_sources_answer_the_same(both: Copied, seed: int, monkeypatch
         assert found.freshness.as_of in {watermark - 1, max(watermark - 1, found.freshness.as_of)}
         assert found.freshness.last_event_at is not None
         assert found.freshness.lag_seconds == found.freshness.as_of - found.freshness.last_event_at
+
+
+async def test_people_with_several_names_are_one(both: Copied, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are linked, moved and taken apart, past a kill of the shipper, and after a restore of the database."""
+    questions = both.questions
+    questions.receive(Event("a", f"person-{number}", questions.now - 60) for number in range(6))
+    questions.receive(Event("a", f"person-{number}", questions.now - 60) for number in range(6))
+    questions.link({"person-0": "person-0", "person-1": "person-0"})
+    both.ship()
+
+    async def people() -> int:
+        table = await both.both("event-count", {"event": "a"}, monkeypatch)
+        return int(table.rows[0]["unique_users"])
+
+    assert await people() == 5
+    questions.link({"person-2": "person-2", "person-3": "person-2"})
+    both.step()
+    assert await people() == 4
+    questions.connection.execute("update person_names set person = 'person-0' where person = 'person-2'")
+    with monkeypatch.context() as patched:
+        patched.setattr(batches, "forget_changed", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            both.step()
+    both.step()
+    assert await people() == 3
+    questions.connection.execute("delete from person_names where name = 'person-3'")
+    both.step()
+    assert await people() == 4
+    assert questions.connection.execute("select * from changed_names").fetchall() == []
+    # A backup from before: the links that the copy has since are not those of the database.
+    questions.connection.execute("truncate person_names, changed_names restart identity")
+    questions.link({"person-4": "person-4", "person-5": "person-4"})
+    questions.connection.execute("truncate changed_names")
+    both.step()
+    assert await people() == 5
 
 
 async def test_the_copy_answers_up_to_its_watermark(both: Copied, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,11 +251,11 @@ async def test_few_rows_are_read_in_postgresql(both: Copied, monkeypatch: pytest
 def test_who_answers_is_chosen_by_rows() -> None:
     """Up to a million rows PostgreSQL, above the copy, unless it is a day behind. Without one, PostgreSQL."""
     now = 1_700_000_000
-    assert choose(Touched(1_000_000, now - 20, linked=False), now) is None
-    assert choose(Touched(1_000_001, now - 20, linked=False), now) == now - 20
-    assert choose(Touched(10**9, None, linked=False), now) is None
-    assert choose(Touched(10**9, now - DAY, linked=False), now) == now - DAY
-    behind = choose(Touched(10**9, now - DAY - 1, linked=False), now)
+    assert choose(Touched(1_000_000, now - 20), now) is None
+    assert choose(Touched(1_000_001, now - 20), now) == now - 20
+    assert choose(Touched(10**9, None), now) is None
+    assert choose(Touched(10**9, now - DAY), now) == now - DAY
+    behind = choose(Touched(10**9, now - DAY - 1), now)
     assert isinstance(behind, CopyAway)
     assert behind.reason == "the copy of telemetry is 24 hours behind"
 
@@ -255,7 +297,7 @@ def test_a_question_only_reads_and_has_limits(engine: Engine) -> None:
     ):
         with pytest.raises(CopyFailed, match=name):
             engine.read(text, {}, 0.5)
-    assert engine.tables() == SHAPES.keys()
+    assert engine.tables() == TABLES
 
 
 async def test_the_worker_answers_while_it_has_the_folder(sql: Sql, database_url: str, tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ def may_end(url: str, deletion: str, project: str = PROJECT, person: str | None 
 def test_without_a_copy_nothing_waits_and_nothing_is_loaded(sql: Sql, database_url: str, tmp_path: Path):
     """No thread, no client of ClickHouse in a worker's modules, and no row."""
     assert may_end(database_url, "del_1")
+    sql.execute("insert into person_names values (%s, 'one', 'other', 0)", (PROJECT,))
+    assert sql.execute("select count(*) from changed_names").fetchall() == [(0,)]
     assert sql.execute("select count(*) from telemetry_erasures").fetchall() == [(0,)]
     settings = load_settings({"SERVICE_DATA_DIR": str(tmp_path)})
     assert worker._shipper(settings, None) is None  # type: ignore[arg-type] # it looks at the setting alone
@@ -81,8 +83,13 @@ def test_a_project_leaves_the_copy_past_kills_at_each_step(
         put_events(sql, now - ago, 20)
         put_events(sql, now - ago, 10, OTHER)
         put_logs(sql, now - ago, 10)
+    for project in (PROJECT, OTHER):
+        sql.execute("insert into person_names values (%s, 'person1', 'person2', 0)", (project,))
     working = shipping(connection, engine)
     ship_all(working)
+    assert [engine.count_names(project) for project in (PROJECT, OTHER)] == [1, 1]
+    sql.execute("delete from person_names where project_id = %s", (PROJECT,))
+    sql.execute("delete from changed_names")  # As a purge does.
     for table in SHAPES:
         sql.execute(f"delete from {table} where project_id = %s".encode(), (PROJECT,))
     assert not may_end(database_url, "del_1")
@@ -102,6 +109,7 @@ def test_a_project_leaves_the_copy_past_kills_at_each_step(
     assert may_end(database_url, "del_1")
     assert engine.apply_masks() == 0
     assert not any(engine.count_scope(table, CopyScope(PROJECT)) for table in SHAPES)
+    assert [engine.count_names(project) for project in (PROJECT, OTHER)] == [0, 1]
     assert in_copy(engine) == in_postgres(connection, now - 15)
     assert [found for found in batches.differing(connection, engine) if found] == []
     [[kept]] = sql.execute("select batches from telemetry_erasures").fetchall()
@@ -116,17 +124,23 @@ def test_a_person_leaves_the_copy_up_to_the_fence(sql: Sql, connection: Connecti
         put_events(sql, now - ago, 20)
         put_events(sql, now - ago, 10, OTHER)
         put_logs(sql, now - ago, 12)
+    names = [(PROJECT, "person1"), (PROJECT, "person4"), (PROJECT, "person3"), (OTHER, "person1")]
+    for one in names:
+        sql.execute("insert into person_names values (%s, %s, 'somebody', 0)", one)
     ship_all(shipping(connection, engine))
     sql.execute(
         "insert into erasure_names values (%s, 'era_1', %s, %s, true, 0)",
         (PROJECT, '["person1", "person4"]', now - 100),
     )
+    sql.execute("delete from person_names where project_id = %s and name in ('person1', 'person4')", (PROJECT,))
     for table, shape in SHAPES.items():
         gone = f"delete from {table} where project_id = %s and received_at < %s and {shape.person} = any(%s)"
         sql.execute(gone.encode(), (PROJECT, now - 100, ["person1", "person4"]))
     assert not may_end(database_url, "del_2", PROJECT, "era_1")
     shipping(connection, engine).step()
     assert may_end(database_url, "del_2", PROJECT, "era_1")
+    assert [engine.count_names(project) for project in (PROJECT, OTHER)] == [1, 1]
+    assert engine.apply_masks() == 0
     assert in_copy(engine) == in_postgres(connection, now - 15)
     assert [found for found in batches.differing(connection, engine) if found] == []
 
