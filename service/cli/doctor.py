@@ -44,8 +44,9 @@ from service.history import rebuild
 from service.history.audit import damaged_streams
 from service.process.selfreports import envelope, send
 from service.registry import machines
+from service.release import missing
 from service.settings import Settings, SettingsError, doubts, load_settings, unknown_variables
-from service.settingvalues import SELF_HOSTED
+from service.settingvalues import CHDB, SELF_HOSTED
 from service.sql import load_query
 from service.testing.installation import find_git, find_node
 from service.testing.shop import WorldFailed
@@ -90,6 +91,7 @@ def doctor(as_json: bool) -> None:
     try:
         settings = load_settings(secrets=False)
         findings += _doubtful(settings)
+        findings += _extras(settings)
         findings += _files(settings)
         findings += _issuer(settings)
         findings += _self_reports(settings)
@@ -135,8 +137,8 @@ def _surroundings() -> Iterator[Finding]:
     for program, find in (("git", find_git), ("node", find_node)):
         try:
             yield Finding(program, OK, find())
-        except WorldFailed as missing:
-            yield Finding(program, WARNING, f"{missing} Nothing else needs it.")
+        except WorldFailed as absent:
+            yield Finding(program, WARNING, f"{absent} Nothing else needs it.")
 
 
 def _files(settings: Settings) -> Iterator[Finding]:
@@ -290,6 +292,18 @@ def _doubtful(settings: Settings) -> Iterator[Finding]:
     """Settings that are read and mean nothing, or not what they look like."""
     if found := doubts(settings, os.environ):
         yield Finding("doubtful", WARNING, " ".join(found))
+
+
+def _extras(settings: Settings) -> Iterator[Finding]:
+    """Extras that settings want and that are not installed."""
+    url = settings.clickhouse_url
+    wanted = {
+        "SERVICE_PAYMENT_API_KEY": None if settings.payment_api_key is None else "stripe",
+        "SERVICE_CLICKHOUSE_URL": None if url is None else "chdb" if url.startswith(f"{CHDB}:") else "clickhouse",
+    }
+    for name, extra in wanted.items():
+        if extra is not None and (line := missing(extra)) is not None:
+            yield Finding("extras", WARNING, f"{name} needs the extra `{extra}`. {line}")
 
 
 def _issuer(settings: Settings) -> Iterator[Finding]:

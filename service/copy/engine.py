@@ -194,16 +194,15 @@ class Engine:
     """A connection to the copy. Every call raises CopyFailed."""
 
     def __init__(self, url: str) -> None:
-        try:
-            import clickhouse_connect  # noqa: PLC0415 - only who has a copy loads it
-            from clickhouse_connect.driver.exceptions import Error  # noqa: PLC0415
-        except ImportError as error:
-            raise NoClient(f"the client of ClickHouse is not installed. {missing('clickhouse')}") from error
-        self._failures: tuple[type[Exception], ...] = (Error, OSError)
         parts = urlsplit(url)
+        extra = CHDB if parts.scheme == CHDB else "clickhouse"
+        if (line := missing(extra)) is not None:
+            raise NoClient(f"the extra `{extra}` is not installed. {line}")
+        import clickhouse_connect  # noqa: PLC0415 - only who has a copy loads it
+        from clickhouse_connect.driver.exceptions import Error  # noqa: PLC0415
+
+        self._failures: tuple[type[Exception], ...] = (Error, OSError)
         if parts.scheme == CHDB:
-            if (line := missing("chdb")) is not None:
-                raise NoClient(f"ClickHouse in process is not installed. {line}")
             options: dict[str, Any] = {"dsn": url}
         else:
             options = {

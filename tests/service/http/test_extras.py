@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import pytest
+from click.testing import CliRunner
 
 from service import release
+from service.cli import main
+from service.copy.engine import Engine, NoClient
 from service.embedded.layout import EmbeddedError
 from service.embedded.programs import wheel_programs
 from service.http.app import create_app
@@ -114,6 +119,23 @@ async def test_payments_are_refused_and_plans_are_shown(world: World) -> None:
     signed = {"content-type": "application/json", "stripe-signature": signature(b"{}")}
     lacks(await ask(world, "POST", "/v1/billing/webhook", content=b"{}", headers=signed), "stripe")
     assert ok(await owner.get("/v1/billing/status"))["plan"] == "free"
+
+
+def test_the_doctor_and_the_worker_name_the_line_too(bare: None, database_url: str) -> None:
+    """Where a setting wants an extra. The copy of telemetry says so where it begins."""
+    chosen = {
+        "SERVICE_DATABASE_URL": database_url,
+        "SERVICE_PAYMENT_API_KEY": KEY,
+        "SERVICE_PAYMENT_WEBHOOK_SECRET": SECRET,
+    }
+    for url, extra in (("https://u:p@127.0.0.1:1/copy", "clickhouse"), ("chdb:///copy", "chdb")):
+        env = {**chosen, "SERVICE_CLICKHOUSE_URL": url}
+        told = CliRunner().invoke(main, ["doctor", "--json"], env=env)
+        found = [row["detail"] for row in json.loads(told.stdout) if row["check"] == "extras"]
+        lines = [re.findall(r"pip install '(.+)'", detail) for detail in found]
+        assert lines == [["fencework-core[stripe]"], [f"fencework-core[{extra}]"]]
+        with pytest.raises(NoClient, match=rf"fencework-core\[{extra}\]"):
+            Engine(url)
 
 
 def test_a_start_without_any_database_names_both_ways(bare: None, monkeypatch: pytest.MonkeyPatch) -> None:
