@@ -315,7 +315,26 @@ def _excerpt(text: str, words: list[re.Pattern[str]]) -> str:
 
 STYLE = f"{ROOT}/style.css"
 SEARCH = f"{ROOT}/search"
-_FRAME = {"root": ROOT, "style": STYLE, "search": SEARCH, "most": MAX_ASKED}
+SCRIPT = f"{ASSETS}/docs.js"
+_FRAME = {"root": ROOT, "style": STYLE, "search": SEARCH, "most": MAX_ASKED, "script": SCRIPT}
+_STATUS = re.compile(r"^ +\S+ --> ([A-Z_]+)", re.MULTILINE)
+"""The statuses in the diagram of a state machine."""
+
+
+@cache
+def _lines() -> Mapping[str, str]:
+    """A line about each page, by section and name."""
+    text = (files("service.discovery") / "texts" / "pages" / "lines.txt").read_text(encoding="utf-8")
+    return dict(line.split(" ", 1) for line in text.splitlines())
+
+
+def about(page: DocPage) -> str:
+    """The line about a page in lists. A machine has its statuses."""
+    place = page.address.removeprefix(f"{ROOT}/")
+    if place.startswith("machines/"):
+        statuses = dict.fromkeys(status.lower().replace("_", " ") for status in _STATUS.findall(page.source))
+        return f"{', '.join(statuses)}.".capitalize()
+    return _lines()[place]
 
 
 def home() -> Text:
@@ -405,7 +424,8 @@ class Library:
     def html(self, page: DocPage) -> Text:
         """A page for people."""
         html = to_html(page.source, self._moved)
-        return render("pages/page.html", {**_FRAME, "page": page, "html": html, "source": page.address + ENDING})
+        facts = {"page": page, "html": html, "source": page.address + ENDING, "here": page.address.split("/")[2]}
+        return render("pages/page.html", {**_FRAME, "sections": self.sections(), **facts})
 
     def hits(self, asked: str) -> Sequence[Hit]:
         """The hits for `asked`, the best first."""
@@ -420,7 +440,7 @@ class Library:
             return [(tag.address, tag.title, tag.about) for tag in self._tags.values()]
         prefix = address_of(section.name, "")
         pages = [page for page in self._pages.values() if page.address.startswith(prefix)]
-        return sorted(((page.address, page.title, "") for page in pages), key=lambda shown: shown[1].casefold())
+        return sorted(((page.address, page.title, about(page)) for page in pages), key=lambda one: one[1].casefold())
 
     def _moved(self, target: str) -> str:
         """The page behind a link. A target without a page stays."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 TYPES = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
+    "docs.js": "text/javascript; charset=utf-8",
     "htmx.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }

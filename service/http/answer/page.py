@@ -1,4 +1,4 @@
-"""Pages for people without a web app of ours: one frame, no script, and headers that let nobody put it into another."""
+"""Pages for people without a web app of ours: one frame, and headers that let nobody put it into another."""
 
 import base64
 import hashlib
@@ -27,10 +27,10 @@ _FRAME = """<!doctype html>
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 
 
-def _headers(style: str) -> Mapping[str, str]:
+def _headers(sources: str) -> Mapping[str, str]:
     return {
         "content-security-policy": (
-            f"default-src 'none'; style-src {style}; img-src 'self'; base-uri 'none'; form-action 'self'; "
+            f"default-src 'none'; {sources}; img-src 'self'; base-uri 'none'; form-action 'self'; "
             "frame-ancestors 'none'"
         ),
         "referrer-policy": "no-referrer",
@@ -39,9 +39,9 @@ def _headers(style: str) -> Mapping[str, str]:
     }
 
 
-HEADERS = _headers(f"'sha256-{_STYLE_HASH}'")
-LINKED = _headers("'self'")
-"""For pages that link to a style sheet of this host."""
+HEADERS = _headers(f"style-src 'sha256-{_STYLE_HASH}'")
+LINKED = _headers("script-src 'self'; style-src 'self'")
+"""For pages that link to a style sheet and a script of this host."""
 
 
 def frame(title: str, content: str) -> bytes:

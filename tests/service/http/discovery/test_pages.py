@@ -18,6 +18,7 @@ import pytest_asyncio
 
 from schemas.discovery import MAX_ASKED
 from service.console import assets
+from service.discovery import pages
 from service.discovery.pages import MOST_HITS, SECTIONS, WEIGHTS, Findable
 from service.discovery.reads import Installation
 from service.http.discovery import facts, guides, shelf
@@ -77,6 +78,10 @@ async def test_anybody_may_read(api: httpx2.AsyncClient, path: str) -> None:
     assert [tag for tag, _ in page.headings].count("h1") == 1
     sheet, *pictures = page.loaded
     assert sheet == "/docs/style.css"
+    if "/console/assets/docs.js" in pictures:
+        pictures.remove("/console/assets/docs.js")
+        page.inline.remove("script")
+        assert policy["script-src"] == "'self'"
     for picture in pictures:
         found = assets.named(picture.removeprefix("/console/assets/"))
         assert found is not None, picture
@@ -115,6 +120,28 @@ async def test_the_index_lists_every_page(api: httpx2.AsyncClient) -> None:
     page = HtmlPage((await api.get("/docs")).text)
     assert set(LISTED) <= set(page.links)
     assert [text for tag, text in page.headings if tag == "h2"] == [section.title for section in SECTIONS]
+
+
+async def test_each_list_says_a_line_about_each_page(api: httpx2.AsyncClient) -> None:
+    """A sentence of the page's own, and none for a page that is gone."""
+    outline = (await api.get("/docs.md")).text
+    lines = dict(re.findall(r"^- \[.+\]\((/docs/\S+)\.md\): (.+\.)$", outline, re.MULTILINE))
+    assert lines.keys() == set(LISTED)
+    written = [lines[page] for page in LISTED if "/machines/" not in page]
+    assert len(written) == len(set(written))
+    assert max(map(len, written)) <= 120
+    assert lines["/docs/machines/claim"] == "Absent, active, released, expired, completed, revoked."
+    assert {f"/docs/{place}" for place in pages._lines()} <= set(LISTED)
+
+
+@pytest.mark.parametrize("page", ["/docs/how-to/sentry", "/docs/machines/claim", "/docs/api/create_project"])
+async def test_a_page_stands_beside_all_others(api: httpx2.AsyncClient, page: str) -> None:
+    """The sidebar has every page by section. The one of the page is open, and the page is marked in it."""
+    text = (await api.get(page)).text
+    assert set(LISTED) <= set(HtmlPage(text).links)
+    assert text.count("<details") == len(SECTIONS)
+    assert text.count("<details open>") == 1
+    assert text.count('aria-current="page"') == (page in LISTED)
 
 
 async def test_the_style_sheet_loads_nothing(api: httpx2.AsyncClient) -> None:
