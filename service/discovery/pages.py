@@ -87,7 +87,9 @@ def to_html(source: str, moved: Callable[[str], str]) -> Html:
         for child in token.children or ():
             if child.type == "link_open":
                 child.attrSet("href", moved(str(child.attrGet("href"))))
-    return Html(parser.renderer.render(tokens, parser.options, {}), contents)
+    body = parser.renderer.render(tokens, parser.options, {})
+    # Keys scroll a long line too. Within code a `<` is escaped, so this is the tag alone.
+    return Html(body.replace("<pre>", '<pre tabindex="0">'), contents)
 
 
 def parts(source: str) -> list[Passage]:

@@ -55,14 +55,18 @@ def bad() -> Iterator[str]:
 
 
 def test_pages_ask_this_host_alone(server: ServerHandle, tmp_path: Path) -> None:
-    """Each page asks for itself and its style sheet, and its policy blocks nothing of it."""
-    style = f"{server.base_url}/docs/style.css"
+    """Each page asks for itself, its style sheet and its buttons, and its policy blocks nothing of it."""
+    style, script = f"{server.base_url}/docs/style.css", f"{server.base_url}/console/assets/docs.js"
     for number, path in enumerate(PATHS):
         url = f"{server.base_url}{path}"
         shown = show(tmp_path / str(number), url)
-        assert shown.requests == {url, style}, path
+        is_article = path.count("/") > 2
+        assert shown.requests == {url, style, *([script] if is_article else [])}, path
         assert shown.blocked == [], path
         assert "</h1>" in shown.document
+        assert ('<button type="button" aria-live="polite">Copy</button>' in shown.document) is (
+            is_article and "<pre " in shown.document
+        ), path
 
 
 def test_pages_need_no_script(server: ServerHandle, tmp_path: Path) -> None:
