@@ -57,7 +57,7 @@ TESTS = @status=0; $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-re
 test: setup  ## run the tests (real PostgreSQL, real server processes)
 	$(call TESTS,not release)
 
-test-release: setup  ## run the long tests: generated requests, guides, a browser, the tour, short storms
+test-release: setup  ## run the long tests: generated requests, guides, a browser, tours, attacks, ended processes, short storms
 	$(call TESTS,release)
 
 image: setup  ## carry out the Dockerfile's steps in an empty root, and start what they make

@@ -90,12 +90,13 @@ async def until(true: Callable[[], Any], seconds: float = 20) -> Any:
 
 async def until_states(owner: Any, project_id: str, destination_id: str, *states: str) -> list[dict[str, Any]]:
     """Wait until the notifications have these states."""
-
-    async def met() -> list[dict[str, Any]]:
+    give_up = time.monotonic() + 60
+    found = await sent(owner, project_id, destination_id)
+    while [one["status"] for one in found] != list(states):
+        assert time.monotonic() < give_up, found
+        await asyncio.sleep(0.05)
         found = await sent(owner, project_id, destination_id)
-        return found if [one["status"] for one in found] == list(states) else []
-
-    return list(await until(met))
+    return found
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)
