@@ -5,6 +5,7 @@ Reads an export of the log (`service events export`), the archive of a project, 
 6962. Signed checkpoints state the tree. Keys and policy are yours; nothing in a file is believed for its own sake.
 Shares no code with the service. The standard library does all but the signatures, which need `cryptography`.
 An archive is told by its form, or by the word before it: `verify_proof.py archive FILE`.
+`verify_proof.py sums SHA256SUMS --key …` checks the signed sums of a release, and its files in the same folder.
 
 Says OK and ends with 0, or tells the first wrong position and its fault:
 
@@ -1310,7 +1311,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=told[0], epilog=told[2], formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("file", nargs="?", type=Path, help="export, archive, run proof or .tlog-proof; default: stdin")
+    parser.add_argument(
+        "file", nargs="?", type=Path, help="export, archive, run proof, .tlog-proof or sums; default: stdin"
+    )
     parser.add_argument("--key", action="append", default=[], metavar="VKEY", help="the log's key, or @FILE")
     parser.add_argument("--policy", type=Path, help="a C2SP tlog-policy: logs, witnesses and the quorum")
     parser.add_argument("--checkpoint", action="append", default=[], type=Path, metavar="FILE", help="one you kept")
@@ -1321,8 +1324,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--project", help="the export is of this project alone")
     parser.add_argument("--after", type=int, default=0, help="the export begins after this position")
     given = sys.argv[1:] if arguments is None else arguments
-    asked = parser.parse_args(given[1:] if given[:1] == ["archive"] else given)
-    asked.archive = given[:1] == ["archive"]
+    word = given[0] if given and given[0] in {"archive", "sums"} else ""
+    asked = parser.parse_args(given[1:] if word else given)
+    asked.archive, asked.sums = word == "archive", word == "sums"
     return asked
 
 
@@ -1461,6 +1465,29 @@ def tell_archive(file: IO[bytes], kept: list[Checkpoint], policy: Policy | None,
     return tell(found, f"project {archive.manifest['project_id']}", policy is not None and found.covered > 0, say)
 
 
+def tell_sums(file: Path | None, policy: Policy | None, say: Callable[[str], None]) -> int:
+    """Check the signed sums of a release, and those of its files that are in the same folder."""
+    if file is None or policy is None or any(key.kind != ED25519 for key in policy.logs):
+        raise Misuse("sums are a file, checked with the Ed25519 key of the release: sums SHA256SUMS --key VKEY")
+    note = read_note(file.read_bytes(), str(file))
+    nothing = Checkpoint("", 0, b"", str(file))
+    require([key for key in policy.logs if has_signed(note, nothing, key)], f"{file} is not signed by the given key")
+    listed = [re.fullmatch(r"([0-9a-f]{64}) [ *]([^/]+)", line) for line in note.text[:-1].split("\n")]
+    require(all(listed), f"{file} has a line that is no sum of a file beside it")
+    sums = {line[2]: line[1] for line in listed if line}
+    require(len(sums) == len(listed), f"{file} names a file twice")
+    here = {name: file.parent / name for name in sums if (file.parent / name).is_file()}
+    for name, path in here.items():
+        with path.open("rb") as content:
+            require(hashlib.file_digest(content, "sha256").hexdigest() == sums[name], f"{name} differs from its sum")
+        say(f"{sums[name]}  {name}")
+    if not here:
+        say(f"NOTHING COMPARED: {file} is signed, and none of its {len(sums)} files is in its folder")
+        return 3
+    say(f"OK: {len(here)} of {len(sums)} files are those of the release")
+    return 0
+
+
 def tell(found: Findings, what: str, signed: bool, say: Callable[[str], None]) -> int:
     """Tell the result of a good file."""
     for line in found.said:
@@ -1479,7 +1506,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Read, check and report; returns the exit code."""
     asked = parse(arguments)
     try:
-        return run(asked, print)
+        return tell_sums(asked.file, policy_of(asked), print) if asked.sums else run(asked, print)
     except Fork as error:
         print(f"FORK: {where(error)}{error}")
         return 5

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.distributions import FOLDERS
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 ISSUE_FORMS = sorted(
@@ -124,3 +126,36 @@ def test_both_forges_have_the_templates() -> None:
     assert parsed(".github/ISSUE_TEMPLATE/config.yml") == {"blank_issues_enabled": True}
     assert text(".gitlab/merge_request_templates/Default.md") == text(".github/pull_request_template.md")
     assert "SECURITY.md" in text(".gitlab/issue_templates/Bug.md")
+
+
+RELEASE = ".github/workflows/release.yml"
+
+
+def test_a_release_is_made_of_what_the_tests_try() -> None:
+    """Its steps call modules and paths of this repository, and their rights are read, but for what they publish."""
+    jobs = parsed(RELEASE)["jobs"]
+    assert parsed(RELEASE)["permissions"] == {"contents": "read"}
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
+    said = "\n".join(step["run"] for step in steps if "run" in step)
+    modules = set(re.findall(r"-m (scripts\.\w+)", said))
+    assert modules == {"scripts.release", "scripts.sbom"}
+    assert [name for name in modules if not (ROOT / f"{name.replace('.', '/')}.py").is_file()] == []
+    assert set(FOLDERS.values()) == set(re.findall(r"^for folder in (.+); do$", said, re.MULTILINE)[0].split())
+    assert {"id-token", "attestations"} <= jobs["files"]["permissions"].keys() & jobs["image"]["permissions"].keys()
+    assert sum(step.get("uses", "").startswith("actions/attest-build-provenance@") for step in steps) == 2
+
+
+def test_both_stages_of_the_image_are_on_the_base_that_a_release_pins() -> None:
+    """The digest is looked up while the release is made. None stands in the repository."""
+    [step] = (step for step in parsed(RELEASE)["jobs"]["image"]["steps"] if step.get("id") == "base")
+    [name, *_] = re.findall(r"^name=\$\((.+)\)$", step["run"], re.MULTILINE)
+    asked = subprocess.run(["sh", "-c", name], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert asked.stdout == "python:3.11-slim-bookworm\n"
+    assert re.findall(r"^FROM (\S+)", text("deploy/Dockerfile"), re.MULTILINE) == ["${BASE}", "${BASE}"]
+
+
+def test_updates_are_looked_for_where_there_are_locks() -> None:
+    for update in parsed(".github/dependabot.yml")["updates"]:
+        for folder in update.get("directories", [update.get("directory")]):
+            assert (ROOT / folder.strip("/")).is_dir()

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from scripts.sbom import NAME
 from tests.deploy.empty_root import build, words
 from tests.support.server import free_port
 
@@ -23,6 +24,7 @@ def test_the_steps_make_a_service(tmp_path_factory: pytest.TempPathFactory) -> N
     image = build(ROOT / "deploy" / "Dockerfile", ROOT, roots)
     assert image.user >= 1000, "not root"
     assert not list(image.root.glob("opt/service/lib/python3*/site-packages/pytest")), "no tool of the tests"
+    assert list(image.root.glob(f"opt/service/lib/python3*/site-packages/*.dist-info/sboms/{NAME}"))
 
     port = free_port()
     env = image.environment(SERVICE_PORT=str(port), SERVICE_HOST="127.0.0.1")
