@@ -12,6 +12,7 @@ REDBOT := .redbot
 NEXTJS := .nextjs
 FAILOVER := .failover
 CHARTS := .charts
+AUDIT := .audit
 SENTRY_PYTHON ?= python3.8
 PIN := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --strip-extras
 # How many tests run side by side. They wait for servers more than they compute, so two to a processor keep it busy.
@@ -22,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-release image clients foreign yardstick check bench bench-compare torture failover examples pictures generated lock clean
+.PHONY: help setup run demo test test-release image clients foreign yardstick check bench bench-compare torture failover examples pictures generated lock audit clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -167,8 +168,18 @@ lock: setup  ## pin and hash the requirements again
 	$(PIN) --output-file requirements/redbot.txt requirements/redbot.in
 	$(PIN) --output-file requirements/patroni.txt requirements/patroni.in
 	$(PIN) --output-file requirements/charts.txt requirements/charts.in
+	$(PIN) --output-file requirements/audit.txt requirements/audit.in
 	cd tests/clients && npm install --package-lock-only --ignore-scripts
 	cd tests/foreign/nextjs && npm install --package-lock-only --ignore-scripts --userconfig ../../clients/.npmrc
 
+# Looks packages up among known vulnerabilities; it runs in an environment of its own.
+$(AUDIT)/.installed: requirements/audit.txt
+	@test -x $(AUDIT)/venv/bin/python || $(BIN)/python -m venv $(AUDIT)/venv
+	$(AUDIT)/venv/bin/pip install --quiet --require-hashes -r requirements/audit.txt
+	@touch $@
+
+audit: setup $(AUDIT)/.installed  ## look the locks up among known vulnerabilities (OSV=all.zip: in that export of OSV's alone)
+	$(BIN)/python -m scripts.audit $(AUDIT)/venv/bin/pip-audit $(OSV)
+
 clean:  ## remove the virtual environment and caches (never .data)
-	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) $(SENTRY) $(CLICKHOUSE) $(REDBOT) $(NEXTJS) $(FAILOVER) $(CHARTS) build packaging/*/build *.egg-info packaging/*/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(BUGSINK) $(SENTRY) $(CLICKHOUSE) $(REDBOT) $(NEXTJS) $(FAILOVER) $(CHARTS) $(AUDIT) build packaging/*/build *.egg-info packaging/*/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -53,7 +53,7 @@ def test_what_runs_is_what_is_tested() -> None:
 def test_locks_name_no_index() -> None:
     """A lock pins by hash; where the files come from is the installer's choice."""
     locks = sorted(RUNTIME.parent.glob("*.txt"))
-    tools = {"bugsink", "charts", "chdb", "clients", "patroni", "redbot", "sentry"}
+    tools = {"audit", "bugsink", "charts", "chdb", "clients", "patroni", "redbot", "sentry"}
     assert {lock.stem for lock in locks} == tools | {"lock", "runtime"}
     assert [lock.name for lock in locks if "://" in lock.read_text()] == []
 
