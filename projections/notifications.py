@@ -20,7 +20,10 @@ class RuleEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DestinationRow(Row, frozen=True, kw_only=True):
-    """A destination of notifications. `status` is active or stopped, with its reason. Times are in epoch seconds."""
+    """A destination of notifications. `status` is active or stopped, with its reason. Times are in epoch seconds.
+
+    `member_id` is of whom mail goes to.
+    """
 
     kind: str
     origin: str
@@ -29,6 +32,7 @@ class DestinationRow(Row, frozen=True, kw_only=True):
     stop_reason: str | None = None
     stopped_at: int | None = None
     created_at: int
+    member_id: str | None = None
 
 
 class NotificationCountRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +47,15 @@ class NotificationCountRow(msgspec.Struct, frozen=True, kw_only=True):
 def fold_destination(row: DestinationRow | None, recorded: Recorded) -> DestinationRow | None:
     """Fold an event of a destination into its row."""
     match recorded.event:
-        case notifications.DestinationAdded(kind, origin, _, added_at):
+        case notifications.DestinationAdded(kind, origin, _, added_at, member_id):
             return DestinationRow(
-                **header(recorded), kind=kind, origin=origin, rules=[], status="active", created_at=added_at
+                **header(recorded),
+                kind=kind,
+                origin=origin,
+                rules=[],
+                status="active",
+                created_at=added_at,
+                member_id=None if member_id is msgspec.UNSET else member_id,
             )
         case notifications.DestinationDeleted():
             return None

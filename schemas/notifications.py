@@ -3,13 +3,14 @@
 from typing import Annotated, Literal, get_args
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from schemas.kernel import patterns
 from schemas.kernel.shape import Closed, Epoch
 from schemas.webhooks import Position, WebhookUrl
 
-DestinationKind = Literal["slack", "teams", "discord", "mattermost"]
+DestinationKind = Literal["slack", "teams", "discord", "mattermost", "mail"]
+MAIL: DestinationKind = "mail"
 Occasion = Literal[
     "case.created",
     "case.regressed",
@@ -29,11 +30,12 @@ NotificationStatus = Literal["pending", "delivered", "failed", "held", "merged",
 
 
 class AddDestination(Closed, frozen=True):
-    """The address of an incoming webhook of a chat, and a name for it."""
+    """The address of an incoming webhook of a chat, or the member to whom mail goes, and a name for it."""
 
     kind: DestinationKind
-    url: WebhookUrl
     name: DestinationName
+    url: WebhookUrl | UnsetType = UNSET
+    member_id: Annotated[str, Meta(min_length=1, max_length=200)] | UnsetType = UNSET
 
 
 class QuietTime(Closed, frozen=True):
@@ -80,11 +82,12 @@ class DestinationItem(msgspec.Struct, frozen=True, kw_only=True):
     rule: NotificationRule | None
     rule_count: int
     created_at: Epoch
+    member_id: str | None
     etag: str
 
 
 class DestinationAdded(DestinationItem, frozen=True, kw_only=True):
-    """A new destination. `url` is shown once: it is null in a repeat of the request."""
+    """A new destination. `url` is shown once: it is null in a repeat of the request, and for mail."""
 
     url: str | None
     next_action: str

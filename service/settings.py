@@ -343,6 +343,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             default="0",
         ),
     ]
+    smtp_url: Annotated[read.MailServer | None, Variable(read.mail_server, read.SMTP, secret=True, needs="smtp_sender")]
+    smtp_sender: Annotated[str | None, Variable(read.mail_address, "Address from which mail comes.", needs="smtp_url")]
     security_contact: Annotated[
         tuple[str, ...] | None,
         Variable(

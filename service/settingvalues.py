@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote, urlencode, urlsplit
 
 import msgspec
 
@@ -70,6 +70,13 @@ _CLICKHOUSE = "must be a URL like https://user:password@host:8443/database or ch
 MOST_LABEL = 60
 USUAL_WORKERS = 2
 """API processes of a machine with so many cores: while one works on a long piece, or is replaced, another answers."""
+MOST_ADDRESS = 254
+SMTP = (
+    "Your mail server: `smtps://user:password@mail.example:465`, or `smtp://…:587`, where STARTTLS is required but for "
+    "loopback. Unset: no mail is sent."
+)
+"""What the setting says."""
+_MAIL_SERVER = "must be a URL like smtps://user:password@mail.example:465 or smtp://mail.example:587"
 YES = frozenset({"1", "true", "yes", "on"})
 NO = frozenset({"0", "false", "no", "off"})
 
@@ -238,6 +245,49 @@ def contacts(value: str) -> tuple[str, ...]:
     ):
         raise BadValue("must be addresses such as mailto:security@example.com, https:// or tel:, separated by commas")
     return found
+
+
+class MailServer(NamedTuple):
+    """The operator's mail server. `tls` says when TLS begins. Without TLS it is on loopback."""
+
+    host: str
+    port: int
+    tls: Literal["at_once", "by_command", "never"]
+    login: tuple[str, str] | None = None
+
+
+def mail_server(value: str) -> MailServer:
+    """A mail server, with user and password if it asks for these. Over smtp, TLS is required but for loopback."""
+    try:
+        parts = urlsplit(value.strip())
+        port = parts.port  # a malformed port raises only when asked for
+    except ValueError as error:
+        raise BadValue(_MAIL_SERVER) from error
+    host = parts.hostname or ""
+    if parts.scheme not in {"smtp", "smtps"} or not re.fullmatch("[A-Za-z0-9._:-]{1,253}", host) or port == 0:
+        raise BadValue(_MAIL_SERVER)
+    if parts.path not in {"", "/"} or parts.query or parts.fragment or bool(parts.username) != bool(parts.password):
+        raise BadValue(_MAIL_SERVER)
+    login = (unquote(parts.username), unquote(parts.password)) if parts.username and parts.password else None
+    if parts.scheme == "smtps":
+        return MailServer(host, port or 465, "at_once", login)
+    return MailServer(host, port or 587, "never" if _is_loopback(host) else "by_command", login)
+
+
+def mail_address(value: str) -> str:
+    """A mail address alone, in ASCII."""
+    if not is_mail_address(value.strip()):
+        raise BadValue("must be a mail address alone, such as service@example.com")
+    return value.strip()
+
+
+def is_mail_address(text: str) -> bool:
+    """Whether a text is an address that fits into an envelope as it is: no quotes, no spaces, nothing beyond ASCII."""
+    return (
+        len(text) <= MOST_ADDRESS
+        and re.fullmatch(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", text)
+        is not None
+    )
 
 
 def endpoint_url(value: str) -> str:

@@ -1,6 +1,7 @@
-"""A destination of notifications: a chat of a team, with the rules of its members, until it is deleted.
+"""A destination of notifications: a chat of a team, or the mail of a member, with rules, until it is deleted.
 
 Owners add and delete a destination. Each member has at most one rule for it: the occasions to tell, and quiet hours.
+For mail, that member alone has one.
 Deliveries record nothing here, and neither do their outcomes: these are facts. The address opens the chat, so it is
 sealed beside the stream. Events hold its origin, and ids of members. `told` is the union of all rules after an event,
 for the reader of the log.
@@ -11,6 +12,7 @@ from enum import Enum
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from statemachines.kernel.machine import (
     Event,
@@ -57,13 +59,14 @@ class QuietHours(msgspec.Struct, frozen=True):
 
 
 class DestinationAdded(Event, frozen=True):
-    """An owner added a destination. `origin` is scheme, host and port of its address."""
+    """An owner added a destination. `origin` is scheme, host and port of its address. Mail goes to `member_id`."""
 
     TOPIC = "notification_destination.added.v1"
     kind: str
     origin: str
     added_by: str
     added_at: int
+    member_id: str | UnsetType = UNSET
 
 
 class RuleSet(Event, frozen=True):
@@ -132,10 +135,11 @@ class MemberRule(msgspec.Struct, frozen=True):
 
 
 class NotificationDestination(msgspec.Struct, frozen=True):
-    """The state for decisions on a destination: its rules by member."""
+    """The state for decisions on a destination: its rules by member. One for mail has the rule of `member_id` alone."""
 
     status: Status = Status.ABSENT
     rules: Mapping[str, MemberRule] = {}
+    member_id: str | None = None
 
     @property
     def stands(self) -> bool:
@@ -153,6 +157,12 @@ class RuleNotFound(Rejection):
     """The caller has no rule for the destination."""
 
     code = "not_found"
+
+
+class NotYourMail(Rejection):
+    """The destination sends mail to another member."""
+
+    code = "principal_not_allowed"
 
 
 class TooManyDestinations(LimitReached):
@@ -203,9 +213,14 @@ def decide_rule(
     """Set the rule of a member since some time, beside the `standing` ones of the project.
 
     The same rule records nothing, unless it was made before the person became a member again. `if_match` is compared
-    with `etag`, where it is given. Raises DestinationNotFound, PreconditionFailed, TooManyNotificationRules.
+    with `etag`, where it is given. Raises DestinationNotFound, PreconditionFailed, NotYourMail,
+    TooManyNotificationRules.
     """
     _check(state, etag, if_match)
+    if state.member_id not in {None, member_id}:
+        raise NotYourMail(
+            "The destination sends mail to another member.", next_action="Ask an owner for a destination of your own."
+        )
     before = state.rules.get(member_id)
     if before is not None and before.set_at < since:
         before = None
@@ -259,14 +274,17 @@ def _check(state: NotificationDestination, etag: str, if_match: str | None) -> N
 def evolve(state: NotificationDestination, event: Event) -> NotificationDestination:
     """Fold an event of a destination."""
     status = Status[destination(TABLE, event, state.status)]
+    member = state.member_id
     match event:
+        case DestinationAdded(member_id=str(member)):
+            rules = dict(state.rules)
         case RuleSet(member_id, events, quiet_hours, _, set_at):
             rules = {**state.rules, member_id: MemberRule(tuple(events), quiet_hours, set_at)}
         case RuleRemoved(member_id):
-            rules = {member: rule for member, rule in state.rules.items() if member != member_id}
+            rules = {other: rule for other, rule in state.rules.items() if other != member_id}
         case _:
             rules = dict(state.rules)
-    return NotificationDestination(status, rules)
+    return NotificationDestination(status, rules, member)
 
 
 MACHINE = StateMachine("dest", TABLE, NotificationDestination(), evolve, DestinationNotFound, NotificationDestination)

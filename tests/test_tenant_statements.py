@@ -44,6 +44,7 @@ ACROSS = {
     "tlog/leaves_between": "the tree is one over all tenants",
     "tlog/tiles": "the tree is one over all tenants",
     "webhooks/forget_old": "retention goes by time over all tenants",
+    "webhooks/forget_mail_days": "counts go by the day over all tenants",
     "webhooks/forget_turns": "retention goes by time over all tenants",
 }
 """Statements without it, and why."""

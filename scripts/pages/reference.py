@@ -59,6 +59,7 @@ from service.provider.sources import PER_ACCOUNT, PLACES
 from service.publications import MOST_BYTES as MOST_PUBLIC_BYTES
 from service.settings import settings_table
 from service.webhooks.delivering import OF_ACCOUNT, OF_WEBHOOK
+from service.webhooks.mail import MAIL_A_DAY
 from service.webhooks.message import MAX_SUMMARY, MAX_TITLE
 from service.webhooks.sending import KEPT_SECONDS
 from service.webhooks.testing import A_MINUTE, catalogue
@@ -107,6 +108,7 @@ LIMITS: Mapping[str, str] = {
     "Attempt to deliver": f"{SECONDS:g} seconds, {OF_WEBHOOK} at once a webhook, {OF_ACCOUNT} an account",
     "Tests of a webhook or destination": f"{A_MINUTE} a minute, one at a time",
     "Destinations of notifications": f"{DESTINATIONS_LIMIT} a project, {RULES_LIMIT} rules",
+    "Mail": f"{MAIL_A_DAY} messages a person and day",
     "Messages about one case to a destination": "one an hour, the rest in a digest",
     "Texts in a message": f"{MAX_TITLE} characters of a title, {MAX_SUMMARY} of a summary",
     "Deliveries": f"kept {KEPT_SECONDS // 86_400} days",

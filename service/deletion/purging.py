@@ -86,6 +86,7 @@ FACTS = (
     "webhook_deliveries",
     "notification_turns",
     "changed_names",  # after the names themselves
+    "mail_days",
     "telemetry_erasures",  # of a deletion, under its own id
 )
 """Tables outside of the log that hold rows of a scope under its name."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from service.egress import exchange
-from service.egress.lookups import Lookups, NameTooSlow
+from service.egress.lookups import OF_OPERATOR, Lookups, NameTooSlow
 from service.fairness.turns import ReadNotDone
 
 # Where an address may lead: a caller's to the public internet alone, the operator's anywhere.
@@ -72,19 +72,19 @@ SECONDS = 10.0
 """For one call in all, the look-up and the wait for its turn included."""
 MOST_ADDRESSES = 4
 """Addresses of a host to try, one after the other, in equal parts of the time left."""
+HTTP, OTHER = "http/1.1", ""
+"""What is spoken inside of TLS: its name, or none."""
 BUFFER = 16 * 1024
 """Unread bytes of an answer, before its sender has to wait."""
 
-_Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def trust() -> ssl.SSLContext:
     """Make the context for verifying certificates: by the machine's authorities, or those in SSL_CERT_FILE."""
     import httpx2  # noqa: PLC0415 - it takes a tenth of a second, which no start has to wait for
 
-    context = httpx2.create_ssl_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
+    return httpx2.create_ssl_context()
 
 
 class Guard:
@@ -93,7 +93,7 @@ class Guard:
     def __init__(self, lookups: Lookups | None = None, trust: Callable[[], ssl.SSLContext] = trust) -> None:
         self._lookups = lookups or Lookups()
         self._trust = trust
-        self._context: ssl.SSLContext | None = None
+        self._contexts: dict[str, ssl.SSLContext] = {}  # by the protocol inside of TLS
         self._making = asyncio.Lock()
 
     async def refusal(self, url: str, account: str | None, reach: Reach) -> str | None:
@@ -161,7 +161,7 @@ class Guard:
         if not found:
             return exchange.NotReceived("unknown_name")
         reach.check_addresses(target, found)
-        stream = await self._connect(target, found[:MOST_ADDRESSES], until)
+        stream = await self._connect(target, found[:MOST_ADDRESSES], until, HTTP)
         if isinstance(stream, exchange.NotReceived):
             return stream
         reader, writer = stream
@@ -172,11 +172,41 @@ class Guard:
         finally:
             writer.transport.abort()  # Nobody waits for the other side's farewell.
 
+    async def open(self, target: exchange.Target, until: float) -> Stream | exchange.NotReceived:
+        """Connect to a server of the operator's settings that speaks no HTTP, until a time of the event loop."""
+        try:
+            found = (target.ip,) if target.ip is not None else await self._lookups.find(OF_OPERATOR, target.host)
+        except ReadNotDone:
+            return exchange.NotReceived("busy")
+        except NameTooSlow:
+            return exchange.NotReceived("slow_name")
+        if not found:
+            return exchange.NotReceived("unknown_name")
+        return await self._connect(target, found[:MOST_ADDRESSES], until, OTHER)
+
+    async def secure(self, stream: Stream, host: str) -> Stream | exchange.NotReceived:
+        """Go on under TLS over an open connection, verified for a host. What was read before TLS is forgotten."""
+        context = await self._verifying(OTHER)
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=BUFFER)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            transport = await loop.start_tls(stream[1].transport, protocol, context, server_hostname=host)
+        except ssl.SSLCertVerificationError:
+            return exchange.NotReceived("certificate")
+        except ssl.SSLError:
+            return exchange.NotReceived("tls")
+        except OSError:
+            return exchange.NotReceived("closed")
+        assert transport is not None, "one that is closing has raised"
+        protocol.connection_made(transport)
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
     async def _connect(
-        self, target: exchange.Target, addresses: Sequence[exchange.Ip], until: float
-    ) -> _Stream | exchange.NotReceived:
+        self, target: exchange.Target, addresses: Sequence[exchange.Ip], until: float, inside: str
+    ) -> Stream | exchange.NotReceived:
         """Connect to the first address that answers. The name goes into SNI, and the certificate has to be for it."""
-        context = await self._verifying() if target.secure else None
+        context = await self._verifying(inside) if target.secure else None
         clock = asyncio.get_running_loop().time
         reason: exchange.Reason = "unreachable"
         for place, address in enumerate(addresses):
@@ -197,8 +227,11 @@ class Guard:
                 reason = "timeout" if isinstance(error, TimeoutError) else "unreachable"
         return exchange.NotReceived(reason)
 
-    async def _verifying(self) -> ssl.SSLContext:
+    async def _verifying(self, inside: str) -> ssl.SSLContext:
         async with self._making:
-            if self._context is None:
-                self._context = await asyncio.to_thread(self._trust)
-            return self._context
+            if inside not in self._contexts:
+                context = await asyncio.to_thread(self._trust)
+                if inside == HTTP:
+                    context.set_alpn_protocols([HTTP])
+                self._contexts[inside] = context
+            return self._contexts[inside]

@@ -32,6 +32,7 @@ from service.fairness.turns import CommandNotDone
 from service.settings import Settings
 from service.sql import Query, load_query
 from service.webhooks.destination import stop as stop_destination
+from service.webhooks.mail import Mailer, UnsubscribeToken
 from service.webhooks.notifying import Notifier, Ready
 from service.webhooks.queueing import DeliveryNotes, ToldEvent, compose
 from service.webhooks.sending import (
@@ -314,6 +315,7 @@ class Deliverer:
         self._store = store
         self._guard = guard
         self._reach = reach_of_webhooks(allow_private=settings.webhook_allow_private)
+        self._mailer = Mailer(settings, guard)
         self._places = AttemptPlaces()
         self._facts = Facts(settings.database_url, "service-deliveries", connections=CONNECTIONS, durable=True)
         self._begun = DeliveryNotes(self._facts, _BEGIN, ("body", "project_status", "membership_id"))
@@ -419,12 +421,12 @@ class Deliverer:
 
     async def _attempt(self, delivery: TakenDelivery, place: AttemptPlace) -> None:
         body = None if delivery.body is None else delivery.body.encode()
-        membership_id = None
+        membership_id = mail_to = None
         if is_destination(delivery.webhook_id):
             ready = await self._judged(delivery, place)
             if ready is None:
                 return
-            body, membership_id = body or ready.body, ready.membership_id
+            body, membership_id, mail_to = body or ready.body, ready.membership_id, ready.mail_to
         elif body is None:
             with reading_for(Caller(place.webhook.account, COMPOSE_SECONDS)):
                 body = await compose(self._store, delivery.told)
@@ -439,7 +441,7 @@ class Deliverer:
             await self._note(_GIVE_BACK, {**delivery.claim, "rest_ms": REST_MS, "cut": False})
             return
         began = time.monotonic()
-        outcome = await self._patiently(self._call(delivery, begun, place.webhook.account), place)
+        outcome = await self._patiently(self._call(delivery, begun, place.webhook.account, mail_to), place)
         if outcome is None:
             ATTEMPTS.labels(CUT).inc()
             await self._note(_GIVE_BACK, {**delivery.claim, "rest_ms": REST_MS, "cut": True})
@@ -466,9 +468,14 @@ class Deliverer:
             await self._note(_HOLD, {**delivery.claim, "seconds": judged.seconds})
         return None
 
-    async def _call(self, delivery: TakenDelivery, begun: tuple[Any, ...], account: str) -> AttemptOutcome:
+    async def _call(
+        self, delivery: TakenDelivery, begun: tuple[Any, ...], account: str, mail_to: str | None
+    ) -> AttemptOutcome:
         """Call the receiver, by what the beginning of the attempt has opened."""
-        fixed, url, *sealed = begun
+        fixed, url, *sealed, mail_address = begun
+        if mail_to is not None:
+            rule = UnsubscribeToken(delivery.project_id, delivery.webhook_id, mail_to)
+            return await self._mailer.send(rule, mail_address, delivery.id, fixed.encode())
         key, scope = self._settings.encryption_key, scope_of(delivery.project_id, delivery.webhook_id)
         if is_destination(delivery.webhook_id):
             address = open_address(key, scope, url)

@@ -27,7 +27,7 @@ from service.ids import new_id
 from service.sql import load_query
 from service.webhooks.sending import WEBHOOK_URL, AttemptOutcome, scope_of
 from statemachines import notifications
-from statemachines.accounts.membership import membership_id
+from statemachines.accounts.membership import MemberNotFound, membership_id
 from statemachines.kernel.machine import Stream
 from statemachines.notifications import DestinationAdded, MemberRule, QuietHours, StopReason, no_destination
 
@@ -35,12 +35,15 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 # Destinations and rules, changed.
 
+MAILTO = "mailto:"
+"""The address of a destination for mail as far as it is kept: that of a person is read from their profile."""
+
 
 class NewDestination(NamedTuple):
     """A destination that was just added, with its address in the clear."""
 
     row: DestinationRow
-    url: str
+    url: str | None
     name: str
 
 
@@ -59,33 +62,49 @@ class EndedDestination(NamedTuple):
 
 
 class AddressWish(NamedTuple):
-    """A destination to add. `origin` is the part of its address that events hold."""
+    """A destination to add: the address of a chat, or a member to whom mail goes.
+
+    `origin` is the part of the address that events hold.
+    """
 
     kind: str
-    url: str
+    url: str | None
     origin: str
     name: str
+    member_id: str | None = None
 
 
 def add(project_id: str, wish: AddressWish, member_id: str, key: bytes) -> Intent[NewDestination]:
-    """Add a destination under a new id, its address sealed with a key. Raises TooManyDestinations."""
+    """Add a destination under a new id, its address sealed with a key.
+
+    Raises TooManyDestinations, and MemberNotFound for mail to somebody else.
+    """
     stream = notifications.stream(project_id, new_id(notifications.MACHINE.kind))
     target = WebhookTargetRow(
         project_id=project_id,
         id=stream.id,
-        url=seal(key, WEBHOOK_URL, scope_of(*stream.name), wish.url),
+        url=seal(key, WEBHOOK_URL, scope_of(*stream.name), wish.url or MAILTO),
         secret=None,
         description=wish.name,
     )
 
+    mailed = (
+        None if wish.member_id is None else Lookup(MEMBERSHIPS, project_id, membership_id(project_id, wish.member_id))
+    )
+
     def decide(unit: Unit) -> NewDestination:
-        event = DestinationAdded(wish.kind, wish.origin, member_id, unit.now)
+        if mailed is not None and unit.row(MEMBERSHIPS, mailed.project_id, mailed.id) is None:
+            raise MemberNotFound(
+                "The person does not belong to the project.", next_action="List the project's members."
+            )
+        mail_to = msgspec.UNSET if wish.member_id is None else wish.member_id
+        event = DestinationAdded(wish.kind, wish.origin, member_id, unit.now, mail_to)
         standing = _counted(unit, project_id).destinations
         unit.append(stream, notifications.decide_add(unit.state(stream), event, standing=standing))
         unit.put(stream, WEBHOOK_TARGETS, target)
         return NewDestination(_row(unit, stream), wish.url, wish.name)
 
-    lookups = [Lookup(NOTIFICATION_COUNTS, project_id, project_id)]
+    lookups = [Lookup(NOTIFICATION_COUNTS, project_id, project_id), *([] if mailed is None else [mailed])]
     return Intent([stream], decide, lookups=lookups, fence=f"notifications:{project_id}", saves=True)
 
 
@@ -98,7 +117,10 @@ def set_rule(
     *,
     if_match: str | None,
 ) -> Intent[ChangedRule]:
-    """Set the rule of a member. Raises DestinationNotFound, PreconditionFailed, TooManyNotificationRules."""
+    """Set the rule of a member.
+
+    Raises DestinationNotFound, PreconditionFailed, NotYourMail, TooManyNotificationRules.
+    """
     stream = notifications.stream(project_id, destination_id)
     membership = Lookup(MEMBERSHIPS, project_id, membership_id(project_id, member_id))
 
@@ -317,7 +339,7 @@ def shown_test(destination_id: str, delivery_id: str, attempt: AttemptOutcome) -
         delivered=attempt.delivered,
         last_status=attempt.status,
         last_error=attempt.error,
-        next_action="Nothing to do. Look at the message in the chat." if attempt.delivered else _MEND,
+        next_action="Nothing to do. Look at the message." if attempt.delivered else _MEND,
     )
 
 

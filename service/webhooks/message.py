@@ -1,4 +1,4 @@
-"""Messages to chats: what they say, and their layout for each kind of chat. Pure.
+"""Messages to chats and to people by mail: what they say, and their layout for each kind. Pure.
 
 Two texts come from elsewhere: the title of a case, and a runner's summary of what it wants to do. Whoever sends an
 error writes the first. So neither may mention anybody, link anywhere or be set in bold. `plain` takes controls and
@@ -131,17 +131,27 @@ def mattermost(message: ChatMessage) -> dict[str, Any]:
     return {"attachments": [attachment]}
 
 
+def mail(message: ChatMessage) -> dict[str, Any]:
+    """Subject and text of a mail, without markup. The letter around it is made at each attempt."""
+    told = message.quoted(as_it_is)
+    title = plain(message.title or "", MAX_TITLE)
+    lines = [message.heading, *told, *(f"{name}: {value}" for name, value in message.facts)]
+    text = "\n\n".join(("\n".join(lines), f"Open it: {message.link}"))
+    return {"subject": f"{message.heading}: {title}" if title else message.heading, "text": text}
+
+
 LAYOUTS: Mapping[str, Callable[[ChatMessage], dict[str, Any]]] = {
     "slack": slack,
     "teams": teams,
     "discord": discord,
     "mattermost": mattermost,
+    "mail": mail,
 }
 """By the kind of the destination."""
 
 
 def laid_out(kind: str, message: ChatMessage) -> bytes:
-    """The body of a message for a kind of chat."""
+    """The body of a message for a kind of destination."""
     return msgspec.json.encode(LAYOUTS[kind](message))
 
 

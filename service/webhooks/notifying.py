@@ -21,6 +21,7 @@ from service.cases.listing import listed_case
 from service.eventstore.connect.facts import Facts
 from service.eventstore.store import EventStore
 from service.sql import load_query
+from service.webhooks.mail import take_of_day
 from service.webhooks.message import ChatMessage, laid_out
 from service.webhooks.queueing import ToldEvent
 from statemachines.accounts.membership import membership_id
@@ -52,10 +53,11 @@ class OnHold(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """The body of a message, and the membership by whose rule it is sent."""
+    """The body of a message, and the membership by whose rule it is sent. Mail goes to `mail_to`, its member."""
 
     body: bytes
     membership_id: str
+    mail_to: str | None = None
 
 
 class Notifier:
@@ -77,18 +79,18 @@ class Notifier:
         about = {"project_id": told.project_id, "id": destination_id}
         async with self._facts.connection() as connection:
             rows = await (await connection.execute(_RULES, about)).fetchall()
-        rules = [msgspec.convert(rule, RuleEntry) for _, _, rule in rows]
+        rules = [msgspec.convert(rule, RuleEntry) for *_, rule in rows]
         wanted = [rule for rule in rules if told.event in rule.events]
         if not wanted:
             return None
-        kind, titles, _ = rows[0]
+        kind, mail_to, titles, _ = rows[0]
         now = await self._store.now()
         quiet = [quiet_seconds(rule.quiet_hours, now) for rule in wanted]
         if all(quiet):
             return OnHold(min(quiet))
         membership = membership_id(told.project_id, wanted[quiet.index(0)].member_id)
         if fixed:
-            return Ready(b"", membership)
+            return await self._within_day(Ready(b"", membership, mail_to), f"{destination_id}/{position}")
         if held:
             awake = {name for rule in rules if not quiet_seconds(rule.quiet_hours, now) for name in rule.events}
             message: ChatMessage | None = await self._digest(about, told, position, awake)
@@ -101,7 +103,13 @@ class Notifier:
             message = await _MAKERS[told.event](self._store, self._base_url, told, titles=titles)
         if message is None:
             return None
-        return Ready(laid_out(kind, message), membership)
+        ready = Ready(laid_out(kind, message), membership, mail_to)
+        return await self._within_day(ready, f"{destination_id}/{position}")
+
+    async def _within_day(self, ready: Ready, delivery: str) -> Ready | OnHold:
+        """A message as it is, or on hold when its person has had all mail of the day."""
+        rest = 0 if ready.mail_to is None else await take_of_day(self._facts, ready.mail_to, delivery)
+        return OnHold(rest) if rest else ready
 
     async def _digest(
         self, about: Mapping[str, str], told: ToldEvent, position: int, events: Iterable[str]

@@ -80,21 +80,23 @@ with asked as (
     where (w.project_id, w.id) in (select a.project_id, a.webhook_id from asked a) and w.status = 'active'
     for share of w, p skip locked
 ), destinations_standing as (
-    select n.project_id, n.id, p.status, a.membership_id from asked a
+    select n.project_id, n.id, p.status, a.membership_id,
+        case when n.member_id is not null and o.email_verified then o.email end as address
+    from asked a
     join notification_destinations n on n.project_id = a.project_id and n.id = a.webhook_id
     join projects p on p.project_id = n.project_id and p.id = n.project_id
     join memberships m on m.project_id = n.project_id and m.id = a.membership_id
     join people o on o.project_id = m.user_id and o.id = m.user_id
-    where n.status = 'active' and o.status = 'active' and exists (
+    where n.status = 'active' and o.status = 'active' and coalesce(n.member_id = m.user_id, true) and exists (
         select from jsonb_to_recordset(n.rules) r(member_id text, set_at bigint)
         where r.member_id = m.user_id and r.set_at >= m.created_at)
     for share of n, p, m, o skip locked
 ), standing as (
-    select w.project_id, w.id, w.status, null as membership_id from webhooks_standing w
+    select w.project_id, w.id, w.status, null as membership_id, null as address from webhooks_standing w
     union
-    select n.project_id, n.id, n.status, n.membership_id from destinations_standing n
+    select n.project_id, n.id, n.status, n.membership_id, n.address from destinations_standing n
 ), locked as (
-    select d.project_id, d.webhook_id, d.position, a.body from asked a
+    select d.project_id, d.webhook_id, d.position, a.body, s.address from asked a
     join standing s on s.project_id = a.project_id and s.id = a.webhook_id and s.status = a.project_status
         and s.membership_id is not distinct from a.membership_id
     join webhook_deliveries d
@@ -108,7 +110,7 @@ from locked l
 join webhook_targets t on t.project_id = l.project_id and t.id = l.webhook_id
 where d.project_id = l.project_id and d.webhook_id = l.webhook_id and d.position = l.position
 returning d.project_id, d.webhook_id, d.position, d.body, t.url, t.secret,
-    case when t.former_until > (select service_seconds()) then t.former_secret end
+    case when t.former_until > (select service_seconds()) then t.former_secret end, l.address
 
 -- give_back --
 -- Give a delivery back that was taken and not attempted, or whose attempt was cut short.
@@ -126,13 +128,44 @@ where s.project_id = g.project_id and s.id = g.webhook_id and %(cut)s
 
 -- destination_rules --
 -- The kind of a destination, whether its project shows titles, and the rules of its present members.
-select n.kind, coalesce(s.notification_titles, true), r.rule
+select n.kind, n.member_id, coalesce(s.notification_titles, true), r.rule
 from notification_destinations n
 cross join lateral jsonb_array_elements(n.rules) r(rule)
 join memberships m on m.project_id = n.project_id and m.user_id = r.rule ->> 'member_id'
     and m.created_at <= (r.rule ->> 'set_at')::bigint
 left join project_settings s on s.project_id = n.project_id
 where n.project_id = %(project_id)s and n.id = %(id)s
+    and coalesce(n.member_id = r.rule ->> 'member_id', true)
+
+-- mail_address --
+-- The verified address of the member to whom a destination sends mail, while they have a rule for it.
+select o.email
+from notification_destinations n
+join memberships m on m.project_id = n.project_id and m.user_id = n.member_id
+join people o on o.project_id = m.user_id and o.id = m.user_id and o.status = 'active' and o.email_verified
+where n.project_id = %(project_id)s and n.id = %(id)s and exists (
+    select from jsonb_to_recordset(n.rules) r(member_id text, set_at bigint)
+    where r.member_id = m.user_id and r.set_at >= m.created_at)
+
+-- take_mail --
+-- Count a message of a person in the day, once, however often it is attempted. Returns 0, or when the day is full for
+-- how many seconds it lasts.
+with clock as (
+    select (select service_seconds()) as now
+), taken as (
+    insert into mail_days as m (project_id, day, deliveries)
+    select %(person_id)s, c.now / 86400, array[%(delivery)s::text] from clock c
+    on conflict (project_id, day) do update set deliveries = case
+        when excluded.deliveries <@ m.deliveries then m.deliveries else m.deliveries || excluded.deliveries end
+    where excluded.deliveries <@ m.deliveries or cardinality(m.deliveries) < %(most)s
+    returning m.day
+)
+select coalesce((select 0 from taken), (select 86400 - c.now %% 86400 from clock c))::int
+
+-- forget_mail_days --
+-- Delete counts of days that are over, so many at a time.
+delete from mail_days d where d.ctid = any(array(
+    select o.ctid from mail_days o where o.day < (select service_seconds()) / 86400 limit %(most)s))
 
 -- take_turn --
 -- Take the turn of an hour to tell a destination of a subject. Returns 0, or for how many seconds another has it.

@@ -191,6 +191,7 @@ _FORGET_OLD = load_query("webhooks", "forget_old")
 _FORGET_DELETED = load_query("webhooks", "forget_deleted")
 _FORGET_TARGETS = load_query("webhooks", "forget_targets")
 _FORGET_TURNS = load_query("webhooks", "forget_turns")
+_FORGET_MAIL_DAYS = load_query("webhooks", "forget_mail_days")
 
 
 async def tidy(conninfo: str) -> None:
@@ -198,7 +199,7 @@ async def tidy(conninfo: str) -> None:
     async with await WatchedConnection.connect(
         conninfo, autocommit=True, application_name="service-tidy-webhooks"
     ) as connection:
-        for query in (_SETTLE, _FORGET_OLD, _FORGET_DELETED, _FORGET_TURNS):
+        for query in (_SETTLE, _FORGET_OLD, _FORGET_DELETED, _FORGET_TURNS, _FORGET_MAIL_DAYS):
             values = {"most": BATCH, "kept": KEPT_SECONDS}
             while (await connection.execute(query, values)).rowcount == BATCH:
                 pass

@@ -28,6 +28,7 @@ from service.fairness.bounds import SHARE
 from service.settings import Settings
 from service.sql import load_query
 from service.webhooks.destination import StandingDestination
+from service.webhooks.mail import FULL, Mailer, UnsubscribeToken, address_of, take_of_day
 from service.webhooks.message import laid_out, test_message
 from service.webhooks.sending import (
     AttemptOutcome,
@@ -83,6 +84,7 @@ class WebhookTester:
         self._settings = settings
         self._store = store
         self._guard = guard
+        self._mailer = Mailer(settings, guard)
         self._reach = reach_of_webhooks(allow_private=settings.webhook_allow_private)
         self._most = A_MINUTE if settings.rate_limits else UNLIMITED
         self._running = 0
@@ -98,6 +100,9 @@ class WebhookTester:
         """Send a test to a destination, as `run` does."""
         row = found.row
         body = laid_out(row.kind, test_message(self._settings.base_url, row.project_id))
+        if row.member_id is not None:
+            rule = UnsubscribeToken(row.project_id, row.id, row.member_id)
+            return await self.run(row.project_id, row.id, delivery, partial(self._send_mail, rule, delivery, body))
         address = open_address(self._settings.encryption_key, scope_of(row.project_id, row.id), found.target.url)
         call = partial(send_message, self._guard, self._reach, account, address, body)
         return await self.run(row.project_id, row.id, delivery, call)
@@ -156,6 +161,14 @@ class WebhookTester:
         )
         outgoing = Outgoing(delivery, wire.TEST, msgspec.json.encode(body))
         return await send(self._guard, self._reach, account, opened, outgoing)
+
+    async def _send_mail(self, rule: UnsubscribeToken, delivery: str, body: bytes) -> AttemptOutcome:
+        """Send a test by mail. It counts like any message, and a member without a rule gets none."""
+        facts = self._store.facts
+        address = await address_of(facts, rule.project_id, rule.destination_id)
+        if address is not None and await take_of_day(facts, rule.member_id, delivery):
+            return AttemptOutcome(None, FULL)
+        return await self._mailer.send(rule, address, delivery, body)
 
     async def _of_twin(self, about: dict[str, str], seconds: int) -> AttemptOutcome:
         """The outcome of the same test, sent by another.

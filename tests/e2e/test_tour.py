@@ -30,6 +30,8 @@ ask "$DSN" /v1/logs/ -d '{"level": "error", "message": "Order 4711 failed"}' > /
 """
 """What a how-to begins with: the helpers of the tutorial, a key, a project and an error."""
 
+MAILED = {"SERVICE_SMTP_URL": "smtp://127.0.0.1:9", "SERVICE_SMTP_SENDER": "service@example.com"}
+"""The settings of a mail server, which the how-to on notifications takes for granted."""
 AUTOMATED = ("runner", "stop")
 """How-tos that begin with an enabled automation `heal`, and with a receipt for an error."""
 
@@ -77,6 +79,8 @@ def provider() -> Iterator[FakeProvider]:
 @pytest.fixture
 def serving(page: Path, request: pytest.FixtureRequest) -> ServerHandle:
     """The server that a page is typed at: one for all, and a new one where the page says what is in it."""
+    if page.stem == "notifications":
+        return request.getfixturevalue("server_factory")(env=MAILED)
     if page.stem != "first-steps":
         return request.getfixturevalue("server")
     provider = request.getfixturevalue("provider")

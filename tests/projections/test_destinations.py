@@ -27,6 +27,7 @@ def test_a_row_shows_its_stream():
         "origin": "https://example.com",
         "rules": [two, one],
         "status": "stopped",
+        "member_id": None,
         "stop_reason": "failing",
         "stopped_at": 9,
         "created_at": 5,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -44,6 +46,19 @@ def test_a_destination_moves_along_the_edges_only():
 
 def test_released_events_keep_their_shape():
     check_released(notifications.MACHINE, EXAMPLES)
+
+
+def test_only_its_member_has_a_rule_for_mail():
+    history = History(notifications.MACHINE)
+    mail = DestinationAdded("mail", "mailto:", "usr_1", 1_800_000_000, "usr_2")
+    history.carry_out(lambda state: notifications.decide_add(state, mail, standing=0))
+
+    def decide(member, state):
+        wish = MemberRule(("case.created",), None, 1_800_000_001)
+        return notifications.decide_rule(state, member, wish, since=0, standing=0, etag="same", if_match=None)
+
+    history.refuses(partial(decide, "usr_1"), notifications.NotYourMail)
+    assert len(history.carry_out(partial(decide, "usr_2"))) == 1
 
 
 class DestinationMachine(RuleBasedStateMachine):

@@ -64,10 +64,10 @@ class World(Api):
         self.hosted_app = self.having(server.internal_token)
         self.test_operator = self.having(server.test_token)
 
-    async def sign_in(self, name: str | None = None) -> Person:
+    async def sign_in(self, name: str | None = None, *, verified: bool = False) -> Person:
         """Sign a person in by the device flow. A new person without a name."""
         address = f"{name or f'person-{next(_numbers)}'}@example.com"
-        identity = {"provider": "email", "subject": address, "email": address}
+        identity = {"provider": "email", "subject": address, "email": address, "email_verified": verified}
         started = ok(await self.post("/v1/auth/device"))
         ok(
             await self.hosted_app.post(

@@ -167,6 +167,8 @@ async def _events(visit: Visit) -> list[Json]:
 # The destinations of notifications of a project, and your rule for each.
 
 CHATS = (("slack", "Slack"), ("teams", "Microsoft Teams"), ("discord", "Discord"), ("mattermost", "Mattermost"))
+MAIL = ("mail", "Mail to a member")
+DESTINATION_NAMES = dict((*CHATS, MAIL))
 OCCASIONS = (
     ("case.created", "A new case"),
     ("case.regressed", "An error that came back"),
@@ -185,7 +187,16 @@ async def show_notifications(visit: Visit) -> View:
     """Show the destinations, and a form for another."""
     project_id = visit.values["project_id"]
     found = await visit.read("list_notifications", project_id=project_id)
-    facts = {"found": found, "kinds": DESTINATION_KINDS, "chats": CHATS, "names": dict(CHATS)}
+    mails = visit.call.services.settings.smtp_url is not None
+    people = await visit.try_read("list_members", project_id=project_id) if mails else None
+    members = [(one["user_id"], one["email"] or one["user_id"]) for one in people["members"]] if people else []
+    facts = {
+        "found": found,
+        "kinds": DESTINATION_KINDS,
+        "offered": (*CHATS, MAIL) if mails else CHATS,
+        "names": DESTINATION_NAMES,
+        "members": members,
+    }
     return View("telling/notifications.html", "Notifications", facts, project_id)
 
 
@@ -202,7 +213,7 @@ async def show_destination(visit: Visit) -> View:
         "log": log,
         "kinds": DESTINATION_KINDS,
         "sent_kinds": NOTIFICATION_KINDS,
-        "names": dict(CHATS),
+        "names": DESTINATION_NAMES,
         "occasions": OCCASIONS,
     }
     return View("telling/destination.html", "Destination", facts, project_id)

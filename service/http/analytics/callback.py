@@ -14,14 +14,13 @@ from service.auth.refusals import InvalidPayload, ServiceUnavailable
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.analytics import callback_page
 from service.http.answer.errors import UnsupportedMediaType
-from service.http.answer.page import HEADERS, HTML
+from service.http.answer.page import FORM, HEADERS, HTML
 from service.http.declare import groups
 from service.http.declare.call import Call
 from service.http.declare.endpoint import Body, Docs, Fencing, Who
 from service.http.declare.forms import media_of
 from service.http.declare.operations import ANYONE
 
-FORM = "application/x-www-form-urlencoded"
 MAX_FORM = 4096
 """Bytes of the form that our page sends."""
 MAX_FIELDS = 10

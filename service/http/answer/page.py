@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from html import escape
 
 HTML = "text/html; charset=utf-8"
+FORM = "application/x-www-form-urlencoded"
+"""What a form of a page is sent as."""
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 4rem auto; padding: 0 1rem; color: #1a1a1a; }

@@ -55,7 +55,9 @@ class SchemaDocuments(ReceiveRoutePlugin):
         handlers: Sequence[BaseRouteHandler] = ()
         match route:
             case HTTPRoute():
-                handlers = route.route_handlers
+                handlers = sorted(
+                    route.route_handlers, key=lambda one: one.name or ""
+                )  # Litestar has them in no order.
             case ASGIRoute():
                 handlers = (route.route_handler,)
         for one in (handler.opt["bound"] for handler in handlers if "bound" in handler.opt):

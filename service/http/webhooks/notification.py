@@ -1,25 +1,31 @@
 """Notifications at the edge: destinations that owners add, and rules that members set for themselves."""
 
+from contextlib import suppress
 from functools import partial
 
 from litestar.di import NamedDependency
-from litestar.params import FromPath, JSONBody
+from litestar.params import FromPath, JSONBody, RequestBody
+from msgspec import UNSET
 
 from schemas import notifications as wire
 from schemas.kernel.published import body_schema
-from service.auth.refusals import InvalidPayload
+from service.auth.authority import carry_out
+from service.auth.refusals import InvalidPayload, NotFound, ServiceUnavailable
 from service.eventstore.declare.commands import Answer, Outcome
+from service.http.answer.page import FORM, HEADERS, HTML, frame
 from service.http.declare import groups
 from service.http.declare.call import Call
-from service.http.declare.endpoint import Docs, Fencing, Who
-from service.http.declare.operations import KEY, OWNER
+from service.http.declare.endpoint import Body, Docs, Fencing, Who
+from service.http.declare.operations import ANYONE, KEY, OWNER
 from service.http.webhooks.webhook import answered, judged_address, mark, no_key
 from service.ids import new_id
 from service.webhooks import destination as destinations
+from service.webhooks.mail import UNSUBSCRIBE, UnsubscribeToken, read_token
 from service.webhooks.sending import AttemptOutcome
 from service.webhooks.testing import too_many_tests
 from statemachines.contracts.cron import known_zones
-from statemachines.notifications import QuietHours
+from statemachines.notifications import DestinationNotFound, QuietHours, RuleNotFound
+from statemachines.projects.project import ProjectDeletionInProgress, ProjectNotFound
 
 PATH = "/v1/projects/{project_id}/notifications"
 ALL = PATH + "/destinations"
@@ -36,18 +42,46 @@ async def list_notifications(call: Call) -> Answer:
     return Answer(200, destinations.listed(call.project_id, found, call.user_id))
 
 
-@groups.WEBHOOKS.post(ALL, "Add a chat as a destination of notifications")
+@groups.WEBHOOKS.post(ALL, "Add a chat, or mail to a member, as a destination of notifications")
 @Who(OWNER, owner=True, fresh=True)
 @Fencing(idempotency="optional")
-@Docs({201: wire.DestinationAdded}, errors=("service_unavailable",), extension=True)
+@Docs({201: wire.DestinationAdded}, errors=("not_found", "service_unavailable"), extension=True)
 async def add_notification_destination(call: Call, data: JSONBody[wire.AddDestination]) -> Outcome:
     """Add a destination. A repeat of the request shows no address (G-008)."""
     key = call.services.settings.encryption_key
     if key is None:
         raise no_key()
-    address = await judged_address(call, data.url)
-    wish = destinations.AddressWish(data.kind, address.url, address.origin, data.name)
+    _check_address(data)
+    wish = _mail_wish(call, data) if data.url is UNSET else await _chat_wish(call, data, data.url)
     return await call.carry_out(destinations.add(call.project_id, wish, call.user_id, key), _created)
+
+
+def _check_address(data: wire.AddDestination) -> None:
+    """Check that a chat has an address, and mail none. Raises InvalidPayload."""
+    mail = data.kind == wire.MAIL
+    invalid = []
+    if mail is (data.url is not UNSET):
+        invalid.append(("url", "must not be there for mail" if mail else "must be the address of a chat"))
+    if not mail and data.member_id is not UNSET:
+        invalid.append(("member_id", "must not be there for a chat"))
+    if invalid:
+        schema = body_schema(wire.AddDestination)
+        raise InvalidPayload("The destination cannot be added.", invalid=invalid, schema=schema)
+
+
+async def _chat_wish(call: Call, data: wire.AddDestination, url: str) -> destinations.AddressWish:
+    address = await judged_address(call, url)
+    return destinations.AddressWish(data.kind, address.url, address.origin, data.name)
+
+
+def _mail_wish(call: Call, data: wire.AddDestination) -> destinations.AddressWish:
+    """Mail to a member, the caller if none is named. Raises ServiceUnavailable without a mail server."""
+    if call.services.settings.smtp_url is None:
+        raise ServiceUnavailable(
+            "This installation sends no mail.", next_action="Ask the operator to set SERVICE_SMTP_URL."
+        )
+    member_id = call.user_id if data.member_id is UNSET else data.member_id
+    return destinations.AddressWish(data.kind, None, destinations.MAILTO, data.name, member_id)
 
 
 def _created(made: destinations.NewDestination) -> Answer:
@@ -95,7 +129,7 @@ def _tested(id: str, delivery: str, attempt: AttemptOutcome | None, _: None) -> 
 @Fencing(if_match="optional", idempotency="optional")
 @Docs(wire.RuleRecord, errors=NOT_FOUND, extension=True)
 async def set_notification_rule(call: Call, data: JSONBody[wire.SetRule], id: FromPath[str]) -> Outcome:
-    """Set the rule of the caller, and replace the one before."""
+    """Set the rule of the caller, and replace the one before. One for mail is that of its member alone."""
     _check_rule(data)
     quiet = data.quiet_hours
     hours = None if quiet is None else QuietHours(quiet.begins, quiet.ends, quiet.timezone)
@@ -145,6 +179,51 @@ def _check_rule(data: wire.SetRule) -> None:
         raise InvalidPayload("The rule cannot be set.", invalid=invalid, schema=body_schema(wire.SetRule))
 
 
+# The page that ends mail to a member, for whoever holds the link in a message (RFC 8058).
+
+UNSUBSCRIBE_PATH = f"/{UNSUBSCRIBE}/{{token}}"
+MAX_FORM = 4096
+_ASK = """<p>Do you want no more messages of this kind by mail?</p>
+<form method="post"><input type="hidden" name="List-Unsubscribe" value="One-Click">
+<p><button>Send me no more</button></p></form>
+"""
+_ENDED = "<p>You get no more messages of this kind by mail. A rule of yours in the console starts them again.</p>\n"
+PAGE_TITLE = "Notifications by mail"
+_NOTHING_TO_END = (DestinationNotFound, RuleNotFound, ProjectNotFound, ProjectDeletionInProgress)
+
+
+@groups.WEBHOOKS.get(UNSUBSCRIBE_PATH, "Show how to end mail to you, as a page")
+@Who(ANYONE)
+@Fencing(rate="device_poll")
+@Docs(str, extension=True, errors=("not_found",), content_type=HTML)
+async def show_unsubscribe_page(call: Call, token: FromPath[str]) -> Outcome:
+    """Ask whether to end it, and change nothing."""
+    _opened(call, token)
+    return Outcome(200, frame(PAGE_TITLE, _ASK), HEADERS)
+
+
+@groups.WEBHOOKS.post(UNSUBSCRIBE_PATH, "End mail to you")
+@Who(ANYONE)
+@Body(max_body=MAX_FORM, media_type=FORM)
+@Fencing(rate="device_poll")
+@Docs(str, extension=True, errors=("not_found",), content_type=HTML)
+async def unsubscribe(call: Call, data: RequestBody[bytes], token: FromPath[str]) -> Outcome:  # noqa: ARG001 - the token says all
+    """Remove the rule of a member for their mail. A repeat changes nothing, whatever has become of the rule."""
+    named = _opened(call, token)
+    intent = destinations.remove_rule(*named, if_match=None)
+    with suppress(*_NOTHING_TO_END):
+        await carry_out(call.services.store, "webhooks", "unsubscribe", intent, project=named.project_id)
+    return Outcome(200, frame(PAGE_TITLE, _ENDED), HEADERS)
+
+
+def _opened(call: Call, token: str) -> UnsubscribeToken:
+    """Open the token of a link. Raises NotFound."""
+    named = read_token(call.services.settings.encryption_key, token)
+    if named is None:
+        raise NotFound("There is no such link.", next_action="Remove your rule in the console.")
+    return named
+
+
 ENDPOINTS = [
     list_notifications,
     add_notification_destination,
@@ -153,4 +232,6 @@ ENDPOINTS = [
     set_notification_rule,
     remove_notification_rule,
     list_notification_deliveries,
+    show_unsubscribe_page,
+    unsubscribe,
 ]

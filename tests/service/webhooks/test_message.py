@@ -20,6 +20,7 @@ from tests.support import few_or_many
 from tests.support.naughty.words import everything
 
 SCHEMAS = Path(__file__).parents[2] / "foreign" / "chats"
+CHATS = sorted(LAYOUTS.keys() - {"mail"})
 LINK = "https://service.example/console/cases/case_1"
 CHAT = (
     "<!here> <!channel> <!everyone> <@U012AB3CD> <#C123|general> <https://evil.example|click>",
@@ -77,7 +78,7 @@ def check(kind: str, text: str) -> None:
         assert all(len(one) <= 1_100 for one in told)
 
 
-@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize("kind", CHATS)
 def test_no_hostile_text_is_active(kind: str) -> None:
     for text in (*CHAT, *everything()):
         check(kind, text)
@@ -86,7 +87,7 @@ def test_no_hostile_text_is_active(kind: str) -> None:
 @few_or_many(100, 2_000)
 @given(st.text(max_size=700))
 def test_no_text_is_active(text: str) -> None:
-    for kind in LAYOUTS:
+    for kind in CHATS:
         check(kind, text)
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from service.webhooks.message import LAYOUTS
 from tests.service.http.cases.test_acting import act
 from tests.service.http.cases.test_case import log
 from tests.service.http.projects.test_project import add_member
+from tests.service.webhooks.test_message import CHATS
 from tests.service.webhooks.test_outbox import shop as shop  # noqa: PLC0414 (fixtures are found by name)
 from tests.support.api import World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414
@@ -99,7 +99,7 @@ async def until_states(owner: Any, project_id: str, destination_id: str, *states
     return found
 
 
-@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize("kind", CHATS)
 async def test_a_case_is_told_in_the_layout_of_each_chat(world: World, shop, kind: str) -> None:
     owner, project_id, dsn = shop
     async with chatting(kind) as chat:

@@ -12,11 +12,12 @@ from scripts.load import worlds
 from service.http.declare.operations import ANYONE
 from service.http.edge.routes import all_endpoints
 from service.http.events.event import list_events, list_stream_events
+from service.webhooks.mail import UnsubscribeToken, make_token
 from tests.support import accounts
 from tests.support.ci_issuer import CiIssuer
 from tests.support.connecting import CALLBACK, form_of, sent_back
 from tests.support.payments import notification, signature, subscription
-from tests.support.server import ServerHandle
+from tests.support.server import ENCRYPTION_KEY, ServerHandle
 from tests.support.shown.plain import HOST
 from tests.support.tenants.tour import Tenant
 
@@ -51,6 +52,18 @@ def finish(tenant: Tenant, server: ServerHandle) -> None:
     connect(tenant)
     report_payment(tenant)
     plan_twice(tenant)
+    end_mail(tenant)
+
+
+def end_mail(tenant: Tenant) -> None:
+    """End mail to the owner by a link, as it stands in a message."""
+    [project, *_] = tenant.call("GET", "/v1/projects", None, tenant.owner_key)["projects"]
+    path = f"/v1/projects/{project['id']}/notifications/destinations"
+    made = tenant.call("POST", path, {"kind": "mail", "name": "My mail"}, tenant.owner_key)
+    tenant.call("PUT", f"{path}/{made['id']}/rule", {"events": ["run.ended"]}, tenant.owner_key)
+    token = make_token(bytes.fromhex(ENCRYPTION_KEY), UnsubscribeToken(project["id"], made["id"], made["member_id"]))
+    assert tenant.client.get(f"/unsubscribe/{token}").is_success
+    assert tenant.client.post(f"/unsubscribe/{token}", data={"List-Unsubscribe": "One-Click"}).is_success
 
 
 def read_all(tenant: Tenant) -> None:

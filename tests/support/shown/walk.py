@@ -65,6 +65,8 @@ def walking(
             "SERVICE_PAYMENT_WEBHOOK_SECRET": SECRET,
             "SERVICE_PAYMENT_API_BASE": payments.url,
             "SERVICE_CI_ISSUERS": f"github={issuer.url}",
+            "SERVICE_SMTP_URL": "smtp://127.0.0.1:9",
+            "SERVICE_SMTP_SENDER": "service@shop.example",
             "SERVICE_SECURITY_CONTACT": "mailto:security@shop.example",
             "SERVICE_CHANGE_PASSWORD_URL": "https://id.shop.example/password",
             **settings,

@@ -350,6 +350,7 @@ BYTES = {
     "record_minidump": "multipart/form-data",
     "upload_chunks": "multipart/form-data",
     "answer_provider_page": "application/x-www-form-urlencoded",
+    "unsubscribe": "application/x-www-form-urlencoded",
 }
 """Bodies that are files, or of a foreign protocol."""
 
