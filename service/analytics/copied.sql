@@ -31,6 +31,40 @@ select name, argMax(person, version) as person from person_names where project_i
 -- Received in the window or some time after it, and before the watermark.
 and received_at >= toDateTime({since:Int64}, 'UTC') and received_at < toDateTime({received_until:Int64}, 'UTC')
 
+-- structured_events --
+-- Events for a structured query, with columns that follow from it.
+select {columns} from (
+    select id, event, distinct_id, received_at as came, ifNull(occurred_at, toUnixTimestamp(received_at)) as at,
+        if(n.person = '', e.distinct_id, n.person) as person, properties
+    from analytics_events e
+    left any join (
+    \include names
+    ) n on n.name = e.distinct_id
+    where project_id = {project_id:String}
+        \include received
+        and at >= {since:Int64} and at < {until:Int64}) r
+
+-- structured_errors --
+-- Errors for a structured query, with columns that follow from it.
+select {columns} from (
+    select id, case_id, fingerprint, level, environment, release, user_id, received_at as came,
+        ifNull(occurred_at, toUnixTimestamp(received_at)) as at,
+        if(n.person = '', e.user_id, n.person) as person, tags
+    from log_events e
+    left any join (
+    \include names
+    ) n on n.name = e.user_id
+    where project_id = {project_id:String}
+        \include received
+        and at >= {since:Int64} and at < {until:Int64} and isNotNull(case_id)) r
+
+-- structured_bounds --
+-- The rows of a structured query up to its bound of bytes, each with whether it is within.
+select {shown}, total <= {bytes} from (
+    select {shown}, place, size, sum(size) over (order by place rows unbounded preceding) as total from (
+        select {shown}, rowNumberInAllBlocks() as place, {size} as size from ({rows} limit {most:UInt64})))
+where total - size <= {bytes} order by place
+
 -- newest_event --
 -- When the newest event of a project was received. 0: it has none.
 select toUnixTimestamp(max(received_at)) from analytics_events

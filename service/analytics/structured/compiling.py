@@ -14,10 +14,11 @@ from schemas.kernel.shape import SAFE_INTEGER, shape_from
 from service.analytics.blueprints.declared import by_days
 from service.analytics.bounded import DEFAULT_ROWS, REACH, Bounded, Question, Rows, Table, Window, table_of
 from service.analytics.connecting.http import QueryRefused
+from service.analytics.copied import TABLES
 from service.analytics.queries import LARGE_ROWS, BoundedQueries, ProviderRefusedQuery
 from service.analytics.structured.checking import Column, Order, Structured, check_text
 from service.analytics.structured.checking import Column as Asked
-from service.analytics.structured.dialects import Dialect, Own, Places, Provider
+from service.analytics.structured.dialects import Copied, Dialect, Own, Places, Provider
 from service.analytics.structured.fields import TIME, Field, UnfitText, find_field
 from service.auth.refusals import InvalidPayload
 from statemachines.kernel.machine import ReadFailed
@@ -231,8 +232,19 @@ async def ask_structured(
 
     Raises InvalidPayload for an impossible window and for a query the provider refuses, and as BoundedQueries.ask.
     """
-    as_of = await queries.now()
+    as_of = now = await queries.now()
     window = by_days(None, query.since, query.until, as_of)
+    sources = {query.source} & TABLES.keys()
+    watermark = await queries.watermark(project_id, sources, _events_of(query), window, now)
+    if isinstance(watermark, ReadFailed):
+        return watermark
+    values: dict[str, Any] = {}
+    copied = None
+    if watermark is not None:
+        as_of = watermark - 1
+        window = by_days(None, query.since, query.until, as_of)
+        copied = compile_query(query, Copied(aggregates=query.aggregates))
+        values = copied.values
     own = compile_query(query, OWN)
     provided = compile_query(query, PROVIDER) if query.source == "events" else None
     bounded = Bounded(
@@ -241,9 +253,12 @@ async def ask_structured(
         connected=None if provided is None else provided.text,
         row=row_type(query),
         single=query.aggregates and not query.groups,
-        values=own.values if provided is None else {**own.values, **provided.values},
+        copied=None if copied is None else copied.text,
+        watermark=watermark,
+        values={**own.values, **values, **({} if provided is None else provided.values)},
         window=window,
         as_of=as_of,
+        now=now,
         most=query.limit,
         confined=True,
         reach=REACH,
@@ -256,6 +271,14 @@ async def ask_structured(
     named = {name: value for name, value in asked.items() if name not in {"from", "to", "limit"}}
     question = Question(asked={"query": named}, params={}, window=window, limit=query.limit)
     return await queries.apart(tenant, len(found.rows), partial(_lay_out, question, query, found))
+
+
+def _events_of(query: Structured) -> list[str] | None:
+    """The names of the events that a query is about. None: all may be."""
+    for condition in query.conditions:
+        if condition.field.name == "event" and condition.op in {"eq", "in"}:
+            return [str(name) for name in (condition.value if isinstance(condition.value, list) else [condition.value])]
+    return None
 
 
 def _lay_out(question: Question, query: Structured, found: Rows) -> Table:

@@ -5,6 +5,7 @@ JSON value is compared with its type, so "1" and 1 differ. `gt` … `lte` compar
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -13,6 +14,7 @@ from schemas.analytics import Operator
 from service.analytics.bounded import REACH, Source
 from service.analytics.structured.checking import Condition, Scalar
 from service.analytics.structured.fields import FIELDS, KEYED, TIME, Field
+from service.sql import load_query
 
 COMPARED: Final[Mapping[Operator, str]] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 MOST_BYTES: Final = 4 * 1024 * 1024
@@ -223,6 +225,125 @@ class Provider:
     def bounded(self, rows: str, columns: Sequence[str]) -> str:
         """Bound the rows."""
         return f"select {', '.join(columns)}, 1 from (\n{rows}\nlimit {{most}}\n)"  # noqa: S608 - made of names declared here
+
+
+class Copied:
+    """SQL of ClickHouse over the copy of our own records, to the same rows as Own (G-200).
+
+    The copy has a JSON value as PostgreSQL writes it, where equal numbers may be written unlike: 1.0 and 1. For a query
+    that `aggregates`, they are written alike.
+    """
+
+    prefix = "w"
+
+    def __init__(self, *, aggregates: bool) -> None:
+        self._aggregates = aggregates
+
+    def records(self, source: Source, keys: Mapping[str, str], places: Places) -> str:
+        """Read the records of the project, received before the watermark."""
+        columns = [*(_RENAMED.get(field, f"r.{field} as {field}") for field in FIELDS[source]), "r.person as person"]
+        for column, key in keys.items():
+            held = f"r.{KEYED[source]}[{{{places.name(key, 'String')}:String}}]"
+            value = _plain_number(held) if self._aggregates else held
+            columns.append(f"if({held} in ('', 'null'), null, {value}) as {column}")
+        return RECORDS[source].replace("{columns}", ", ".join(columns))
+
+    def condition(self, name: str, condition: Condition, places: Places) -> str:
+        """Write a condition. An absent value fails all but `neq` and `exists`."""
+        field, op, value = condition.field, condition.op, condition.value
+        column = f"e.{name}"
+        if op == "exists":
+            return f"{'isNotNull' if value else 'isNull'}({column})"
+        if op == "contains":
+            part = f"{{{places.name(value, 'String')}:String}}"
+            if field.kind == "text":
+                return f"position({column}, {part}) > 0"
+            return f"(startsWith({column}, '\"') and position({_text(column)}, {part}) > 0)"
+        if op in COMPARED:
+            than = f"{{{places.name(_decimal(value), 'String')}:String}}"
+            if field.kind == "epoch":
+                return f"{column} {COMPARED[op]} toFloat64({than})"
+            return f"({_is_number(column)} and {_ordered_number(column)} {COMPARED[op]} {_ordered_number(than)})"
+        values = value if isinstance(value, list) else [value]
+        equal = " or ".join(self._equal(column, field, item, places) for item in values)
+        return f"not ifNull({equal}, false)" if op == "neq" else f"({equal})"
+
+    def _equal(self, column: str, field: Field, value: Scalar, places: Places) -> str:
+        if field.kind == "text":
+            return f"{column} = {{{places.name(value, 'String')}:String}}"
+        if field.kind == "epoch":
+            return f"{column} = toFloat64({{{places.name(_decimal(value), 'String')}:String}})"
+        if isinstance(value, bool):
+            return f"{column} = '{str(value).lower()}'"
+        if isinstance(value, str):
+            return f"(startsWith({column}, '\"') and {_text(column)} = {{{places.name(value, 'String')}:String}})"
+        number = f"{{{places.name(_decimal(value), 'String')}:String}}"
+        return f"({_is_number(column)} and {_plain_number(column)} = {_plain_number(number)})"
+
+    def shown(self, name: str, field: Field) -> str:  # noqa: ARG002 - as our own
+        """Show a column."""
+        return f"e.{name}"
+
+    def sorted(self, name: str, field: Field, direction: str) -> str:
+        """Order as Own does."""
+        column = f"e.{name}"
+        if field.kind != "json":
+            return f"{column} {direction} nulls last"
+        kind = (
+            f"multiIf(startsWith({column}, '\"'), 'string', startsWith({column}, '['), 'array', "
+            f"startsWith({column}, '{{'), 'object', {column} in ('true', 'false'), 'boolean', 'number')"
+        )
+        text = f"if(startsWith({column}, '\"'), {_text(column)}, {column})"
+        numbers_first = f"not ifNull({_is_number(column)}, false)"
+        number = f"{_ordered_number(column)} {direction}"
+        return f"{numbers_first}, {number}, isNull({column}), {text} {direction}, {kind} {direction}"
+
+    def counted(self, name: str | None) -> str:
+        """Count records."""
+        return "count()" if name is None else f"count(e.{name})"
+
+    def different(self, name: str) -> str:
+        """Count values; of names the people whose they are."""
+        return f"uniqExact(e.{'person' if name in _NAMES else name})"
+
+    def bounded(self, rows: str, columns: Sequence[str]) -> str:
+        """Add up the bytes in the order of the rows. The first row beyond the bound is the last one."""
+        shown = ", ".join(columns)
+        size = " + ".join(f"ifNull(length(toString({column})), 4)" for column in columns)
+        filled = _BOUNDED.replace("{shown}", shown).replace("{size}", size).replace("{bytes}", str(MOST_BYTES))
+        return filled.replace("{rows}", rows)
+
+
+RECORDS: Final[Mapping[Source, str]] = {
+    "events": load_query("analytics/copied", "structured_events").text,
+    "errors": load_query("analytics/copied", "structured_errors").text,
+}
+_BOUNDED: Final = load_query("analytics/copied", "structured_bounds").text
+_RENAMED: Final = {
+    "received_at": "toInt64(toUnixTimestamp(r.came)) as received_at",
+    "occurred_at": "r.at as occurred_at",
+}
+
+
+def _is_number(column: str) -> str:
+    """Whether a JSON text is a number."""
+    return f"match({column}, '^[-0-9]')"
+
+
+def _plain_number(column: str) -> str:
+    """A JSON text, without the zeros that a number may end in behind its point."""
+    ends = f"replaceRegexpOne({column}, '\\\\.?0+$', '')"
+    return f"if({_is_number(column)} and position({column}, '.') > 0, {ends}, {column})"
+
+
+def _ordered_number(text: str) -> str:
+    """What orders numbers: to the digit as far as a decimal of 76 digits reaches, beyond it as doubles."""
+    return f"(toFloat64OrZero({text}), toDecimal256OrZero({text}, 20))"
+
+
+def _decimal(value: Any) -> str:
+    """A number in digits, without an exponent, as PostgreSQL writes it."""
+    return f"{Decimal(repr(value)):f}"
 
 
 _NAMES: Final = frozenset({"distinct_id", "user_id"})
