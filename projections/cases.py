@@ -25,6 +25,7 @@ class CaseRow(Row, frozen=True, kw_only=True):
     """A case. `case_revision` is the revision that clients see.
 
     `status` is open, resolved, ignored, overflow or merged; `merged_into` names the case that has its errors then.
+    `imported`: an error of an export opened it. None for any other.
     """
 
     case_revision: int
@@ -36,6 +37,7 @@ class CaseRow(Row, frozen=True, kw_only=True):
     resolved_at: int | None = None
     merged_into: str | None = None
     assignee: str | None = None
+    imported: bool | None = None
 
 
 class CaseStatsRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,12 +124,21 @@ class CountedErrors(NamedTuple):
     unmarked: bool
 
 
-def trust_of(*, unmarked: bool) -> Literal["customer_provider", "synthetic"]:
-    """`synthetic` while every error of a case carried a proof marker (G-050)."""
-    return "customer_provider" if unmarked else "synthetic"
+def trust_of(*, unmarked: bool, imported: bool) -> Literal["customer_provider", "imported", "synthetic"]:
+    """Where the errors of a case come from (G-050).
+
+    `synthetic` while every error of a case carried a proof marker, `imported` while all came with an import or a proof.
+    """
+    if unmarked:
+        return "customer_provider"
+    return "imported" if imported else "synthetic"
 
 
-_Opening = cases.CaseOpened | cases.CaseOpenedIgnored | cases.CaseOpenedResolved | cases.CaseOverflowOpened
+_Imported = cases.CaseImported | cases.CaseImportedResolved | cases.CaseImportedIgnored
+_Opening = cases.CaseOpened | cases.CaseOpenedIgnored | cases.CaseOpenedResolved | cases.CaseOverflowOpened | _Imported
+
+
+_Settled = cases.CaseOpenedIgnored | cases.CaseOpenedResolved | cases.CaseImportedIgnored | cases.CaseImportedResolved
 
 
 def _opened(recorded: Recorded, status: str, event: _Opening) -> CaseRow:
@@ -137,22 +148,23 @@ def _opened(recorded: Recorded, status: str, event: _Opening) -> CaseRow:
         status=status,
         fingerprint=event.fingerprint,
         grouping_version=0 if isinstance(event, cases.CaseOverflowOpened) else event.grouping_version,
-        suppression_id=event.suppression_id
-        if isinstance(event, cases.CaseOpenedIgnored | cases.CaseOpenedResolved)
-        else None,
+        suppression_id=event.suppression_id if isinstance(event, _Settled) else None,
         opened_at=event.opened_at,
-        resolved_at=event.opened_at if isinstance(event, cases.CaseOpenedResolved) else None,
+        resolved_at=event.opened_at
+        if isinstance(event, cases.CaseOpenedResolved | cases.CaseImportedResolved)
+        else None,
+        imported=isinstance(event, _Imported) or None,
     )
 
 
 def fold_case(row: CaseRow | None, recorded: Recorded) -> CaseRow | None:
     """Fold an event of a case into its row."""
     match recorded.event:
-        case cases.CaseOpened() as event:
+        case cases.CaseOpened() | cases.CaseImported() as event:
             return _opened(recorded, "open", event)
-        case cases.CaseOpenedIgnored() as event:
+        case cases.CaseOpenedIgnored() | cases.CaseImportedIgnored() as event:
             return _opened(recorded, "ignored", event)
-        case cases.CaseOpenedResolved() as event:
+        case cases.CaseOpenedResolved() | cases.CaseImportedResolved() as event:
             return _opened(recorded, "resolved", event)
         case cases.CaseOverflowOpened() as event:
             return _opened(recorded, "overflow", event)

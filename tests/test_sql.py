@@ -106,7 +106,7 @@ WHOLE = {
 """Queries that look through a table, and why they may."""
 
 PAGE = {"project_id": "p", "at": 1, "id": "x", "limit": 51}
-LISTED = {**PAGE, "status": "open", "since": 1, "trust": "synthetic"}
+LISTED = {**PAGE, "status": "open", "since": 1, "trust": ["imported", "synthetic"]}
 TOLD = {"tag": "team=shop", "path": "app/", "person": "u"}
 LOGS = {
     **PAGE,

@@ -121,7 +121,7 @@ class CaseLatestEvent(msgspec.Struct, frozen=True):
     received_at: int
     occurred_at: int
     adjusted: list[str] = []
-    dsn: Literal["server", "public"] | msgspec.UnsetType = msgspec.UNSET
+    dsn: Literal["server", "public", "import"] | msgspec.UnsetType = msgspec.UNSET
     exception: EventException | msgspec.UnsetType | None = msgspec.UNSET
     breadcrumbs: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
     request: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET

@@ -135,7 +135,7 @@ class CaseEvent(msgspec.Struct, frozen=True, kw_only=True):
     request: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     grouping: EventGrouping | None
     adjusted: list[str]
-    dsn: Literal["server", "public"]
+    dsn: Literal["server", "public", "import"]
 
 
 class CaseEventList(msgspec.Struct, frozen=True, kw_only=True):
@@ -294,7 +294,7 @@ class StoredLog(msgspec.Struct, frozen=True, kw_only=True):
     breadcrumbs: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
     request: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     adjusted: list[str]
-    dsn: Literal["server", "public"]
+    dsn: Literal["server", "public", "import"]
     contexts: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     transaction: str | msgspec.UnsetType = msgspec.UNSET
     server_name: str | msgspec.UnsetType = msgspec.UNSET

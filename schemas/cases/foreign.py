@@ -233,3 +233,49 @@ class ExportStatus(msgspec.Struct, frozen=True):
 
     code: int
     message: str
+
+
+# Wire contract of the import of exported events of Sentry, GlitchTip and Bugsink.
+
+MAX_IMPORT_BYTES = 4 * MAX_EVENT_BYTES
+MAX_IMPORTED_EVENTS = 100
+
+IssueState = Literal["unresolved", "resolved", "ignored"]
+ImportOutcome = Literal["imported", "already_there", "too_old", "malformed"]
+
+
+class ExportedEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An event of an export, and the state of its issue there."""
+
+    event: Annotated[str, Meta(min_length=2, max_length=MAX_EVENT_BYTES)]
+    state: IssueState = "unresolved"
+
+
+class ImportEvents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Exported events. With `dry_run` nothing is stored."""
+
+    events: Annotated[list[ExportedEvent], Meta(min_length=1, max_length=MAX_IMPORTED_EVENTS)]
+    dry_run: bool = False
+
+
+class ImportedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of an event. `case_id` names its case once it was imported, if it is an error."""
+
+    event_id: str | None
+    outcome: ImportOutcome
+    case_id: str | None
+    reason: str | None
+
+
+class EventsImported(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of each event, in their order, and how many have which."""
+
+    project_id: str
+    dry_run: bool
+    retention_days: int
+    imported: int
+    already_there: int
+    too_old: int
+    malformed: int
+    events: list[ImportedEvent]
+    next_action: str

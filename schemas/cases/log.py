@@ -28,8 +28,8 @@ LEVELS: dict[str, Level] = {
 ERROR_LEVELS = frozenset({"error", "fatal"})
 """Levels that make cases (R-ING-07)."""
 
-Trust = Literal["customer_provider", "synthetic"]
-"""`synthetic`: everything came from onboarding proofs."""
+Trust = Literal["customer_provider", "imported", "synthetic"]
+"""`synthetic`: everything came from onboarding proofs. `imported`: or from an import."""
 
 Environment = Annotated[str, Meta(min_length=1, max_length=100)]
 Release = Annotated[str, Meta(min_length=1, max_length=200)]

@@ -15,15 +15,24 @@ select p.place, (
     select count(*) from log_events e
     where e.project_id = %(project_id)s and e.received_at >= p.since and e.received_at < p.until
         and e.case_id is not null and e.environment = %(environment)s
+        and
+        \include own
 ), (
     select count(*) from cases c
     where c.project_id = %(project_id)s and c.opened_at >= p.since and c.opened_at < p.until and exists (
         select from log_events e
         where e.project_id = %(project_id)s and e.case_id = c.id and e.environment = %(environment)s
-            and e.received_at >= p.since and e.received_at < p.until)
+            and e.received_at >= p.since and e.received_at < p.until
+            and
+            \include own
+            )
 )
 from (values (0, %(since)s::bigint, %(deployed_at)s::bigint), (1, %(deployed_at)s, %(until)s)) p(place, since, until)
 limit %(most)s
+
+-- part own --
+-- Whether error `e` came by itself, and with no import.
+not starts_with(coalesce(e.marker_hash, ''), 'import:')
 
 -- traffic --
 -- How many events of any name came in a period before a moment (0) and from it on (1).
@@ -198,6 +207,8 @@ from (
     \include names_in_errors
     where e.project_id = %(project_id)s and e.case_id is not null
         and
+        \include own
+        and
         \include within
         and (%(environment)s::text is null or e.environment = %(environment)s)
     group by 1, 2) p
@@ -231,6 +242,8 @@ from (
     where e.project_id = %(project_id)s and
     \include within
         and e.case_id is not null and (%(environment)s::text is null or e.environment = %(environment)s)
+        and
+        \include own
     group by 1, 2
     union all
     select p.case_id, null, 0, max(p.last_at), sum(p.errors), max(p.people)
@@ -258,6 +271,8 @@ from (
     \include within
         and e.case_id is not null and e.user_id is not null
         and (%(environment)s::text is null or e.environment = %(environment)s)
+        and
+        \include own
     group by 1, 2) p
 group by p.day
 order by p.day
@@ -274,6 +289,8 @@ where e.project_id = %(project_id)s and
 \include within
     and e.case_id is not null and e.release = any(%(releases)s::text[])
     and (%(environment)s::text is null or e.environment = %(environment)s)
+    and
+    \include own
 group by e.release
 limit %(most)s
 

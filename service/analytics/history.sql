@@ -5,6 +5,7 @@ select e.minute, greatest(sum(e.own), sum(e.provided))::bigint, exists (
     select from log_events b
     where b.project_id = %(project_id)s and b.case_id = %(case_id)s and b.received_at < %(since)s
         and b.level in ('error', 'fatal') and b.environment = %(environment)s
+        and not starts_with(coalesce(b.marker_hash, ''), 'import:')
     union all
     select from provider_counts b
     where b.project_id = %(project_id)s and b.case_id = %(case_id)s and b.minute < %(since)s - 60
@@ -14,6 +15,7 @@ from (
     where l.project_id = %(project_id)s and l.case_id = %(case_id)s
         and l.received_at >= %(since)s and l.received_at < %(until)s
         and l.level in ('error', 'fatal') and l.environment = %(environment)s
+        and not starts_with(coalesce(l.marker_hash, ''), 'import:')
         and (not l.public or accepts_public(project => %(project_id)s))
     union all
     select r.received_at / 60, 1, 0 from erased_records r

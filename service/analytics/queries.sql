@@ -164,13 +164,15 @@ select (select service_today()),
 -- Of which releases, or none, errors of a case came in a period and in an environment, and how many of each: among so
 -- many of them as `looked` says, without those of the releases in `others`, also of people who were erased. Those by
 -- the public DSN count where they are accepted. What the connected provider counted stands apart, and the greater of
--- the two is told: of the minute in which the period begins one error, if its last one came in it.
+-- the two is told: of the minute in which the period begins one error, if its last one came in it. What an import
+-- brought does not count.
 select e.release, greatest(sum(e.own), sum(e.provided))::bigint from (
     (select l.release, 1 as own, 0 as provided from log_events l
     where l.project_id = %(project_id)s and l.case_id = %(case_id)s
         and l.received_at >= %(since)s and l.received_at < %(until)s
         and l.level in ('error', 'fatal') and l.environment = %(environment)s
         and (l.release is null or l.release <> all (%(others)s::text[]))
+        and not starts_with(coalesce(l.marker_hash, ''), 'import:')
         and (not l.public or accepts_public(project => %(project_id)s))
     limit %(looked)s)
     union all

@@ -50,8 +50,10 @@ order by day
 select max(last_received_at) from usage_days where project_id = %(project_id)s
 
 -- events_since --
--- How many log and analytics events a project has received since a time.
-select (select count(*) from log_events where project_id = %(project_id)s and received_at > %(since)s)
+-- How many log and analytics events a project has received since a time, without an import.
+select (
+        select count(*) from log_events where project_id = %(project_id)s and received_at > %(since)s
+            and not starts_with(coalesce(marker_hash, ''), 'import:'))
     + (select count(*) from analytics_events where project_id = %(project_id)s and received_at > %(since)s)
 
 -- place --

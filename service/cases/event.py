@@ -15,6 +15,7 @@ import msgspec
 from projections.cases import trust_of
 from schemas.cases import event as wire
 from schemas.cases.case import CaseLatestEvent
+from schemas.cases.log import Trust
 from schemas.onboarding import PROOF_PROPERTY
 from service.auth.refusals import refusal
 from service.cases import feedback
@@ -42,12 +43,21 @@ _EVENTS_BESIDE = load_query("cases", "events_beside")
 
 
 class Family(NamedTuple):
-    """A case and those merged into it, when their errors came (epoch seconds), and whether some were no proofs."""
+    """A case and those merged into it, when their errors came (epoch seconds), and whether some were no proofs.
+
+    `imported`: an import opened the case.
+    """
 
     case_ids: list[str]
     first_seen_at: int
     last_seen_at: int
     unmarked: bool
+    imported: bool
+
+    @property
+    def trust(self) -> Trust:
+        """Where its errors come from."""
+        return trust_of(unmarked=self.unmarked, imported=self.imported)
 
 
 class Beside(NamedTuple):
@@ -74,6 +84,7 @@ class EventRow(NamedTuple):
     adjusted: str | None
     public: bool
     occurred_at: int
+    imported: bool
 
     @property
     def place(self) -> PageEnd:
@@ -92,8 +103,8 @@ async def family_of(store: EventStore, project_id: str, case_id: str) -> Family:
     rows = await store.fetch_planned(_FAMILY, project_id=project_id, case_id=case_id)
     if not rows or rows[0][0] != case_id:
         raise refusal("case_not_found")
-    ids, first, last, unmarked = zip(*rows, strict=True)
-    return Family(list(ids), min(first), max(last), any(unmarked))
+    ids, first, last, unmarked, imported = zip(*rows, strict=True)
+    return Family(list(ids), min(first), max(last), any(unmarked), imported[0])
 
 
 def first_of_days(place: PageEnd, days: int) -> int:
@@ -404,7 +415,7 @@ def event(stored: EventRow, said: Mapping[str, Any]) -> wire.CaseEvent:
         request=request_of(said) or msgspec.UNSET,
         grouping=_grouping(stored.grouped_by),
         adjusted=msgspec.json.decode(stored.adjusted) if stored.adjusted else [],
-        dsn="public" if stored.public else "server",
+        dsn="import" if stored.imported else "public" if stored.public else "server",
     )
 
 
@@ -425,7 +436,7 @@ def page(project_id: str, family: Family, texts: Sequence[bytes], next_cursor: s
     return wire.CaseEventList(
         case_id=family.case_ids[0],
         project_id=project_id,
-        trust=trust_of(unmarked=family.unmarked),
+        trust=family.trust,
         events=cast("list[wire.CaseEvent]", [msgspec.Raw(text) for text in texts]),
         count=len(texts),
         next_cursor=next_cursor,
@@ -463,7 +474,7 @@ def record(
         **held,
         case_id=case_id,
         project_id=project_id,
-        trust=trust_of(unmarked=family.unmarked),
+        trust=family.trust,
         newer_event_id=beside.newer,
         older_event_id=beside.older,
         frames=[

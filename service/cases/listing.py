@@ -11,6 +11,7 @@ cases are taken apart there, too: the index finds a rare word, and the first cas
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from projections.cases import Source
@@ -46,8 +47,8 @@ _BY_INDEX = {"last_seen": _LIST_BY_LAST_ERROR, "errors": _LIST_BY_ERRORS, "peopl
 class CaseFilter(NamedTuple):
     """Which cases a list shows; None: all. `since` is the epoch second after which a case was last seen.
 
-    `text` are words that its title, message and culprit have. `trust` is where its errors come from. `tag` is one of
-    its first error as `name=value`, `path` the beginning of its culprit, and `person` somebody whom it affected.
+    `text` are words that its title, message and culprit have. `trust` is where its errors may come from. `tag` is one
+    of its first error as `name=value`, `path` the beginning of its culprit, and `person` somebody whom it affected.
     """
 
     status: str | None
@@ -55,7 +56,7 @@ class CaseFilter(NamedTuple):
     release: str | None
     since: int | None
     text: str | None = None
-    trust: str | None = None
+    trust: Sequence[str] | None = None
     tag: str | None = None
     path: str | None = None
     person: str | None = None
@@ -71,8 +72,21 @@ class CaseFilter(NamedTuple):
         return {self.environment, self.release, self.text, *self.told.values()} == {None}
 
 
+def shown_trust(trust: str | None, status: str) -> Sequence[str] | None:
+    """Where the errors of listed cases may come from: as asked for, and of open ones from everything but proofs.
+
+    What an onboarding proof has brought is no open case of the product's.
+    """
+    if trust is not None:
+        return (trust,)
+    return ("customer_provider", "imported") if status == "open" else None
+
+
 class ListedCase(NamedTuple):
-    """A case as the list shows it. `unmarked`: some of it did not come from an onboarding proof."""
+    """A case as the list shows it.
+
+    `unmarked`: some of it did not come from an onboarding proof or an import. `imported`: an import opened it.
+    """
 
     id: str
     fingerprint: str
@@ -94,6 +108,7 @@ class ListedCase(NamedTuple):
     first_occurred_at: int
     last_occurred_at: int
     source: Source
+    imported: bool
 
     @property
     def place(self) -> PageEnd:
@@ -111,7 +126,7 @@ async def list_cases(
 ) -> list[ListedCase]:
     """Read cases by the time they were opened, newest first, after a place."""
     among = {"project_id": project_id, "at": start.at, "id": start.id, "status": wanted.status}
-    counted = {"since": wanted.since, "trust": wanted.trust, "limit": limit}
+    counted = {"since": wanted.since, "trust": None if wanted.trust is None else list(wanted.trust), "limit": limit}
     if wanted.by_columns:
         return await _page(store, _LIST, **among, **counted)
     named = {"environment": wanted.environment, "release": wanted.release}
@@ -140,7 +155,7 @@ async def list_ordered(
     A case that gets errors meanwhile may move between pages.
     """
     among = {"project_id": project_id, "at": start.at, "id": start.id, "status": wanted.status}
-    counted = {"since": wanted.since, "trust": wanted.trust, "limit": limit}
+    counted = {"since": wanted.since, "trust": None if wanted.trust is None else list(wanted.trust), "limit": limit}
     named = {"environment": wanted.environment, "release": wanted.release}
     told, ids = {**wanted.told, "text": wanted.text}, None
     if any(value is not None for value in told.values()):

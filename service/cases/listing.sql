@@ -42,14 +42,15 @@ select c.id, c.fingerprint, c.title, c.level, c.status, c.case_revision, c.unmar
         where l.project_id = c.project_id and l.case_id = c.id and k.status = 'active'
             and k.lease_expires_at > (select service_seconds())), c.opened_at, c.merged_into,
     least(c.first_occurred_at, g.first_occurred_at), greatest(c.last_occurred_at, g.last_occurred_at),
-    case when c.own_count is null then 'local' when c.own_count = 0 then 'provider_cloud' else 'both' end
+    case when c.own_count is null then 'local' when c.own_count = 0 then 'provider_cloud' else 'both' end,
+    coalesce(c.imported, false)
 
 -- part page --
 -- What is read of a case to show it in a list.
 select c.project_id, c.id, c.fingerprint, s.title, s.level, c.status, c.case_revision, s.unmarked, s.environment,
     s.release, s.event_count, s.users_affected, s.first_seen_at, s.last_seen_at, c.suppression_id, c.opened_at,
     c.merged_into, coalesce(s.first_occurred_at, s.first_seen_at) as first_occurred_at,
-    coalesce(s.last_occurred_at, s.last_seen_at) as last_occurred_at, s.own_count
+    coalesce(s.last_occurred_at, s.last_seen_at) as last_occurred_at, s.own_count, c.imported
 
 -- part among --
 -- Cases of a status after a place.
@@ -62,12 +63,26 @@ and
 (%(status)s::text is null or replace(replace(c.status, 'overflow', 'open'), 'merged', 'ignored') = %(status)s)
 
 -- part counted --
--- What the counters of a case have to tell: when it was last seen, and whether some error of it, or of one that was
--- merged into it, did not come from an onboarding proof. Nothing where it is null.
+-- What the counters of a case have to tell: when it was last seen, and where its errors come from, with those of the
+-- cases that were merged into it. Nothing where it is null.
 \include seen_since
-and (%(trust)s::text is null or (%(trust)s <> 'synthetic') = (s.unmarked or exists (
+and (%(trust)s::text[] is null
+    or 'customer_provider' = any(%(trust)s::text[]) and (
+        \include by_dsn
+    )
+    or not (
+        \include by_dsn
+    )
+    and ('imported' = any(%(trust)s::text[]) and (
+            select i.imported from cases i where i.project_id = s.project_id and i.id = s.id)
+        or 'synthetic' = any(%(trust)s::text[]) and (
+            select i.imported from cases i where i.project_id = s.project_id and i.id = s.id) is null))
+
+-- part by_dsn --
+-- Whether some error of a case, or of one that was merged into it, came from neither an onboarding proof nor an import.
+s.unmarked or exists (
     select from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
-    where m.project_id = s.project_id and m.merged_into = s.id and t.unmarked)))
+    where m.project_id = s.project_id and m.merged_into = s.id and t.unmarked)
 
 -- part seen_since --
 -- Whether a case was seen since a time. Nothing where it is null.
@@ -286,10 +301,15 @@ from (
                         )
                     and
                     \include seen_since
-                    and (%(trust)s::text is null or (%(trust)s <> 'synthetic') = (s.unmarked or s.id in (
-                        select m.merged_into
-                        from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
-                        where m.project_id = %(project_id)s and m.merged_into is not null and t.unmarked)))
+                    and (%(trust)s::text[] is null
+                        or 'customer_provider' = any(%(trust)s::text[]) and (
+                            \include by_dsn_of_all
+                        )
+                        or not (
+                            \include by_dsn_of_all
+                        )
+                        and ('imported' = any(%(trust)s::text[]) and c.imported
+                            or 'synthetic' = any(%(trust)s::text[]) and c.imported is null))
                 ) o
                 offset 0
             ) c
@@ -307,6 +327,12 @@ from (
 ) c
 \include merged
 order by c.value desc, c.id desc
+
+-- part by_dsn_of_all --
+-- The same as by_dsn, for all cases of a project.
+s.unmarked or s.id in (
+    select m.merged_into from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
+    where m.project_id = %(project_id)s and m.merged_into is not null and t.unmarked)
 
 -- of_words --
 -- Cases that have all words of a text, a tag and a path, and affected a person, if they are not many.

@@ -121,7 +121,8 @@ select json_build_object(
 json_build_object('id', e.id, 'message', e.message, 'level', e.level, 'environment', e.environment,
     'release', e.release, 'user_id', e.user_id, 'tags', e.tags, 'received_at', e.received_at,
     'occurred_at', coalesce(e.occurred_at, e.received_at), 'adjusted', coalesce(e.adjusted, '[]'),
-    'dsn', case when e.public then 'public' else 'server' end)
+    'dsn', case when starts_with(coalesce(e.marker_hash, ''), 'import:') then 'import'
+        when e.public then 'public' else 'server' end)
 
 -- newest_kept --
 -- When the newest error that is left of some cases, until a time, was received, and that of one of them.
@@ -189,12 +190,13 @@ left join (
 order by s.name_place, s.place
 
 -- family --
--- A case and those merged into it: when their errors came, and whether some did not come from an onboarding proof.
-select t.id, t.first_seen_at, t.last_seen_at, t.unmarked
+-- A case and those merged into it: when their errors came, whether some did not come from an onboarding proof or an
+-- import, and whether an import opened it.
+select t.id, t.first_seen_at, t.last_seen_at, t.unmarked, coalesce(i.imported, false)
 from (
-    select c.id from cases c where c.project_id = %(project_id)s and c.id = %(case_id)s
+    select c.id, c.imported from cases c where c.project_id = %(project_id)s and c.id = %(case_id)s
     union all
-    select m.id from cases m where m.project_id = %(project_id)s and m.merged_into = %(case_id)s) i
+    select m.id, m.imported from cases m where m.project_id = %(project_id)s and m.merged_into = %(case_id)s) i
 join case_stats t on t.project_id = %(project_id)s and t.id = i.id
 order by t.id <> %(case_id)s
 
@@ -215,7 +217,8 @@ limit %(limit)s
 -- part event_columns --
 -- What is shown of error `e`, as it is stored.
 e.received_at, e.id, e.level, e.message, e.environment, e.release, e.user_data::text, e.tags::text, e.extra::text,
-    e.packed, e.grouped_by, e.adjusted::text, e.public, coalesce(e.occurred_at, e.received_at)
+    e.packed, e.grouped_by, e.adjusted::text, e.public, coalesce(e.occurred_at, e.received_at),
+    starts_with(coalesce(e.marker_hash, ''), 'import:')
 
 -- event --
 -- One error by its key. It is planned for its values: only its day is opened.

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+from keyword import iskeyword
 from typing import Any
 
 import click
@@ -21,6 +22,7 @@ COMMANDS = {
     "telemetry": ("telemetry", "Look at the copy of telemetry in ClickHouse, and fill it."),
     "jobs": ("jobs", "List background jobs and retry failed ones."),
     "cases": ("cases", "Look at how errors are grouped into cases."),
+    "import": ("imports", "Bring events that Sentry, GlitchTip or Bugsink exported, over HTTP."),
     "apply": ("apply", "Save a contract from a file, disabled, over HTTP."),
     "keys": ("people", "API keys of people, and their sign-ins."),
     "console": ("people", "The way of people into the console."),
@@ -44,7 +46,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"service.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.shared.common import say
+from service.cli.shared.common import owner_key, say
 
 if TYPE_CHECKING:
     from schemas.contracts.contract import AutomationContract, ContractValidation
@@ -42,7 +41,7 @@ def apply(file: str, project_id: str, url: str, plan: bool) -> None:
     from service.cli.shared.contract_file import ApplyRefused, BadAddress, BadFile, Remote, check_address, read
 
     try:
-        remote = Remote(check_address(url), _key(), project_id)
+        remote = Remote(check_address(url), owner_key(), project_id)
     except BadAddress as error:
         raise click.BadParameter(str(error), param_hint="--url") from None
     try:
@@ -59,15 +58,6 @@ def apply(file: str, project_id: str, url: str, plan: bool) -> None:
         raise click.ClickException(str(refusal)) from None
     finally:
         remote.close()
-
-
-def _key() -> str:
-    key = os.environ.get("SERVICE_API_KEY", "").strip()
-    if not key:
-        raise click.UsageError("Set SERVICE_API_KEY to an API key of an owner of the project.")
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise click.UsageError("SERVICE_API_KEY holds characters of no API key.")
-    return key
 
 
 def _apply(name: str, file: ContractFile, remote: Remote, *, plan: bool) -> None:

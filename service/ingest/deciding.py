@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 from service.auth.refusals import Unauthenticated
 from service.eventstore.connect.connection import Connection
 from service.eventstore.connect.pipeline import columns
+from service.eventstore.declare import names
 from service.eventstore.declare.commands import Answer, Command, IdempotencyRecord, KeyReused, Outcome, replay
 from service.eventstore.declare.faults import StreamFault
 from service.eventstore.state.cache import StreamName
 from service.eventstore.state.loading import Footprint, Loaded
 from service.eventstore.state.unit import Batch, UnitOfWork
 from service.ingest.grouping.fingerprint import Grouping, GroupingEvidence
-from service.ingest.items import STORED, Assignment, Item, LogRow
+from service.ingest.items import STORED, Assignment, Item, LogRow, Sender
 from service.ingest.locking import CaseRoom, Memory, Project, overflow_of, rules_of
 from service.ingest.outcomes import SdkClock, occurred_at
 from service.ingest.tally import Assigned, Tally
@@ -22,7 +23,7 @@ from service.sql import load_query
 from statemachines.cases import case
 from statemachines.cases import suppression as suppressions
 from statemachines.deploys import is_older, parts
-from statemachines.kernel.machine import Stream
+from statemachines.kernel.machine import Rejection, Stream
 from statemachines.projects.project import ProjectDeletionInProgress
 
 # A flush and what becomes of its records.
@@ -171,16 +172,16 @@ def take(item: Item, work: FlushWork, attempt: Attempt) -> None:
     Raises StreamFault when its case cannot be read here.
     """
     sender = item.sender
-    if sender.project_id in work.closed:
+    if sender.project_id in work.closed or not all(names.gate(one) in work.loaded.gates for one in _gates(sender)):
         attempt.held.append(item)
         return
     project = work.projects.get(sender.project_id)
-    if project is None or not project.knows(sender.dsn_hash):
-        attempt.settled.append((item, Unauthenticated()))
+    try:
+        _admit(item, project, work)
+    except Rejection as refused:
+        attempt.settled.append((item, refused))
         return
-    if not project.active:
-        attempt.settled.append((item, ProjectDeletionInProgress("The project is being deleted.")))
-        return
+    assert project is not None, "admitted"
     if item.key_record is not None:
         if item.key_name not in work.loaded.names:
             attempt.held.append(item)
@@ -198,6 +199,22 @@ def take(item: Item, work: FlushWork, attempt: Attempt) -> None:
             attempt.held.append(item)
         else:
             attempt.stored.append(_store(item, assigned, project.account_id, work))
+
+
+def _admit(item: Item, project: Project | None, work: FlushWork) -> None:
+    """Prove the sender of a record under the gates. Raises Unauthenticated, and for an import as its authority."""
+    importing = item.sender.importing
+    if project is None or not (importing or project.knows(item.sender.dsn_hash)):
+        raise Unauthenticated
+    if importing is not None:
+        importing.authority.check(_unit(item, [], [], work))
+    if not project.active:
+        raise ProjectDeletionInProgress("The project is being deleted.")
+
+
+def _gates(sender: Sender) -> Sequence[str]:
+    """The gates of an importing person."""
+    return () if sender.importing is None else sender.importing.authority.gates
 
 
 def _repeat(item: Item, work: FlushWork) -> Outcome | Exception | None:
@@ -244,10 +261,12 @@ def assign(item: Item, work: FlushWork) -> Assigned | None:
     working = work.batch.streams.get(name)
     if working is None:
         return None
-    if not working.revision and not work.rooms[project_id].has_room(public=item.sender.public):
+    imports = item.sender.importing is not None
+    if not working.revision and not imports and not work.rooms[project_id].has_room(public=item.sender.public):
         return _assign_to_overflow(item, chosen.grouping, work)
     before = working.state.status
-    if case.moves_on_error(working.state) and not _move(item, name, chosen.grouping, work):
+    moves = before is case.Status.ABSENT if imports else case.moves_on_error(working.state)
+    if moves and not _move(item, name, chosen.grouping, work):
         return None
     status = work.batch.streams[name].state.status
     regressed = before is case.Status.RESOLVED and status is case.Status.OPEN
@@ -300,12 +319,15 @@ def _move(item: Item, name: StreamName, grouping: Grouping, work: FlushWork) -> 
         return False
     unit = _unit(item, [stream], [rules], work)
     fingerprint, state = grouping.fingerprint, unit.state(stream)
-    if state.status is case.Status.ABSENT:
-        work.rooms[project_id].open(public=item.sender.public)
     offered = [assignment.grouping.fingerprint for assignment in item.offered]
     rule = suppressions.settling_rule(unit.state(rules).rules, *offered)
-    outdated = _question(item, state) in work.outdated or _is_late(item, state, unit.now)
-    events = case.decide_error(state, fingerprint, grouping.version, rule, unit.now, outdated=outdated)
+    if (importing := item.sender.importing) is not None:
+        events = case.decide_import(state, fingerprint, grouping.version, importing.wished, rule, unit.now)
+    else:
+        if state.status is case.Status.ABSENT:
+            work.rooms[project_id].open(public=item.sender.public)
+        outdated = _question(item, state) in work.outdated or _is_late(item, state, unit.now)
+        events = case.decide_error(state, fingerprint, grouping.version, rule, unit.now, outdated=outdated)
     unit.append(stream, events)
     unit.accept()
     return True
@@ -356,8 +378,8 @@ def _is_late(item: Item, state: case.Case, now: int) -> bool:
 
 def _unit(item: Item, streams: Sequence[Stream], reads: Sequence[Stream], work: FlushWork) -> UnitOfWork:
     """Begin the unit of work that a record causes."""
-    origin = item.sender.origin(item.operation)
-    return UnitOfWork(work.batch, Command(origin=origin, decide=_decided, streams=streams, reads=reads), item.row.id)
+    command = Command(origin=item.sender.origin(item.operation), decide=_decided, streams=streams, reads=reads)
+    return UnitOfWork(work.batch, command, item.row.id)
 
 
 def _decided(_unit: Any) -> Answer:

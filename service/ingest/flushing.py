@@ -219,7 +219,7 @@ class Flush:
                 return None
             projects[project_id] = project
         footprint, absent = self._memory.plan(self._name, attempt.items)
-        if footprint.writes:
+        if footprint.writes or footprint.rows:
             return None
         cases = {name: known for name in footprint.shared if (known := self._memory.cache.get(name)) is not None}
         tally = Tally()

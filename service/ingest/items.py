@@ -21,6 +21,7 @@ from schemas.analytics import AnalyticsAccepted, AnalyticsEvent
 from schemas.cases.log import ERROR_LEVELS, LEVELS, MAX_EXTRA_BYTES, Level, LogAccepted, LogEvent
 from schemas.kernel.published import body_schema
 from schemas.onboarding import PROOF_PROPERTY
+from service.auth.authority import Authority
 from service.auth.refusals import InvalidPayload
 from service.cases.sourcemaps.deciding import LATE, Mapped, MappedFrame, Minified, minified_frames
 from service.eventstore.declare import names
@@ -60,9 +61,29 @@ STORED = 202
 """The status of the answer to a record that is stored."""
 LOGS = "POST /v1/logs/"
 ANALYTICS = "POST /v1/analytics/"
+IMPORT_MARK = "import:"
+"""Begin of the mark of errors from an import, which no SHA-256 has."""
 NEXT_FOR_ERROR = "Nothing to do. The case in case_id holds this error."
 NEXT_FOR_LOG = "Nothing to do."
 NEXT_FOR_ANALYTICS = "Nothing to do."
+
+
+class Importing(NamedTuple):
+    """An error out of an export: who imports it, its id there, and the state of its issue.
+
+    `authority` is proven again under the gates of the flush that stores it. `actor` is the kind and the id of the
+    person's credential.
+    """
+
+    authority: Authority
+    actor: tuple[str, str]
+    event_id: str
+    wished: case.Status
+
+    @property
+    def mark(self) -> str:
+        """What its row has in the place of a proof marker: it counts for no decision, and is found again by it."""
+        return f"{IMPORT_MARK}{self.event_id}"
 
 
 class Sender(NamedTuple):
@@ -70,7 +91,7 @@ class Sender(NamedTuple):
 
     `account` is whose share of the process the record takes; "": the project's own. `public`: the DSN is the one of
     pages, whose source anybody can read (G-184). `default_level` and `frame_variables` are settings of the project.
-    `provider`: the connected provider (G-182).
+    `provider`: the connected provider (G-182). `importing`: a person sends it out of an export.
     """
 
     project_id: str
@@ -83,11 +104,14 @@ class Sender(NamedTuple):
     default_level: str = DEFAULT_LEVEL
     frame_variables: bool = False
     provider: bool = False
+    importing: Importing | None = None
 
     def origin(self, operation: str) -> Origin:
         """The actor of the events of a record."""
         if self.provider:
             return Origin("system", "provider", operation, self.request_id)
+        if self.importing is not None:
+            return Origin(*self.importing.actor, operation, self.request_id)
         return Origin(self.kind, self.project_id, operation, self.request_id)
 
     @property
@@ -146,8 +170,8 @@ class Assignment(NamedTuple):
 class LogRow(msgspec.Struct, omit_defaults=True):
     """A row of log_events; field names are its columns. Either `extra` holds what was sent, or `packed` does.
 
-    `public`: it came by the public DSN of the project. `happened` and `sent` are no columns: the database works
-    `occurred_at` out of them.
+    `public`: it came by the public DSN of the project, or with an import. `happened` and `sent` are no columns: the
+    database works `occurred_at` out of them.
     """
 
     project_id: str
@@ -307,6 +331,8 @@ class Item:
             self.sender.public,
         )
         self.row.happened, self.row.sent = self.clock
+        if (importing := self.sender.importing) is not None:
+            self.row.marker_hash, self.row.public = importing.mark, True
         if len(self.raw) > SURELY_FITS:
             self._bound(self.row)
         if len(self.raw) >= PACKED_FROM and marker is None and (packed := pack(self.row.extra)) is not None:

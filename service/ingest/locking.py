@@ -114,7 +114,7 @@ _public = msgspec.json.Decoder(list[tuple[str, str]]).decode
 
 def lock(connection: Connection, footprint: Footprint, project_ids: Sequence[str]) -> Locked:
     """Begin the transaction and take what the footprint names, as far as it is free. Raises psycopg.Error."""
-    if footprint.writes or footprint.reads:
+    if footprint.writes or footprint.reads or footprint.rows:
         return _lock_to_move(connection, footprint, project_ids)
     return _lock_to_count(connection, footprint, project_ids)
 
@@ -329,15 +329,17 @@ class Memory:
                 writes[rules.name] = rules
         absent.difference_update(writes)
         reads += [case.stream(*name) for name in absent]
+        imports = [item.sender.importing.authority for item in items if item.sender.importing is not None]
         keyed = {item.key_record: item.key_name for item in items if item.key_record is not None}
         footprint = Footprint(
             self._registry,
             self.cache,
-            gates={item.sender.project_id for item in items},
+            gates={item.sender.project_id for item in items}.union(*(authority.gates for authority in imports)),
             writes=writes.values(),
             reads=reads,
             names_wanted=[flusher, *keyed.values()],
             records=sorted(keyed),
+            lookups=(lookup for authority in imports for lookup in authority.lookups),
             counted=counted.values(),
         )
         return FlushPlan(footprint, frozenset(absent))

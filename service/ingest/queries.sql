@@ -10,6 +10,12 @@ where e.project_id = %(project_id)s and e.case_id is not null
 order by e.received_at desc, e.id desc
 limit %(limit)s
 
+-- known_imports --
+-- The present time in epoch seconds, and the marks of errors of an import that are stored, of some.
+select service_seconds(), array(
+    select distinct e.marker_hash from log_events e
+    where e.project_id = %(project_id)s and e.marker_hash = any(%(marks)s::text[]))
+
 -- today --
 -- The present day, on the service's clock.
 select service_today()
@@ -285,7 +291,7 @@ order by 2, 3
 -- Hours whose count of new cases does not agree with the cases. A flush that comes late counts into the hour that
 -- another has begun. Before there were counts, none was kept, and a release of that time that ran on beside this one
 -- opened cases uncounted: for a day, nobody can tell. The same holds for the count of cases by the public DSN. A case
--- that has only errors by it was opened by one; a case without any was not.
+-- that has only errors by it was opened by one; a case without any was not. Those of an import count in no hour.
 with since as (
     select extract(epoch from m.applied_at) + k.offset_seconds + 86400 as moment
     from schema_migrations m, service_clock k where m.name = '0160_new_cases'
@@ -298,15 +304,15 @@ from case_rates r
 cross join lateral (
     select count(*) filter (where c.opened_at >= r.hour and c.opened_at > s.moment) as least, count(*) as most
     from cases c, since s
-    where c.project_id = r.project_id and not starts_with(c.fingerprint, 'overflow-')
+    where c.project_id = r.project_id and not starts_with(c.fingerprint, 'overflow-') and c.imported is null
         and c.opened_at >= r.hour - 60 and c.opened_at < r.hour + 3600) n
 cross join lateral (
     select count(*) filter (where c.opened_at >= r.hour and s.public_count = s.event_count
             and s.own_count is null) as least,
         count(*) filter (where s.public_count > 0) as most
     from cases c join case_stats s on s.project_id = c.project_id and s.id = c.id
-    where c.project_id = r.project_id and not starts_with(c.fingerprint, 'overflow-') and s.event_count > 0
-        and c.opened_at >= r.hour - 60 and c.opened_at < r.hour + 3600) p
+    where c.project_id = r.project_id and not starts_with(c.fingerprint, 'overflow-') and c.imported is null
+        and s.event_count > 0 and c.opened_at >= r.hour - 60 and c.opened_at < r.hour + 3600) p
 cross join public_since b
 where r.project_id in (
     \include active
@@ -322,7 +328,7 @@ with found as (
     from (
         select project_id, received_at - received_at %% 86400 as day, count(*) as errors, 0 as analytics,
             max(received_at) as latest
-        from log_events group by 1, 2
+        from log_events where not starts_with(coalesce(marker_hash, ''), 'import:') group by 1, 2
         union all
         select project_id, received_at - received_at %% 86400, 0, count(*), max(received_at)
         from analytics_events group by 1, 2

@@ -126,7 +126,7 @@ class CaseTally(msgspec.Struct):
     are those of `event_count` by the public DSN, `server_environments` and `server_unmarked` are of the others.
     `server_seen`: one of these came after the last error by the public DSN that brought the case back, `doubted`: there
     was such an error. `happened`, `sent` and `by_public` are the times of its errors, `untimed`: some have
-    none.
+    none. `by_public` is null for an error of an import, whose time is taken as it is.
     """
 
     project_id: str
@@ -149,7 +149,7 @@ class CaseTally(msgspec.Struct):
     doubted: bool = False
     happened: list[int] = []
     sent: list[int | None] = []
-    by_public: list[bool] = []
+    by_public: list[bool | None] = []
     untimed: bool = False
 
 
@@ -241,9 +241,11 @@ class Tally:
             self.logs.append(row)
             if assigned is not None:
                 row.case_id, (_, row.fingerprint, row.grouped_by), status, opened_by, regressed = assigned
-                self._count_case(row, assigned.case_id, opened_by, regressed=regressed)
+                imported = item.sender.importing is not None
+                self._count_case(row, assigned.case_id, opened_by, regressed=regressed, imported=imported)
                 suppressed = status in _SUPPRESSED
-        self._count_usage(item, account_id, suppressed=suppressed)
+        if item.sender.importing is None:
+            self._count_usage(item, account_id, suppressed=suppressed)
         return suppressed
 
     def remember(self, item: Item, received_at: int) -> bool:
@@ -288,7 +290,9 @@ class Tally:
             usage.scrubbed += count
             usage.scrubbed_kinds[kind] = usage.scrubbed_kinds.get(kind, 0) + count
 
-    def _count_case(self, row: LogRow, case_id: str, opened_by: GroupingEvidence | None, *, regressed: bool) -> None:
+    def _count_case(
+        self, row: LogRow, case_id: str, opened_by: GroupingEvidence | None, *, regressed: bool, imported: bool
+    ) -> None:
         """Count an error into its case; `opened_by` is the evidence when the case may have no counters yet."""
         key = (row.project_id, case_id)
         found = self._cases.get(key)
@@ -306,7 +310,7 @@ class Tally:
         else:
             found.happened.append(row.happened)
             found.sent.append(row.sent)
-            found.by_public.append(row.public)
+            found.by_public.append(None if imported else row.public)
         if row.environment not in found.environments:
             found.environments.append(row.environment)
         if row.public:

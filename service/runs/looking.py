@@ -234,6 +234,7 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
     status: str
     unmarked: bool
+    imported: bool = False
     event_count: int
     first_seen_at: int
     last_seen_at: int | None
@@ -251,7 +252,7 @@ class CaseFound(msgspec.Struct, frozen=True, kw_only=True):
             case_id=self.id,
             revision=self.revision,
             status=self.status,
-            trust=trust_of(unmarked=self.unmarked),
+            trust=trust_of(unmarked=self.unmarked, imported=self.imported),
             event_count=self.event_count,
             first_seen_at=self.first_seen_at,
             last_seen_at=self.last_seen_at,

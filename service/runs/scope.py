@@ -97,7 +97,7 @@ def facts_of(
         case_id=case_id,
         revision=state.revision,
         status=state.status.value,
-        trust="" if counted is None else trust_of(unmarked=counted.unmarked),
+        trust="" if counted is None else trust_of(unmarked=counted.unmarked, imported=state.imported),
         event_count=0 if counted is None else counted.event_count,
         first_seen_at=None if stats is None else stats.first_seen_at,
         last_seen_at=None if counted is None else counted.last_seen_at,

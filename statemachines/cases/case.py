@@ -109,6 +109,35 @@ class CaseOverflowOpened(Event, frozen=True):
     opened_at: int
 
 
+class CaseImported(Event, frozen=True):
+    """An error of an export is the first of its fingerprint. The actor is the importing person, as of the two below."""
+
+    TOPIC = "case.imported.v1"
+    fingerprint: str
+    grouping_version: int
+    opened_at: int
+
+
+class CaseImportedResolved(Event, frozen=True):
+    """The same, and its issue was resolved there, or a rule of the project resolves it: then its id is set."""
+
+    TOPIC = "case.imported_resolved.v1"
+    fingerprint: str
+    grouping_version: int
+    suppression_id: str | None
+    opened_at: int
+
+
+class CaseImportedIgnored(Event, frozen=True):
+    """The same, and its issue was ignored there, or a rule of the project ignores it: then its id is set."""
+
+    TOPIC = "case.imported_ignored.v1"
+    fingerprint: str
+    grouping_version: int
+    suppression_id: str | None
+    opened_at: int
+
+
 class CaseRegressed(Event, frozen=True):
     """An error arrived after the case had been resolved."""
 
@@ -214,6 +243,9 @@ TABLE = transition_table(
         [CaseOpened.TOPIC, Status.ABSENT, Status.OPEN],
         [CaseOpenedIgnored.TOPIC, Status.ABSENT, Status.IGNORED],
         [CaseOpenedResolved.TOPIC, Status.ABSENT, Status.RESOLVED],
+        [CaseImported.TOPIC, Status.ABSENT, Status.OPEN],
+        [CaseImportedResolved.TOPIC, Status.ABSENT, Status.RESOLVED],
+        [CaseImportedIgnored.TOPIC, Status.ABSENT, Status.IGNORED],
         [CaseRegressed.TOPIC, Status.RESOLVED, Status.OPEN],
         [CaseIgnored.TOPIC, Status.OPEN, Status.IGNORED],
         [CaseOverflowOpened.TOPIC, Status.ABSENT, Status.OVERFLOW],
@@ -249,6 +281,7 @@ class Case(msgspec.Struct, frozen=True):
     merged_into: str | None = None
     members: tuple[str, ...] = ()
     deployed_at: int | None = None
+    imported: bool = False  # opened by an error of an export
 
 
 class CaseConflict(Rejection):
@@ -295,6 +328,27 @@ def decide_error(
     if rule.action is Action.AUTO_RESOLVE:
         return [CaseOpenedResolved(fingerprint, grouping_version, rule.id, now)]
     return [CaseOpenedIgnored(fingerprint, grouping_version, rule.id, now)]
+
+
+def decide_import(
+    state: Case, fingerprint: str, grouping_version: int, wished: Status, rule: Rule | None, now: int
+) -> list[Event]:
+    """Take in an error of an export, whose issue is `wished` open, resolved or ignored. A known case stays as it is.
+
+    `rule` is as in decide_error, and decides where the issue was open.
+    """
+    if state.status is not Status.ABSENT:
+        return []
+    rule_id = None
+    if wished is Status.OPEN and rule is not None:
+        rule_id, wished = rule.id, Status.RESOLVED if rule.action is Action.AUTO_RESOLVE else Status.IGNORED
+    match wished:
+        case Status.RESOLVED:
+            return [CaseImportedResolved(fingerprint, grouping_version, rule_id, now)]
+        case Status.IGNORED:
+            return [CaseImportedIgnored(fingerprint, grouping_version, rule_id, now)]
+        case _:
+            return [CaseImported(fingerprint, grouping_version, now)]
 
 
 def decide_overflow(state: Case, hour: int, now: int) -> list[Event]:
@@ -466,13 +520,16 @@ def evolve(state: Case, event: Event) -> Case:
     status = Status[destination(TABLE, event, state.status)]
     change = msgspec.structs.replace
     match event:
-        case CaseOpened():
-            return Case(status, 1, event.fingerprint, event.grouping_version)
+        case CaseOpened() | CaseImported():
+            imported = isinstance(event, CaseImported)
+            return Case(status, 1, event.fingerprint, event.grouping_version, imported=imported)
         case CaseOverflowOpened():
             return Case(status, 1, event.fingerprint)
-        case CaseOpenedIgnored() | CaseOpenedResolved():
-            resolved_at = event.opened_at if isinstance(event, CaseOpenedResolved) else None
-            return Case(status, 1, event.fingerprint, event.grouping_version, event.suppression_id, resolved_at)
+        case CaseOpenedIgnored() | CaseOpenedResolved() | CaseImportedIgnored() | CaseImportedResolved():
+            imported = isinstance(event, CaseImportedIgnored | CaseImportedResolved)
+            resolved_at = event.opened_at if status is Status.RESOLVED else None
+            opened = Case(status, 1, event.fingerprint, event.grouping_version, event.suppression_id, resolved_at)
+            return change(opened, imported=imported)
         case CaseAssigned():
             return change(state, assignee=event.user_id)
         case CaseAbsorbed() | CaseReleased():
@@ -489,4 +546,4 @@ def evolve(state: Case, event: Event) -> Case:
     )
 
 
-MACHINE = StateMachine("case", TABLE, Case(), evolve, CaseConflict, Case, version=2)
+MACHINE = StateMachine("case", TABLE, Case(), evolve, CaseConflict, Case, version=3)

@@ -123,6 +123,7 @@ RULED = [
     "get_openapi",
     "get_signal_map",
     "get_usage",
+    "import_events",
     "ingest_posthog_events",
     "list_events",
     "list_logs",

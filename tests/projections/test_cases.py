@@ -62,11 +62,21 @@ def test_a_case_opens_closes_and_comes_back():
     [
         (case.CaseOpenedIgnored(FINGERPRINT, 1, "sup_1", 5), "ignored", None),
         (case.CaseOpenedResolved(FINGERPRINT, 1, "sup_1", 5), "resolved", 5),
+        (case.CaseImportedIgnored(FINGERPRINT, 1, "sup_1", 5), "ignored", None),
+        (case.CaseImportedResolved(FINGERPRINT, 1, "sup_1", 5), "resolved", 5),
     ],
 )
 def test_a_case_may_open_under_a_rule(event, status, resolved_at):
     [row] = rows(event)
+    assert row.imported is (None if isinstance(event, case.CaseOpenedIgnored | case.CaseOpenedResolved) else True)
     assert (row.status, row.case_revision, row.suppression_id, row.resolved_at) == (status, 1, "sup_1", resolved_at)
+
+
+def test_a_case_that_an_import_opened_stays_one():
+    opened, resolved, regressed = rows(
+        case.CaseImported(FINGERPRINT, 1, 5), case.CaseResolvedByMember(6), case.CaseRegressed(7)
+    )
+    assert (opened.status, opened.imported, resolved.imported, regressed.imported) == ("open", True, True, True)
 
 
 def test_an_overflow_case_has_a_status_of_its_own():
@@ -110,8 +120,16 @@ def test_events_of_others_leave_the_row_alone():
     assert fold_case(None, Recorded("case_1", 2, case.CaseRegressed(7), "proj_1", 99, "dsn:proj_1")) is None
 
 
-@pytest.mark.parametrize(("unmarked", "trust"), [(True, "customer_provider"), (False, "synthetic")])
-def test_trust_says_whether_every_error_carried_a_marker(unmarked, trust):
+@pytest.mark.parametrize(
+    ("unmarked", "imported", "trust"),
+    [
+        (True, False, "customer_provider"),
+        (True, True, "customer_provider"),
+        (False, True, "imported"),
+        (False, False, "synthetic"),
+    ],
+)
+def test_trust_says_whether_every_error_carried_a_marker(unmarked, imported, trust):
     stats = CaseStatsRow(
         project_id="proj_1",
         id="case_1",
@@ -129,7 +147,7 @@ def test_trust_says_whether_every_error_carried_a_marker(unmarked, trust):
         first_seen_at=1,
         last_seen_at=1,
     )
-    assert trust_of(unmarked=stats.unmarked) == trust
+    assert trust_of(unmarked=stats.unmarked, imported=imported) == trust
 
 
 # Comments and records of agents' runs as rows (G-145, R-CASE-01).

@@ -140,6 +140,16 @@ def as_owner(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, database_url=settings.migration_database_url)
 
 
+def owner_key() -> str:
+    """The key in the environment. Raises UsageError without one."""
+    key = os.environ.get("SERVICE_API_KEY", "").strip()
+    if not key:
+        raise click.UsageError("Set SERVICE_API_KEY to an API key of an owner of the project.")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise click.UsageError("SERVICE_API_KEY holds characters of no API key.")
+    return key
+
+
 def with_store(work: Callable[[EventStore], Coroutine[Any, Any, T]]) -> T:
     """Run asynchronous work on a started event store: commands from here take the one write path too."""
 

@@ -3,13 +3,14 @@
 import ipaddress
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx2
 import msgspec
 
+from schemas.cases.foreign import EventsImported
 from schemas.contracts.contract import MAX_CONTRACT_BYTES, AutomationContract, ContractAutomation, ContractValidation
 from schemas.credentials import AddCiBinding, CiBindingChanged, CiBindingList
 
@@ -279,6 +280,7 @@ class Remote:
         self._key = key
         project = f"/v1/projects/{quote(project_id, safe='')}"
         self._path, self._bindings = f"{project}/automation-contract", f"{project}/ci-bindings"
+        self._imports = f"{project}/event-imports"
 
     def close(self) -> None:
         """Close the connections."""
@@ -316,6 +318,10 @@ class Remote:
         """Remove a binding from those with this tag."""
         path = f"{self._bindings}/{quote(binding_id, safe='')}"
         return self._ask(CiBindingChanged, "DELETE", path, headers={"if-match": etag})
+
+    def import_events(self, body: Mapping[str, Any]) -> EventsImported:
+        """Import exported events."""
+        return self._ask(EventsImported, "POST", self._imports, msgspec.json.encode(body))
 
     def _ask(self, expected: type[T], method: str, path: str, text: bytes | None = None, **more: Any) -> T:
         try:

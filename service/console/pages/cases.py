@@ -31,6 +31,7 @@ STATUSES: Sequence[tuple[str, str]] = (
 )
 ORIGINS: Sequence[tuple[str, str]] = (
     ("customer_provider", "Your product"),
+    ("imported", "Imports"),
     ("synthetic", "Onboarding proofs"),
 )
 ORDERS: Sequence[tuple[str, str, str]] = (

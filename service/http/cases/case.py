@@ -39,8 +39,7 @@ async def list_cases(call: Call, params: NamedDependency[CaseQuery]) -> Answer:
 
     A case that gets errors meanwhile may move between pages of an order other than `newest`.
     """
-    # What an onboarding proof has brought is no open case of the product's.
-    trust = params.trust or ("customer_provider" if params.status == "open" else None)
+    trust = listing.shown_trust(params.trust, params.status)
     status = None if params.status == "all" else params.status
     named = (params.environment, params.release, params.since, params.text, trust)
     wanted = listing.CaseFilter(status, *named, params.tag, params.path, params.person)

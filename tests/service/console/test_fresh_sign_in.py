@@ -45,7 +45,7 @@ PLAIN = {
         "change_project_settings change_sentry_release create_sentry_release record_sentry_deploy",
         "comment_on_case configure_provider_session_replay connect_provider create_alert create_case_run",
         "create_project create_suppression disconnect_provider evaluate_alert ignore_case",
-        "issue_automation_triggers merge_case",
+        "import_events issue_automation_triggers merge_case",
         "open_billing_portal plan_install poll_provider preview_alert preview_suppression provision_provider",
         "put_automation_contract put_implementation_report put_signal_map query_analytics remove_source_map",
         "change_case_view remove_case_view save_case_view",

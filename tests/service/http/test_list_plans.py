@@ -91,7 +91,7 @@ async def test_an_order_finds_rare_and_frequent_words_alike(many_url: str, order
 @pytest.mark.parametrize("order", get_args(Counted))
 async def test_an_order_alone_reads_its_index(many_url: str, order: Counted, status: str | None):
     """The first page, and one far behind it."""
-    wanted = CaseFilter(status, None, None, None, None, "customer_provider" if status else None)
+    wanted = CaseFilter(status, None, None, None, None, ["customer_provider", "imported"] if status else None)
     async with list_plans.watched(many_url) as store:
         for place in (END, PageEnd({"last_seen": NEWEST - 40_000_000 + 6_000}.get(order, 1), CASE)):
             page = await listing.list_ordered(store, PROJECT, wanted, order, place, LIMIT)

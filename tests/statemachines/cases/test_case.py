@@ -23,6 +23,9 @@ EXAMPLES = {
     case.CaseOpened.TOPIC: case.CaseOpened(FINGERPRINT, 1, 5),
     case.CaseOpenedIgnored.TOPIC: case.CaseOpenedIgnored(FINGERPRINT, 1, IGNORE.id, 5),
     case.CaseOpenedResolved.TOPIC: case.CaseOpenedResolved(FINGERPRINT, 1, RESOLVE.id, 5),
+    case.CaseImported.TOPIC: case.CaseImported(FINGERPRINT, 1, 5),
+    case.CaseImportedResolved.TOPIC: case.CaseImportedResolved(FINGERPRINT, 1, None, 5),
+    case.CaseImportedIgnored.TOPIC: case.CaseImportedIgnored(FINGERPRINT, 1, IGNORE.id, 5),
     case.CaseOverflowOpened.TOPIC: case.CaseOverflowOpened("overflow-3600", 3600, 5),
     case.CaseRegressed.TOPIC: case.CaseRegressed(6),
     case.CaseIgnored.TOPIC: case.CaseIgnored(None, "arun_1", 7),
@@ -47,6 +50,9 @@ def test_a_case_moves_along_the_edges_only():
             (case.CaseOpened.TOPIC, Status.ABSENT, Status.OPEN),
             (case.CaseOpenedIgnored.TOPIC, Status.ABSENT, Status.IGNORED),
             (case.CaseOpenedResolved.TOPIC, Status.ABSENT, Status.RESOLVED),
+            (case.CaseImported.TOPIC, Status.ABSENT, Status.OPEN),
+            (case.CaseImportedResolved.TOPIC, Status.ABSENT, Status.RESOLVED),
+            (case.CaseImportedIgnored.TOPIC, Status.ABSENT, Status.IGNORED),
             (case.CaseRegressed.TOPIC, Status.RESOLVED, Status.OPEN),
             (case.CaseIgnored.TOPIC, Status.OPEN, Status.IGNORED),
             (case.CaseResolved.TOPIC, Status.OPEN, Status.RESOLVED),
@@ -109,6 +115,30 @@ def test_an_error_opens_counts_or_reopens(status, rule, expected):
     """Every row of the ingest part of G-050."""
     events = case.decide_error(in_status(status), FINGERPRINT, 1, rule, 9)
     assert events == ([] if expected is None else [expected])
+
+
+@pytest.mark.parametrize("rule", [None, IGNORE, RESOLVE])
+@pytest.mark.parametrize("wished", [OPEN, RESOLVED, IGNORED])
+def test_an_error_of_an_export_opens_and_moves_nothing(wished, rule):
+    """The state of its issue is that of the new case. A rule decides where the issue was open."""
+    settled = rule is not None and wished is OPEN
+    rule_id = rule.id if settled else None
+    status = {IGNORE: IGNORED, RESOLVE: RESOLVED}[rule] if settled else wished
+    expected = {
+        OPEN: case.CaseImported(FINGERPRINT, 1, 9),
+        RESOLVED: case.CaseImportedResolved(FINGERPRINT, 1, rule_id, 9),
+        IGNORED: case.CaseImportedIgnored(FINGERPRINT, 1, rule_id, 9),
+    }[status]
+    events = case.decide_import(Case(), FINGERPRINT, 1, wished, rule, 9)
+    assert events == [expected]
+    state = case.evolve(Case(), events[0])
+    resolved_at = 9 if status is RESOLVED else None
+    assert state == Case(status, 1, FINGERPRINT, 1, rule_id, resolved_at, imported=True)
+    for other in (OPEN, RESOLVED, IGNORED, Status.MERGED, Status.OVERFLOW):
+        assert case.decide_import(in_status(other), FINGERPRINT, 1, wished, rule, 9) == []
+    assert case.decide_error(state, FINGERPRINT, 1, None, 10) == (
+        [case.CaseRegressed(10)] if status is RESOLVED else []
+    )
 
 
 def test_an_error_of_a_release_that_was_replaced_before_only_counts():

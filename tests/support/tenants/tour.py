@@ -343,6 +343,8 @@ def work_on_cases(tenant: Tenant) -> None:
     map_lines(tenant, path, case)
     hear_people(tenant, path, project["alias"], dsn)
     tenant.call("POST", f"{path}/suppressions/preview", {"fingerprint_pattern": "*"}, owner)
+    exported = {"event_id": "ab" * 16, "timestamp": int(time.time()), "level": "error", "message": "Old"}
+    tenant.call("POST", f"{path}/event-imports", {"events": [{"event": json.dumps(exported)}]}, owner)
     rule = tenant.call(
         "POST", f"{path}/suppressions", {"fingerprint_pattern": "no-such*", "action": "auto_ignore"}, owner
     )

@@ -221,9 +221,9 @@ async def _record(
     """Store an event, and return its id. Raises InvalidPayload, and as the intake's `submit`."""
     variables, size = call.sender.frame_variables, len(text) + len(dump or b"")
     try:
-        read = await call.work_on(size, partial(_read, text, envelope_id, sent_at, variables=variables, dump=dump))
+        read = await call.work_on(size, partial(read_text, text, envelope_id, sent_at, variables=variables, dump=dump))
     except Odd:
-        work = partial(_read_adjusted, text, envelope_id, sent_at, variables=variables, dump=dump)
+        work = partial(read_adjusted, text, envelope_id, sent_at, variables=variables, dump=dump)
         read = await call.work_apart(work)
     return await store_event(call, read)
 
@@ -248,7 +248,7 @@ async def store_event(call: Call, read: ReadEvent) -> str:
     return read.event_id
 
 
-def _read(
+def read_text(
     text: bytes,
     envelope_id: str | None,
     sent_at: Any = None,
@@ -280,11 +280,12 @@ def read_payload(
     return ReadEvent(event_id, own_id is not None, log, adjustments)
 
 
-def _read_adjusted(
+def read_adjusted(
     text: bytes, envelope_id: str | None, sent_at: Any = None, *, variables: bool, dump: bytearray | None = None
 ) -> ReadEvent:
+    """Read an event with what is odd in it adjusted. Slow, and pure but for a fresh id. Raises InvalidPayload."""
     adjusted = adjust(text, FRAMES)
-    return _read(adjusted.raw, envelope_id, sent_at, adjusted.adjustments, variables=variables, dump=dump)
+    return read_text(adjusted.raw, envelope_id, sent_at, adjusted.adjustments, variables=variables, dump=dump)
 
 
 ENDPOINTS = [record_sentry_envelope, record_sentry_event]

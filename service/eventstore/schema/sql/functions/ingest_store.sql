@@ -17,7 +17,9 @@ begin
         select u.project_id, seconds, u.id, u.level, u.message, u.environment, u.release, u.user_id, u.user_data,
             u.tags, u.extra, decode(u.packed, 'base64'), u.case_id, u.fingerprint, u.grouped_by, u.marker_hash,
             u.adjusted, coalesce(u.public, false),
-            occurred(happened => u.happened, sent => u.sent, received => seconds, public => coalesce(u.public, false))
+            case when starts_with(coalesce(u.marker_hash, ''), 'import:') then least(u.happened, seconds)
+                else occurred(happened => u.happened, sent => u.sent, received => seconds,
+                    public => coalesce(u.public, false)) end
         from json_to_recordset(new_logs) as u(project_id text, id text, level text, message text, environment text,
             release text, user_id text, user_data jsonb, tags jsonb, extra jsonb, packed text, case_id text,
             fingerprint text, grouped_by text, marker_hash text, adjusted jsonb, public boolean, happened bigint,
@@ -71,7 +73,9 @@ begin
             select coalesce(min(h.at), seconds) as first_at,
                 case when u.untimed then seconds else coalesce(max(h.at), seconds) end as last_at
             from (
-                select occurred(happened => c.happened, sent => c.sent, received => seconds, public => c.public) as at
+                select case when c.public is null then least(c.happened, seconds)
+                    else occurred(happened => c.happened, sent => c.sent, received => seconds, public => c.public)
+                    end as at
                 from unnest(u.happened, u.sent, u.by_public) as c(happened, sent, public)) h) o
         on conflict (project_id, id) do update set
             level = excluded.level, environment = excluded.environment, release = excluded.release,
