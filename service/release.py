@@ -32,13 +32,18 @@ _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 @cache
 def missing(extra: str) -> str | None:
-    """The sentence with the line to install an extra. None for one that is there.
-
-    The core is installed under this name, so pip adds what the extra brings and fetches no other core.
-    """
+    """The sentence with the line to install an extra. None for one that is there."""
     package, _, module = EXTRAS[extra].partition(".")
     if util.find_spec(package) and (not module or util.find_spec(f"{package}.{module}")):
         return None
+    return how_to_install(extra)
+
+
+def how_to_install(extra: str) -> str:
+    """The sentence with the line to install an extra.
+
+    The core is installed under this name, so pip adds what the extra brings and fetches no other core.
+    """
     return f"Install it where the service runs: pip install 'fencework-core[{extra}]'"
 
 

