@@ -107,13 +107,17 @@ class Words:
         """The sentence about a name in an area, else in all of them."""
         return self._named((), area, name) or self._named((), SHARED, name)
 
-    def place(self, operation_id: str, area: str) -> tuple[int, int]:
-        """Where an operation stands in the order of the work: areas as they are listed, then as their page has it."""
+    def place(self, operation_id: str, area: str) -> tuple[int, int, str]:
+        """Where an operation stands in the order of the work: areas as they are listed, then as their page has it.
+
+        Those that a page does not name come last, by their names.
+        """
         headings = list(self.pages.get(area, ()))
         listed = list(self.pages[SHARED][ORDER].names)
         return (
             listed.index(area) if area in listed else len(listed),
             headings.index(operation_id) if operation_id in headings else len(headings),
+            operation_id,
         )
 
     def _named(self, headings: tuple[str, ...], area: str, name: str) -> str | None:
