@@ -11,6 +11,7 @@ import pytest
 
 from service.webhooks.sending import tidy
 from tests.service.http.cases.test_case import log
+from tests.service.webhooks.test_notifications import until_looked_again
 from tests.service.webhooks.test_outbox import listener as listener  # noqa: PLC0414 (fixtures are found by name)
 from tests.service.webhooks.test_outbox import register, settled, until_shown
 from tests.service.webhooks.test_outbox import shop as shop  # noqa: PLC0414
@@ -57,16 +58,16 @@ async def test_an_end_races_attempts_and_none_begins_after_it(world: World, shop
             ok(answer)
             ended[one["id"]] = time.monotonic()
     await flow
-    await asyncio.sleep(1.5)
-    of = {}
-    for row in await world.sql("select id, webhook_id from webhook_deliveries where project_id = %s", project_id):
-        of[row[0]] = row[1]
+    queued = "select id, webhook_id from webhook_deliveries where project_id = %s"
+    of = dict(await world.sql(queued, project_id))
+    await until_looked_again(world, owner, times=3)
+    of |= dict(await world.sql(queued, project_id))
     late = [one for one in listener.arrived if one.id in of and one.at > ended[of[one.id]] + GRACE]
     assert late == []
     before = len(listener.arrived)
     assert before >= 3
     await world.wait(3 * DAY)
-    await asyncio.sleep(1)
+    await until_looked_again(world, owner, times=3)
     assert len(listener.arrived) == before
 
 
