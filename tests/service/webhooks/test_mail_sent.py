@@ -26,6 +26,7 @@ from tests.service.webhooks.test_notifications import (
 from tests.support.api import Person, World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.cluster import TestCluster
+from tests.support.console import browser_of
 from tests.support.mailing import PostOffice, Taken, post_office
 from tests.support.server import ServerHandle, free_port, running_server
 
@@ -303,6 +304,24 @@ async def links_of(world: World, office: PostOffice, destinations: list[str]) ->
 
     await until(met)
     return [links[one] for one in destinations]
+
+
+async def test_an_owner_adds_mail_to_a_member_in_the_console(world: World, shop) -> None:
+    owner, project_id, _ = shop
+    member = await add_member(world, project_id, f"console-{project_id}".replace("_", "-"))
+    browser, place = await browser_of(owner), f"projects/{project_id}/notifications"
+    page = await browser.open(place)
+    assert await address_of(world, member) in page.text
+    form = page.form("add_notification_destination")
+    await browser.send(form, kind="mail", member_id=member.user_id, name="<i>Theirs</i>", url="")
+    [one] = ok(await owner.get(f"/v1/projects/{project_id}/notifications"))["destinations"]
+    assert (one["kind"], one["member_id"], one["origin"]) == ("mail", member.user_id, "mailto:")
+    page = await browser.open(place)
+    assert "&lt;i&gt;Theirs&lt;/i&gt;" in page.html
+    page = await browser.open(f"{place}/{one['id']}")
+    assert "Mail to a member" in page.text
+    refused = await browser.send(form, 400, kind="slack", name="No address", url="")
+    assert "must be the address of a chat" in refused.text
 
 
 async def test_a_silent_mail_server_delays_no_chat(world: World, shop, port: int) -> None:
