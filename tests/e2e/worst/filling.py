@@ -51,6 +51,7 @@ PLAIN = UNITS.index("[")
 HOST = "https://shop.example/?"
 NAMED = frozenset(
     {
+        "add_notification_destination member_id",
         "add_notification_destination url",
         "authorize_draft_pr base_branch",
         "authorize_draft_pr files_changed",
